@@ -7,7 +7,7 @@ pub fn conditions() -> String {
     format!(
         "{}, {} cores for this process; instruction set {}; zellige {}.",
         processor().unwrap_or_else(|| format!("An unnamed {} processor", std::env::consts::ARCH)),
-        zellige_host::cores(),
+        zellige_host::available_cores(),
         Isa::best(),
         env!("CARGO_PKG_VERSION"),
     )

@@ -354,7 +354,7 @@ pub(crate) fn cuda_program(
     let dtypes = Dtypes::of(from, to).map_err(|e| error::moved(&e))?;
     let element = padding(fill)?.element(to);
     let element = element.map_err(|e| PyValueError::new_err(e.to_string()))?;
-    let span = target.layout.padded().span(target.layout.memory_axis());
+    let span = target.layout.padded_domain().axis_span(target.layout.memory_axis());
     let fills = match element {
         None => Fill::Leave,
         Some(_) => Fill::Rest { len: span.map_err(|e| error::layout(&e))? },

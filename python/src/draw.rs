@@ -9,12 +9,12 @@ use zellige_float::Dtype;
 use zellige_view::{DrawOptions, Scene, svg as render, terminal};
 
 fn scene(layout: &PyLayout, dtype: Option<Dtype>, title: &str, most: usize) -> PyResult<Scene> {
-    let sticks = layout.parsed.stick().is_some();
+    let sticks = layout.parsed.stick_layout().is_some();
     let element = layout.parsed.element_size(dtype.map(Dtype::bits));
     let options = DrawOptions {
         title: title.into(),
         dtype_bits: element.bits,
-        dtype_assumed: element.known().is_none(),
+        dtype_assumed: element.known_bits().is_none(),
         sticks,
         max_cells: most,
         ..DrawOptions::default()

@@ -8,7 +8,7 @@ use pyo3::types::PyType;
 use zellige_device::DeviceError;
 use zellige_movement::MoveError;
 use zellige_notation::Diagnostic;
-use zellige_notation::convert::Refusal;
+use zellige_notation::convert::ConversionRefusal;
 use zellige_stick::StickError;
 
 create_exception!(
@@ -64,10 +64,10 @@ pub(crate) fn diagnostic(e: &Diagnostic, text: &str) -> PyErr {
 }
 
 /// A conversion that has no answer.
-pub(crate) fn refusal(e: &Refusal) -> PyErr {
+pub(crate) fn refusal(e: &ConversionRefusal) -> PyErr {
     match e {
-        Refusal::Error(e) => layout(e),
-        Refusal::NotExpressible(no) => LayoutError::new_err(match no.witness {
+        ConversionRefusal::Error(e) => layout(e),
+        ConversionRefusal::NotExpressible(no) => LayoutError::new_err(match no.witness {
             Some(at) => format!("not expressible: {} (element {at})", no.reason),
             None => format!("not expressible: {}", no.reason),
         }),

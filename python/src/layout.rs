@@ -8,9 +8,9 @@ use pyo3::prelude::*;
 use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PySlice, PyTuple};
 use serde_json::{Value, json};
-use zellige_layout::{AxisTable, Difference, Layout, Point, Strided};
+use zellige_layout::{AxisTable, Layout, LayoutDifference, PhysicalCoordinate, StridedLayout};
 use zellige_notation::triton::ttgir;
-use zellige_notation::{Notation, Parsed, convert as between, parse, parse_as, sharding};
+use zellige_notation::{Notation, ParsedText, convert as between, parse, parse_as, sharding};
 use zellige_stick::StickLayout;
 
 /// Where every element of a tensor lives: a map from coordinates to sets of places on named axes.
@@ -29,7 +29,7 @@ use zellige_stick::StickLayout;
 pub(crate) struct PyLayout {
     pub(crate) layout: Layout,
     pub(crate) shape: Vec<i64>,
-    pub(crate) parsed: Parsed,
+    pub(crate) parsed: ParsedText,
 }
 
 /// How a text begins that says all of a layout.
@@ -54,7 +54,7 @@ impl PyLayout {
         PyLayout { parsed: layout.clone().into(), layout, shape }
     }
 
-    pub(crate) fn strided(host: &Strided) -> PyResult<PyLayout> {
+    pub(crate) fn strided(host: &StridedLayout) -> PyResult<PyLayout> {
         let layout = host.to_layout().map_err(|e| error::layout(&e))?;
         Ok(PyLayout { layout, shape: host.size().to_vec(), parsed: host.clone().into() })
     }
@@ -64,8 +64,8 @@ impl PyLayout {
             (None, Some(shape)) => stick.with_host(shape, None).map_err(|e| error::layout(&e))?,
             _ => stick.clone(),
         };
-        let parsed = Parsed::from(bound);
-        let layout = parsed.layout(None).map_err(|e| error::diagnostic(&e, ""))?;
+        let parsed = ParsedText::from(bound);
+        let layout = parsed.layout_over_shape(None).map_err(|e| error::diagnostic(&e, ""))?;
         let shape = parsed.default_shape().unwrap_or_default();
         Ok(PyLayout { layout, shape, parsed })
     }
@@ -84,12 +84,13 @@ impl PyLayout {
             },
         };
         let parsed = parsed.map_err(|e| error::diagnostic(&e, text))?;
-        let layout = parsed.layout(shape.as_deref()).map_err(|e| error::diagnostic(&e, text))?;
+        let layout =
+            parsed.layout_over_shape(shape.as_deref()).map_err(|e| error::diagnostic(&e, text))?;
         let shape = match (shape, parsed.default_shape()) {
             (Some(shape), _) | (None, Some(shape)) => shape,
             (None, None) => layout.default_shape(),
         };
-        layout.admit(&shape).map_err(|e| error::layout(&e))?;
+        layout.check_shape_size(&shape).map_err(|e| error::layout(&e))?;
         Ok(PyLayout { layout, shape, parsed })
     }
 
@@ -101,7 +102,7 @@ impl PyLayout {
         if let Ok(layout) = value.cast::<PyLayout>() {
             let mut layout = layout.get().clone();
             if let Some(shape) = shape {
-                layout.layout.admit(&shape).map_err(|e| error::layout(&e))?;
+                layout.layout.check_shape_size(&shape).map_err(|e| error::layout(&e))?;
                 layout.shape = shape;
             }
             return Ok(layout);
@@ -119,32 +120,32 @@ impl PyLayout {
     }
 
     pub(crate) fn text(&self) -> String {
-        self.parsed.text()
+        self.parsed.notation_text()
     }
 
     /// Where two layouts first differ. Shardings are compared over numbered devices.
-    fn compare(&self, other: &PyLayout) -> PyResult<Option<Difference>> {
+    fn compare(&self, other: &PyLayout) -> PyResult<Option<LayoutDifference>> {
         let numbered = if self.shape == other.shape {
             sharding::on_numbered_devices(&self.parsed, &other.parsed, &self.shape)
         } else {
             None
         };
         let found = match &numbered {
-            Some((a, b)) => a.difference(b),
-            None => self.layout.difference(&other.layout),
+            Some((a, b)) => a.find_difference(b),
+            None => self.layout.find_difference(&other.layout),
         };
         found.map_err(|e| error::layout(&e))
     }
 }
 
 fn no_notation(name: &str) -> PyErr {
-    let known = Notation::list(Notation::all());
+    let known = Notation::list_names(Notation::all_notations());
     error::LayoutError::new_err(format!("there is no notation `{name}`; notations are {known}"))
 }
 
-fn place<'py>(py: Python<'py>, point: &Point) -> PyResult<Bound<'py, PyDict>> {
+fn place<'py>(py: Python<'py>, point: &PhysicalCoordinate) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    for (axis, at) in point.entries() {
+    for (axis, at) in point.axis_entries() {
         dict.set_item(axis.to_string(), at)?;
     }
     Ok(dict)
@@ -177,10 +178,9 @@ impl PyLayout {
     #[pyo3(name = "strided", signature = (size, stride=None, offset=0))]
     fn from_strides(size: Vec<i64>, stride: Option<Vec<i64>>, offset: i64) -> PyResult<PyLayout> {
         let host = match stride {
-            Some(stride) => Strided::new(&size, &stride, offset),
-            None => {
-                Strided::contiguous(&size).and_then(|h| Strided::new(h.size(), h.stride(), offset))
-            }
+            Some(stride) => StridedLayout::new(&size, &stride, offset),
+            None => StridedLayout::new_contiguous(&size)
+                .and_then(|h| StridedLayout::new(h.size(), h.stride(), offset)),
         };
         PyLayout::strided(&host.map_err(|e| error::layout(&e))?)
     }
@@ -220,7 +220,7 @@ impl PyLayout {
     #[pyo3(signature = (axis="m"))]
     fn span(&self, axis: &str) -> PyResult<i64> {
         let axis = AxisTable::new().get(axis).map_err(|e| error::layout(&e))?;
-        self.layout.span(axis).map_err(|e| error::layout(&e))
+        self.layout.axis_span(axis).map_err(|e| error::layout(&e))
     }
 
     /// The text in another notation: `tirx`, `torch`, `cute`, `linear`, `xla`, `onednn` and the others, and `spyre`,
@@ -238,7 +238,8 @@ impl PyLayout {
             )));
         }
         let dtype = dtype.map(convert::dtype).transpose()?;
-        between::translate(&self.parsed, &self.shape, dtype, to).map_err(|e| error::refusal(&e))
+        between::translate_notation(&self.parsed, &self.shape, dtype, to)
+            .map_err(|e| error::refusal(&e))
     }
 
     /// The text in every notation that has one; `dtype` is needed for `spyre`.
@@ -271,7 +272,7 @@ impl PyLayout {
     #[staticmethod]
     fn from_ttgir<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for choice in ttgir::choices(text).map_err(|e| error::diagnostic(&e, text))? {
+        for choice in ttgir::list_layout_choices(text).map_err(|e| error::diagnostic(&e, text))? {
             if choice.shape.is_some() {
                 let layout = PyLayout::read(&choice.text, None, Some("triton"))?;
                 dict.set_item(choice.written, layout)?;
@@ -291,8 +292,11 @@ impl PyLayout {
             1 => coordinate.get_item(0)?.extract().or_else(|_| coordinate.extract())?,
             _ => coordinate.extract()?,
         };
-        let places = self.layout.apply(&self.shape, &coordinate).map_err(|e| error::layout(&e))?;
-        places.points().iter().map(|p| place(py, p)).collect()
+        let places = self
+            .layout
+            .apply_to_coordinate(&self.shape, &coordinate)
+            .map_err(|e| error::layout(&e))?;
+        places.sorted_coordinates().iter().map(|p| place(py, p)).collect()
     }
 
     #[pyo3(signature = (*coordinate))]
@@ -307,7 +311,7 @@ impl PyLayout {
     /// The layout from places back to flat indices; refused where two elements share a place or a
     /// place has none.
     fn inverse(&self) -> PyResult<PyLayout> {
-        let inverse = self.layout.inverse().map_err(|e| error::layout(&e))?;
+        let inverse = self.layout.exact_inverse().map_err(|e| error::layout(&e))?;
         Ok(PyLayout::of(inverse.layout, inverse.shape))
     }
 
@@ -399,7 +403,8 @@ impl PyLayout {
 
     /// The layout of a part: `[(begin, end), ..]`, one pair per dimension.
     fn slice(&self, region: Vec<(i64, i64)>) -> PyResult<PyLayout> {
-        let layout = self.layout.slice(&self.shape, &region).map_err(|e| error::layout(&e))?;
+        let layout =
+            self.layout.slice_region(&self.shape, &region).map_err(|e| error::layout(&e))?;
         Ok(PyLayout::of(layout, region.iter().map(|(a, b)| b - a).collect()))
     }
 
@@ -447,13 +452,13 @@ impl PyLayout {
         let Some(found) = found else { return Ok(None) };
         let dict = PyDict::new(py);
         match found {
-            Difference::Size(left, right) => {
+            LayoutDifference::Size(left, right) => {
                 dict.set_item("left_size", left)?;
                 dict.set_item("right_size", right)?;
             }
-            Difference::At { index, left, right } => {
+            LayoutDifference::At { index, left, right } => {
                 dict.set_item("index", index)?;
-                let all = |points: &[Point]| {
+                let all = |points: &[PhysicalCoordinate]| {
                     points.iter().map(|p| place(py, p)).collect::<PyResult<Vec<_>>>()
                 };
                 dict.set_item("left", all(&left)?)?;
@@ -515,12 +520,13 @@ impl PyLayout {
     /// Whether all elements lie in memory, one in each place.
     #[getter]
     fn bijective(&self) -> PyResult<bool> {
-        self.layout.image().map(|i| i.bijective()).map_err(|e| error::layout(&e))
+        self.layout.analyze_image().map(|i| i.is_bijective()).map_err(|e| error::layout(&e))
     }
 
     /// Bytes of memory from the first place to the last, for elements of `itemsize` bytes.
     fn nbytes(&self, itemsize: i64) -> PyResult<i64> {
-        let span = self.layout.span(self.layout.memory_axis()).map_err(|e| error::layout(&e))?;
+        let span =
+            self.layout.axis_span(self.layout.memory_axis()).map_err(|e| error::layout(&e))?;
         span.checked_mul(itemsize)
             .ok_or_else(|| error::LayoutError::new_err("more bytes than 64 bits count"))
     }

@@ -4,7 +4,7 @@ use pyo3::exceptions::PyMemoryError;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use zellige_host::Buffer;
+use zellige_host::AlignedBuffer;
 
 /// Results from this many bytes on are made here; the allocator of numpy keeps and reuses smaller ones.
 const FROM: usize = 16 << 20;
@@ -14,7 +14,7 @@ const FROM: usize = 16 << 20;
 pub(crate) struct Memory {
     start: usize,
     /// Held for the arrays; nobody reads or writes through it.
-    buffer: Buffer,
+    buffer: AlignedBuffer,
 }
 
 #[pymethods]
@@ -46,7 +46,7 @@ pub(crate) fn empty<'py>(
     let Some(bytes) = bytes.filter(|n| *n >= FROM && !objects) else {
         return numpy.getattr(intern!(py, "empty"))?.call1((shape, dtype));
     };
-    let mut buffer = Buffer::try_unset(bytes).ok_or_else(|| {
+    let mut buffer = AlignedBuffer::try_new_uninit(bytes).ok_or_else(|| {
         PyMemoryError::new_err(format!("{bytes} bytes for the result are not to be had"))
     })?;
     let start = buffer.as_mut_ptr().expose_provenance();

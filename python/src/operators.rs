@@ -15,7 +15,8 @@ impl PyLayout {
         if self.parsed.notation() == cute {
             return Ok(self.text());
         }
-        between::translate(&self.parsed, &self.shape, None, cute).map_err(|e| error::refusal(&e))
+        between::translate_notation(&self.parsed, &self.shape, None, cute)
+            .map_err(|e| error::refusal(&e))
     }
 
     /// An operator with this layout as its first operand.

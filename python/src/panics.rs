@@ -106,7 +106,7 @@ fn _panic_for_tests(py: Python<'_>, place: &str) -> PyResult<()> {
             crate::relayout::with_locks(|| crate::torch::with_locks(|| stop(place)));
         }
         "on a thread" => py.detach(|| {
-            zellige_host::crew::share(4, 4, &|piece| {
+            zellige_host::crew::share_pieces(4, 4, &|piece| {
                 if piece > 0 {
                     stop(place);
                 }

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use zellige_layout::{Layout, Strided};
+use zellige_layout::{Layout, StridedLayout};
 use zellige_movement::{Dtypes, Fill, FillElement, Padding, PlanCache};
 
 static PLANS: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(1024));
@@ -81,7 +81,8 @@ fn given<'py>(value: &Bound<'py, PyAny>, shape: Option<&[i64]>) -> PyResult<Side
 /// The array's own strides, over the memory from its first element on.
 fn own<'py>(array: &Array<'_>) -> PyResult<Side<'py>> {
     let low = array.range().map_or(0, |(low, _)| low);
-    let host = Strided::new(&array.shape, &array.stride, -low).map_err(|e| error::layout(&e))?;
+    let host =
+        StridedLayout::new(&array.shape, &array.stride, -low).map_err(|e| error::layout(&e))?;
     PyLayout::strided(&host).map(Side::Own)
 }
 
@@ -298,7 +299,7 @@ pub(crate) fn relayout<'py>(
     let threads = match threads {
         Some(n) => n.max(1),
         None if small => 1,
-        None => zellige_host::cores(),
+        None => zellige_host::available_cores(),
     };
     let element = settled.element.as_ref().map(|e| e.bytes.as_slice());
     let mut run = || mover.run(read, write, element, threads);
@@ -331,7 +332,7 @@ fn wrong(e: &dyn std::fmt::Display) -> PyErr {
 
 /// Elements that the memory of a layout takes, padding included.
 fn span(layout: &Layout) -> PyResult<i64> {
-    layout.padded().span(layout.memory_axis()).map_err(|e| error::layout(&e))
+    layout.padded_domain().axis_span(layout.memory_axis()).map_err(|e| error::layout(&e))
 }
 
 /// What is written where no element is.
@@ -352,7 +353,7 @@ pub(crate) fn padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<Padding> {
 fn fresh_shape(dst: Option<&PyLayout>, shape: &[i64]) -> PyResult<Vec<i64>> {
     Ok(match dst {
         None => shape.to_vec(),
-        Some(layout) => match (layout.parsed.stick(), layout.parsed.host()) {
+        Some(layout) => match (layout.parsed.stick_layout(), layout.parsed.host_layout()) {
             (Some(stick), _) => stick.storage_size().to_vec(),
             (_, Some(host)) if host.is_row_major() && host.offset() == 0 => host.size().to_vec(),
             _ => vec![span(&layout.layout)?],

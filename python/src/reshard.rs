@@ -38,7 +38,7 @@ fn side(
     let named = |e: &dyn std::fmt::Display| LayoutError::new_err(format!("`{what}`: {e}"));
     let mesh = mesh.map(|axes| {
         let axis = |(name, size): (String, i64)| {
-            let axis = AxisTable::new().declare(&name, AxisKind::Device);
+            let axis = AxisTable::new().declare_axis(&name, AxisKind::Device);
             axis.map(|a| (a, size)).map_err(|e| named(&e))
         };
         let axes = axes.into_iter().map(axis).collect::<PyResult<Vec<(Axis, i64)>>>()?;
@@ -48,7 +48,7 @@ fn side(
     let says_its_mesh = |text: &str| {
         let read = PyLayout::read(text, shape.map(<[i64]>::to_vec), None);
         ["mesh=", "Mesh(", "@mesh"].iter().any(|word| text.contains(word))
-            || read.is_ok_and(|l| sharding::mesh_of(&l.parsed, &l.shape).is_some())
+            || read.is_ok_and(|l| sharding::device_mesh_of_parsed(&l.parsed, &l.shape).is_some())
     };
     if let (Ok(text), Some(mesh)) = (value.cast::<PyString>(), &mesh)
         && !says_its_mesh(&text.to_string())
@@ -79,7 +79,7 @@ fn side(
         Err(_) => PyLayout::from_any(value, None)?,
     };
     let shape = layout.shape.clone();
-    let mesh = match (mesh, sharding::mesh_of(&layout.parsed, &shape)) {
+    let mesh = match (mesh, sharding::device_mesh_of_parsed(&layout.parsed, &shape)) {
         (_, Some(axes)) => {
             zellige_reshard::Mesh::new(axes.map_err(|e| named(&e))?).map_err(|e| named(&e))?
         }

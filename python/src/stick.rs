@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use zellige_stick::{Arrangement, DataFormat, StickError, StickLayout};
+use zellige_stick::{DataFormat, LaneArrangement, StickError, StickLayout};
 
 macro_rules! formats {
     ($($name:ident)*) => {
@@ -69,12 +69,12 @@ macro_rules! arrangements {
         }
 
         impl ElementArrangement {
-            fn arrangement(self) -> Arrangement {
-                match self { $(ElementArrangement::$name => Arrangement::$variant,)* }
+            fn arrangement(self) -> LaneArrangement {
+                match self { $(ElementArrangement::$name => LaneArrangement::$variant,)* }
             }
 
-            fn of(arrangement: Arrangement) -> ElementArrangement {
-                match arrangement { $(Arrangement::$variant => ElementArrangement::$name,)* }
+            fn of(arrangement: LaneArrangement) -> ElementArrangement {
+                match arrangement { $(LaneArrangement::$variant => ElementArrangement::$name,)* }
             }
         }
     };
@@ -255,8 +255,8 @@ impl PyStickLayout {
                     Some(order) => {
                         StickLayout::with_dim_order(&size, strides.as_deref(), dtype, &order)
                     }
-                    None => DataFormat::on_device(dtype)
-                        .and_then(|f| StickLayout::default_in(&size, strides.as_deref(), f)),
+                    None => DataFormat::device_format_of(dtype)
+                        .and_then(|f| StickLayout::default_in_format(&size, strides.as_deref(), f)),
                 }
             }
         };
@@ -274,7 +274,7 @@ impl PyStickLayout {
         };
         let bound = bound.map_err(|e| error::layout(&e))?;
         if size.iter().all(|n| *n > 0) {
-            bound.lower().map_err(|e| error::layout(&e))?;
+            bound.lower_to_layout().map_err(|e| error::layout(&e))?;
         }
         Ok(PyStickLayout(bound))
     }
@@ -287,7 +287,7 @@ impl PyStickLayout {
         format: DataFormats,
         strides: Option<Vec<i64>>,
     ) -> PyResult<PyStickLayout> {
-        let layout = StickLayout::default_in(&size, strides.as_deref(), format.format());
+        let layout = StickLayout::default_in_format(&size, strides.as_deref(), format.format());
         Ok(PyStickLayout(layout.map_err(|e| error::layout(&e))?))
     }
 
@@ -347,7 +347,7 @@ impl PyStickLayout {
     /// Bytes on the device: 128 for every stick.
     #[getter]
     fn nbytes(&self) -> PyResult<i64> {
-        self.0.bytes().map_err(|e| error::layout(&e))
+        self.0.device_bytes().map_err(|e| error::layout(&e))
     }
 
     /// Whether every stick holds one element.
@@ -358,17 +358,17 @@ impl PyStickLayout {
 
     /// The layout with its sticks along another dimension of the host tensor.
     fn restickify(&self, dim: i64) -> PyResult<PyStickLayout> {
-        self.0.restickified(dim).map(PyStickLayout).map_err(|e| error::layout(&e))
+        self.0.restickify_along(dim).map(PyStickLayout).map_err(|e| error::layout(&e))
     }
 
     /// Per device dimension, the host dimension that it comes from.
     fn dim_map(&self) -> PyResult<Vec<i64>> {
-        self.0.dim_map().map_err(|e| error::layout(&e))
+        self.0.recover_dim_map().map_err(|e| error::layout(&e))
     }
 
     /// The dimensions of a host tensor along which elements share a stick.
     fn stick_dims(&self, size: Vec<i64>) -> PyResult<Vec<usize>> {
-        let last = self.0.dim_map().ok().and_then(|map| map.last().copied());
+        let last = self.0.recover_dim_map().ok().and_then(|map| map.last().copied());
         let named = last.and_then(|d| usize::try_from(d).ok());
         let mut found: Vec<usize> = named.into_iter().collect();
         if size.contains(&0) {
@@ -380,10 +380,11 @@ impl PyStickLayout {
         let (map, lanes) = (PyLayout::sticks(&self.0, Some(&size))?, self.0.elems_per_stick());
         let lane = |d: usize, i: i64| -> PyResult<i64> {
             let at: Vec<i64> = (0..size.len()).map(|e| if e == d { i } else { 0 }).collect();
-            let places = map.layout.apply(&map.shape, &at).map_err(|e| error::layout(&e))?;
-            let points = places.points();
+            let places =
+                map.layout.apply_to_coordinate(&map.shape, &at).map_err(|e| error::layout(&e))?;
+            let points = places.sorted_coordinates();
             let position =
-                points.first().and_then(|p| p.entries().first()).map_or(0, |(_, at)| *at);
+                points.first().and_then(|p| p.axis_entries().first()).map_or(0, |(_, at)| *at);
             Ok(position % lanes)
         };
         for (d, extent) in size.iter().enumerate() {
@@ -409,7 +410,7 @@ impl PyStickLayout {
     /// All of it as one text, which `relayout` reads; graphs of PyTorch hold it.
     #[getter]
     fn _whole(&self) -> String {
-        zellige_notation::spyre::print_bound(&self.0)
+        zellige_notation::spyre::print_with_bound_host(&self.0)
     }
 
     fn __eq__(&self, other: &Bound<'_, PyAny>) -> bool {
@@ -428,12 +429,12 @@ impl PyStickLayout {
 
     /// What can be evaluated again, where `DataFormats` and `ElementArrangement` are known.
     fn __repr__(&self) -> String {
-        zellige_notation::spyre::print_given(&self.0)
+        zellige_notation::spyre::print_with_given_host(&self.0)
     }
 
     fn __reduce__<'py>(slf: &Bound<'py, Self>) -> PyResult<(Bound<'py, PyAny>, (String,))> {
         let read = slf.get_type().getattr("_read")?;
-        Ok((read, (zellige_notation::spyre::print_bound(&slf.get().0),)))
+        Ok((read, (zellige_notation::spyre::print_with_bound_host(&slf.get().0),)))
     }
 
     #[staticmethod]

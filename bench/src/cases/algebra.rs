@@ -4,7 +4,7 @@ use super::{FRAGMENT, SWIZZLED, WGMMA, layout};
 use crate::harness::{Bench, Goal};
 use anyhow::{Context, Result, bail};
 use std::time::Duration;
-use zellige_layout::{Axis, Difference};
+use zellige_layout::{Axis, LayoutDifference};
 
 const CANONICAL: Goal = Goal::Within(Duration::from_micros(1));
 const OPERATOR: Goal = Goal::Within(Duration::from_micros(10));
@@ -26,10 +26,10 @@ fn canonicalize(bench: &mut Bench) -> Result<()> {
     ];
     for (case, text) in cases {
         let layout = layout(text)?;
-        bench.short(case, CANONICAL, |_| layout.canonical());
+        bench.short(case, CANONICAL, |_| layout.canonical_form());
     }
     let threads = layout("S[(4,32):(1@wid_in_wg,1@laneid)]")?;
-    bench.short("canonicalize for CUDA, 2 iters", Goal::None, |_| threads.canonical_cuda());
+    bench.short("canonicalize for CUDA, 2 iters", Goal::None, |_| threads.canonical_form_on_cuda());
     Ok(())
 }
 
@@ -42,17 +42,17 @@ fn operators(bench: &mut Bench) -> Result<()> {
     let fragment = layout(FRAGMENT)?;
     exact(bench, "compose, mma C/D after 2 iters", OPERATOR, || fragment.compose(&sixteen))?;
 
-    exact(bench, "inverse, 6 iters on 3 axes (wgmma)", OPERATOR, || wgmma.inverse())?;
+    exact(bench, "inverse, 6 iters on 3 axes (wgmma)", OPERATOR, || wgmma.exact_inverse())?;
     let memory = layout("S[(4,8,4,8,4,4):(1,128,32,4,4096,1024)]")?;
-    exact(bench, "inverse, 6 iters on m", OPERATOR, || memory.inverse())?;
+    exact(bench, "inverse, 6 iters on m", OPERATOR, || memory.exact_inverse())?;
     let swizzled = layout(SWIZZLED)?;
-    exact(bench, "inverse, swizzled 64x256", OPERATOR, || swizzled.inverse())?;
+    exact(bench, "inverse, swizzled 64x256", OPERATOR, || swizzled.exact_inverse())?;
 
     exact(bench, "slice, 6 iters (wgmma, a quarter)", OPERATOR, || {
-        wgmma.slice(&[64, 64], &[(32, 64), (32, 64)])
+        wgmma.slice_region(&[64, 64], &[(32, 64), (32, 64)])
     })?;
     exact(bench, "slice, 4 iters (mma C/D, one row)", OPERATOR, || {
-        fragment.slice(&[16, 8], &[(3, 4), (0, 8)])
+        fragment.slice_region(&[16, 8], &[(3, 4), (0, 8)])
     })?;
     exact(bench, "group, 6 iters", OPERATOR, || wgmma.group(&[2, 32, 8, 8]))?;
     let outer = layout("S[(4,2):(2@wid_in_wg,1@wid_in_wg)]")?;
@@ -64,27 +64,32 @@ fn proofs(bench: &mut Bench) -> Result<()> {
     // One million elements, split in two ways.
     let a = layout("S[(1024,1024):(1024,1)]")?;
     let b = layout("S[(2,2,256,8,4,32):(524288,262144,1024,128,32,1)]")?;
-    exact(bench, "equal, 1M elements, other splits", OPERATOR, || a.difference(&b))?;
+    exact(bench, "equal, 1M elements, other splits", OPERATOR, || a.find_difference(&b))?;
     let permuted = layout("S[(16,64,16,64):(64,16384,1024,1)]")?;
     let split = layout("S[(4,4,64,16,8,8):(256,64,16384,1024,8,1)]")?;
     exact(bench, "equal, 1M elements, permuted, other splits", OPERATOR, || {
-        permuted.difference(&split)
+        permuted.find_difference(&split)
     })?;
     // The second iter takes its first step at the last valid element.
     let straight = layout("S[2097150:1] valid[1048576/2097150]")?;
     let bent = layout("S[(2,1048575):(1048576,1)] valid[1048576/2097150]")?;
-    let Some(Difference::At { index: 1_048_575, .. }) = straight.difference(&bent)? else {
+    let Some(LayoutDifference::At { index: 1_048_575, .. }) = straight.find_difference(&bent)?
+    else {
         bail!("the layouts of this case differ at the last element only");
     };
-    exact(bench, "differ at the last of 1M elements", OPERATOR, || straight.difference(&bent))?;
+    exact(bench, "differ at the last of 1M elements", OPERATOR, || {
+        straight.find_difference(&bent)
+    })?;
     let swizzle = layout("Swizzle(3,3,3) o S[(1024,16,64):(64,65536,1)]")?;
     let again = layout("Swizzle(3,3,3) o S[(32,32,4,4,64):(2048,64,262144,65536,1)]")?;
-    exact(bench, "equal, 1M elements, both swizzled", OPERATOR, || swizzle.difference(&again))?;
+    exact(bench, "equal, 1M elements, both swizzled", OPERATOR, || {
+        swizzle.find_difference(&again)
+    })?;
 
     let wgmma = layout(WGMMA)?;
     let axes = zellige_layout::AxisTable::new();
     let place = [(axes.get("wid_in_wg")?, 2), (Axis::LANEID, 13), (Axis::M, 11)];
-    exact(bench, "lookup, 6 iters on 3 axes", OPERATOR, || wgmma.lookup(&place))?;
+    exact(bench, "lookup, 6 iters on 3 axes", OPERATOR, || wgmma.look_up_place(&place))?;
     exact(bench, "injective, 6 iters on 3 axes", OPERATOR, || wgmma.is_injective())?;
     exact(bench, "injective, 6 iters on m, 1M elements", OPERATOR, || split.is_injective())?;
     Ok(())

@@ -25,8 +25,8 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         let layout = layout(text)?;
         let coordinates = scattered(shape);
         bench.short(case, goal, |i| {
-            let places = layout.apply(&shape, &coordinates[i % coordinates.len()]);
-            places.map_or(0, |p| p.rows().flatten().sum::<i64>())
+            let places = layout.apply_to_coordinate(&shape, &coordinates[i % coordinates.len()]);
+            places.map_or(0, |p| p.coordinate_rows().flatten().sum::<i64>())
         });
     }
     Ok(())

@@ -28,16 +28,16 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     ];
     for (case, text) in cases {
         let layout = layout(text)?;
-        bench.long(case, GOAL, || layout.offsets(Axis::M));
+        bench.long(case, GOAL, || layout.offset_table(Axis::M));
     }
     let again = "table 16M, swizzled 4096x4096, memory used again";
     if bench.wants(again) {
         let layout = layout("Swizzle(3,3,3) o S[(4096,64,64):(64,262144,1)]")?;
         let mut table = Vec::new();
-        bench.long(again, GOAL, || layout.offsets_into(Axis::M, &mut table));
+        bench.long(again, GOAL, || layout.write_offset_table(Axis::M, &mut table));
         let layout = self::layout("S[(4096,66,64):(64,262144,1)] valid[4000/4096,4195/4224]")?;
         let again = "table 16M, padded in sticks, memory used again";
-        bench.long(again, GOAL, || layout.offsets_into(Axis::M, &mut table));
+        bench.long(again, GOAL, || layout.write_offset_table(Axis::M, &mut table));
     }
     ceilings(bench);
     Ok(())

@@ -13,9 +13,10 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
     {
         bench.short(&format!("parse TIRx, {name}"), Goal::None, |_| parse(text, &axes));
         let value = layout(text)?;
-        bench.short(&format!("print TIRx, {name}"), Goal::None, |_| tirx::print(&value));
+        bench.short(&format!("print TIRx, {name}"), Goal::None, |_| tirx::print_tirx(&value));
     }
-    let spyre = zellige_notation::preset::find("spyre-3d").map(|p| p.text).unwrap_or_default();
+    let spyre =
+        zellige_notation::preset::find_preset("spyre-3d").map(|p| p.text).unwrap_or_default();
     bench.short("parse Spyre, 4 device dimensions", Goal::None, |_| parse(&spyre, &axes));
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::time::Instant;
 use zellige_device::RunOp;
 use zellige_device::{Card, Kept, Tensor, host_format};
 use zellige_float::Dtype;
-use zellige_host::Buffer;
-use zellige_layout::Strided;
+use zellige_host::AlignedBuffer;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 
 /// The fewest seconds of one call.
@@ -148,9 +148,9 @@ impl Case {
 }
 
 /// Memory with pages of its own: what was never written would all be the one page of zeros, in the cache.
-fn written(bytes: f64) -> Buffer {
+fn written(bytes: f64) -> AlignedBuffer {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some MB")]
-    let mut memory = Buffer::zeroed(bytes as usize);
+    let mut memory = AlignedBuffer::new_zeroed(bytes as usize);
     memory.fill(1);
     memory
 }
@@ -158,7 +158,7 @@ fn written(bytes: f64) -> Buffer {
 /// A plain copy that reads and writes so many bytes in all.
 fn copy(rounds: usize, bytes: f64) -> Result<f64, String> {
     let from = written(bytes / 2.0);
-    let mut to = Buffer::zeroed(from.len());
+    let mut to = AlignedBuffer::new_zeroed(from.len());
     best(rounds, || {
         to.copy_from_slice(&from);
         std::hint::black_box(&mut to);
@@ -172,7 +172,7 @@ fn read(rounds: usize, bytes: f64, threads: usize) -> Result<f64, String> {
     let from: &[u8] = &written(bytes);
     let share = from.len().div_ceil(threads.max(1)).next_multiple_of(LINE);
     best(rounds, || {
-        zellige_host::crew::share(threads, threads, &|i| {
+        zellige_host::crew::share_pieces(threads, threads, &|i| {
             let part = from.chunks(share).nth(i).unwrap_or_default();
             let mut sums = [0_u8; LINE];
             for line in part.chunks_exact(LINE) {
@@ -185,8 +185,8 @@ fn read(rounds: usize, bytes: f64, threads: usize) -> Result<f64, String> {
 }
 
 /// Numbers between -4 and 4.
-fn host(size: &[i64], dtype: Dtype) -> (Vec<u8>, Strided) {
-    let host = Strided::contiguous(size).expect("a small size");
+fn host(size: &[i64], dtype: Dtype) -> (Vec<u8>, StridedLayout) {
+    let host = StridedLayout::new_contiguous(size).expect("a small size");
     let format = host_format(dtype).expect("a float");
     let count = usize::try_from(host.numel()).expect("positive");
     let number = |i: usize| f32::from(u16::try_from(i * 31 % 2048).expect("below 2048"));

@@ -73,8 +73,8 @@ pub enum CaseError {
 /// Source and destination of a case together; past that, a table would measure paging.
 const MOST_BYTES: usize = 8 << 30;
 
-impl From<zellige_layout::Error> for CaseError {
-    fn from(e: zellige_layout::Error) -> CaseError {
+impl From<zellige_layout::LayoutError> for CaseError {
+    fn from(e: zellige_layout::LayoutError) -> CaseError {
         CaseError::Layout(e.into())
     }
 }
@@ -127,7 +127,7 @@ impl Case {
         let names = [(1, "int8"), (2, "int16"), (4, "int32"), (8, "int64"), (16, "complex128")];
         let (_, dtype) = names.iter().find(|(w, _)| *w == width)?;
         let fill = if self.fill == Fill::Padding { "zero" } else { "leave" };
-        let (src, dst) = (tirx::print(&self.src), tirx::print(&self.dst));
+        let (src, dst) = (tirx::print_tirx(&self.src), tirx::print_tirx(&self.dst));
         Some(json!({"src": src, "dst": dst, "shape": self.shape, "dtype": dtype, "fill": fill}))
     }
 
@@ -142,7 +142,7 @@ impl Case {
         }
         let shape = window.padded_shape();
         let whole = TileLayout::row_major(&shape).ok()?.into();
-        let plan = Plan::between(&whole, &self.dst.padded(), &shape, Fill::Leave).ok()?;
+        let plan = Plan::between(&whole, &self.dst.padded_domain(), &shape, Fill::Leave).ok()?;
         Some(Padded { shape, nests: plan.nests().to_vec() })
     }
 }

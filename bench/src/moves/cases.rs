@@ -23,8 +23,8 @@ pub fn cases() -> Vec<Case> {
     list.short();
     list.steps();
     let tile = TileLayout::row_major(&SQUARE).expect("a layout");
-    let mode = Swizzle::mode(128, 16).expect("a mode");
-    let swizzled = Layout::swizzled(mode, tile).expect("a layout");
+    let mode = Swizzle::shared_memory_mode(128, 16).expect("a mode");
+    let swizzled = Layout::from_swizzled_tile(mode, tile).expect("a layout");
     let from = row_major(&SQUARE);
     list.add("128-byte swizzle 4096x4096 f16", 0.95, HALF, &SQUARE, from, swizzled);
     list.0
@@ -221,11 +221,11 @@ impl List {
         self.add("NCHW -> NHWC 32x256x56x56 f32", 0.88, SINGLE, &image, nchw(), nhwc());
         self.add("NHWC -> NCHW 32x256x56x56 f32", 0.88, SINGLE, &image, nhwc(), nchw());
         self.add("NCHW -> NHWC 32x256x56x56 f16", 0.70, HALF, &image, nchw(), nhwc());
-        let blocked = TileLayout::of(vec![
-            Iter::mem(32, 256 * 3136),
-            Iter::mem(16, 16 * 3136),
-            Iter::mem(16, 1),
-            Iter::mem(3136, 16),
+        let blocked = TileLayout::from_shard(vec![
+            Iter::in_memory(32, 256 * 3136),
+            Iter::in_memory(16, 16 * 3136),
+            Iter::in_memory(16, 1),
+            Iter::in_memory(3136, 16),
         ]);
         let blocked = blocked.expect("a layout").into();
         self.add("NCHW -> nChw16c f32", 0.95, SINGLE, &image, nchw(), blocked);

@@ -8,7 +8,7 @@ use zellige_stick::StickLayout;
 
 /// A strided view of memory, its first element at `offset`.
 pub fn strided(size: &[i64], stride: &[i64], offset: i64) -> Layout {
-    TileLayout::strided(size, stride, offset).expect("the cases are small").into()
+    TileLayout::from_strides(size, stride, offset).expect("the cases are small").into()
 }
 
 /// A dense array, the last dimension fastest.
@@ -34,11 +34,13 @@ pub fn permuted(size: &[i64], perm: &[usize]) -> Layout {
 
 /// The default device layout.
 pub fn sticks(size: &[i64], dtype: Dtype) -> Layout {
-    StickLayout::default(size, dtype).and_then(|s| s.lower()).expect("the dtype has sticks")
+    StickLayout::default_for_dtype(size, dtype)
+        .and_then(|s| s.lower_to_layout())
+        .expect("the dtype has sticks")
 }
 
 /// The device layout whose last dimension in `order` is the one in sticks.
 pub fn sticks_in_order(size: &[i64], dtype: Dtype, order: &[i64]) -> Layout {
     let stick = StickLayout::with_dim_order(size, None, dtype, order);
-    stick.and_then(|s| s.lower()).expect("an order of the dimensions")
+    stick.and_then(|s| s.lower_to_layout()).expect("an order of the dimensions")
 }

@@ -6,7 +6,7 @@ use super::run::median;
 use std::hint::black_box;
 use std::time::Instant;
 use zellige_float::Dtype;
-use zellige_host::Buffer;
+use zellige_host::AlignedBuffer;
 use zellige_movement::{Fill, Mover, Plan};
 
 /// One line of the overhead table, in nanoseconds.
@@ -53,7 +53,7 @@ pub fn overhead() -> Vec<Overhead> {
     let (src, dst) = (row_major(&[8, 4]), permuted(&[8, 4], &[1, 0]));
     let plan = Plan::between(&src, &dst, &[8, 4], Fill::Leave).expect("a plan");
     let mover = Mover::new(&plan, 2).expect("a mover");
-    let (from, mut to) = (Buffer::zeroed(64), Buffer::zeroed(64));
+    let (from, mut to) = (AlignedBuffer::new_zeroed(64), AlignedBuffer::new_zeroed(64));
     let median = nanoseconds(31, CALLS, || {
         mover.run(&from, &mut to, None, 1).expect("long enough");
         black_box(&mut to);

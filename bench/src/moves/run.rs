@@ -3,7 +3,7 @@
 use super::{Case, CaseError, Elements};
 use std::cell::RefCell;
 use std::time::Instant;
-use zellige_host::Buffer;
+use zellige_host::AlignedBuffer;
 use zellige_layout::TileLayout;
 use zellige_movement::{Fill, Mover, Plan};
 
@@ -65,8 +65,8 @@ pub struct Prepared<'a> {
     plan: Plan,
     mover: Mover,
     copier: Mover,
-    from: Buffer,
-    to: RefCell<Buffer>,
+    from: AlignedBuffer,
+    to: RefCell<AlignedBuffer>,
     fill: Vec<u8>,
     bytes: usize,
 }
@@ -79,9 +79,9 @@ impl<'a> Prepared<'a> {
         let n = i64::try_from(bytes).map_err(|_| CaseError::TooLarge(bytes))?;
         let line = TileLayout::row_major(&[n])?.into();
         let copier = Mover::new(&Plan::between(&line, &line, &[n], Fill::Leave)?, 1)?;
-        let mut from = Buffer::zeroed(mover.src_bytes().max(bytes));
+        let mut from = AlignedBuffer::new_zeroed(mover.src_bytes().max(bytes));
         fill_source(&mut from, case.elements);
-        let mut to = Buffer::zeroed(mover.dst_bytes().max(bytes));
+        let mut to = AlignedBuffer::new_zeroed(mover.dst_bytes().max(bytes));
         to.fill(1);
         let fill = vec![0u8; case.elements.widths().1];
         Ok(Prepared { case, plan, mover, copier, from, to: RefCell::new(to), fill, bytes })

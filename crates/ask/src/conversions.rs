@@ -2,9 +2,11 @@
 
 use serde_json::{Value, json};
 use zellige_float::Dtype;
-use zellige_layout::{Layout, unflatten};
-use zellige_notation::convert::{Conversion, NotExpressible, Refusal, convert_or_refine, own_text};
-use zellige_notation::{Notation, Parsed};
+use zellige_layout::{Layout, unflatten_index};
+use zellige_notation::convert::{
+    ConversionRefusal, NotExpressible, NotationConversion, convert_or_refine, text_in_own_notation,
+};
+use zellige_notation::{Notation, ParsedText};
 
 /// A layout in one notation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +38,7 @@ impl Converted {
 
     /// As an object with the name of the notation.
     pub fn to_json(&self, notation: Notation) -> Value {
-        let mut value = json!({"notation": notation.name(), "title": notation.doc(), "relation": self.relation()});
+        let mut value = json!({"notation": notation.name(), "title": notation.short_description(), "relation": self.relation()});
         match self {
             Converted::Equal(text) => value["text"] = json!(text),
             Converted::Refined { text, shape, why } => {
@@ -52,14 +54,14 @@ impl Converted {
 
 /// A layout over a shape in a notation.
 pub fn converted(
-    parsed: &Parsed,
+    parsed: &ParsedText,
     layout: &Layout,
     shape: &[i64],
     dtype: Option<Dtype>,
     to: Notation,
 ) -> Converted {
     if to == parsed.notation()
-        && let Ok(text) = own_text(parsed, layout)
+        && let Ok(text) = text_in_own_notation(parsed, layout)
     {
         return Converted::Equal(text);
     }
@@ -68,25 +70,25 @@ pub fn converted(
         return Converted::NotExpressible(why.into());
     }
     let shown = |n: &NotExpressible| match n.witness {
-        Some(i) => format!("{} (at {:?})", n.reason, unflatten(shape, i)),
+        Some(i) => format!("{} (at {:?})", n.reason, unflatten_index(shape, i)),
         None => n.reason.clone(),
     };
     match convert_or_refine(parsed, layout, shape, dtype, to) {
-        Ok(Conversion::Equal(text)) => Converted::Equal(text),
-        Ok(Conversion::Refined { text, shape, because }) => {
+        Ok(NotationConversion::Equal(text)) => Converted::Equal(text),
+        Ok(NotationConversion::Refined { text, shape, because }) => {
             Converted::Refined { text, shape, why: shown(&because) }
         }
-        Err(Refusal::NotExpressible(n)) => Converted::NotExpressible(shown(&n)),
-        Err(Refusal::Error(e)) => Converted::NotExpressible(e.to_string()),
+        Err(ConversionRefusal::NotExpressible(n)) => Converted::NotExpressible(shown(&n)),
+        Err(ConversionRefusal::Error(e)) => Converted::NotExpressible(e.to_string()),
     }
 }
 
 /// A layout over a shape in every notation.
 pub fn conversions(
-    parsed: &Parsed,
+    parsed: &ParsedText,
     layout: &Layout,
     shape: &[i64],
     dtype: Option<Dtype>,
 ) -> Vec<(Notation, Converted)> {
-    Notation::all().map(|n| (n, converted(parsed, layout, shape, dtype, n))).collect()
+    Notation::all_notations().map(|n| (n, converted(parsed, layout, shape, dtype, n))).collect()
 }

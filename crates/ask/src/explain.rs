@@ -5,8 +5,8 @@ use crate::free::Free;
 use crate::words::words;
 use std::fmt::Write;
 use zellige_float::Dtype;
-use zellige_layout::{Access, Axis, Layout, Lint, Severity, Strided};
-use zellige_notation::{Notation, Parsed, tirx};
+use zellige_layout::{Axis, LaneAccessPattern, Layout, LayoutLint, LintSeverity, StridedLayout};
+use zellige_notation::{Notation, ParsedText, tirx};
 
 /// A layout in words, with its cost and what looks wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,12 +18,12 @@ pub struct Explanation {
     /// Bytes that hold no element, where the element width is known.
     pub padding_bytes: Option<i64>,
     /// What looks wrong, most serious first.
-    pub lints: Vec<Lint>,
+    pub lints: Vec<LayoutLint>,
 }
 
 /// Explains a layout over a shape.
 pub fn explain(
-    parsed: &Parsed,
+    parsed: &ParsedText,
     layout: &Layout,
     shape: &[i64],
     dtype: Option<Dtype>,
@@ -35,17 +35,17 @@ pub fn explain(
     let tile = layout.tile();
     let element = parsed.element_size(dtype.map(Dtype::bits));
     // Without a size that is known, bytes are looked at in memory alone, and are said to be assumed.
-    let bits = element.known().or((tile.axes() == [Axis::M]).then_some(element.bits));
+    let bits = element.known_bits().or((tile.axes() == [Axis::M]).then_some(element.bits));
     // Device memory has sticks, not banks.
-    let on_device = parsed.stick().is_some();
+    let on_device = parsed.stick_layout().is_some();
     let words = words(layout, shape);
     for (k, sentence) in words.iter().enumerate() {
         line(if k == 0 { "in words" } else { "" }, sentence.clone());
     }
-    if let Some(note) = parsed.note() {
+    if let Some(note) = parsed.reading_note() {
         line("read as", note);
     }
-    line("layout", tirx::print(layout));
+    line("layout", tirx::print_tirx(layout));
     line(
         "shape",
         format!(
@@ -55,26 +55,26 @@ pub fn explain(
         ),
     );
     line("element", element.to_string());
-    if let Some(stick) = parsed.stick() {
-        line("device", zellige_notation::spyre::print_given(stick));
+    if let Some(stick) = parsed.stick_layout() {
+        line("device", zellige_notation::spyre::print_with_given_host(stick));
         line(
             "sticks",
             format!(
                 "{} sticks of {} elements, {} bytes",
-                stick.sticks(),
+                stick.count_sticks(),
                 stick.elems_per_stick(),
-                stick.bytes()?
+                stick.device_bytes()?
             ),
         );
     }
     for axis in tile.axes() {
-        let b = layout.bounds(*axis)?;
+        let b = layout.axis_bounds(*axis)?;
         line(
             &format!("axis {axis}"),
             format!("{}, coordinates {} to {}", axis.kind().name(), b.min, b.max),
         );
     }
-    if let Ok(Some((of, within))) = tile.scope() {
+    if let Ok(Some((of, within))) = tile.thread_scopes() {
         line("scope", format!("{of}s of a {within}"));
     }
     if let Some(sw) = layout.swizzle() {
@@ -89,17 +89,17 @@ pub fn explain(
             ),
         );
     }
-    let image = layout.image();
+    let image = layout.analyze_image();
     let mut padding_bytes = None;
     match &image {
         Err(e) => line("places", format!("not decided: {e}")),
         Ok(image) => {
-            let mut facts = vec![if image.injective() {
+            let mut facts = vec![if image.is_injective() {
                 "no two elements share a place"
             } else {
                 "elements share places"
             }];
-            if image.surjective() && layout.size() > 0 {
+            if image.is_surjective() && layout.size() > 0 {
                 facts.push("every place is used");
             }
             if image.copies > 1 {
@@ -110,7 +110,7 @@ pub fn explain(
                 line("replicas", format!("{} places for each element", image.copies));
             }
             let Free { positions, places: padding, gaps } = Free::of(parsed, layout, shape)?;
-            padding_bytes = element.known().map(|b| {
+            padding_bytes = element.known_bits().map(|b| {
                 i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX)
             });
             if padding > 0 {
@@ -135,14 +135,16 @@ pub fn explain(
             ),
         );
         if tile.axes() == [Axis::M] && shape.len() >= 2 && !on_device {
-            let accesses =
-                [("row", Access::Row { index: 0 }), ("column", Access::Column { index: 0 })];
+            let accesses = [
+                ("row", LaneAccessPattern::Row { index: 0 }),
+                ("column", LaneAccessPattern::Column { index: 0 }),
+            ];
             for (name, access) in accesses {
                 if let (Ok(c), Ok(s)) = (
-                    layout.conflicts(shape, bits, &access, 1),
-                    layout.sectors(shape, bits, &access, 1),
+                    layout.find_bank_conflicts(shape, bits, &access, 1),
+                    layout.count_sectors(shape, bits, &access, 1),
                 ) {
-                    let ways = if c.conflict_free() {
+                    let ways = if c.is_conflict_free() {
                         "no bank conflict".into()
                     } else {
                         format!("bank conflict, {} ways,", c.ways)
@@ -152,11 +154,11 @@ pub fn explain(
             }
         }
     }
-    let mut lints = layout.lints(shape, bits.filter(|_| !on_device))?;
-    lints.extend(parsed.host().and_then(ambiguous_strides));
+    let mut lints = layout.find_lints(shape, bits.filter(|_| !on_device))?;
+    lints.extend(parsed.host_layout().and_then(ambiguous_strides));
     // A wave of AMD has 64 lanes, and a text of Triton knows which warp it is for.
     let triton = parsed.notation() == Notation::TRITON && tile.axes().contains(&Axis::LANEID);
-    if triton && layout.span(Axis::LANEID)? == 64 {
+    if triton && layout.axis_span(Axis::LANEID)? == 64 {
         lints.retain(|l| l.id != "out-of-hardware" || !l.message.starts_with("`laneid`"));
     }
     for l in &lints {
@@ -166,12 +168,12 @@ pub fn explain(
 }
 
 /// Strides of dimensions of size 1, which no element shows, and which libraries treat differently.
-fn ambiguous_strides(host: &Strided) -> Option<Lint> {
-    let row_major = Strided::contiguous(host.size()).ok()?;
+fn ambiguous_strides(host: &StridedLayout) -> Option<LayoutLint> {
+    let row_major = StridedLayout::new_contiguous(host.size()).ok()?;
     let other =
         |(k, (n, s)): (usize, (i64, i64))| (n == 1 && s != row_major.stride()[k]).then_some(k);
     let dims: Vec<String> =
-        host.dims().enumerate().filter_map(other).map(|k| k.to_string()).collect();
+        host.sizes_and_strides().enumerate().filter_map(other).map(|k| k.to_string()).collect();
     if dims.is_empty() {
         return None;
     }
@@ -179,7 +181,7 @@ fn ambiguous_strides(host: &Strided) -> Option<Lint> {
         "of dimension {} there is one, so its stride is never taken; libraries disagree on whether the tensor is contiguous",
         dims.join(", ")
     );
-    Some(Lint { id: "size-1-stride", severity: Severity::Note, message })
+    Some(LayoutLint { id: "size-1-stride", severity: LintSeverity::Note, message })
 }
 
 /// The sectors that the warps of an access touch: the most of one warp, and all of them.

@@ -3,10 +3,10 @@
 use crate::json::place;
 use serde_json::{Value, json};
 use zellige_float::UnknownDtype;
-use zellige_guard::Stopped;
-use zellige_layout::{AxisTable, Error, Witness};
+use zellige_guard::StopReason;
+use zellige_layout::{AxisTable, LayoutError, LayoutWitness};
 use zellige_notation::json::JsonError;
-use zellige_notation::{Diagnostic, Parsed, readings, tirx};
+use zellige_notation::{Diagnostic, ParsedText, all_readings, tirx};
 use zellige_stick::StickError;
 
 /// A refused request: a kind for programs, a message for people, a witness where there is one.
@@ -59,14 +59,14 @@ impl Fault {
     /// The same with what a text may mean, where it is asked which notation is meant.
     pub(crate) fn readings(mut self, d: &Diagnostic, text: &str, axes: &AxisTable) -> Fault {
         if d.id == "Z007" {
-            let reading = |p: &Parsed| {
+            let reading = |p: &ParsedText| {
                 json!({
                     "notation": p.notation().name(),
-                    "title": p.notation().doc(),
-                    "layout": p.layout(None).ok().map(|l| tirx::print(&l)),
+                    "title": p.notation().short_description(),
+                    "layout": p.layout_over_shape(None).ok().map(|l| tirx::print_tirx(&l)),
                 })
             };
-            let all: Vec<Value> = readings(text, axes).iter().map(reading).collect();
+            let all: Vec<Value> = all_readings(text, axes).iter().map(reading).collect();
             self.witness["readings"] = json!(all);
         }
         self
@@ -96,12 +96,12 @@ pub(crate) fn clip(text: &str, bytes: usize) -> String {
     format!("{}… ({} more bytes)", &text[..cut], text.len() - cut)
 }
 
-impl From<Stopped> for Fault {
-    fn from(stopped: Stopped) -> Fault {
+impl From<StopReason> for Fault {
+    fn from(stopped: StopReason) -> Fault {
         let witness = match &stopped {
-            Stopped::Time { limit } => json!({"limit_s": limit.as_secs_f64()}),
-            Stopped::Memory { limit, needed } => json!({"limit_bytes": limit, "bytes": needed}),
-            Stopped::Panic { place, .. } => json!({"place": place}),
+            StopReason::Time { limit } => json!({"limit_s": limit.as_secs_f64()}),
+            StopReason::Memory { limit, needed } => json!({"limit_bytes": limit, "bytes": needed}),
+            StopReason::Panic { place, .. } => json!({"place": place}),
         };
         Fault { kind: stopped.kind(), message: stopped.to_string(), witness }
     }
@@ -111,19 +111,19 @@ impl From<StickError> for Fault {
     fn from(e: StickError) -> Fault {
         let witness = match e.witness() {
             None => Value::Null,
-            Some(Witness::Index(i)) => json!({"index": i}),
-            Some(Witness::Coordinate(c)) => json!({"coord": c}),
-            Some(Witness::Pair(a, b)) => json!({"pair": [a, b]}),
-            Some(Witness::Dim(d)) => json!({"dim": d}),
-            Some(Witness::Place(p)) => json!({"place": place(&p)}),
-            Some(Witness::Name(n)) => json!({"name": n}),
+            Some(LayoutWitness::Index(i)) => json!({"index": i}),
+            Some(LayoutWitness::Coordinate(c)) => json!({"coord": c}),
+            Some(LayoutWitness::Pair(a, b)) => json!({"pair": [a, b]}),
+            Some(LayoutWitness::Dim(d)) => json!({"dim": d}),
+            Some(LayoutWitness::Place(p)) => json!({"place": place(&p)}),
+            Some(LayoutWitness::Name(n)) => json!({"name": n}),
         };
         Fault { kind: e.kind(), message: e.to_string(), witness }
     }
 }
 
-impl From<Error> for Fault {
-    fn from(e: Error) -> Fault {
+impl From<LayoutError> for Fault {
+    fn from(e: LayoutError) -> Fault {
         StickError::from(e).into()
     }
 }
@@ -141,11 +141,12 @@ mod tests {
     #[test]
     fn a_question_has_its_readings() {
         let (axes, text) = (AxisTable::new(), "(8,4):(4,1)");
-        let asked = Diagnostic::syntax(0..11, "the text can be read as ..", "which").id("Z007");
+        let asked =
+            Diagnostic::syntax_error(0..11, "the text can be read as ..", "which").with_id("Z007");
         let fault = Fault::text("layout", text, &asked).readings(&asked, text, &axes);
         let reading = json!({"notation": "cute", "title": "CuTe shape and stride", "layout": "S[(8,4):(4,1)]"});
         assert_eq!(fault.witness["readings"], json!([reading]));
-        let refused = Diagnostic::syntax(0..11, "no", "no");
+        let refused = Diagnostic::syntax_error(0..11, "no", "no");
         let fault = Fault::text("layout", text, &refused).readings(&refused, text, &axes);
         assert_eq!(fault.witness.get("readings"), None);
     }

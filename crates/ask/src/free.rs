@@ -6,8 +6,8 @@
 //! to; the others are those of indices that the window leaves out.
 
 use crate::Fault;
-use zellige_layout::{Axis, Held, Layout};
-use zellige_notation::Parsed;
+use zellige_layout::{Axis, Layout, PlaceContent};
+use zellige_notation::ParsedText;
 
 /// The places in range, and those of them without an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,37 +21,41 @@ pub(crate) struct Free {
 }
 
 impl Free {
-    pub(crate) fn of(parsed: &Parsed, layout: &Layout, shape: &[i64]) -> Result<Free, Fault> {
+    pub(crate) fn of(parsed: &ParsedText, layout: &Layout, shape: &[i64]) -> Result<Free, Fault> {
         let positions = match memory(parsed, shape) {
             Some(positions) => positions,
-            None => layout.positions()?,
+            None => layout.count_positions()?,
         };
         let left = |used: i64| positions.saturating_sub(used);
-        let places = left(layout.used_places()?);
-        let gaps = if layout.size() == 0 { places } else { left(layout.padded().used_places()?) };
+        let places = left(layout.count_used_places()?);
+        let gaps = if layout.size() == 0 {
+            places
+        } else {
+            left(layout.padded_domain().count_used_places()?)
+        };
         Ok(Free { positions, places, gaps })
     }
 }
 
 /// The positions of a memory that the notation describes; the same however the elements are grouped.
-fn memory(parsed: &Parsed, shape: &[i64]) -> Option<i64> {
-    parsed.positions(Some(shape)).and_then(Result::ok)
+fn memory(parsed: &ParsedText, shape: &[i64]) -> Option<i64> {
+    parsed.count_memory_positions(Some(shape)).and_then(Result::ok)
 }
 
 /// What a place holds. A device or a padded tensor has all its positions, also where no index of the layout reaches.
 pub(crate) fn held(
-    parsed: &Parsed,
+    parsed: &ParsedText,
     layout: &Layout,
     shape: &[i64],
     place: &[(Axis, i64)],
-) -> Result<Held, Fault> {
-    let found = layout.lookup(place)?;
-    if let (Held::Outside, Some(positions)) = (&found, memory(parsed, shape))
+) -> Result<PlaceContent, Fault> {
+    let found = layout.look_up_place(place)?;
+    if let (PlaceContent::Outside, Some(positions)) = (&found, memory(parsed, shape))
         && place.iter().all(|(axis, v)| *axis == Axis::M || *v == 0)
     {
         let at = place.iter().find(|(axis, _)| *axis == Axis::M).map_or(0, |(_, v)| *v);
         if (0..positions).contains(&at) {
-            return Ok(Held::Gap);
+            return Ok(PlaceContent::Gap);
         }
     }
     Ok(found)

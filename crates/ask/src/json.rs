@@ -1,19 +1,21 @@
 //! Values of the algebra as JSON.
 
 use serde_json::{Map, Value, json};
-use zellige_layout::{Axis, Conflicts, Layout, Lint, Places, Point, VectorWidth};
+use zellige_layout::{
+    Axis, BankConflictReport, CoordinateSet, Layout, LayoutLint, PhysicalCoordinate, VectorWidth,
+};
 
 use crate::Fault;
 
 /// A place as `{"m": 12, "laneid": 3}`.
-pub(crate) fn place(p: &Point) -> Value {
-    Value::Object(p.entries().iter().map(|(a, v)| (a.name().to_string(), json!(v))).collect())
+pub(crate) fn place(p: &PhysicalCoordinate) -> Value {
+    Value::Object(p.axis_entries().iter().map(|(a, v)| (a.name().to_string(), json!(v))).collect())
 }
 
 /// A set of places, sorted.
-pub(crate) fn places(p: &Places<'_>) -> Value {
+pub(crate) fn places(p: &CoordinateSet<'_>) -> Value {
     if p.len() == 1 {
-        let row = p.rows().next().unwrap_or(&[]);
+        let row = p.coordinate_rows().next().unwrap_or(&[]);
         let object: Map<String, Value> = p
             .axes()
             .iter()
@@ -22,18 +24,18 @@ pub(crate) fn places(p: &Places<'_>) -> Value {
             .collect();
         return Value::Array(vec![Value::Object(object)]);
     }
-    points(&p.points())
+    points(&p.sorted_coordinates())
 }
 
 /// A list of places.
-pub(crate) fn points(list: &[Point]) -> Value {
+pub(crate) fn points(list: &[PhysicalCoordinate]) -> Value {
     list.iter().map(place).collect()
 }
 
 /// One value per axis of a layout.
 pub(crate) fn per_axis(
     layout: &Layout,
-    f: impl Fn(Axis) -> Result<i64, zellige_layout::Error>,
+    f: impl Fn(Axis) -> Result<i64, zellige_layout::LayoutError>,
 ) -> Result<Value, Fault> {
     let mut map = Map::new();
     for axis in layout.tile().axes() {
@@ -47,7 +49,7 @@ pub(crate) fn axes(layout: &Layout) -> Value {
     list.map(|a| json!({"name": a.name(), "kind": a.kind().name()})).collect()
 }
 
-pub(crate) fn lints(list: &[Lint]) -> Value {
+pub(crate) fn lints(list: &[LayoutLint]) -> Value {
     list.iter()
         .map(|l| json!({"id": l.id, "severity": l.severity.name(), "message": l.message}))
         .collect()
@@ -57,7 +59,7 @@ pub(crate) fn vector(v: VectorWidth) -> Value {
     json!({"elements": v.elements, "bits": v.bits, "bytes": (v.bits + 7) / 8})
 }
 
-pub(crate) fn conflicts(c: &Conflicts) -> Value {
+pub(crate) fn conflicts(c: &BankConflictReport) -> Value {
     let phases: Vec<Value> = c
         .phases
         .iter()
@@ -68,5 +70,5 @@ pub(crate) fn conflicts(c: &Conflicts) -> Value {
             json!({"lanes": p.lanes, "banks": banks, "words": words, "ways": p.ways})
         })
         .collect();
-    json!({"ways": c.ways, "conflict_free": c.conflict_free(), "phases": phases})
+    json!({"ways": c.ways, "conflict_free": c.is_conflict_free(), "phases": phases})
 }

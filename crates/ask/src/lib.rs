@@ -33,36 +33,36 @@ pub use conversions::{Converted, conversions, converted};
 pub use explain::{Explanation, explain};
 pub use fault::Fault;
 pub use ops::{MoveRequest, OPERATIONS, Operation};
-pub use zellige_guard::Limits;
+pub use zellige_guard::CallLimits;
 
 use fields::Fields;
 use metered::{Metered, read};
 use request::Request;
 use serde_json::Value;
 use std::cell::RefCell;
-use zellige_guard::call;
+use zellige_guard::run_guarded_call;
 
 /// The answer to one request, as one line without the newline, within [`Limits::REQUEST`]. Never
 /// fails: what is wrong with the request is in the answer.
 pub fn answer(line: &str) -> String {
-    answer_within(line, Limits::REQUEST)
+    answer_within(line, CallLimits::REQUEST)
 }
 
 /// The answer to one request, within limits of its own. A request that passes one, and a mistake in
 /// the engine, are answered as errors of the kinds `over_time`, `over_memory` and `internal`.
-pub fn answer_within(line: &str, limits: Limits) -> String {
+pub fn answer_within(line: &str, limits: CallLimits) -> String {
     answer_by(line, limits, ops::run)
 }
 
 /// The answer that `run` finds.
 fn answer_by(
     line: &str,
-    limits: Limits,
+    limits: CallLimits,
     run: impl FnOnce(&Request) -> Result<Value, Fault>,
 ) -> String {
     // What is known of the request if answering it does not end by itself.
     let id = RefCell::new(None);
-    let answered = call(limits, || {
+    let answered = run_guarded_call(limits, || {
         let outcome = request(line.trim_end_matches(['\n', '\r'])).and_then(|request| {
             id.replace(Some(request.id()));
             run(&request)
@@ -128,9 +128,10 @@ mod tests {
 
     #[test]
     fn a_mistake_in_the_engine_is_an_answer() {
-        zellige_guard::quiet();
-        let reply =
-            parsed(&answer_by(r#"{"id":7,"op":"any"}"#, Limits::REQUEST, |_| panic!("oh {}", 3)));
+        zellige_guard::silence_call_panics();
+        let reply = parsed(&answer_by(r#"{"id":7,"op":"any"}"#, CallLimits::REQUEST, |_| {
+            panic!("oh {}", 3)
+        }));
         assert_eq!(reply["id"], 7);
         assert_eq!(reply["error"]["kind"], "internal");
         let message = reply["error"]["message"].as_str().expect("a text");

@@ -26,7 +26,7 @@ impl Read for Pieces<'_> {
         let (piece, rest) = self.0.split_at(self.0.len().min(into.len()).min(PIECE));
         into[..piece.len()].copy_from_slice(piece);
         // The next piece becomes a tree before anybody looks again.
-        zellige_guard::reserve(50 * piece.len());
+        zellige_guard::reserve_memory(50 * piece.len());
         self.0 = rest;
         Ok(piece.len())
     }
@@ -53,11 +53,11 @@ impl Metered {
 impl Write for &mut Metered {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Writing some dozens of bytes takes about as long as a step.
-        zellige_guard::steps(bytes.len() / 64);
+        zellige_guard::count_many_steps(bytes.len() / 64);
         let full = self.0.capacity() - self.0.len() < bytes.len();
         // A vector that is full doubles.
         if full && self.0.len() > LONG {
-            zellige_guard::reserve(self.0.len());
+            zellige_guard::reserve_memory(self.0.len());
         }
         self.0.extend_from_slice(bytes);
         Ok(bytes.len())

@@ -6,9 +6,9 @@ use crate::fields::Fields;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use zellige_float::Dtype;
-use zellige_layout::{Access, Axis, AxisKind, AxisTable, Layout, Scope};
-use zellige_notation::convert::{Refusal, convert};
-use zellige_notation::{Diagnostic, Notation, Parsed, linear, parse, parse_as};
+use zellige_layout::{Axis, AxisKind, AxisTable, ExecutionScope, LaneAccessPattern, Layout};
+use zellige_notation::convert::{ConversionRefusal, convert_layout};
+use zellige_notation::{Diagnostic, Notation, ParsedText, linear, parse, parse_as};
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -151,7 +151,7 @@ impl Request {
     }
 
     /// Bits of an element of a layout: as its text says, else as `dtype`, which is then needed.
-    pub(crate) fn element_bits(&self, parsed: &Parsed) -> Result<i64> {
+    pub(crate) fn element_bits(&self, parsed: &ParsedText) -> Result<i64> {
         let given = self.opt_dtype()?.map(Dtype::bits);
         parsed.element_bits(given).map_or_else(|| Ok(self.dtype()?.bits()), Ok)
     }
@@ -164,7 +164,7 @@ impl Request {
         let object =
             v.as_object().ok_or_else(|| Fault::expected("`axes`", "an object name -> kind", v))?;
         for (name, kind) in object {
-            table.declare(name, axis_kind(kind)?)?;
+            table.declare_axis(name, axis_kind(kind)?)?;
         }
         Ok(table)
     }
@@ -181,7 +181,7 @@ impl Request {
                 message: format!(
                     "unknown notation `{}`; known: {}",
                     clip(name, 60),
-                    Notation::list(Notation::all())
+                    Notation::list_names(Notation::all_notations())
                 ),
                 witness: json!({"field": field}),
             });
@@ -190,11 +190,11 @@ impl Request {
     }
 
     /// The layout in a field, as it was written.
-    pub(crate) fn parsed(&self, field: &'static str) -> Result<Parsed> {
+    pub(crate) fn parsed(&self, field: &'static str) -> Result<ParsedText> {
         self.parsed_value(field, self.need(field)?)
     }
 
-    pub(crate) fn parsed_value(&self, field: &'static str, v: &Value) -> Result<Parsed> {
+    pub(crate) fn parsed_value(&self, field: &'static str, v: &Value) -> Result<ParsedText> {
         let axes = self.axes()?;
         let notation = self.notation_field("notation")?;
         match v {
@@ -205,11 +205,11 @@ impl Request {
                 };
                 parsed.map_err(|d| Fault::text(field, text, &d).readings(&d, text, &axes))
             }
-            Value::Object(o) if o.contains_key("in") => linear::from_json(v)
-                .map(|l| Parsed::of_written(Notation::LINEAR, linear::Linear(l)))
+            Value::Object(o) if o.contains_key("in") => linear::linear_from_json(v)
+                .map(|l| ParsedText::from_written(Notation::LINEAR, linear::WrittenLinear(l)))
                 .map_err(|e| Fault::layout_json(field, &e)),
-            Value::Object(_) => zellige_notation::json::parse(v, &axes)
-                .map(Parsed::from)
+            Value::Object(_) => zellige_notation::json::layout_from_json(v, &axes)
+                .map(ParsedText::from)
                 .map_err(|e| Fault::layout_json(field, &e)),
             other => Err(Fault::expected(&tick(field), "a layout (text, or an object)", other)),
         }
@@ -229,10 +229,10 @@ impl Request {
     pub(crate) fn lower(
         &self,
         field: &'static str,
-        p: &Parsed,
+        p: &ParsedText,
         shape: Option<&[i64]>,
     ) -> Result<Layout> {
-        p.layout(shape).map_err(|d| self.refused_text(field, &d))
+        p.layout_over_shape(shape).map_err(|d| self.refused_text(field, &d))
     }
 
     /// A text that was read and that has no layout, or none of this shape.
@@ -258,7 +258,7 @@ impl Request {
         let layout = self.lower(field, &parsed, given.as_deref())?;
         let shape =
             given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
-        layout.admit(&shape)?;
+        layout.check_shape_size(&shape)?;
         Ok((layout, shape))
     }
 
@@ -267,32 +267,37 @@ impl Request {
         let notation = self.notation_field("as")?.or(self.notation_field("notation")?);
         let dtype = self.opt_dtype()?;
         let to = notation.unwrap_or(Notation::TIRX);
-        convert(layout, &layout.default_shape(), dtype, to).map(Value::String).map_err(refused)
+        convert_layout(layout, &layout.default_shape(), dtype, to)
+            .map(Value::String)
+            .map_err(refused)
     }
 
     /// The access of a field: `{"kind":"column","index":0}` or a list of coordinates.
-    pub(crate) fn access(&self, v: &Value, vector: i64) -> Result<(Access, i64)> {
+    pub(crate) fn access(&self, v: &Value, vector: i64) -> Result<(LaneAccessPattern, i64)> {
         let what = "access";
         if let Value::Array(lanes) = v {
             let lanes = lanes.iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
-            return Ok((Access::Lanes(lanes), vector));
+            return Ok((LaneAccessPattern::Lanes(lanes), vector));
         }
         let accepted =
             "{\"kind\": \"column\"|\"row\"|\"ldmatrix\"|\"lanes\", ..} or a list of coordinates";
         let o = v.as_object().ok_or_else(|| Fault::expected(&tick(what), accepted, v))?;
         let number = |k: &str| o.get(k).map_or(Ok(0), |v| int(what, v));
-        let (access, fields): (Access, &[&str]) = match o.get("kind").and_then(Value::as_str) {
-            Some("column") => (Access::Column { index: number("index")? }, &["index"]),
-            Some("row") => (Access::Row { index: number("index")? }, &["index"]),
+        let (access, fields): (LaneAccessPattern, &[&str]) = match o
+            .get("kind")
+            .and_then(Value::as_str)
+        {
+            Some("column") => (LaneAccessPattern::Column { index: number("index")? }, &["index"]),
+            Some("row") => (LaneAccessPattern::Row { index: number("index")? }, &["index"]),
             Some("ldmatrix") => (
-                Access::Ldmatrix { row: number("row")?, column: number("column")? },
+                LaneAccessPattern::Ldmatrix { row: number("row")?, column: number("column")? },
                 &["row", "column"],
             ),
             Some("lanes") | None if lanes_of(o).is_some() => {
                 let list = lanes_of(o).unwrap_or_default();
                 let lanes = list.into_iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
                 return Ok((
-                    Access::Lanes(lanes),
+                    LaneAccessPattern::Lanes(lanes),
                     o.get("vector").map_or(Ok(vector), |v| int(what, v))?,
                 ));
             }
@@ -328,19 +333,19 @@ fn tick(field: &str) -> String {
     format!("`{field}`")
 }
 
-pub(crate) fn refused(refusal: Refusal) -> Fault {
+pub(crate) fn refused(refusal: ConversionRefusal) -> Fault {
     match refusal {
-        Refusal::NotExpressible(n) => Fault {
+        ConversionRefusal::NotExpressible(n) => Fault {
             kind: "not_expressible",
             message: n.reason,
             witness: n.witness.map_or(Value::Null, |i| json!({"index": i})),
         },
-        Refusal::Error(e) => e.into(),
+        ConversionRefusal::Error(e) => e.into(),
     }
 }
 
 fn axis_kind(v: &Value) -> Result<AxisKind> {
-    let scope = |v: &Value| v.as_str().and_then(Scope::from_name);
+    let scope = |v: &Value| v.as_str().and_then(ExecutionScope::from_name);
     let found = match v {
         Value::String(s) if s == "memory" => Some(AxisKind::Memory),
         Value::String(s) if s == "device" => Some(AxisKind::Device),

@@ -3,25 +3,25 @@
 use crate::Fault;
 use crate::json::points;
 use serde_json::{Value, json};
-use zellige_layout::{Axis, Layout, flatten, unflatten};
+use zellige_layout::{Axis, Layout, flatten_coordinate, unflatten_index};
 
 /// The four steps for an element: flatten, split, add up (and swizzle), replicate.
 ///
 /// **Law**: `base` is a place of the element, and `places` are all of them.
 pub(crate) fn steps(layout: &Layout, shape: &[i64], flat: i64) -> Result<Value, Fault> {
-    let places = layout.places(flat)?.points();
+    let places = layout.physical_coordinates(flat)?.sorted_coordinates();
     let tile = layout.tile();
-    let coord = unflatten(shape, flat);
+    let coord = unflatten_index(shape, flat);
     let mut padded = Value::Null;
     let mut index = flat;
     if let Some(window) = layout.window() {
-        let valid = unflatten(&window.shape(), flat);
+        let valid = unflatten_index(&window.shape(), flat);
         let inside: Vec<i64> = valid.iter().zip(window.dims()).map(|(c, d)| c + d.begin).collect();
-        index = flatten(&window.padded_shape(), &inside)?;
+        index = flatten_coordinate(&window.padded_shape(), &inside)?;
         padded = json!({"shape": window.padded_shape(), "coord": inside, "index": index});
     }
     let extents: Vec<i64> = tile.shard().iter().map(|it| it.extent).collect();
-    let digits = unflatten(&extents, index);
+    let digits = unflatten_index(&extents, index);
     let split: Vec<Value> = tile
         .shard()
         .iter()
@@ -50,7 +50,7 @@ pub(crate) fn steps(layout: &Layout, shape: &[i64], flat: i64) -> Result<Value, 
                 "offset": offset,
                 "sum": sum,
                 "swizzle": swizzle.map(|s| format!("{s:?}")),
-                "value": swizzle.map_or(sum, |s| s.apply(sum)),
+                "value": swizzle.map_or(sum, |s| s.apply_to_address(sum)),
             })
         })
         .collect();

@@ -4,7 +4,7 @@
 //! order in memory, tiles, threads and devices, copies, the swizzle, padding. Where the iters do not meet the
 //! dimensions, the sentences are about the layout's own dimensions, and say so.
 
-use zellige_layout::{Axis, AxisKind, Iter, Layout, Scope};
+use zellige_layout::{Axis, AxisKind, ExecutionScope, Iter, Layout};
 
 /// An iter of a dimension: how many of it, how many steps of the dimension each is, and where it goes.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub(crate) fn words(layout: &Layout, shape: &[i64]) -> Vec<String> {
     let padded: Vec<i64> = layout.window().map_or(shape.to_vec(), |w| w.padded_shape());
     let tile = layout.tile();
     // Neighbouring iters that step as one are one.
-    let (parts, own) = match tile.canonical().group(&padded) {
+    let (parts, own) = match tile.canonical_form().group(&padded) {
         Ok((grouped, seps)) => (parts(grouped.shard(), &seps), false),
         Err(_) => {
             let seps: Vec<usize> = (0..=tile.shard().len()).collect();
@@ -90,7 +90,7 @@ fn holder(axes: &[Axis]) -> Option<&'static str> {
         AxisKind::Thread { of, .. } => Some(of),
         _ => None,
     });
-    match narrowest.max_by_key(|scope| Scope::ALL.iter().position(|s| s == scope)) {
+    match narrowest.max_by_key(|scope| ExecutionScope::ALL.iter().position(|s| s == scope)) {
         Some(scope) => Some(scope.name()),
         None => axes.iter().any(|a| a.kind() == AxisKind::Device).then_some("device"),
     }

@@ -5,7 +5,9 @@
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use zellige_ask::answer;
-use zellige_layout::{Axis, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window};
+use zellige_layout::{
+    Axis, AxisTable, Iter, Layout, PaddedExtent, Swizzle, TileLayout, ValidWindow,
+};
 use zellige_notation::tirx;
 
 type Place = BTreeMap<String, i64>;
@@ -31,7 +33,7 @@ impl Random {
         let tile = TileLayout::new(shard, replica, offset).expect("small");
         let (m, b, s) = (self.below(3), self.below(3), self.below(2));
         let swizzle = Swizzle::new(m, b, b + s, self.below(2) == 0).expect("well-formed");
-        let layout = match Layout::swizzled(swizzle, tile.clone()) {
+        let layout = match Layout::from_swizzled_tile(swizzle, tile.clone()) {
             Ok(layout) if self.below(2) == 0 => layout,
             _ => tile.into(),
         };
@@ -41,7 +43,7 @@ impl Random {
         let padded = layout.size();
         let begin = self.below(padded);
         let valid = 1 + self.below(padded - begin);
-        let window = Window::new(vec![Extent { begin, valid, padded }]).expect("inside");
+        let window = ValidWindow::new(vec![PaddedExtent { begin, valid, padded }]).expect("inside");
         layout.with_window(window).expect("fits")
     }
 }
@@ -146,7 +148,7 @@ fn answers_are_those_of_the_definition() {
         let names = [["m", "F", "laneid"], ["m", "m", "m"], ["F", "P", "m"]][(case % 3) as usize];
         let axes = names.map(|n| table_of.get(n).expect("built in"));
         let l = random.layout(&axes, true);
-        let (text, n, want) = (tirx::print(&l), l.size(), table(&l));
+        let (text, n, want) = (tirx::print_tirx(&l), l.size(), table(&l));
         let mut tried = |op: &'static str, request: Value| {
             let found = ask(&request);
             let count = answered.entry(op).or_default();
@@ -216,7 +218,7 @@ fn answers_are_those_of_the_definition() {
             Err(e) => assert!(l.window().is_some() && e["kind"] == "padded", "{text}: {e}"),
         }
         let right = random.layout(&[Axis::M], false);
-        let request = json!({"op": "compose", "a": text, "b": tirx::print(&right)});
+        let request = json!({"op": "compose", "a": text, "b": tirx::print_tirx(&right)});
         if let Ok(found) = tried("compose", request) {
             let through = |all: &BTreeSet<Place>| -> BTreeSet<Place> {
                 let at =

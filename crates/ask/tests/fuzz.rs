@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use zellige_ask::{OPERATIONS, answer};
 use zellige_layout::AxisTable;
-use zellige_notation::{Notation, Parsed, json as layout_json, parse, parse_as, preset};
+use zellige_notation::{Notation, ParsedText, json as layout_json, parse, parse_as, preset};
 
 /// An answer may take this long. Unoptimised builds are given more.
 const SECONDS: u64 = if cfg!(debug_assertions) { 10 } else { 2 };
@@ -407,7 +407,7 @@ fn generate(rng: &mut Rng) -> Value {
     let mut request: Value = serde_json::from_str(rng.pick(SEEDS)).expect("seeds are JSON");
     let object = request.as_object_mut().expect("seeds are objects");
     let (text, shape) = if rng.one_in(6) { scattered_text(rng) } else { layout_text(rng) };
-    let notations: Vec<Notation> = Notation::all().collect();
+    let notations: Vec<Notation> = Notation::all_notations().collect();
     let keys: Vec<String> = object.keys().cloned().collect();
     for key in keys {
         let own = shape.clone();
@@ -548,7 +548,8 @@ fn mutate(request: &mut Value, rng: &mut Rng, texts: &[String]) {
                     map.extend(other);
                 }
                 _ => {
-                    let mut names: Vec<&str> = Notation::all().map(Notation::name).collect();
+                    let mut names: Vec<&str> =
+                        Notation::all_notations().map(Notation::name).collect();
                     names.push("");
                     let field = rng.pick(&["as", "notation", "to"]);
                     map.insert(field.into(), json!(rng.pick(&names)));
@@ -712,12 +713,13 @@ fn round_trips(text: &str, axes: &AxisTable) -> Option<String> {
         }
         Ok(Ok(parsed)) => parsed,
     };
-    let printed = parsed.text();
+    let printed = parsed.notation_text();
     let again = parse_as(&printed, parsed.notation(), axes);
     // Device layouts are equal whatever they are bound to.
-    let bound = |p: &Parsed| p.stick().and_then(|s| s.host().cloned());
-    let by_json = parsed.algebra().is_none_or(|layout| {
-        layout_json::parse(&layout_json::print(layout), axes).as_ref() == Ok(layout)
+    let bound = |p: &ParsedText| p.stick_layout().and_then(|s| s.host().cloned());
+    let by_json = parsed.algebra_layout().is_none_or(|layout| {
+        layout_json::layout_from_json(&layout_json::layout_to_json(layout), axes).as_ref()
+            == Ok(layout)
     });
     let same = by_json && again.is_ok_and(|a| a == parsed && bound(&a) == bound(&parsed));
     (!same).then(|| format!("is printed as {}", shown(&printed)))
@@ -733,8 +735,8 @@ fn strings(v: &Value, out: &mut Vec<String>) {
 }
 
 fn seed_texts() -> Vec<String> {
-    let mut texts: Vec<String> = preset::all().into_iter().map(|p| p.text).collect();
-    texts.extend(Notation::all().map(|n| n.example().to_string()));
+    let mut texts: Vec<String> = preset::all_presets().into_iter().map(|p| p.text).collect();
+    texts.extend(Notation::all_notations().map(|n| n.example_text().to_string()));
     for seed in SEEDS {
         strings(&serde_json::from_str(seed).expect("seeds are JSON"), &mut texts);
     }
@@ -808,7 +810,7 @@ fn scattered_digits_are_converted_or_refused_in_time() {
         let half = digits / 2;
         for shape in [vec![1i64 << digits], vec![1 << half, 1 << (digits - half)], vec![2; digits]]
         {
-            for to in Notation::all() {
+            for to in Notation::all_notations() {
                 let line = json!({"op": "convert", "layout": layout, "shape": shape, "to": to.name(), "dtype": "float16"});
                 let line = line.to_string();
                 assert_eq!(complaint(&line), None, "{}", shown(&line));

@@ -3,11 +3,11 @@
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use zellige_ask::{Limits, answer, answer_within};
-use zellige_guard::Counting;
+use zellige_ask::{CallLimits, answer, answer_within};
+use zellige_guard::CountingAllocator;
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 fn error(reply: &str) -> Value {
     let reply: Value = serde_json::from_str(reply).expect("an answer is JSON");
@@ -32,14 +32,14 @@ fn a_request_that_needs_too_much_memory_is_stopped() {
     let _alone = alone();
     let line = coordinates(1 << 20);
     let limit = 64 << 20;
-    let small = Limits { time: None, memory: Some(limit) };
-    let before = Counting::in_use();
+    let small = CallLimits { time: None, memory: Some(limit) };
+    let before = CountingAllocator::bytes_in_use();
     let fault = error(&answer_within(&line, small));
     assert_eq!(fault["kind"], "over_memory", "{fault}");
     assert_eq!(fault["witness"]["limit_bytes"], limit);
     assert!(fault["message"].as_str().is_some_and(|m| m.contains("--limit-memory")), "{fault}");
     // What it had is given back.
-    assert!(Counting::in_use() < before + (1 << 20));
+    assert!(CountingAllocator::bytes_in_use() < before + (1 << 20));
     // The same line is answered where it may have what it needs.
     let reply: Value = serde_json::from_str(&answer(&line)).expect("an answer is JSON");
     assert_eq!(reply["ok"]["points"].as_array().map(Vec::len), Some(1 << 20));
@@ -49,7 +49,7 @@ fn a_request_that_needs_too_much_memory_is_stopped() {
 fn a_line_whose_tree_is_too_large_is_stopped_while_it_is_read() {
     let _alone = alone();
     let line = format!(r#"{{"id":9,"op":"parse","layout":[{}]}}"#, vec!["[]"; 2 << 20].join(","));
-    let small = Limits { time: None, memory: Some(32 << 20) };
+    let small = CallLimits { time: None, memory: Some(32 << 20) };
     assert_eq!(error(&answer_within(&line, small))["kind"], "over_memory");
 }
 
@@ -58,7 +58,7 @@ fn a_request_that_takes_too_long_is_stopped() {
     let _alone = alone();
     let line = coordinates(1 << 19);
     let limit = Duration::from_millis(20);
-    let short = Limits { time: Some(limit), memory: None };
+    let short = CallLimits { time: Some(limit), memory: None };
     let begin = Instant::now();
     let fault = error(&answer_within(&line, short));
     assert_eq!(fault["kind"], "over_time", "{fault}");
@@ -162,7 +162,7 @@ fn graphs_of_huge_extents_are_answered_soon() {
         }
     }
     let limit = Duration::from_secs(if cfg!(debug_assertions) { 10 } else { 2 });
-    let limits = Limits { time: Some(limit), memory: Some(128 << 20) };
+    let limits = CallLimits { time: Some(limit), memory: Some(128 << 20) };
     for graph in &graphs {
         for options in [r#"{}"#, r#"{"policy":"baseline","coverage":"card"}"#] {
             let graph = Value::from(graph.as_str());

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zellige_ask::Limits;
+use zellige_ask::CallLimits;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 const MAX_LINE: usize = 64 << 20;
 
 /// Answers requests, each within the limits.
-pub(crate) fn run(args: &Args, limits: Limits) -> Result<ExitCode> {
+pub(crate) fn run(args: &Args, limits: CallLimits) -> Result<ExitCode> {
     if args.list {
         return list(args.json);
     }
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args, limits: Limits) -> Result<ExitCode> {
 
 /// Answers every line. Output is flushed whenever the next line has not arrived yet, so that a
 /// program on the other end of a pipe gets its answer before it asks again.
-fn serve(mut input: BufReader<impl Read>, mut out: impl Write, limits: Limits) -> Result<()> {
+fn serve(mut input: BufReader<impl Read>, mut out: impl Write, limits: CallLimits) -> Result<()> {
     let mut line = Vec::new();
     loop {
         if !input.buffer().contains(&b'\n') {

@@ -7,7 +7,7 @@ use zellige_files::HostTensor;
 use zellige_float::Dtype;
 use zellige_layout::AxisTable;
 use zellige_machine::{Hardware, sencores};
-use zellige_notation::{parse, visible};
+use zellige_notation::{make_visible, parse};
 use zellige_run::{NumberLoss, NumberLossKind};
 use zellige_stick::LayoutRequest;
 
@@ -74,7 +74,7 @@ pub(crate) fn layout_request(text: &str) -> Result<Option<LayoutRequest>> {
             d.render(text, false)
         )
     })?;
-    let Some(layout) = parsed.stick() else {
+    let Some(layout) = parsed.stick_layout() else {
         bail!("a device layout is default, stick=DIM, order=0,1 or SpyreTensorLayout(..)");
     };
     Ok(Some(LayoutRequest::Exactly(layout.clone())))
@@ -95,7 +95,7 @@ pub(crate) fn upload(
     let moved = tensor.write_from(&bytes, &host, from)?;
     if let Some(past) = tensor.past(&bytes, &host, from)? {
         let kind = NumberLossKind::Past { value: past.value };
-        let tensor = visible(file.info().name()).into_owned();
+        let tensor = make_visible(file.info().name()).into_owned();
         let loss = NumberLoss { tensor, count: past.count, first: past.first, kind };
         eprintln!("warning: {loss}");
     }

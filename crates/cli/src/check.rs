@@ -4,7 +4,7 @@ use crate::common::{LayoutArgs, print, print_json};
 use anyhow::{Result, anyhow};
 use serde_json::json;
 use std::process::ExitCode;
-use zellige_layout::Severity;
+use zellige_layout::LintSeverity;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -21,7 +21,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let loaded = args.layout.load()?;
     let report = zellige_ask::explain(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype)
         .map_err(|fault| anyhow!("{}", fault.message))?;
-    let warned = report.lints.iter().any(|l| l.severity == Severity::Warning);
+    let warned = report.lints.iter().any(|l| l.severity == LintSeverity::Warning);
     if args.layout.json {
         let lints: Vec<_> = report
             .lints

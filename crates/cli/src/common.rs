@@ -5,12 +5,12 @@ use clap::ValueEnum;
 use std::io::{IsTerminal, Write};
 use std::path::Path;
 use zellige_float::Dtype;
-use zellige_layout::{AxisKind, AxisTable, Layout, Scope, Swizzle};
+use zellige_layout::{AxisKind, AxisTable, ExecutionScope, Layout, Swizzle};
 use zellige_notation::cute::atoms;
 use zellige_notation::triton::ttgir;
 use zellige_notation::{
-    Diagnostic, ElementSize, Notation, Parsed, parse, parse_as, preset, visible, visible_json,
-    visible_lines,
+    Diagnostic, ElementSize, Notation, ParsedText, make_json_visible, make_lines_visible,
+    make_visible, parse, parse_as, preset,
 };
 
 /// When to use colour.
@@ -95,7 +95,7 @@ pub(crate) fn parse_list(text: &str) -> Result<List, String> {
 /// A layout that was read, with everything that is known about it.
 pub(crate) struct Loaded {
     pub(crate) title: String,
-    pub(crate) parsed: Parsed,
+    pub(crate) parsed: ParsedText,
     pub(crate) layout: Layout,
     pub(crate) shape: Vec<i64>,
     pub(crate) dtype: Option<Dtype>,
@@ -108,7 +108,10 @@ pub(crate) struct Loaded {
 /// The notation of that name.
 pub(crate) fn notation(name: &str) -> Result<Notation> {
     Notation::from_name(name).ok_or_else(|| {
-        anyhow!("there is no notation `{name}`; notations are {}", Notation::list(Notation::all()))
+        anyhow!(
+            "there is no notation `{name}`; notations are {}",
+            Notation::list_names(Notation::all_notations())
+        )
     })
 }
 
@@ -154,11 +157,11 @@ impl LayoutArgs {
                 "device" => AxisKind::Device,
                 scopes => {
                     let (of, within) = scopes.split_once('/').ok_or_else(bad)?;
-                    let scope = |s: &str| Scope::from_name(s).ok_or_else(bad);
+                    let scope = |s: &str| ExecutionScope::from_name(s).ok_or_else(bad);
                     AxisKind::Thread { of: scope(of)?, within: scope(within)? }
                 }
             };
-            table.declare(name, kind)?;
+            table.declare_axis(name, kind)?;
         }
         Ok(table)
     }
@@ -166,7 +169,7 @@ impl LayoutArgs {
     /// Reads the layout and settles shape, dtype and swizzle.
     pub(crate) fn load(&self) -> Result<Loaded> {
         let axes = self.axis_table()?;
-        let preset = preset::find(&self.layout);
+        let preset = preset::find_preset(&self.layout);
         // A thread-value layout of CuTe is about who holds an element, and no memory.
         let owners = preset.as_ref().and_then(|p| p.owners.as_ref());
         let mut text = match &preset {
@@ -177,7 +180,7 @@ impl LayoutArgs {
         };
         let mut picked = None;
         if let Some(which) = &self.pick {
-            let choice = ttgir::pick(&text, which)
+            let choice = ttgir::pick_layout(&text, which)
                 .map_err(|d| anyhow!("{}", d.render(&text, stderr_color())))?;
             (text, picked) = (choice.text, choice.shape);
         }
@@ -201,18 +204,18 @@ impl LayoutArgs {
         let named = preset.as_ref().map(|p| owners.map_or(&p.shape, |o| &o.shape).clone());
         let given = asked.or(picked).or(named);
         let mut layout = parsed
-            .layout(given.as_deref())
+            .layout_over_shape(given.as_deref())
             .map_err(|d| anyhow!("{}", d.render(text, stderr_color())))?;
         let shape =
             given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
-        layout.admit(&shape)?;
+        layout.check_shape_size(&shape)?;
         let element = parsed.element_size(dtype.map(Dtype::bits));
         if let Some(mode) = &self.swizzle {
             let before = layout.clone();
             layout = swizzled(&layout, mode, parsed.element_bits(dtype.map(Dtype::bits)))?;
             // What is written is the layout with its swizzle, and no longer the text.
             if layout != before {
-                parsed = Parsed::from(layout.clone());
+                parsed = ParsedText::from(layout.clone());
             }
         }
         let inverse = owners.and(preset.as_ref()).map(|p| {
@@ -226,9 +229,9 @@ impl LayoutArgs {
     fn explain_error(&self, text: &str, d: &Diagnostic) -> anyhow::Error {
         let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if !text.is_empty() && text.len() < 60 && text.chars().all(word) {
-            if let Some(atom) = atoms::find(text) {
+            if let Some(atom) = atoms::find_atom(text) {
                 let parts: Vec<String> =
-                    preset::of_atom(&atom).into_iter().map(|p| p.name).collect();
+                    preset::presets_of_atom(&atom).into_iter().map(|p| p.name).collect();
                 return anyhow!("an atom has several layouts: {}", parts.join(", "));
             }
             let near = nearest(text);
@@ -262,7 +265,8 @@ fn nearest(word: &str) -> Option<String> {
         }
         row[b.len()]
     };
-    let best = preset::all().into_iter().map(|p| (distance(word, &p.name), p.name)).min()?;
+    let best =
+        preset::all_presets().into_iter().map(|p| (distance(word, &p.name), p.name)).min()?;
     (best.0 <= 3.max(word.len() / 3)).then_some(best.1)
 }
 
@@ -285,12 +289,15 @@ fn swizzled(layout: &Layout, mode: &str, bits: Option<i64>) -> Result<Layout> {
     if bytes == 0 {
         return Ok(layout.clone());
     }
-    Ok(Layout::swizzled(Swizzle::mode(bytes, bits)?, layout.tile().clone())?)
+    Ok(Layout::from_swizzled_tile(
+        Swizzle::shared_memory_mode(bytes, bits)?,
+        layout.tile().clone(),
+    )?)
 }
 
 /// A path for a message: nothing in it is obeyed by a terminal.
 pub(crate) fn shown(path: &Path) -> String {
-    visible(&path.to_string_lossy()).into_owned()
+    make_visible(&path.to_string_lossy()).into_owned()
 }
 
 /// Writes a text to standard output; the caller sees a closed pipe as an error.
@@ -298,19 +305,19 @@ pub(crate) fn shown(path: &Path) -> String {
 /// Everything that the program says goes through one of these or through the error of `main`: names of
 /// files and in files never reach a terminal as something that it obeys.
 pub(crate) fn print(text: &str) -> Result<()> {
-    zellige_guard::reserve(text.len());
-    write(&visible_lines(text, false))
+    zellige_guard::reserve_memory(text.len());
+    write(&make_lines_visible(text, false))
 }
 
 /// The same of a text that was coloured here.
 pub(crate) fn print_coloured(text: &str) -> Result<()> {
-    write(&visible_lines(text, true))
+    write(&make_lines_visible(text, true))
 }
 
 /// The same of JSON, whose value does not change.
 pub(crate) fn print_json(json: &str) -> Result<()> {
-    zellige_guard::reserve(json.len());
-    write(&visible_json(json))
+    zellige_guard::reserve_memory(json.len());
+    write(&make_json_visible(json))
 }
 
 /// The same of what is JSON where that was asked for.
@@ -320,7 +327,7 @@ pub(crate) fn print_as(json: bool, text: &str) -> Result<()> {
 
 fn write(text: &str) -> Result<()> {
     // An answer counts against the limits before anybody sees a part of it.
-    zellige_guard::reserve(text.len());
+    zellige_guard::reserve_memory(text.len());
     let mut out = std::io::stdout().lock();
     let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
     let written = out.write_all(text.as_bytes()).and_then(|()| out.write_all(end));

@@ -5,8 +5,10 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
-use zellige_layout::{Difference, Layout, Point, flatten, unflatten};
-use zellige_notation::{sharding, shared_shape};
+use zellige_layout::{
+    Layout, LayoutDifference, PhysicalCoordinate, flatten_coordinate, unflatten_index,
+};
+use zellige_notation::{choose_shared_shape, sharding};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let shape = &a.shape;
     let numbered = sharding::on_numbered_devices(&a.parsed, &b.parsed, shape);
     let (left, right) = &numbered.unwrap_or((a.layout, b.layout));
-    let first = match left.difference(right)? {
+    let first = match left.find_difference(right)? {
         None => {
             let text = "equal: every element has the same places";
             if args.json {
@@ -73,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }
             return Ok(ExitCode::SUCCESS);
         }
-        Some(Difference::Size(x, y)) => {
+        Some(LayoutDifference::Size(x, y)) => {
             if args.json {
                 print_json(&json!({"equal": false, "sizes": [x, y]}).to_string())?;
             } else {
@@ -81,18 +83,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             }
             return Ok(ExitCode::from(1));
         }
-        Some(Difference::At { index, .. }) => index,
+        Some(LayoutDifference::At { index, .. }) => index,
     };
     let found = differences(left, right, first, args.count)?;
     if args.json {
-        let one = |(i, l, r): &Differing| json!({"coord": unflatten(shape, *i), "a": shown(l), "b": shown(r)});
+        let one = |(i, l, r): &Differing| json!({"coord": unflatten_index(shape, *i), "a": shown(l), "b": shown(r)});
         let list: Vec<Value> = found.iter().map(one).collect();
         print_json(&json!({"equal": false, "differences": list}).to_string())?;
         return Ok(ExitCode::from(1));
     }
     let mut text = String::from("they differ, first at\n");
     for (i, l, r) in &found {
-        let at = format!("{:?}", unflatten(shape, *i));
+        let at = format!("{:?}", unflatten_index(shape, *i));
         let _ = writeln!(text, "  {at:<12} {} in the first, {} in the second", shown(l), shown(r));
     }
     if let Some(drawing) = drawing(left, right, shape, first) {
@@ -104,10 +106,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 /// Both layouts over one shape, where they have as many elements: the one that [`shared_shape`] names.
 fn over_one_shape(a: Loaded, b: Loaded) -> (Loaded, Loaded) {
-    let shape = shared_shape((&a.parsed, a.shape.as_slice()), (&b.parsed, b.shape.as_slice()));
+    let shape =
+        choose_shared_shape((&a.parsed, a.shape.as_slice()), (&b.parsed, b.shape.as_slice()));
     let shape = shape.to_vec();
-    let over = |loaded: Loaded| match loaded.parsed.layout(Some(&shape)) {
-        Ok(layout) if layout.admit(&shape).is_ok() => {
+    let over = |loaded: Loaded| match loaded.parsed.layout_over_shape(Some(&shape)) {
+        Ok(layout) if layout.check_shape_size(&shape).is_ok() => {
             Loaded { layout, shape: shape.clone(), ..loaded }
         }
         _ => loaded,
@@ -116,7 +119,7 @@ fn over_one_shape(a: Loaded, b: Loaded) -> (Loaded, Loaded) {
 }
 
 /// An element, and its places in both layouts.
-type Differing = (i64, Vec<Point>, Vec<Point>);
+type Differing = (i64, Vec<PhysicalCoordinate>, Vec<PhysicalCoordinate>);
 
 /// The first elements that differ, with their places in both.
 fn differences(a: &Layout, b: &Layout, first: i64, most: usize) -> Result<Vec<Differing>> {
@@ -124,7 +127,10 @@ fn differences(a: &Layout, b: &Layout, first: i64, most: usize) -> Result<Vec<Di
     let mut index = first;
     let end = a.size().min(first.saturating_add(COMPARED));
     while index < end && found.len() < most.max(1) {
-        let (left, right) = (a.places(index)?.points(), b.places(index)?.points());
+        let (left, right) = (
+            a.physical_coordinates(index)?.sorted_coordinates(),
+            b.physical_coordinates(index)?.sorted_coordinates(),
+        );
         if !same(&left, &right) {
             found.push((index, left, right));
         }
@@ -133,11 +139,13 @@ fn differences(a: &Layout, b: &Layout, first: i64, most: usize) -> Result<Vec<Di
     Ok(found)
 }
 
-fn same(a: &[Point], b: &[Point]) -> bool {
-    a.iter().map(Point::normal).eq(b.iter().map(Point::normal))
+fn same(a: &[PhysicalCoordinate], b: &[PhysicalCoordinate]) -> bool {
+    a.iter()
+        .map(PhysicalCoordinate::without_zero_entries)
+        .eq(b.iter().map(PhysicalCoordinate::without_zero_entries))
 }
 
-fn shown(points: &[Point]) -> String {
+fn shown(points: &[PhysicalCoordinate]) -> String {
     points.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
@@ -147,7 +155,7 @@ fn drawing(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<String> 
     if rank < 2 {
         return None;
     }
-    let origin = unflatten(shape, first);
+    let origin = unflatten_index(shape, first);
     let (r, c) = (rank - 2, rank - 1);
     let rows =
         (origin[r] / DRAWN.0 * DRAWN.0)..shape[r].min(origin[r] / DRAWN.0 * DRAWN.0 + DRAWN.0);
@@ -156,8 +164,11 @@ fn drawing(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<String> 
     let cell = |i: i64, j: i64| -> Option<String> {
         let mut at = origin.clone();
         (at[r], at[c]) = (i, j);
-        let flat = flatten(shape, &at).ok()?;
-        let (x, y) = (a.places(flat).ok()?.points(), b.places(flat).ok()?.points());
+        let flat = flatten_coordinate(shape, &at).ok()?;
+        let (x, y) = (
+            a.physical_coordinates(flat).ok()?.sorted_coordinates(),
+            b.physical_coordinates(flat).ok()?.sorted_coordinates(),
+        );
         Some(if same(&x, &y) { ".".into() } else { format!("{}|{}", short(&x), short(&y)) })
     };
     let mut grid: Vec<Vec<String>> = Vec::new();
@@ -176,9 +187,10 @@ fn drawing(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<String> 
 }
 
 /// The coordinates of the first place, without names.
-fn short(points: &[Point]) -> String {
-    let values =
-        points.first().map(|p| p.entries().iter().map(|(_, v)| v.to_string()).collect::<Vec<_>>());
+fn short(points: &[PhysicalCoordinate]) -> String {
+    let values = points
+        .first()
+        .map(|p| p.axis_entries().iter().map(|(_, v)| v.to_string()).collect::<Vec<_>>());
     let all = values.unwrap_or_default().join(",");
     if points.len() > 1 { format!("{all}+") } else { all }
 }

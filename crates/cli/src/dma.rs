@@ -7,11 +7,11 @@ use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
 use zellige_float::Dtype;
-use zellige_layout::{AxisTable, Strided};
+use zellige_layout::{AxisTable, StridedLayout};
 use zellige_notation::parse;
-use zellige_notation::spyre::print_given;
+use zellige_notation::spyre::print_with_given_host;
 use zellige_stick::StickLayout;
-use zellige_stick::{Direction, Transfer};
+use zellige_stick::{PlannedTransfer, TransferDirection};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Way {
@@ -72,8 +72,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let stride = args.stride.as_ref().map(|l| l.0.clone());
     let stride = stride.or_else(|| bound.map(|h| h.stride().to_vec()));
     let host = match &stride {
-        Some(stride) => Strided::new(size, stride, args.offset)?,
-        None => Strided::new(size, Strided::contiguous(size)?.stride(), args.offset)?,
+        Some(stride) => StridedLayout::new(size, stride, args.offset)?,
+        None => {
+            StridedLayout::new(size, StridedLayout::new_contiguous(size)?.stride(), args.offset)?
+        }
     };
     let dtype = Dtype::from_name(&args.dtype)?;
     let stick = match (&given, &args.dim_order) {
@@ -82,33 +84,33 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         (None, Some(order)) => {
             StickLayout::with_dim_order(size, Some(&host.own_strides()?), dtype, &order.0)?
         }
-        (None, None) => StickLayout::default_in(
+        (None, None) => StickLayout::default_in_format(
             size,
             Some(&host.own_strides()?),
-            zellige_stick::DataFormat::on_device(dtype)?,
+            zellige_stick::DataFormat::device_format_of(dtype)?,
         )?,
     };
     let direction = match args.direction {
-        Way::H2d => Direction::HostToDevice,
-        Way::D2h => Direction::DeviceToHost,
+        Way::H2d => TransferDirection::HostToDevice,
+        Way::D2h => TransferDirection::DeviceToHost,
     };
-    let transfer = Transfer::new(&host, &stick, dtype, direction)?;
+    let transfer = PlannedTransfer::new(&host, &stick, dtype, direction)?;
     if args.json {
-        let dci = transfer.descriptor("DCI-Tensor-0")?;
+        let dci = transfer.build_descriptor("DCI-Tensor-0")?;
         print_json(
-            &json!({"layout": print_given(&stick), "nests": transfer.nests(), "dci": dci})
+            &json!({"layout": print_with_given_host(&stick), "nests": transfer.named_nests(), "dci": dci})
                 .to_string(),
         )?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(&format!("{}\n{}", print_given(&stick), text(&transfer)?))?;
+    print(&format!("{}\n{}", print_with_given_host(&stick), text(&transfer)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn read_layout(text: &str) -> Result<StickLayout> {
     let parsed =
         parse(text, &AxisTable::new()).map_err(|d| anyhow!("{}", d.render(text, false)))?;
-    match parsed.stick() {
+    match parsed.stick_layout() {
         Some(stick) => Ok(stick.clone()),
         None => bail!("--layout takes SpyreTensorLayout(..)"),
     }
@@ -118,8 +120,8 @@ fn read_layout(text: &str) -> Result<StickLayout> {
 const MOST_LINES: usize = 256;
 
 /// The loop nests of a transfer with both sides named, then its descriptor.
-pub(crate) fn text(transfer: &Transfer) -> Result<String> {
-    let nests = transfer.nests();
+pub(crate) fn text(transfer: &PlannedTransfer) -> Result<String> {
+    let nests = transfer.named_nests();
     if nests.len() > MOST_LINES {
         return Ok(format!(
             "{}\n{} nests with one start each, which are not listed, and neither is the descriptor; \
@@ -139,9 +141,13 @@ pub(crate) fn text(transfer: &Transfer) -> Result<String> {
             nest.device_strides,
             nest.device_offset
         );
-        let _ = writeln!(text, "  (ranges, device strides, host strides) = {}", nest.documented());
+        let _ = writeln!(
+            text,
+            "  (ranges, device strides, host strides) = {}",
+            nest.print_as_documented()
+        );
     }
-    let dci = transfer.descriptor("DCI-Tensor-0")?;
+    let dci = transfer.build_descriptor("DCI-Tensor-0")?;
     let _ = writeln!(text, "\n{}", serde_json::to_string_pretty(&dci)?);
     Ok(text)
 }

@@ -19,7 +19,7 @@ use zellige_device::{Card, StreamId, Tensor};
 use zellige_files::{Kind as FileKind, NewTensor, Writer, write_bytes};
 use zellige_float::Dtype;
 use zellige_machine::WorkKind;
-use zellige_notation::visible;
+use zellige_notation::make_visible;
 use zellige_op::Op;
 use zellige_stick::LayoutRequest;
 
@@ -101,7 +101,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let (tensor, moved) = operand
             .upload(&card, dtype, request.as_ref())
             .with_context(|| format!("input {text}"))?;
-        let work = moved.work(format!("upload {}", visible(operand.name())), WorkKind::Upload, 1);
+        let work =
+            moved.work(format!("upload {}", make_visible(operand.name())), WorkKind::Upload, 1);
         report.steps.push(card.account(StreamId::DEFAULT, &work)?);
         // A number that is written out has no bits to lose without being refused.
         if matches!(operand, Operand::File(_)) {
@@ -158,7 +159,7 @@ fn begin(
 ) -> Result<Writer> {
     let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let work = moved.work(format!("download {}", visible(&name)), WorkKind::Download, 1);
+    let work = moved.work(format!("download {}", make_visible(&name)), WorkKind::Download, 1);
     report.steps.push(card.account(StreamId::DEFAULT, &work)?);
     let new = NewTensor::new(name, tensor.dtype(), tensor.size());
     let writer = Writer::create(path, &[new], kind)?;

@@ -23,15 +23,15 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let Some(atom) = atoms::find(&args.layout.layout) else {
+    let Some(atom) = atoms::find_atom(&args.layout.layout) else {
         let loaded = args.layout.load()?;
         let (text, value) = explained(&loaded)?;
         if args.layout.json { print_json(&value.to_string()) } else { print(&text) }?;
         return Ok(ExitCode::SUCCESS);
     };
     // An atom is explained layout by layout.
-    let (mut texts, mut values) = (vec![atom.block().text() + "\n"], Vec::new());
-    for part in preset::of_atom(&atom) {
+    let (mut texts, mut values) = (vec![atom.print_block().print_cute_text() + "\n"], Vec::new());
+    for part in preset::presets_of_atom(&atom) {
         let (text, mut value) = explained(&args.layout.named(&part.name).load()?)?;
         value["name"] = json!(part.name);
         texts.push(format!("{}: {}\n\n{text}", part.name, part.title));
@@ -59,7 +59,11 @@ fn explained(loaded: &Loaded) -> Result<(String, Value)> {
         "text": found.text,
         "padding_bytes": found.padding_bytes,
     });
-    let mut text = format!("{} ({})\n\n", loaded.parsed.text(), loaded.parsed.notation().doc());
+    let mut text = format!(
+        "{} ({})\n\n",
+        loaded.parsed.notation_text(),
+        loaded.parsed.notation().short_description()
+    );
     if let Some(of) = &loaded.inverse {
         let _ = writeln!(text, "read as      {of}");
     }

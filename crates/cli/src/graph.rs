@@ -13,7 +13,7 @@ use zellige_compile::solve::memory::PlacementPolicy;
 use zellige_compile::{CompileError, Options, OutputLayouts, Program, WeightLayouts, compile};
 use zellige_files::{HostTensor, read_text};
 use zellige_graph::{Graph, GraphFormat, GraphSource, MemorySpace, SourceOp, json, text};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::{Hardware, sencores};
 use zellige_notation::Diagnostic;
 use zellige_onnx::{Constant, Imported, ModelFile, Weight};
@@ -273,7 +273,8 @@ impl Loaded {
             note.name.and_then(|name| self.source.ops.iter().find(|o| o.outputs.contains(&name)));
         match (&self.text, op) {
             (Some(text), Some(op)) if !op.span.is_empty() => {
-                let d = Diagnostic::syntax(op.span.clone(), message, "this operation").id("Z101");
+                let d = Diagnostic::syntax_error(op.span.clone(), message, "this operation")
+                    .with_id("Z101");
                 anyhow!("{}{help}", d.render(text, color()).trim_end())
             }
             _ => anyhow!("{message}{help}"),
@@ -305,7 +306,7 @@ fn constant(text: &str) -> Result<(String, Constant)> {
     };
     let host = HostTensor::parse(file)?;
     let view = host.strided()?;
-    if view != Strided::contiguous(view.size())? {
+    if view != StridedLayout::new_contiguous(view.size())? {
         bail!("its elements are not in row-major order; store them so");
     }
     let (size, dtype) = (view.size().to_vec(), host.info().dtype());

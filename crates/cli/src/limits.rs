@@ -1,7 +1,7 @@
 //! What a command, or a request of `zellige ask`, may use.
 
 use std::time::Duration;
-use zellige_guard::{LimitError, Limits};
+use zellige_guard::{CallLimits, LimitError};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -21,7 +21,7 @@ struct Time(Option<Duration>);
 
 impl Time {
     fn parse(text: &str) -> Result<Time, LimitError> {
-        Limits::parse_time(text).map(Time)
+        CallLimits::parse_time_limit(text).map(Time)
     }
 }
 
@@ -31,20 +31,20 @@ struct Memory(Option<u64>);
 
 impl Memory {
     fn parse(text: &str) -> Result<Memory, LimitError> {
-        Limits::parse_memory(text).map(Memory)
+        CallLimits::parse_memory_limit(text).map(Memory)
     }
 }
 
 impl Args {
     /// Of one request of `zellige ask`.
-    pub(crate) fn of_request(&self) -> Limits {
-        self.over(Limits::REQUEST)
+    pub(crate) fn of_request(&self) -> CallLimits {
+        self.over(CallLimits::REQUEST)
     }
 
     /// Of a whole command: a person watches it and can stop it, but cannot stop a machine that ran out
     /// of memory.
-    pub(crate) fn of_command(&self) -> Limits {
-        self.over(Limits { time: None, memory: free_memory().map(|bytes| bytes / 4 * 3) })
+    pub(crate) fn of_command(&self) -> CallLimits {
+        self.over(CallLimits { time: None, memory: free_memory().map(|bytes| bytes / 4 * 3) })
     }
 
     /// The memory limit that was asked for; the largest number is none.
@@ -52,8 +52,8 @@ impl Args {
         self.limit_memory.map(|m| m.0.unwrap_or(u64::MAX))
     }
 
-    fn over(&self, usual: Limits) -> Limits {
-        Limits {
+    fn over(&self, usual: CallLimits) -> CallLimits {
+        CallLimits {
             time: self.limit_time.map_or(usual.time, |t| t.0),
             memory: self.limit_memory.map_or(usual.memory, |m| m.0),
         }

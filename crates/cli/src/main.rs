@@ -55,7 +55,7 @@ struct Cli {
 
 /// Counts memory in use, for the limits.
 #[global_allocator]
-static ALLOCATOR: zellige_guard::Counting = zellige_guard::Counting;
+static ALLOCATOR: zellige_guard::CountingAllocator = zellige_guard::CountingAllocator;
 
 /// Made by the tests of `crates/notices` from the lock file.
 const NOTICES: &str = include_str!("../../../THIRD-PARTY-NOTICES");
@@ -149,17 +149,17 @@ fn main() -> ExitCode {
     if let Err(why) = zellige_float::Isa::asked() {
         return finish(Err(anyhow::anyhow!(why)));
     }
-    zellige_guard::quiet();
+    zellige_guard::silence_call_panics();
     let limits = match command {
         // Each of its requests has limits of its own.
-        Command::Ask(_) | Command::Conformance(_) => zellige_guard::Limits::NONE,
+        Command::Ask(_) | Command::Conformance(_) => zellige_guard::CallLimits::NONE,
         _ => cli.limits.of_command(),
     };
-    match zellige_guard::call(limits, || perform(command, &cli.limits)) {
+    match zellige_guard::run_guarded_call(limits, || perform(command, &cli.limits)) {
         Ok(outcome) => finish(outcome),
         Err(stopped) => {
             let _ = writeln!(std::io::stderr(), "error: {stopped}");
-            let mistake = matches!(stopped, zellige_guard::Stopped::Panic { .. });
+            let mistake = matches!(stopped, zellige_guard::StopReason::Panic { .. });
             ExitCode::from(if mistake { 101 } else { 4 })
         }
     }
@@ -234,7 +234,7 @@ fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
             let text = told(&e);
             // A rendered diagnostic already begins with its level.
             let prefix = if text.starts_with("error") { "" } else { "error: " };
-            let text = zellige_notation::visible_lines(&text, common::stderr_color());
+            let text = zellige_notation::make_lines_visible(&text, common::stderr_color());
             let _ = writeln!(std::io::stderr(), "{prefix}{text}");
             ExitCode::from(if is_write(&e) { 3 } else { 2 })
         }

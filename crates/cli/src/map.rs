@@ -5,7 +5,7 @@ use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
-use zellige_layout::{Axis, AxisTable, Held, unflatten};
+use zellige_layout::{Axis, AxisTable, PlaceContent, unflatten_index};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -42,18 +42,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 "--all lists at most {LIMIT} elements, and this layout has {size}; name coordinates instead"
             );
         }
-        coords.extend((0..size).map(|i| unflatten(&loaded.shape, i)));
+        coords.extend((0..size).map(|i| unflatten_index(&loaded.shape, i)));
     }
     if coords.is_empty() && args.place.is_empty() && !args.all {
         bail!("name coordinates (7,15), a place (--place m=66), or --all");
     }
     let (mut text, mut points, mut lookups) = (String::new(), Vec::new(), Vec::new());
     for c in &coords {
-        let places = loaded.layout.apply(&loaded.shape, c)?.points();
+        let places = loaded.layout.apply_to_coordinate(&loaded.shape, c)?.sorted_coordinates();
         let shown: Vec<String> = places.iter().map(ToString::to_string).collect();
         let _ = writeln!(text, "{} -> {}", tuple(c), shown.join(" "));
-        let entries = |p: &zellige_layout::Point| -> Value {
-            p.entries()
+        let entries = |p: &zellige_layout::PhysicalCoordinate| -> Value {
+            p.axis_entries()
                 .iter()
                 .map(|(a, v)| (a.name().to_string(), json!(v)))
                 .collect::<serde_json::Map<_, _>>()
@@ -67,13 +67,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     for place in &args.place {
         let at = parse_place(place, &axes)?;
-        let (state, found) = match loaded.layout.lookup(&at)? {
-            Held::Elements(list) => {
-                ("element", list.iter().map(|i| unflatten(&loaded.shape, *i)).collect())
+        let (state, found) = match loaded.layout.look_up_place(&at)? {
+            PlaceContent::Elements(list) => {
+                ("element", list.iter().map(|i| unflatten_index(&loaded.shape, *i)).collect())
             }
-            Held::Padding => ("padding", Vec::new()),
-            Held::Gap => ("gap", Vec::new()),
-            Held::Outside => ("outside", Vec::new()),
+            PlaceContent::Padding => ("padding", Vec::new()),
+            PlaceContent::Gap => ("gap", Vec::new()),
+            PlaceContent::Outside => ("outside", Vec::new()),
         };
         let shown: Vec<String> = found.iter().map(|c| tuple(c)).collect();
         let answer = if found.is_empty() { state.to_string() } else { shown.join(" ") };

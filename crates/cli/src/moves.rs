@@ -17,7 +17,7 @@ use zellige_files::{
 use zellige_float::Dtype;
 use zellige_float::{Loss, losses};
 use zellige_movement::{Dtypes, Fill, FillElement, Padding, Plan};
-use zellige_notation::visible;
+use zellige_notation::make_visible;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -109,7 +109,7 @@ impl<'a> Task<'a> {
             bail!(
                 "the layout --from reads {} elements, but tensor `{}` holds {held}",
                 plan.src_len(),
-                visible(info.name())
+                make_visible(info.name())
             );
         }
         Ok(Task { info, shape, dtype, from, to, plan, fill, losses })
@@ -138,7 +138,7 @@ impl<'a> Task<'a> {
         let checked = if verified.is_some() { ", read back and equal" } else { "" };
         let mut text = format!(
             "{}: {from} {:?} -> {arrow}{:?}, {} bytes in {seconds:.2} s{checked}",
-            visible(self.info.name()),
+            make_visible(self.info.name()),
             self.shape,
             self.to.image,
             self.info.bytes(),
@@ -183,7 +183,7 @@ fn pick<'a>(container: &'a Container, names: &[String]) -> Result<Vec<&'a Tensor
         }
         if let Some((name, reason)) = container.refused().first() {
             return Err(reason.clone()).with_context(|| {
-                format!("`{}` is not moved; name the others with --tensor", visible(name))
+                format!("`{}` is not moved; name the others with --tensor", make_visible(name))
             });
         }
         return Ok(container.tensors().iter().collect());
@@ -199,7 +199,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let task = |info| {
         let task = Task::new(args, info);
         if several {
-            task.with_context(|| format!("tensor `{}`", visible(info.name())))
+            task.with_context(|| format!("tensor `{}`", make_visible(info.name())))
         } else {
             task
         }

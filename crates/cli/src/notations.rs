@@ -23,15 +23,15 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.json {
-        let one = |n: Notation| json!({"name": n.name(), "doc": n.doc(), "example": n.example()});
-        let list: Vec<Value> = Notation::all().map(one).collect();
+        let one = |n: Notation| json!({"name": n.name(), "doc": n.short_description(), "example": n.example_text()});
+        let list: Vec<Value> = Notation::all_notations().map(one).collect();
         print_json(&json!({ "notations": list }).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let width = Notation::all().map(|n| n.name().len()).max().unwrap_or(0);
+    let width = Notation::all_notations().map(|n| n.name().len()).max().unwrap_or(0);
     let mut text = String::new();
-    for n in Notation::all() {
-        let (name, doc, example) = (n.name(), n.doc(), n.example());
+    for n in Notation::all_notations() {
+        let (name, doc, example) = (n.name(), n.short_description(), n.example_text());
         let _ = writeln!(text, "{name:<width$}  {doc}\n{:<width$}  {example}", "");
     }
     print(&text)?;

@@ -28,17 +28,22 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let mut list = preset::all();
+    let mut list = preset::all_presets();
     if let Some(filter) = &args.filter {
         // A size that is not the usual one is named in full.
-        let exact = preset::find(filter);
+        let exact = preset::find_preset(filter);
         list.retain(|p| p.name.contains(filter.as_str()));
         if list.is_empty() {
             list.extend(exact);
         }
         // CuTe's atoms are many: they are listed where they are asked for.
-        let named = atoms::names().into_iter().filter(|name| name.contains(filter.as_str()));
-        list.extend(named.filter_map(|name| atoms::find(&name)).flat_map(|a| preset::of_atom(&a)));
+        let named =
+            atoms::list_atom_names().into_iter().filter(|name| name.contains(filter.as_str()));
+        list.extend(
+            named
+                .filter_map(|name| atoms::find_atom(&name))
+                .flat_map(|a| preset::presets_of_atom(&a)),
+        );
         anyhow::ensure!(!list.is_empty(), "no preset has `{filter}` in its name");
     }
     if args.json {

@@ -35,7 +35,7 @@ impl Progress {
 
     /// The next step begins.
     pub(crate) fn step(&self, name: &str) {
-        self.0.set_message(zellige_notation::visible(name).into_owned());
+        self.0.set_message(zellige_notation::make_visible(name).into_owned());
         self.0.inc(1);
     }
 

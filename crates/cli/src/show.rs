@@ -49,11 +49,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let element = loaded.element;
     let options = DrawOptions {
         title: loaded.title.clone(),
-        caption: Some(tirx::print(&loaded.layout)),
+        caption: Some(tirx::print_tirx(&loaded.layout)),
         dtype_bits: element.bits,
-        dtype_assumed: element.known().is_none(),
+        dtype_assumed: element.known_bits().is_none(),
         color_by: args.color_by.clone(),
-        sticks: args.sticks || loaded.parsed.stick().is_some(),
+        sticks: args.sticks || loaded.parsed.stick_layout().is_some(),
         max_cells: args.max_cells,
     };
     let scene = Scene::new(&loaded.layout, &loaded.shape, &options)?;

@@ -15,9 +15,9 @@ use zellige_files::{HostTensor, Kind as FileKind, NewTensor, write_all};
 use zellige_float::Dtype;
 use zellige_float::{Loss, losses};
 use zellige_machine::WorkKind;
-use zellige_notation::visible;
+use zellige_notation::make_visible;
 use zellige_stick::LayoutRequest;
-use zellige_stick::{Direction, Transfer};
+use zellige_stick::{PlannedTransfer, TransferDirection};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -77,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         args.dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name).context("--dtype")?;
     let progress = Progress::steps(if args.download.is_some() { 3 } else { 1 });
     progress.step("uploading");
-    let name = visible(info.name());
+    let name = make_visible(info.name());
     let (tensor, moved) = card::upload(&card, &file, dtype, request.as_ref())
         .with_context(|| format!("tensor `{name}`, {} {:?}", info.dtype(), info.shape()))?;
     let work = moved.work(format!("upload {name}"), WorkKind::Upload, 1);
@@ -101,23 +101,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let transfer = if tensor.numel() == 0 {
         None
     } else {
-        Some(Transfer::new(&host, tensor.layout(), info.dtype(), Direction::HostToDevice)?)
+        Some(PlannedTransfer::new(
+            &host,
+            tensor.layout(),
+            info.dtype(),
+            TransferDirection::HostToDevice,
+        )?)
     };
     let (layout, bytes, padding) =
-        (tensor.layout(), tensor.layout().bytes()?, tensor.padding_bytes()?);
+        (tensor.layout(), tensor.layout().device_bytes()?, tensor.padding_bytes()?);
     #[allow(clippy::cast_precision_loss, reason = "a share to one digit")]
     let share = if bytes == 0 { 0.0 } else { 100.0 * padding as f64 / bytes as f64 };
     let address = tensor.block().address();
     if args.json {
-        let dci = transfer.as_ref().map(|t| t.descriptor("DCI-Tensor-0").ok());
+        let dci = transfer.as_ref().map(|t| t.build_descriptor("DCI-Tensor-0").ok());
         let value = json!({
             "tensor": info.name(), "dtype": info.dtype().name(), "shape": info.shape(),
             "stride": host.stride(), "host_bytes": info.bytes(),
             "device_dtype": dtype.name(), "format": tensor.format().plain().name(),
-            "layout": layout.to_string(), "sticks": layout.sticks(), "bytes": bytes,
+            "layout": layout.to_string(), "sticks": layout.count_sticks(), "bytes": bytes,
             "address": address, "padding_bytes": padding, "padding_percent": share,
             "losses": lost, "upload": up.cost, "download": down.map(|d| d.cost),
-            "nests": transfer.as_ref().map(Transfer::nests), "dci": dci,
+            "nests": transfer.as_ref().map(PlannedTransfer::named_nests), "dci": dci,
         });
         print_json(&value.to_string())?;
         return Ok(ExitCode::SUCCESS);
@@ -133,7 +138,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         info.shape(),
         host.stride(),
         info.bytes(),
-        layout.sticks(),
+        layout.count_sticks(),
         tensor.format().plain(),
         up.cost,
     );

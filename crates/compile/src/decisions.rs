@@ -140,9 +140,12 @@ impl DecidedLayouts {
         for (id, device, map) in &self.weights {
             let format = tensors.get(*id)?.as_ref()?.device_dtype();
             let t = graph.get(TensorId(*id));
-            let layout = StickLayout::explicit(device, map, format).ok()?;
+            let layout = StickLayout::from_size_and_stride_map(device, map, format).ok()?;
             let layout = layout.with_host(&t.size, None).ok()?;
-            if t.def != Def::Input(Role::Weight) || t.pin.is_some() || layout.lower().is_err() {
+            if t.def != Def::Input(Role::Weight)
+                || t.pin.is_some()
+                || layout.lower_to_layout().is_err()
+            {
                 return None;
             }
             tensors[*id] = Some(layout);

@@ -248,8 +248,8 @@ pub enum CompileError {
     },
 }
 
-impl From<zellige_layout::Error> for CompileError {
-    fn from(e: zellige_layout::Error) -> CompileError {
+impl From<zellige_layout::LayoutError> for CompileError {
+    fn from(e: zellige_layout::LayoutError) -> CompileError {
         CompileError::Layout(e.into())
     }
 }

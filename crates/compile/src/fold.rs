@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use zellige_device::host_format;
 use zellige_float::Dtype;
 use zellige_graph::{Def, Graph, Node, TensorId};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 /// Folds a graph until nothing is left to fold.
 ///
@@ -50,7 +50,7 @@ fn once(graph: &Graph) -> Result<Graph> {
     let facts = Facts::of(graph);
     let mut to = Rebuild::new(graph)?;
     let mut made: MadeOps = HashMap::new();
-    let mut seen: HashMap<(TensorId, Strided), TensorId> = HashMap::new();
+    let mut seen: HashMap<(TensorId, StridedLayout), TensorId> = HashMap::new();
     for (id, t) in graph.tensors() {
         if !facts.live[id.0] {
             continue;
@@ -58,7 +58,7 @@ fn once(graph: &Graph) -> Result<Graph> {
         match &t.def {
             Def::Input(_) | Def::Constant(_) => {}
             Def::View { base, map, .. } => {
-                let whole = Strided::contiguous(&graph.get(*base).size).ok();
+                let whole = StridedLayout::new_contiguous(&graph.get(*base).size).ok();
                 let base = to.get(*base)?;
                 let key = (base, map.clone());
                 let known = if whole.as_ref() == Some(map) { Some(&base) } else { seen.get(&key) };

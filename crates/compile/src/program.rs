@@ -62,7 +62,7 @@ pub struct Buffer {
 impl Buffer {
     /// Bytes in device memory, padding included.
     pub fn bytes(&self) -> u64 {
-        self.laid.layout().bytes().map_or(0, i64::unsigned_abs)
+        self.laid.layout().device_bytes().map_or(0, i64::unsigned_abs)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use zellige_graph::{Builder, Def, Graph, Node, Operand, Tensor, TensorId};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 /// A graph and its successor so far.
 pub(crate) struct Rebuild<'g> {
@@ -44,7 +44,7 @@ impl<'g> Rebuild<'g> {
     }
 
     /// The size of the tensor behind a tensor of the successor, and how that is seen; none of the tensor itself.
-    pub(crate) fn seen(&self, id: TensorId) -> (Vec<i64>, Option<Strided>) {
+    pub(crate) fn seen(&self, id: TensorId) -> (Vec<i64>, Option<StridedLayout>) {
         let Some(made) = self.map[id.0] else {
             // Constants come with their first reader.
             return (self.graph.get(id).size.clone(), None);

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::rebuild::Rebuild;
 use serde_json::{Map, Value, json};
 use zellige_graph::{Def, Graph, Node, Operand};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Form;
 
 /// The graph with the loops of operations on merged views split; none where there are no such operations.
@@ -90,8 +90,8 @@ fn split(graph: &Graph, to: &Rebuild<'_>, node: &Node) -> Option<Vec<Vec<i64>>> 
 
 /// After how many elements a dimension of a view passes from one dimension of its tensor to the next; none where
 /// it does so in the middle of one.
-fn passes(view: &Strided, dim: usize, base: &[i64]) -> Option<Vec<i64>> {
-    let plain = Strided::contiguous(base).ok()?;
+fn passes(view: &StridedLayout, dim: usize, base: &[i64]) -> Option<Vec<i64>> {
+    let plain = StridedLayout::new_contiguous(base).ok()?;
     let (n, mut stride) = (view.size()[dim], view.stride()[dim]);
     let mut cuts = Vec::new();
     let mut inner = 1;

@@ -13,7 +13,7 @@ use zellige_compile::{Options, OutputLayouts};
 use zellige_device::TensorLayout;
 use zellige_float::Dtype;
 use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
-use zellige_layout::{Layout, Strided};
+use zellige_layout::{Layout, StridedLayout};
 use zellige_machine::WorkKind;
 use zellige_stick::StickLayout;
 
@@ -85,7 +85,7 @@ impl<'a> Costs<'a> {
     fn new(graph: &'a Graph, options: &'a Options, candidates: &'a Candidates) -> Costs<'a> {
         let wanted = |output: &TensorId| {
             let t = graph.get(*output);
-            let layout = StickLayout::default(&t.size, t.dtype).unwrap();
+            let layout = StickLayout::default_for_dtype(&t.size, t.dtype).unwrap();
             (*output, OperandLayout { view: None, layout })
         };
         let callers = match options.outputs {
@@ -120,16 +120,17 @@ impl<'a> Costs<'a> {
 
     /// Where a copy has the elements of the whole tensor; its views only order dimensions otherwise.
     fn bytes(&self, base: TensorId, key: &OperandLayout) -> Layout {
-        let own = Strided::contiguous(&self.graph.get(base).size).unwrap();
-        let Some(view) = &key.view else { return key.layout.lower().unwrap() };
-        let copy = Strided::contiguous(view.size()).unwrap();
+        let own = StridedLayout::new_contiguous(&self.graph.get(base).size).unwrap();
+        let Some(view) = &key.view else { return key.layout.lower_to_layout().unwrap() };
+        let copy = StridedLayout::new_contiguous(view.size()).unwrap();
         let step = |(n, s): (i64, i64)| {
-            let along = view.dims().zip(copy.stride()).find(|(d, _)| n > 1 && *d == (n, s));
+            let along =
+                view.sizes_and_strides().zip(copy.stride()).find(|(d, _)| n > 1 && *d == (n, s));
             along.map_or(0, |(_, step)| *step)
         };
-        let strides: Vec<i64> = own.dims().map(step).collect();
-        let seen = Strided::new(own.size(), &strides, 0).unwrap();
-        key.layout.view_layout(&seen).unwrap()
+        let strides: Vec<i64> = own.sizes_and_strides().map(step).collect();
+        let seen = StridedLayout::new(own.size(), &strides, 0).unwrap();
+        key.layout.lower_view(&seen).unwrap()
     }
 
     fn same_copy(&self, base: TensorId, a: &OperandLayout, b: &OperandLayout) -> bool {
@@ -140,21 +141,22 @@ impl<'a> Costs<'a> {
         let pair = (base, [std::ptr::from_ref(a), std::ptr::from_ref(b)]);
         *self.same.borrow_mut().entry(pair).or_insert_with(|| {
             let (a, b) = (self.bytes(base, a), self.bytes(base, b));
-            a.difference(&b).is_ok_and(|d| d.is_none())
+            a.find_difference(&b).is_ok_and(|d| d.is_none())
         })
     }
 
     /// Whether a reader finds what it wants where the tensor lies.
     fn there(&self, own: &StickLayout, key: &OperandLayout, caller: bool) -> bool {
-        let places = |l: &StickLayout| l.lower().unwrap();
+        let places = |l: &StickLayout| l.lower_to_layout().unwrap();
         let copy = places(&key.layout);
         match &key.view {
             None => {
-                key.layout == *own || (caller && copy.difference(&places(own)).unwrap().is_none())
+                key.layout == *own
+                    || (caller && copy.find_difference(&places(own)).unwrap().is_none())
             }
             Some(view) => {
-                let seen = own.view_layout(view);
-                seen.is_ok_and(|seen| copy.difference(&seen).is_ok_and(|d| d.is_none()))
+                let seen = own.lower_view(view);
+                seen.is_ok_and(|seen| copy.find_difference(&seen).is_ok_and(|d| d.is_none()))
             }
         }
     }

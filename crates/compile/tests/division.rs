@@ -163,10 +163,10 @@ fn spans() {
             assert_eq!((id(&v), device.len(), v["span_bytes"].as_u64()), ("wd076", 3, Some(3840)));
             let dims =
                 vec![LoopDim::output("a", 8), LoopDim::output("b", 4), LoopDim::output("lane", 64)];
-            let layout = StickLayout::explicit(
+            let layout = StickLayout::from_size_and_stride_map(
                 &[8, 4, 64],
                 &[256, 64, 1],
-                zellige_stick::DataFormat::on_device(Dtype::Float16).unwrap(),
+                zellige_stick::DataFormat::device_format_of(Dtype::Float16).unwrap(),
             );
             let t =
                 TensorAccess::new("t", AccessRole::Read, &layout.unwrap(), &dims, &[256, 64, 1])
@@ -267,7 +267,7 @@ fn errors() {
         } else {
             let mut dim = LoopDim::output("s0", 512);
             dim.granularity = Some(16);
-            let layout = StickLayout::default(&[512], Dtype::Float16).unwrap();
+            let layout = StickLayout::default_for_dtype(&[512], Dtype::Float16).unwrap();
             let t =
                 TensorAccess::new("x", AccessRole::Read, &layout, std::slice::from_ref(&dim), &[1]);
             let error = IterationSpace::new(vec![dim], vec![t.unwrap()], EFFORT).unwrap_err();

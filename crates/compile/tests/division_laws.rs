@@ -268,7 +268,7 @@ fn symbolic_dimensions_split_by_their_granularity() {
     assert!(error.to_string().contains("must divide max"), "{error}");
     rows.size = 516;
     let dims = vec![rows, LoopDim::output("columns", 64)];
-    let layout = StickLayout::default(&[516, 64], Dtype::Float16).unwrap();
+    let layout = StickLayout::default_for_dtype(&[516, 64], Dtype::Float16).unwrap();
     let t = TensorAccess::new("x", AccessRole::Read, &layout, &dims, &[64, 1]).unwrap();
     let space = IterationSpace::new(dims, vec![t], effort()).unwrap();
     for policy in [Policy::Baseline, Policy::Best] {

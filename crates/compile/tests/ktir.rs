@@ -12,7 +12,7 @@ use zellige_device::RunOp;
 use zellige_device::{Card, Division, Tensor};
 use zellige_float::Dtype;
 use zellige_ktir::{Array, Elem, Kind, Run};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::Hardware;
 
 fn elem(t: &Tensor) -> Elem {
@@ -78,7 +78,7 @@ fn compare_program(text: &str, tolerance: f32, program: &Program) {
     for (i, b) in program.buffers.iter().enumerate() {
         match b.origin {
             zellige_compile::Origin::Input(_) => {
-                let host = Strided::contiguous(b.laid.size()).unwrap();
+                let host = StridedLayout::new_contiguous(b.laid.size()).unwrap();
                 let n = usize::try_from(b.laid.numel()).unwrap();
                 let bytes: Vec<u8> =
                     noise(n, i as u64 + 1).iter().flat_map(|x| x.to_le_bytes()).collect();

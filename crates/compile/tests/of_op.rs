@@ -133,7 +133,7 @@ fn find(entry: &OpRow, rng: &mut Rng) -> Option<(Op, Vec<TensorLayout>, Vec<Tens
                 order.swap(i, rng.below(i + 1));
             }
             let layout = match rng.below(2) {
-                0 => StickLayout::default(&m.size, m.dtype),
+                0 => StickLayout::default_for_dtype(&m.size, m.dtype),
                 _ => StickLayout::with_dim_order(&m.size, None, m.dtype, &order),
             };
             TensorLayout::new(storage, m.dtype, &layout.ok()?).ok()

@@ -17,7 +17,7 @@ use zellige_compile::emit::{self, Address, Addresses, BundlePhase, MemoryMap};
 use zellige_compile::{Action, Options, Origin, Place, Program, compile};
 use zellige_device::{Card, Division, RunOp, Tensor, TensorLayout};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::Hardware;
 
 /// What memory holds that nobody wrote.
@@ -270,8 +270,8 @@ fn places(laid: &TensorLayout) -> Vec<u64> {
     let mut list = Vec::new();
     each(&size, |at| {
         let at: Vec<i64> = at.iter().map(|n| i64::try_from(*n).unwrap()).collect();
-        let place = layout.apply(laid.size(), &at).unwrap();
-        let element = place.points()[0].get(zellige_layout::Axis::M);
+        let place = layout.apply_to_coordinate(laid.size(), &at).unwrap();
+        let element = place.sorted_coordinates()[0].get(zellige_layout::Axis::M);
         list.push(u64::try_from(element).unwrap() * width);
     });
     list
@@ -307,7 +307,7 @@ fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     }
     for (id, values) in program.inputs.iter().zip(inputs) {
         let laid = &program.buffer(*id).laid;
-        let host = Strided::contiguous(laid.size()).unwrap();
+        let host = StridedLayout::new_contiguous(laid.size()).unwrap();
         let bytes: Vec<u8> = values.iter().flat_map(|x| x.to_le_bytes()).collect();
         tensors[id.0].write_from(&bytes, &host, Dtype::Float32).unwrap();
     }
@@ -345,8 +345,8 @@ fn by_reader(name: &str, program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>
     let mut put = |at: u64, laid: &TensorLayout, values: &[f32]| {
         // What is transferred has zeros in its padding.
         let width = laid.format().size() as u64;
-        for byte in
-            (0..u64::try_from(laid.layout().bytes().unwrap()).unwrap()).step_by(width as usize)
+        for byte in (0..u64::try_from(laid.layout().device_bytes().unwrap()).unwrap())
+            .step_by(width as usize)
         {
             machine.memory.insert((None, at + byte), 0.0);
         }
@@ -373,7 +373,7 @@ fn by_reader(name: &str, program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>
         let format =
             zellige_stick::DataFormat::from_name(table["device_dtype"].as_str().unwrap()).unwrap();
         let size = ints(&table["size"]);
-        let layout = zellige_stick::StickLayout::explicit(
+        let layout = zellige_stick::StickLayout::from_size_and_stride_map(
             &ints(&table["device_size"]),
             &ints(&table["stride_map"]),
             format,

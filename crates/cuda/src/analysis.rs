@@ -170,14 +170,14 @@ fn runs(warp: &[Access]) -> Vec<(String, i64, i64)> {
 mod tests {
     use super::*;
     use crate::{Alignment, Gpu, Program};
-    use zellige_layout::{Access as Lanes, Layout, TileLayout};
+    use zellige_layout::{LaneAccessPattern as Lanes, Layout, TileLayout};
     use zellige_movement::{Dtypes, Fill, Plan};
 
     /// Every vector of a tile is loaded once and put into shared memory once, without a conflict.
     #[test]
     fn vectors_of_a_tile_are_counted_once() {
         let layout = |stride: &[i64]| {
-            Layout::from(TileLayout::strided(&[16384, 16384], stride, 0).expect("small"))
+            Layout::from(TileLayout::from_strides(&[16384, 16384], stride, 0).expect("small"))
         };
         let (src, dst) = (layout(&[16384, 1]), layout(&[1, 16384]));
         let plan = Plan::between(&src, &dst, &[16384, 16384], Fill::Leave).expect("a plan");
@@ -204,12 +204,13 @@ mod tests {
         for (rows, pitch, bits) in
             [(32, 32, 32), (32, 33, 32), (32, 64, 16), (16, 72, 16), (32, 128, 8), (16, 16, 64)]
         {
-            let tile = TileLayout::strided(&[rows, pitch], &[pitch, 1], 0).expect("small");
+            let tile = TileLayout::from_strides(&[rows, pitch], &[pitch, 1], 0).expect("small");
             let layout = Layout::from(tile);
             let ours: Vec<i64> = (0..rows).map(|r| r * pitch * bits / 8).collect();
             let (found, _) = passes(&ours, bits / 8);
             let lanes = Lanes::Lanes((0..rows).map(|r| vec![r, 0]).collect());
-            let theirs = layout.conflicts(&[rows, pitch], bits, &lanes, 1).expect("small");
+            let theirs =
+                layout.find_bank_conflicts(&[rows, pitch], bits, &lanes, 1).expect("small");
             let theirs: usize = theirs.phases.iter().map(|p| p.ways).sum();
             assert_eq!(found, theirs, "{rows} rows of {pitch} elements of {bits} bits");
         }

@@ -176,7 +176,7 @@ fn joined(mut loops: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
 mod tests {
     use super::*;
     use std::collections::BTreeMap;
-    use zellige_layout::Strided;
+    use zellige_layout::StridedLayout;
     use zellige_movement::Fill;
     use zellige_stick::StickLayout;
 
@@ -223,10 +223,12 @@ mod tests {
             &[2, 2, 3, 130],
         ];
         for shape in shapes {
-            let host = Strided::contiguous(shape).and_then(|s| s.to_layout()).unwrap();
-            let sticks = StickLayout::default(shape, zellige_float::Dtype::Float16).unwrap();
+            let host = StridedLayout::new_contiguous(shape).and_then(|s| s.to_layout()).unwrap();
+            let sticks =
+                StickLayout::default_for_dtype(shape, zellige_float::Dtype::Float16).unwrap();
             let plan =
-                Plan::between(&host, &sticks.lower().unwrap(), shape, Fill::Padding).unwrap();
+                Plan::between(&host, &sticks.lower_to_layout().unwrap(), shape, Fill::Padding)
+                    .unwrap();
             let before: Vec<Padded> = plan.nests().iter().map(Padded::from).collect();
             let (nests, fills) = fold(&plan);
             assert_eq!(places(&nests, &fills), places(&before, plan.fills()), "{shape:?}\n{plan}");

@@ -1,6 +1,6 @@
 //! The plans of a move, where one is not enough.
 
-use zellige_layout::{Error, Layout, Strided};
+use zellige_layout::{Layout, LayoutError, StridedLayout};
 use zellige_movement::{Fill, MoveError, Plan};
 
 /// The plans that move a tensor of `shape` from `src` to `dst`, to be run in their order: one, or two where the gaps
@@ -17,11 +17,11 @@ pub fn plans(
     fill: Fill,
 ) -> Result<Vec<Plan>, MoveError> {
     let plan = Plan::between(src, dst, shape, fill);
-    let (Fill::Rest { len }, Err(Error::TooLarge { .. })) = (fill, &plan) else {
+    let (Fill::Rest { len }, Err(LayoutError::TooLarge { .. })) = (fill, &plan) else {
         return Ok(vec![plan?]);
     };
     let copies = Plan::between(src, dst, shape, Fill::Leave)?;
-    let nothing = Strided::contiguous(&[0])?.to_layout()?;
+    let nothing = StridedLayout::new_contiguous(&[0])?.to_layout()?;
     let len = len.max(copies.dst_len());
     Ok(vec![Plan::between(&nothing, &nothing, &[0], Fill::Rest { len })?, copies])
 }
@@ -44,8 +44,8 @@ mod tests {
     fn scattered_gaps_are_filled_first() {
         // Ranges that share no divisors leave gaps of every length.
         let shape = [41, 43, 47];
-        let host = Strided::contiguous(&shape).unwrap().to_layout().unwrap();
-        let spread = Strided::new(&shape, &[9973, 211, 3], 5).unwrap().to_layout().unwrap();
+        let host = StridedLayout::new_contiguous(&shape).unwrap().to_layout().unwrap();
+        let spread = StridedLayout::new(&shape, &[9973, 211, 3], 5).unwrap().to_layout().unwrap();
         let len = 500_000;
         let plans = plans(&host, &spread, &shape, Fill::Rest { len }).unwrap();
         let from: Vec<u8> = (0..41 * 43 * 47).map(|i| u8::try_from(i % 251).unwrap()).collect();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use zellige_cuda::{Alignment, Gpu, Program};
 use zellige_float::{Dtype, Format};
-use zellige_layout::{Layout, Strided, Swizzle, TileLayout};
+use zellige_layout::{Layout, StridedLayout, Swizzle, TileLayout};
 use zellige_movement::{Dtypes, Fill, Plan};
 use zellige_stick::StickLayout;
 
@@ -15,15 +15,17 @@ fn permuted(shape: &[i64], order: &[usize]) -> Layout {
         stride[*d] = weight;
         weight *= shape[*d];
     }
-    Strided::new(shape, &stride, 0).and_then(|s| s.to_layout()).expect("a tensor")
+    StridedLayout::new(shape, &stride, 0).and_then(|s| s.to_layout()).expect("a tensor")
 }
 
 fn rows(shape: &[i64]) -> Layout {
-    Strided::contiguous(shape).and_then(|s| s.to_layout()).expect("a tensor")
+    StridedLayout::new_contiguous(shape).and_then(|s| s.to_layout()).expect("a tensor")
 }
 
 fn sticks(shape: &[i64]) -> Layout {
-    StickLayout::default(shape, Dtype::Float16).and_then(|s| s.lower()).expect("sticks")
+    StickLayout::default_for_dtype(shape, Dtype::Float16)
+        .and_then(|s| s.lower_to_layout())
+        .expect("sticks")
 }
 
 struct Case {
@@ -49,9 +51,10 @@ fn cases() -> Vec<Case> {
     };
     let big = [16384, 16384];
     let sticks_2d = sticks(&big);
-    let swizzled = TileLayout::strided(&[64, 64], &[64, 1], 0).expect("small");
+    let swizzled = TileLayout::from_strides(&[64, 64], &[64, 1], 0).expect("small");
     let swizzled =
-        Layout::swizzled(Swizzle::mode(128, 16).expect("a mode"), swizzled).expect("fits");
+        Layout::from_swizzled_tile(Swizzle::shared_memory_mode(128, 16).expect("a mode"), swizzled)
+            .expect("fits");
     let of = |name, from: Layout, to: Layout, shape: &[i64]| Case {
         name,
         from,
@@ -61,8 +64,8 @@ fn cases() -> Vec<Case> {
         fill: None,
         align: Alignment::FULL,
     };
-    let restick = StickLayout::default(&big, Dtype::Float16).expect("sticks");
-    let restick = restick.restickified(0).and_then(|s| s.lower()).expect("sticks");
+    let restick = StickLayout::default_for_dtype(&big, Dtype::Float16).expect("sticks");
+    let restick = restick.restickify_along(0).and_then(|s| s.lower_to_layout()).expect("sticks");
     vec![
         of("stickify_2d_f16", rows(&big), sticks_2d.clone(), &big),
         of(
@@ -130,7 +133,9 @@ fn measured() -> Vec<Case> {
     let converted = |name, from: Format, to: Format| {
         let shape = [16384, 16384];
         let dtype = if to == Format::F32 { Dtype::Float32 } else { Dtype::Float16 };
-        let lanes = StickLayout::default(&shape, dtype).and_then(|s| s.lower()).expect("sticks");
+        let lanes = StickLayout::default_for_dtype(&shape, dtype)
+            .and_then(|s| s.lower_to_layout())
+            .expect("sticks");
         let dtypes = Dtypes::Formats { from, to };
         Case { to: lanes, dtypes, ..permute(name, &shape, &[0, 1], 2) }
     };
@@ -141,7 +146,7 @@ fn measured() -> Vec<Case> {
             ..permute("copy_from_unaligned_f16", &[16384, 16382], &[0, 1], 2)
         },
         Case {
-            from: Strided::new(&[16384, 16380], &[16384, 1], 0)
+            from: StridedLayout::new(&[16384, 16380], &[16384, 1], 0)
                 .and_then(|s| s.to_layout())
                 .expect("a tensor"),
             to: rows(&[16384, 16380]),

@@ -94,7 +94,7 @@ proptest! {
         let shape: Vec<i64> = shape.into_iter().chain([last]).collect();
         let to = [Format::F16, Format::F32, Format::F8E4M3FN][usize::try_from(s % 3).expect("small")];
         let dtype = [Dtype::Float16, Dtype::Float32, Dtype::Float8E4m3fn][usize::try_from(s % 3).expect("small")];
-        let dst = StickLayout::default(&shape, dtype).and_then(|l| l.lower()).expect("sticks");
+        let dst = StickLayout::default_for_dtype(&shape, dtype).and_then(|l| l.lower_to_layout()).expect("sticks");
         // Rows of the source are the last dimension, or the first.
         let mut stride = vec![0; shape.len()];
         let mut weight = 1;
@@ -103,15 +103,15 @@ proptest! {
             stride[d] = weight;
             weight *= shape[d];
         }
-        let src: Layout = TileLayout::strided(&shape, &stride, 0).expect("small").into();
+        let src: Layout = TileLayout::from_strides(&shape, &stride, 0).expect("small").into();
         check(&src, &dst, &shape, Dtypes::Bytes(to.size()), s)?;
         check(&src, &dst, &shape, Dtypes::Formats { from: Format::BF16, to }, s)?;
     }
 
     #[test]
     fn transposes_of_any_size(rows in 1i64..170, columns in 1i64..170, gap in 0i64..4, offset in 0i64..3, s in any::<u64>()) {
-        let src = TileLayout::strided(&[rows, columns], &[columns + gap, 1], offset).expect("small");
-        let dst = TileLayout::strided(&[rows, columns], &[1, rows + gap], offset).expect("small");
+        let src = TileLayout::from_strides(&[rows, columns], &[columns + gap, 1], offset).expect("small");
+        let dst = TileLayout::from_strides(&[rows, columns], &[1, rows + gap], offset).expect("small");
         check(&src.clone().into(), &dst.clone().into(), &[rows, columns], width(s), s)?;
         check(&src.into(), &dst.into(), &[rows, columns], formats(s), s)?;
     }
@@ -119,8 +119,8 @@ proptest! {
     #[test]
     fn whole_transposes(rows in 1i64..10, columns in 1i64..10, s in any::<u64>()) {
         let (rows, columns) = (rows * 16, columns * 16);
-        let src = TileLayout::strided(&[rows, columns], &[columns, 1], 0).expect("small");
-        let dst = TileLayout::strided(&[rows, columns], &[1, rows], 0).expect("small");
+        let src = TileLayout::from_strides(&[rows, columns], &[columns, 1], 0).expect("small");
+        let dst = TileLayout::from_strides(&[rows, columns], &[1, rows], 0).expect("small");
         check(&src.into(), &dst.into(), &[rows, columns], width(s), s)?;
     }
 
@@ -138,7 +138,7 @@ proptest! {
                 stride[d] = weight;
                 weight *= shape[d];
             }
-            TileLayout::strided(&shape, &stride, 0).expect("small")
+            TileLayout::from_strides(&shape, &stride, 0).expect("small")
         };
         check(&strides(a).into(), &strides(s).into(), &shape, width(s), s)?;
         check(&strides(a).into(), &strides(s).into(), &shape, formats(s), s)?;
@@ -147,7 +147,7 @@ proptest! {
     #[test]
     fn broadcasts_and_overlapping_reads(shape in (1i64..9, 1i64..9, 1i64..9), strides in (-3i64..9, 0i64..5, 0i64..4), b in any::<u64>(), s in any::<u64>()) {
         let size = [shape.0, shape.1, shape.2];
-        let src = TileLayout::strided(&size, &[strides.0, strides.1, strides.2], 30).expect("small");
+        let src = TileLayout::from_strides(&size, &[strides.0, strides.1, strides.2], 30).expect("small");
         check(&src.into(), &injective(size.iter().product(), b), &size, width(s), s)?;
     }
 }

@@ -1,12 +1,12 @@
 //! What does not become a kernel, with the messages of the engine for the CPU.
 
 use zellige_cuda::{Alignment, CudaError, Gpu, Program};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan};
 
 fn plan(size: &[i64], stride: &[i64]) -> Plan {
-    let src = Strided::contiguous(size).and_then(|s| s.to_layout()).expect("a tensor");
-    let dst = Strided::new(size, stride, 0).and_then(|s| s.to_layout()).expect("a tensor");
+    let src = StridedLayout::new_contiguous(size).and_then(|s| s.to_layout()).expect("a tensor");
+    let dst = StridedLayout::new(size, stride, 0).and_then(|s| s.to_layout()).expect("a tensor");
     Plan::between(&src, &dst, size, Fill::Leave).expect("a plan")
 }
 

@@ -7,7 +7,7 @@ use common::gpp::{Case, compiler, run};
 use common::{Random, alignment, elements, expected, injective, windowed};
 use zellige_cuda::{Alignment, Gpu, Program};
 use zellige_float::{Dtype, Format};
-use zellige_layout::{Layout, Strided, TileLayout};
+use zellige_layout::{Layout, StridedLayout, TileLayout};
 use zellige_movement::{Dtypes, Fill, Plan};
 use zellige_stick::StickLayout;
 
@@ -69,11 +69,12 @@ fn random_moves() {
         cases.extend(case(&a, &b, &shape, dtypes, &mut random));
         let [r, c] =
             [random.below(150), random.below(150)].map(|n| i64::try_from(n + 1).expect("small"));
-        let src = TileLayout::strided(&[r, c], &[c, 1], 0).expect("small").into();
-        let dst = TileLayout::strided(&[r, c], &[1, r], 0).expect("small").into();
+        let src = TileLayout::from_strides(&[r, c], &[c, 1], 0).expect("small").into();
+        let dst = TileLayout::from_strides(&[r, c], &[1, r], 0).expect("small").into();
         let dtypes = width(&mut random);
         cases.extend(case(&src, &dst, &[r, c], dtypes, &mut random));
-        let sticks = StickLayout::default(&[r, c], Dtype::Float16).and_then(|s| s.lower());
+        let sticks = StickLayout::default_for_dtype(&[r, c], Dtype::Float16)
+            .and_then(|s| s.lower_to_layout());
         cases.extend(case(&src, &sticks.expect("sticks"), &[r, c], Dtypes::Bytes(2), &mut random));
     }
     assert!(cases.len() > 40);
@@ -87,8 +88,9 @@ fn large_tiles() {
     let mut random = Random(5);
     let mut cases = Vec::new();
     for (rows, columns) in [(600i64, 528i64), (521, 607)] {
-        let src = TileLayout::strided(&[rows, columns], &[columns, 1], 0).expect("small").into();
-        let dst = TileLayout::strided(&[rows, columns], &[1, rows], 0).expect("small").into();
+        let src =
+            TileLayout::from_strides(&[rows, columns], &[columns, 1], 0).expect("small").into();
+        let dst = TileLayout::from_strides(&[rows, columns], &[1, rows], 0).expect("small").into();
         let plan = Plan::between(&src, &dst, &[rows, columns], Fill::Leave).expect("a plan");
         let from = random.bytes(4 * elements(&src));
         let before = random.bytes(4 * elements(&dst));
@@ -115,7 +117,8 @@ fn conversions_have_the_bits_of_the_engine() {
     for from in Format::ALL {
         let codes = codes(from, &mut random);
         let n = i64::try_from(codes.len() / from.size()).expect("small");
-        let layout = Strided::contiguous(&[n]).and_then(|s| s.to_layout()).expect("small");
+        let layout =
+            StridedLayout::new_contiguous(&[n]).and_then(|s| s.to_layout()).expect("small");
         let plan = Plan::between(&layout, &layout, &[n], Fill::Leave).expect("a plan");
         for to in Format::ALL.into_iter().filter(|to| *to != from) {
             let dtypes = Dtypes::Formats { from, to };

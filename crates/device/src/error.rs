@@ -298,8 +298,8 @@ pub enum DeviceError {
     Move(#[from] zellige_movement::MoveError),
 }
 
-impl From<zellige_layout::Error> for DeviceError {
-    fn from(e: zellige_layout::Error) -> DeviceError {
+impl From<zellige_layout::LayoutError> for DeviceError {
+    fn from(e: zellige_layout::LayoutError) -> DeviceError {
         DeviceError::Layout(e.into())
     }
 }

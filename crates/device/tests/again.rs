@@ -3,7 +3,7 @@
 use serde_json::json;
 use zellige_device::{Card, RunOp, StreamId, Tensor, copy_again};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::WorkKind;
 use zellige_op::Op;
 
@@ -11,7 +11,7 @@ fn tensor(card: &Card, size: &[i64], seed: i64) -> Tensor {
     let n = size.iter().product::<i64>();
     let bytes: Vec<u8> =
         (0..n).flat_map(|i| (((i * 37 + seed * 11) % 19) as f32 - 9.0).to_le_bytes()).collect();
-    let host = Strided::contiguous(size).expect("a small size");
+    let host = StridedLayout::new_contiguous(size).expect("a small size");
     Tensor::upload(card, &bytes, &host, Dtype::Float32, None).expect("it fits").0
 }
 
@@ -104,7 +104,7 @@ fn viewed(card: &Card, size: &[i64], seed: i64, kind: usize) -> Tensor {
             let dims: Vec<i64> = (0..i64::try_from(rank).expect("small")).rev().collect();
             v.permute(&dims)
         }
-        2 => v.slice(-1, Some(32), Some(size[rank - 1] + 32), 1),
+        2 => v.slice_dim(-1, Some(32), Some(size[rank - 1] + 32), 1),
         3 => v.expand(size),
         _ => Ok(v.clone()),
     });
@@ -207,7 +207,7 @@ fn views_that_form_no_layout_come_again_too() {
     let (card, other) = (Card::builder().build().unwrap(), Card::builder().build().unwrap());
     let heads = |card: &Card, seed: i64| {
         let whole = tensor(card, &[6, 4 * 48], seed);
-        whole.viewed(|_| Strided::new(&[4, 6, 16], &[48, 192, 1], 8)).unwrap()
+        whole.viewed(|_| StridedLayout::new(&[4, 6, 16], &[48, 192, 1], 8)).unwrap()
     };
     for name in ["neg", "add", "clone"] {
         let op = Op::new(name, &json!({})).unwrap();

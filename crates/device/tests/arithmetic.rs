@@ -8,7 +8,7 @@ use common::{Rng, broadcast_index, check, close, random, read, run};
 use serde_json::{Value, json};
 use zellige_device::Tensor;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 /// A size, and `n` sizes that broadcast to it together.
@@ -252,7 +252,8 @@ fn infinities_and_nan() {
         let layout = StickLayout::with_dim_order(size, None, Dtype::Float32, &[0, 1]).unwrap();
         let t = Tensor::zeros(&card, Dtype::Float32, &layout).unwrap();
         let bytes = common::bytes_of(&grid, Dtype::Float32);
-        t.write_from(&bytes, &Strided::contiguous(size).unwrap(), Dtype::Float32).unwrap();
+        t.write_from(&bytes, &StridedLayout::new_contiguous(size).unwrap(), Dtype::Float32)
+            .unwrap();
         t
     };
     let (a, b) = (line(&[9, 1]), line(&[1, 9]));

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Kept, StreamId, Tensor};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 use zellige_stick::LayoutRequest;
 
@@ -53,7 +53,7 @@ fn out_of_memory_leaves_the_card_usable() {
     for part in ["asked 128 bytes", "used 112 GiB", "free 0 bytes", "largest hole 0 bytes"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let one = fill[0].viewed(|v| v.slice(0, Some(0), Some(1), 1)).unwrap();
+    let one = fill[0].viewed(|v| v.slice_dim(0, Some(0), Some(1), 1)).unwrap();
     assert_eq!(add(&card, &[one.clone(), one.clone()]).unwrap_err().kind(), "out_of_memory");
     let before = card.stats().memory.allocated;
     drop(fill);
@@ -151,7 +151,7 @@ fn nan_and_infinities_pass_through() {
         let card = Card::builder().mode(mode.parse().unwrap()).keep(Kept::ALL).build().unwrap();
         for dtype in [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32] {
             let numbers = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.0];
-            let host = Strided::contiguous(&[5]).unwrap();
+            let host = StridedLayout::new_contiguous(&[5]).unwrap();
             let bytes = bytes_of(&numbers, dtype);
             let (x, _) = Tensor::upload(&card, &bytes, &host, dtype, None).unwrap();
             let zero = Tensor::empty(&card, &[], dtype).unwrap();
@@ -168,7 +168,7 @@ fn nan_and_infinities_pass_through() {
 fn empty_tensors_go_everywhere() {
     let card = card();
     for size in [vec![0], vec![0, 5], vec![5, 0], vec![3, 0, 64]] {
-        let host = Strided::contiguous(&size).unwrap();
+        let host = StridedLayout::new_contiguous(&size).unwrap();
         let (x, _) = Tensor::upload(&card, &[], &host, Dtype::Float16, None).unwrap();
         let sum = add(&card, &[x.clone(), x.clone()]).unwrap();
         assert_eq!((sum.size(), read(&sum).len()), (size.as_slice(), 0));
@@ -184,7 +184,7 @@ fn empty_tensors_go_everywhere() {
 #[test]
 fn host_memory_and_layouts_that_do_not_fit_leave_nothing_behind() {
     let card = card();
-    let host = Strided::contiguous(&[4, 100]).unwrap();
+    let host = StridedLayout::new_contiguous(&[4, 100]).unwrap();
     let upload = |bytes: &[u8], dtype, choice: Option<&LayoutRequest>| {
         Tensor::upload_as(&card, bytes, (&host, dtype), dtype, choice).map(drop)
     };
@@ -274,7 +274,7 @@ fn no_operation_panics_on_what_it_cannot_take() {
 #[test]
 fn a_view_that_no_memory_holds_is_not_downloaded() {
     let card = card();
-    let host = Strided::contiguous(&[1, 1]).unwrap();
+    let host = StridedLayout::new_contiguous(&[1, 1]).unwrap();
     let x = Tensor::upload(&card, &[0; 4], &host, Dtype::Float32, None).unwrap().0;
     for size in [[1 << 30, 1 << 30], [1 << 31, 1 << 31]] {
         let vast = x.viewed(|v| v.expand(&size)).unwrap();

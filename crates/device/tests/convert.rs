@@ -10,7 +10,7 @@ use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 use zellige_stick::StickLayout;
 
@@ -120,9 +120,15 @@ fn counted(card: &Card, size: &[i64]) -> Tensor {
     let n = size.iter().product::<i64>();
     let values: Vec<f64> = (0..n).map(|i| (i % 200) as f64).collect();
     let bytes = bytes_of(&values, Dtype::Float16);
-    Tensor::upload(card, &bytes, &Strided::contiguous(size).unwrap(), Dtype::Float16, None)
-        .unwrap()
-        .0
+    Tensor::upload(
+        card,
+        &bytes,
+        &StridedLayout::new_contiguous(size).unwrap(),
+        Dtype::Float16,
+        None,
+    )
+    .unwrap()
+    .0
 }
 
 #[test]
@@ -141,7 +147,7 @@ fn in_place_and_into_views() {
     // Shifted within one tensor: rows 1.. become rows ..n-1 plus row 0, as if computed first.
     let t = counted(&card, &[6, 130]);
     let x = read(&t);
-    let rows = |from: i64, to: i64| t.viewed(|v| v.slice(0, Some(from), Some(to), 1)).unwrap();
+    let rows = |from: i64, to: i64| t.viewed(|v| v.slice_dim(0, Some(from), Some(to), 1)).unwrap();
     let before = card.stats().operations;
     let ran = add.run_into(&card, &[rows(0, 5), rows(0, 1)], &[rows(1, 6)]).unwrap();
     assert_eq!(card.stats().operations - before, ran.receipts.len() as u64, "nothing twice");
@@ -169,7 +175,7 @@ fn in_place_and_into_views() {
     for (from, to) in [(0, 2), (0, 66), (64, 70), (64, 130), (0, 128)] {
         let t = counted(&card, &[6, 130]);
         let x = read(&t);
-        let part = t.viewed(|v| v.slice(1, Some(from), Some(to), 1)).unwrap();
+        let part = t.viewed(|v| v.slice_dim(1, Some(from), Some(to), 1)).unwrap();
         let own = |i: usize| (from..to).contains(&(i as i64 % 130));
         for _ in 0..2 {
             add.run_again(

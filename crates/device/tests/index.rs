@@ -10,7 +10,7 @@ use zellige_device::DeviceError;
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
 use zellige_float::Dtype;
-use zellige_layout::{flatten, unflatten};
+use zellige_layout::{flatten_coordinate, unflatten_index};
 use zellige_op::Op;
 
 const DTYPES: [Dtype; 4] = [Dtype::Float16, Dtype::Float32, Dtype::Int32, Dtype::Int8];
@@ -67,9 +67,9 @@ fn positions_along_a_dimension() {
         let mut wide = size.clone();
         wide[d] = i64::try_from(at.len()).unwrap();
         let source = |flat: i64| {
-            let mut c = unflatten(&wide, flat);
+            let mut c = unflatten_index(&wide, flat);
             c[d] = at[u(c[d])];
-            u(flatten(&size, &c).unwrap())
+            u(flatten_coordinate(&size, &c).unwrap())
         };
         let out = run(&card, "index_select", &json!({"dim": dim}), &[x.clone(), i.clone()]);
         let want: Vec<f64> = (0..wide.iter().product()).map(|f| held[source(f)]).collect();
@@ -103,9 +103,9 @@ fn one_position_for_every_element() {
         let (x, held) = random(&mut rng, &card, &size, Dtype::Float16);
         let (i, at) = index(&mut rng, &card, &wide, 0, size[d]);
         let target = |flat: i64| {
-            let mut c = unflatten(&wide, flat);
+            let mut c = unflatten_index(&wide, flat);
             c[d] = at[u(flat)];
-            u(flatten(&size, &c).unwrap())
+            u(flatten_coordinate(&size, &c).unwrap())
         };
         let all = 0..wide.iter().product::<i64>();
         let out = run(&card, "gather", &json!({"dim": d}), &[x.clone(), i.clone()]);
@@ -148,10 +148,10 @@ fn several_index_tensors_broadcast_and_count_from_the_end() {
         let wide = [&lead[..], &size[2..]].concat();
         let wrap = |i: i64, n: i64| if i < 0 { i + n } else { i };
         let target = |f: i64| {
-            let c = unflatten(&wide, f);
+            let c = unflatten_index(&wide, f);
             let i = wrap(at[u(c[0])], size[0]);
             let j = wrap(bt[u(c[1])], size[1]);
-            u(flatten(&size, &[&[i, j], &c[2..]].concat()).unwrap())
+            u(flatten_coordinate(&size, &[&[i, j], &c[2..]].concat()).unwrap())
         };
         let all = 0..wide.iter().product::<i64>();
         let out = run(&card, "index", &json!({}), &[x.clone(), a.clone(), b.clone()]);

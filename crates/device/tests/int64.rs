@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Kept, Tensor};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 use zellige_stick::{DataFormat, StickLayout};
 
@@ -36,7 +36,7 @@ fn random(seed: u64, n: usize) -> Vec<i64> {
 
 fn up(card: &Card, x: &[i64], size: &[i64]) -> Tensor {
     let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let host = Strided::contiguous(size).unwrap();
+    let host = StridedLayout::new_contiguous(size).unwrap();
     Tensor::upload(card, &bytes, &host, Dtype::Int64, None).unwrap().0
 }
 
@@ -225,7 +225,7 @@ fn indices_are_not_cut_and_sums_of_int32_are_wide() {
     let refused = op.run(&card, &[table, index]).unwrap_err();
     assert!(refused.to_string().contains("index 4294967296"), "{refused}");
     let bytes: Vec<u8> = [i32::MAX; 40].iter().flat_map(|v| v.to_le_bytes()).collect();
-    let host = Strided::contiguous(&[40]).unwrap();
+    let host = StridedLayout::new_contiguous(&[40]).unwrap();
     let x = Tensor::upload(&card, &bytes, &host, Dtype::Int32, None).unwrap().0;
     let sum = run(&card, "sum", &json!({}), std::slice::from_ref(&x));
     assert_eq!(down(&sum[0]), [40 * i64::from(i32::MAX)]);
@@ -244,7 +244,7 @@ fn casts_round_once_and_narrow_layouts_refuse() {
     #[allow(clippy::cast_precision_loss, reason = "the rounding is the law")]
     let want: Vec<f32> = a.iter().map(|x| *x as f32).collect();
     assert_eq!(found, want);
-    let narrow = StickLayout::default_in(&[64], None, DataFormat::IEEE_INT32).unwrap();
+    let narrow = StickLayout::default_in_format(&[64], None, DataFormat::IEEE_INT32).unwrap();
     assert!(matches!(x.to_layout(&narrow).unwrap_err(), DeviceError::Wide { .. }));
 }
 

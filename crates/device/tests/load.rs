@@ -9,7 +9,7 @@ use serde_json::Value;
 use zellige_device::RunOp;
 use zellige_device::{Card, StreamId, Tensor};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::WorkKind;
 use zellige_op::Op;
 use zellige_stick::LayoutRequest;
@@ -78,7 +78,7 @@ impl Client {
             _ if self.rng.chance(2) => None,
             _ => Some(LayoutRequest::Order(order)),
         };
-        let host = Strided::contiguous(size).unwrap();
+        let host = StridedLayout::new_contiguous(size).unwrap();
         let bytes = bytes_of(&numbers, dtype);
         let (tensor, moved) =
             Tensor::upload_as(&self.card, &bytes, (&host, dtype), dtype, request.as_ref()).unwrap();
@@ -93,7 +93,7 @@ impl Client {
         let a = &self.held[at];
         let other = match a.tensor.size() {
             [n, ..] if *n > 1 && self.rng.chance(2) => {
-                a.tensor.viewed(|v| v.slice(0, Some(0), Some(1), 1))
+                a.tensor.viewed(|v| v.slice_dim(0, Some(0), Some(1), 1))
             }
             _ => Ok(a.tensor.clone()),
         };

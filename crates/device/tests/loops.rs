@@ -12,7 +12,7 @@ use zellige_device::PlanOp;
 use zellige_device::RunOp;
 use zellige_device::{Card, Division, Kept, Loops, Tensor, TensorLayout};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::{Op, OpError, OpRow};
 
 /// Operations that do not say: groups of channels are parts of a dimension, and moves have no loops.
@@ -254,7 +254,7 @@ fn check(rng: &mut Rng, card: &Card, case: &Case, loops: &Loops) {
                 false => poison(rng, name, t.dtype(), held[f]),
             })
             .collect();
-        let host = Strided::contiguous(t.size()).unwrap();
+        let host = StridedLayout::new_contiguous(t.size()).unwrap();
         t.write_from(&bytes_of(&changed, t.dtype()), &host, t.dtype()).unwrap();
     }
     let tensors: Vec<Tensor> = inputs.iter().map(|t| t.0.clone()).collect();
@@ -272,7 +272,7 @@ fn check(rng: &mut Rng, card: &Card, case: &Case, loops: &Loops) {
         );
     }
     for (t, held) in inputs {
-        let host = Strided::contiguous(t.size()).unwrap();
+        let host = StridedLayout::new_contiguous(t.size()).unwrap();
         t.write_from(&bytes_of(held, t.dtype()), &host, t.dtype()).unwrap();
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::Tensor;
 use zellige_float::{Dtype, Isa};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 
 const KINDS: [Dtype; 6] =
@@ -413,7 +413,8 @@ fn one_row_on_every_instruction_set() {
     let mut rng = Rng::new(29);
     for dtype in [Dtype::Float16, Dtype::Float32] {
         for (k, n) in [(1, 64), (63, 70), (65, 64), (130, 300), (4096, 64), (4096 + 70, 100)] {
-            let (row, weights) = (Strided::contiguous(&[1, k]), Strided::contiguous(&[k, n]));
+            let (row, weights) =
+                (StridedLayout::new_contiguous(&[1, k]), StridedLayout::new_contiguous(&[k, n]));
             let sizes = Matrices::new(&[1, k], &[k, n]);
             let numbers = |rng: &mut Rng, count: i64| -> Vec<f64> {
                 (0..count).map(|_| rng.number()).collect()
@@ -425,7 +426,7 @@ fn one_row_on_every_instruction_set() {
                     let at = rng.below(xb.len());
                     xb[at] = special;
                 }
-                let put = |x: &[f64], host: &Strided| {
+                let put = |x: &[f64], host: &StridedLayout| {
                     let bytes = common::bytes_of(x, dtype);
                     Tensor::upload(&card, &bytes, host, dtype, None).unwrap().0
                 };

@@ -9,7 +9,7 @@ use serde_json::json;
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Kept, Tensor};
 use zellige_float::Dtype;
-use zellige_layout::{Strided, unflatten};
+use zellige_layout::{StridedLayout, unflatten_index};
 use zellige_op::Op;
 
 /// A card that stores int64 in 32 bits.
@@ -22,7 +22,7 @@ fn bytes(values: &[i64]) -> Vec<u8> {
 }
 
 fn uploaded(card: &Card, values: &[i64], size: &[i64]) -> Result<Tensor, DeviceError> {
-    let host = Strided::contiguous(size).unwrap();
+    let host = StridedLayout::new_contiguous(size).unwrap();
     Tensor::upload(card, &bytes(values), &host, Dtype::Int64, None).map(|t| t.0)
 }
 
@@ -43,7 +43,7 @@ fn an_index_of_two_to_the_32_is_no_row_0() {
     let table = Tensor::upload(
         &card,
         &[0u8; 64],
-        &Strided::contiguous(&[4, 8]).unwrap(),
+        &StridedLayout::new_contiguous(&[4, 8]).unwrap(),
         Dtype::Float16,
         None,
     );
@@ -64,7 +64,8 @@ fn every_view_is_held_or_refused() {
         let rank = 1 + rng.below(3);
         let size: Vec<i64> = (0..rank).map(|_| 1 + i64::try_from(rng.below(5)).unwrap()).collect();
         let stride: Vec<i64> = (0..rank).map(|_| i64::try_from(rng.below(4)).unwrap()).collect();
-        let host = Strided::new(&size, &stride, i64::try_from(rng.below(3)).unwrap()).unwrap();
+        let host =
+            StridedLayout::new(&size, &stride, i64::try_from(rng.below(3)).unwrap()).unwrap();
         let last = usize::try_from(host.address_range().unwrap().max).unwrap() + 3;
         let mut values = vec![7i64; last];
         for v in &mut values {
@@ -72,8 +73,8 @@ fn every_view_is_held_or_refused() {
                 *v = i64::try_from(rng.below(1 << 20)).unwrap() << 31;
             }
         }
-        let coordinates = (0..host.numel()).map(|i| unflatten(&size, i));
-        let of = |c: &[i64]| values[usize::try_from(host.address(c).unwrap()).unwrap()];
+        let coordinates = (0..host.numel()).map(|i| unflatten_index(&size, i));
+        let of = |c: &[i64]| values[usize::try_from(host.element_address(c).unwrap()).unwrap()];
         let wide = coordinates.clone().find(|c| i32::try_from(of(c)).is_err());
         match (wide, Tensor::upload(&card, &bytes(&values), &host, Dtype::Int64, None)) {
             (None, Ok((tensor, _))) => {

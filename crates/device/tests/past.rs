@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::{Card, Kept, Tensor};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 use zellige_stick::{DataFormat, StickLayout};
 
@@ -16,7 +16,7 @@ const INF: f32 = f32::INFINITY;
 
 fn up(card: &Card, x: &[f32]) -> Tensor {
     let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let host = Strided::contiguous(&[i64::try_from(x.len()).unwrap()]).unwrap();
+    let host = StridedLayout::new_contiguous(&[i64::try_from(x.len()).unwrap()]).unwrap();
     Tensor::upload(card, &bytes, &host, Dtype::Float32, None).unwrap().0
 }
 
@@ -80,7 +80,7 @@ fn a_row_that_is_masked_whole_is_nan_and_without_keys_zero() {
             t.fill(1.0).unwrap();
             t
         };
-        let mask = two.outputs[0].viewed(|_| Strided::new(&[2, 4], &[0, 1], 0)).unwrap();
+        let mask = two.outputs[0].viewed(|_| StridedLayout::new(&[2, 4], &[0, 1], 0)).unwrap();
         let (q, kv) = (ones(&[1, 2, 64]), ones(&[1, 4, 64]));
         let y = run(&card, "scaled_dot_product_attention", &json!({}), &[q, kv.clone(), kv, mask]);
         assert_eq!(y, [0.0; 128]);
@@ -90,8 +90,9 @@ fn a_row_that_is_masked_whole_is_nan_and_without_keys_zero() {
 #[test]
 fn a_float32_result_of_16_bit_operands_has_their_infinities() {
     let card = Card::builder().keep(Kept::NONE).build().unwrap();
-    let x = up(&card, &[-INF, -INF, 1.0]).viewed(|_| Strided::contiguous(&[1, 3])).unwrap();
-    let layout = StickLayout::default_in(&[3, 1], None, DataFormat::IEEE_FP32).unwrap();
+    let x =
+        up(&card, &[-INF, -INF, 1.0]).viewed(|_| StridedLayout::new_contiguous(&[1, 3])).unwrap();
+    let layout = StickLayout::default_in_format(&[3, 1], None, DataFormat::IEEE_FP32).unwrap();
     let ones = Tensor::zeros(&card, Dtype::Float32, &layout).unwrap();
     ones.fill(1.0).unwrap();
     // Twice the number that stands for an infinity would come back as that.
@@ -105,7 +106,7 @@ fn nans_are_counted_in_elements_alone() {
     assert_eq!(x.nans().unwrap(), Some((2, vec![1])));
     assert_eq!(up(&card, &[1.0, INF]).nans().unwrap(), None);
     // A view that leaves them out has none, although its memory has.
-    let part = x.viewed(|_| Strided::new(&[2], &[2], 0)).unwrap();
+    let part = x.viewed(|_| StridedLayout::new(&[2], &[2], 0)).unwrap();
     assert_eq!(part.nans().unwrap(), None);
     let ints = Tensor::empty(&card, &[3], Dtype::Int32).unwrap();
     ints.fill(-1).unwrap();
@@ -125,7 +126,7 @@ fn what_asks_for_infinities_gets_them() {
     assert_eq!(wide[..3], [-INF, 1.0, INF]);
     assert!(wide[3].is_nan());
     // A float32 result has the infinities of its operands.
-    let layout = StickLayout::default_in(&[4], None, DataFormat::IEEE_FP32).unwrap();
+    let layout = StickLayout::default_in_format(&[4], None, DataFormat::IEEE_FP32).unwrap();
     let ones = Tensor::zeros(&card, Dtype::Float32, &layout).unwrap();
     ones.fill(1.0).unwrap();
     assert_eq!(run(&card, "add", &json!({}), &[x, ones])[..3], [-INF, 2.0, INF]);
@@ -136,9 +137,9 @@ fn what_float16_reads_back_as_an_infinity_is_one() {
     let card = Card::builder().build().unwrap();
     let x = [60000.0, -60000.0, 65504.0, 1.0, f32::NAN];
     let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let host = Strided::contiguous(&[5]).unwrap();
+    let host = StridedLayout::new_contiguous(&[5]).unwrap();
     for (dtype, infinite) in [(Dtype::Float16, 1.0), (Dtype::Bfloat16, 0.0)] {
-        let layout = StickLayout::default_in(&[5], None, DataFormat::SEN169_FP16).unwrap();
+        let layout = StickLayout::default_in_format(&[5], None, DataFormat::SEN169_FP16).unwrap();
         let t = Tensor::zeros(&card, dtype, &layout).unwrap();
         t.write_from(&bytes, &host, Dtype::Float32).unwrap();
         let two = Op::new("add", &json!({})).unwrap().run(&card, &[t.clone(), t]).unwrap();
@@ -163,12 +164,12 @@ fn they_are_counted_with_the_place_of_the_first() {
     let card = Card::builder().keep(Kept::NONE).build().unwrap();
     let x: Vec<u8> =
         [0.0f32, 7.0, 1e10, -INF, f32::NAN, 1e9].iter().flat_map(|v| v.to_le_bytes()).collect();
-    let host = Strided::contiguous(&[2, 3]).unwrap();
+    let host = StridedLayout::new_contiguous(&[2, 3]).unwrap();
     let to = Tensor::empty(&card, &[2, 3], Dtype::Float32).unwrap();
     let past = to.past(&x, &host, Dtype::Float32).unwrap().unwrap();
     assert_eq!((past.count, past.first, past.value), (2, vec![0, 2], 1e10));
     // Only elements count: every second one here is none.
-    let odd = Strided::new(&[2], &[4], 0).unwrap();
+    let odd = StridedLayout::new(&[2], &[4], 0).unwrap();
     let narrow = Tensor::empty(&card, &[2], Dtype::Float32).unwrap();
     assert_eq!(narrow.past(&x, &odd, Dtype::Float32).unwrap(), None);
 }

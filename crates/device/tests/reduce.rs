@@ -132,10 +132,10 @@ fn wide(rng: &mut Rng, card: &Card, size: &[i64], x: &[f64]) -> Tensor {
     let mut order: Vec<i64> = (0..i64::try_from(size.len()).unwrap()).collect();
     rng.shuffle(&mut order);
     let format = DataFormat::IEEE_FP32;
-    let layout = StickLayout::with_dim_order_in(size, None, format, &order).unwrap();
+    let layout = StickLayout::with_dim_order_in_format(size, None, format, &order).unwrap();
     let t = Tensor::zeros(card, Dtype::Float32, &layout).unwrap();
     t.fill(f64::NAN).unwrap();
-    let host = zellige_layout::Strided::contiguous(size).unwrap();
+    let host = zellige_layout::StridedLayout::new_contiguous(size).unwrap();
     t.write_from(&common::bytes_of(x, Dtype::Float32), &host, Dtype::Float32).unwrap();
     t
 }
@@ -359,9 +359,10 @@ fn the_order_of_a_sum_is_the_documented_one() {
         .collect();
     for order in [[0, 1], [1, 0]] {
         let layout =
-            StickLayout::with_dim_order_in(&size, None, DataFormat::IEEE_FP32, &order).unwrap();
+            StickLayout::with_dim_order_in_format(&size, None, DataFormat::IEEE_FP32, &order)
+                .unwrap();
         let t = Tensor::zeros(&card, Dtype::Float32, &layout).unwrap();
-        let host = zellige_layout::Strided::contiguous(&size).unwrap();
+        let host = zellige_layout::StridedLayout::new_contiguous(&size).unwrap();
         t.write_from(&common::bytes_of(&x, Dtype::Float32), &host, Dtype::Float32).unwrap();
         #[allow(clippy::cast_possible_truncation, reason = "they are float32")]
         let narrow: Vec<f32> = x.iter().map(|v| *v as f32).collect();

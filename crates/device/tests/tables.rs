@@ -7,7 +7,7 @@ mod common;
 use serde_json::{Value, json};
 use zellige_device::{Card, RunOp, Tensor};
 use zellige_float::{Converter, Dtype, Format};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 
 const CODES: usize = 1 << 16;
@@ -17,7 +17,7 @@ fn every_code(card: &Card, size: &[i64], times: usize) -> Tensor {
     let codes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
     let mut numbers = vec![0; CODES * 4];
     Converter::new(Format::DL16INF, Format::F32).convert(&codes, &mut numbers, CODES).unwrap();
-    let host = Strided::contiguous(size).unwrap();
+    let host = StridedLayout::new_contiguous(size).unwrap();
     Tensor::upload(card, &numbers.repeat(times), &host, Dtype::Float32, None).unwrap().0
 }
 
@@ -34,7 +34,7 @@ fn tables_have_the_bits_of_the_formulas() {
     let few = every_code(&card, &[1024, 64], 1);
     let many = every_code(&card, &[16 * 1024, 64], 16);
     let ragged =
-        every_code(&card, &[32 * 512, 128], 32).viewed(|v| v.slice(1, Some(0), Some(100), 1));
+        every_code(&card, &[32 * 512, 128], 32).viewed(|v| v.slice_dim(1, Some(0), Some(100), 1));
     let ragged = ragged.unwrap();
     for (name, attributes) in [
         ("gelu", json!({})),

@@ -7,7 +7,7 @@ mod common;
 use common::{Rng, bytes_of, card, holds, random, read, rounded, tensor, values};
 use zellige_device::Tensor;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 const STORED: [Dtype; 11] = [
@@ -47,27 +47,27 @@ fn a_host_tensor_may_have_any_strides() {
     let card = card();
     let mut rng = Rng::new(2);
     for _ in 0..200 {
-        let base = Strided::contiguous(&[7, 5, 90]).unwrap();
+        let base = StridedLayout::new_contiguous(&[7, 5, 90]).unwrap();
         let host = match rng.below(5) {
             0 => base.permute(&[2, 0, 1]).unwrap(),
-            1 => base.slice(2, Some(3), None, 2).unwrap(),
+            1 => base.slice_dim(2, Some(3), None, 2).unwrap(),
             2 => base
                 .select(1, 3)
                 .and_then(|v| v.unsqueeze(1))
                 .and_then(|v| v.expand(&[7, 6, 90]))
                 .unwrap(),
             3 => base.flip(&[0, 2]).unwrap(),
-            _ => base.transpose(0, 2).and_then(|v| v.slice(1, Some(1), Some(4), 1)).unwrap(),
+            _ => base.transpose(0, 2).and_then(|v| v.slice_dim(1, Some(1), Some(4), 1)).unwrap(),
         };
         let values = values(&mut rng, base.numel(), Dtype::Float16);
         let bytes = bytes_of(&values, Dtype::Float16);
         let (t, moved) = Tensor::upload(&card, &bytes, &host, Dtype::Float16, None).unwrap();
         assert_eq!(moved.read, host.numel().unsigned_abs() * 2);
-        let flat = Strided::contiguous(host.size()).unwrap();
+        let flat = StridedLayout::new_contiguous(host.size()).unwrap();
         let want: Vec<f64> = (0..host.numel())
             .map(|i| {
-                let c = zellige_layout::unflatten(flat.size(), i);
-                let at = usize::try_from(host.address(&c).unwrap()).unwrap();
+                let c = zellige_layout::unflatten_index(flat.size(), i);
+                let at = usize::try_from(host.element_address(&c).unwrap()).unwrap();
                 rounded(values[at], t.format())
             })
             .collect();
@@ -80,8 +80,8 @@ fn a_host_tensor_may_have_any_strides() {
                 let mut expected = vec![0xaau8; bytes.len()];
                 let halves = bytes_of(&want, Dtype::Float16);
                 for i in 0..host.numel() {
-                    let c = zellige_layout::unflatten(flat.size(), i);
-                    let at = usize::try_from(host.address(&c).unwrap()).unwrap() * 2;
+                    let c = zellige_layout::unflatten_index(flat.size(), i);
+                    let at = usize::try_from(host.element_address(&c).unwrap()).unwrap() * 2;
                     let i = usize::try_from(i).unwrap() * 2;
                     expected[at..at + 2].copy_from_slice(&halves[i..i + 2]);
                 }
@@ -100,11 +100,13 @@ fn views_share_memory_and_move_only_their_own() {
         let (t, held) = random(&mut rng, &card, &size, Dtype::Float16);
         let part = t
             .viewed(|v| {
-                v.slice(2, Some(60), Some(135), 1)?.slice(1, Some(2), None, 3)?.transpose(0, 2)
+                v.slice_dim(2, Some(60), Some(135), 1)?
+                    .slice_dim(1, Some(2), None, 3)?
+                    .transpose(0, 2)
             })
             .unwrap();
         let fresh = values(&mut rng, part.numel(), Dtype::Float16);
-        let host = Strided::contiguous(part.size()).unwrap();
+        let host = StridedLayout::new_contiguous(part.size()).unwrap();
         let moved =
             part.write_from(&bytes_of(&fresh, Dtype::Float16), &host, Dtype::Float16).unwrap();
         assert_eq!(moved.written, part.valid_bytes());
@@ -116,7 +118,7 @@ fn views_share_memory_and_move_only_their_own() {
         holds(&t, &want);
         // A row view of a base moves its own sticks.
         let base = Tensor::empty(&card, &[40, 128], Dtype::Float16).unwrap();
-        let row = base.viewed(|v| v.slice(0, Some(3), Some(4), 1)).unwrap();
+        let row = base.viewed(|v| v.slice_dim(0, Some(3), Some(4), 1)).unwrap();
         let moved = row.fill(1.5).unwrap();
         assert_eq!(moved.written, 2 * 128);
         assert_eq!(read(&base).iter().filter(|v| **v == 1.5).count(), 128);
@@ -142,7 +144,7 @@ fn copies_between_any_two_layouts_on_the_device() {
             src.copy_from(&turned).unwrap();
         }
         let to = [Dtype::Float32, Dtype::Float16, Dtype::Int64][rng.below(3)];
-        let layout = StickLayout::default(&size, to).unwrap();
+        let layout = StickLayout::default_for_dtype(&size, to).unwrap();
         let (cast, _) = src.to_dtype(to, &layout).unwrap();
         let now = read(&src);
         let want: Vec<f64> = now.iter().map(|v| rounded(*v, cast.format())).collect();
@@ -167,7 +169,7 @@ fn resizing_keeps_the_flat_order() {
 #[test]
 fn bad_input_is_refused_and_nothing_is_left_behind() {
     let card = card();
-    let host = Strided::contiguous(&[4, 64]).unwrap();
+    let host = StridedLayout::new_contiguous(&[4, 64]).unwrap();
     let up = |bytes: usize, dtype, layout: Option<&StickLayout>| {
         Tensor::upload(&card, &vec![0; bytes], &host, dtype, layout).map(|(t, _)| t)
     };
@@ -178,18 +180,18 @@ fn bad_input_is_refused_and_nothing_is_left_behind() {
     );
     assert_eq!(kind(up(4096, Dtype::Float64, None)).kind(), "unsupported_dtype");
     assert_eq!(kind(up(4096, Dtype::Complex64, None)).kind(), "unsupported_dtype");
-    let other = StickLayout::default(&[5, 64], Dtype::Float16).unwrap();
+    let other = StickLayout::default_for_dtype(&[5, 64], Dtype::Float16).unwrap();
     assert_eq!(kind(up(512, Dtype::Float16, Some(&other))).kind(), "size_mismatch");
-    let wrong = StickLayout::default(&[4, 64], Dtype::Int8).unwrap();
+    let wrong = StickLayout::default_for_dtype(&[4, 64], Dtype::Int8).unwrap();
     assert!(up(512, Dtype::Float16, Some(&wrong)).is_ok(), "stored as int8: a conversion");
-    let huge = StickLayout::default(&[100_000, 1_000_000], Dtype::Float16).unwrap();
+    let huge = StickLayout::default_for_dtype(&[100_000, 1_000_000], Dtype::Float16).unwrap();
     let e = Tensor::zeros(&card, Dtype::Float16, &huge).unwrap_err().to_string();
     assert!(e.contains("split the tensor"), "{e}");
     let t = up(512, Dtype::Float16, None).unwrap();
     assert!(t.viewed(|v| v.as_strided(&[4, 65], &[64, 1], Some(0), None)).is_err());
     assert!(t.viewed(|v| v.select(0, 4)).is_err());
     assert_eq!(t.read_into(&mut [0; 4], &host, Dtype::Float16).unwrap_err().kind(), "host_bytes");
-    let before = Strided::new(&[4, 64], &[-64, 1], 0).unwrap();
+    let before = StridedLayout::new(&[4, 64], &[-64, 1], 0).unwrap();
     assert!(t.write_from(&[0; 4096], &before, Dtype::Float16).is_err());
     drop(t);
     assert_eq!(card.memory().stats().allocated, 0);
@@ -199,10 +201,11 @@ fn bad_input_is_refused_and_nothing_is_left_behind() {
 fn a_large_view_is_few_nests() {
     let card = card();
     let t = Tensor::empty(&card, &[4096, 4100], Dtype::Float16).unwrap();
-    let part =
-        t.viewed(|v| v.slice(1, Some(60), Some(4000), 1)?.slice(0, Some(1), None, 2)).unwrap();
+    let part = t
+        .viewed(|v| v.slice_dim(1, Some(60), Some(4000), 1)?.slice_dim(0, Some(1), None, 2))
+        .unwrap();
     let layout = part.places().unwrap();
-    let host = Strided::contiguous(part.size()).unwrap().to_layout().unwrap();
+    let host = StridedLayout::new_contiguous(part.size()).unwrap().to_layout().unwrap();
     for (a, b) in [(&host, &layout), (&layout, &host)] {
         let plan =
             zellige_movement::Plan::between(a, b, part.size(), zellige_movement::Fill::Leave)
@@ -217,7 +220,7 @@ fn the_ieee_mode_keeps_every_bit() {
     let card = zellige_device::Card::builder().mode(zellige_device::Mode::Ieee).build().unwrap();
     // Every code of 16 bits, NaNs and subnormals included, comes back as it was.
     let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
-    let host = Strided::contiguous(&[512, 128]).unwrap();
+    let host = StridedLayout::new_contiguous(&[512, 128]).unwrap();
     for dtype in [Dtype::Float16, Dtype::Bfloat16] {
         let (t, _) = Tensor::upload(&card, &bytes, &host, dtype, None).unwrap();
         assert!(t.download(dtype).unwrap() == bytes, "{dtype}");

@@ -12,7 +12,7 @@ use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use zellige_host::{Buffer, try_zeroed};
+use zellige_host::{AlignedBuffer, try_zeroed_vec};
 
 /// Opens a file for reading, without waiting for the other end of a pipe.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
@@ -109,7 +109,7 @@ pub(crate) fn set_len(file: &File, len: u64) -> io::Result<()> {
 /// written. A disk that cannot say so is met when they are written.
 pub(crate) fn reserve(file: &File, len: u64) -> io::Result<()> {
     point(Call::Reserve)?;
-    match zellige_host::reserve(file, len) {
+    match zellige_host::reserve_file_space(file, len) {
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) => {
             Err(e)
         }
@@ -198,13 +198,13 @@ pub(crate) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// Zeroed memory of a length that a file or a user gave.
 pub(crate) fn zeroed(len: u64) -> io::Result<Vec<u8>> {
     point(Call::Allocate)?;
-    usize::try_from(len).ok().and_then(try_zeroed).ok_or_else(|| no_memory(len))
+    usize::try_from(len).ok().and_then(try_zeroed_vec).ok_or_else(|| no_memory(len))
 }
 
 /// The same, aligned for moves.
-pub(crate) fn buffer(len: u64) -> io::Result<Buffer> {
+pub(crate) fn buffer(len: u64) -> io::Result<AlignedBuffer> {
     point(Call::Allocate)?;
-    usize::try_from(len).ok().and_then(Buffer::try_zeroed).ok_or_else(|| no_memory(len))
+    usize::try_from(len).ok().and_then(AlignedBuffer::try_new_zeroed).ok_or_else(|| no_memory(len))
 }
 
 /// Appends bytes to what is in memory.

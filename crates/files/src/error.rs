@@ -305,12 +305,12 @@ fn count(bytes: u64) -> String {
 /// The start of a text of any length, enough to recognise it in a message; nothing in it is obeyed by a
 /// terminal.
 pub(crate) fn quote(text: &str) -> String {
-    zellige_notation::quote(text, 64)
+    zellige_notation::quote_beginning(text, 64)
 }
 
 /// A path for a message.
 pub(crate) fn shown(path: &Path) -> String {
-    zellige_notation::visible(&path.to_string_lossy()).into_owned()
+    zellige_notation::make_visible(&path.to_string_lossy()).into_owned()
 }
 
 /// Names for a message: the first few, and how many more there are.

@@ -6,7 +6,7 @@ use crate::source::Source;
 use crate::{Container, TensorInfo, disk, runs, stale, touched};
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use zellige_host::Buffer;
+use zellige_host::AlignedBuffer;
 use zellige_movement::{Dtypes, MoveError, Mover, Plan};
 
 /// Bytes that are decompressed at once.
@@ -29,13 +29,13 @@ pub struct Feed<'a> {
     elements: FileElements<'a>,
     width: usize,
     /// A part of the source, for the plan that is run.
-    window: Buffer,
+    window: AlignedBuffer,
 }
 
 enum FileElements<'a> {
     Stored(Source<'a>),
     Spooled { file: File, folder: PathBuf },
-    Held(Buffer),
+    Held(AlignedBuffer),
 }
 
 impl<'a> Feed<'a> {
@@ -80,14 +80,14 @@ impl<'a> Feed<'a> {
         from: &'a Container,
         info: &'a TensorInfo,
         width: usize,
-        window: Buffer,
+        window: AlignedBuffer,
     ) -> Result<Feed<'a>> {
         let elements = FileElements::Stored(from.source(info)?);
         Ok(Feed { info, elements, width: width.max(1), window })
     }
 
     /// The memory of the window.
-    pub fn into_window(self) -> Buffer {
+    pub fn into_window(self) -> AlignedBuffer {
         self.window
     }
 

@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::info::{Kind, Order, TensorInfo};
 use std::path::Path;
 use std::sync::Arc;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 /// A tensor of a file that is open, whose bytes are read when they are asked for.
 #[derive(Debug, Clone)]
@@ -57,7 +57,7 @@ impl HostTensor {
     ///
     /// # Errors
     /// None for a shape that a file holds; the algebra checks it anew.
-    pub fn strided(&self) -> Result<Strided, zellige_layout::Error> {
+    pub fn strided(&self) -> Result<StridedLayout, zellige_layout::LayoutError> {
         self.info.strided()
     }
 }
@@ -67,15 +67,15 @@ impl TensorInfo {
     ///
     /// # Errors
     /// None for a shape that a file holds; the algebra checks it anew.
-    pub fn strided(&self) -> Result<Strided, zellige_layout::Error> {
+    pub fn strided(&self) -> Result<StridedLayout, zellige_layout::LayoutError> {
         match self.order {
-            Order::RowMajor => Strided::contiguous(&self.shape),
+            Order::RowMajor => StridedLayout::new_contiguous(&self.shape),
             Order::ColumnMajor => {
                 let mut reversed = self.shape.clone();
                 reversed.reverse();
-                let mut stride = Strided::contiguous(&reversed)?.stride().to_vec();
+                let mut stride = StridedLayout::new_contiguous(&reversed)?.stride().to_vec();
                 stride.reverse();
-                Strided::new(&self.shape, &stride, 0)
+                StridedLayout::new(&self.shape, &stride, 0)
             }
         }
     }

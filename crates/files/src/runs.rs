@@ -46,14 +46,14 @@ fn walk<E>(
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
-    use zellige_layout::{Layout, Strided};
+    use zellige_layout::{Layout, StridedLayout};
     use zellige_movement::{Fill, reference::run_plan};
 
     #[test]
     fn runs_are_the_copies_of_the_plan() {
         let shape = [6, 5, 8];
         let strided = |stride: &[i64], offset: i64| -> Layout {
-            Strided::new(&shape, stride, offset).unwrap().to_layout().unwrap()
+            StridedLayout::new(&shape, stride, offset).unwrap().to_layout().unwrap()
         };
         let all = [
             strided(&[40, 8, 1], 0),

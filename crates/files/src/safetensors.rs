@@ -225,6 +225,6 @@ fn json(error: &serde_json::Error, text: &str, spot: Spot<'_>) -> Error {
     // It may quote a name of any length.
     let what: String =
         what.split(" at line ").next().unwrap_or_default().chars().take(200).collect();
-    let what = zellige_notation::visible(&what);
+    let what = zellige_notation::make_visible(&what);
     spot.malformed(at as u64, format!("header: {what}"), accepted)
 }

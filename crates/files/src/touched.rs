@@ -83,7 +83,7 @@ impl SourceWalk {
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;
-    use zellige_layout::{AxisTable, Layout, Strided};
+    use zellige_layout::{AxisTable, Layout, StridedLayout};
     use zellige_movement::Fill;
 
     /// Every source element of a plan, one by one.
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn ranges_are_those_of_the_elements() {
         let strided = |size: &[i64], stride: &[i64], offset: i64| -> Layout {
-            Strided::new(size, stride, offset).unwrap().to_layout().unwrap()
+            StridedLayout::new(size, stride, offset).unwrap().to_layout().unwrap()
         };
         let shape = [6, 5, 8];
         let sources = [
@@ -124,7 +124,7 @@ mod tests {
             strided(&shape, &[7, 200, 1], 0),
             zellige_notation::parse("Swizzle(2,2,3) o S[(6,5,8):(64,8,1)]", &AxisTable::new())
                 .unwrap()
-                .layout(None)
+                .layout_over_shape(None)
                 .unwrap(),
         ];
         let targets = [strided(&shape, &[40, 8, 1], 0), strided(&shape, &[1, 6, 30], 0)];

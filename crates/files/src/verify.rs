@@ -4,7 +4,7 @@ use crate::feed::Feed;
 use crate::relayout::{Relayout, RelayoutError};
 use crate::{Container, TensorInfo, disk};
 use zellige_float::{Converter, Isa, changed};
-use zellige_layout::{Layout, Strided, unflatten};
+use zellige_layout::{Layout, StridedLayout, unflatten_index};
 use zellige_movement::{Dtypes, Fill, Mover, Plan};
 
 /// One side of a comparison: a tensor of a file, and the layout of its elements.
@@ -40,7 +40,8 @@ impl Relayout<'_> {
         shape: &[i64],
     ) -> Result<Verified, RelayoutError> {
         let dtypes = Dtypes::of(source.info.dtype(), self.dtype)?;
-        let flat = Strided::contiguous(shape).and_then(|s| s.to_layout()).map_err(plan_error)?;
+        let flat =
+            StridedLayout::new_contiguous(shape).and_then(|s| s.to_layout()).map_err(plan_error)?;
         let plan =
             |from: &Layout| Plan::between(from, &flat, shape, Fill::Leave).map_err(plan_error);
         let (read, copied) = (plan(source.layout)?, plan(written.layout)?);
@@ -71,7 +72,9 @@ impl Relayout<'_> {
             };
             if let Some(i) = (0..want.len()).find(|i| want[*i] != got[*i]) {
                 let index = at + i64::try_from(i / to).unwrap_or(0);
-                return Err(self.differs(written, format!("element {:?}", unflatten(shape, index))));
+                return Err(
+                    self.differs(written, format!("element {:?}", unflatten_index(shape, index)))
+                );
             }
             all.elements += count as u64;
             at = end;
@@ -109,7 +112,7 @@ impl Relayout<'_> {
         shape: &[i64],
         width: usize,
     ) -> Result<(), RelayoutError> {
-        let mark = Strided::new(shape, &vec![0; shape.len()], 0).and_then(|s| s.to_layout());
+        let mark = StridedLayout::new(shape, &vec![0; shape.len()], 0).and_then(|s| s.to_layout());
         let mark = mark.map_err(plan_error)?;
         let plan = Plan::between(&mark, side.layout, shape, Fill::Leave).map_err(plan_error)?;
         let zero = vec![0; width];
@@ -134,7 +137,7 @@ impl Relayout<'_> {
     }
 }
 
-fn plan_error(error: zellige_layout::Error) -> RelayoutError {
+fn plan_error(error: zellige_layout::LayoutError) -> RelayoutError {
     RelayoutError::Move(error.into())
 }
 

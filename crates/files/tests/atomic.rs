@@ -465,7 +465,7 @@ fn a_file_has_its_room_from_the_start() {
     use std::os::unix::fs::MetadataExt;
     let folder = Folder::new();
     let probe = std::fs::File::create(folder.path().join("probe")).unwrap();
-    let can = zellige_host::reserve(&probe, 1 << 20).is_ok();
+    let can = zellige_host::reserve_file_space(&probe, 1 << 20).is_ok();
     let tensors = [NewTensor::new("x", Dtype::Int8, [1 << 20])];
     let writer = Writer::create(folder.path().join("x.npy"), &tensors, Kind::Npy).unwrap();
     let room = writer.temporary_path().metadata().unwrap().blocks() * 512;

@@ -17,7 +17,7 @@ use zellige_files::{
     write_bytes,
 };
 use zellige_float::Dtype;
-use zellige_layout::{Layout, Strided};
+use zellige_layout::{Layout, StridedLayout};
 use zellige_movement::{Fill, Plan};
 
 const HOWS: [How; 3] = [How::Once, How::Always, How::Short];
@@ -105,11 +105,11 @@ fn told<T>(result: Result<T, Error>) -> Result<T, String> {
 }
 
 fn row_major(size: &[i64]) -> Layout {
-    Strided::contiguous(size).unwrap().to_layout().unwrap()
+    StridedLayout::new_contiguous(size).unwrap().to_layout().unwrap()
 }
 
 fn column_major(size: &[i64]) -> Layout {
-    Strided::new(size, &[1, size[0]], 0).unwrap().to_layout().unwrap()
+    StridedLayout::new(size, &[1, size[0]], 0).unwrap().to_layout().unwrap()
 }
 
 #[test]

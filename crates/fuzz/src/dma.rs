@@ -5,9 +5,9 @@ use crate::budget::bounded;
 use arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
 use zellige_float::Dtype;
-use zellige_layout::{Axis, Strided};
+use zellige_layout::{Axis, StridedLayout};
 use zellige_stick::StickLayout;
-use zellige_stick::{Direction, Transfer};
+use zellige_stick::{PlannedTransfer, TransferDirection};
 
 /// Elements that are enumerated.
 const MOST: i64 = 1 << 13;
@@ -30,7 +30,7 @@ struct Request {
     device_size: Vec<i64>,
     stride_map: Vec<i64>,
     dtype: Dtype,
-    direction: Direction,
+    direction: TransferDirection,
 }
 
 fn number(u: &mut Unstructured<'_>) -> Result<i64> {
@@ -60,11 +60,14 @@ impl Request {
         };
         let dtype =
             *u.choose(&[Dtype::Float16, Dtype::Float32, Dtype::Int8, Dtype::Bool, Dtype::Int64])?;
-        let direction =
-            if u.arbitrary()? { Direction::HostToDevice } else { Direction::DeviceToHost };
+        let direction = if u.arbitrary()? {
+            TransferDirection::HostToDevice
+        } else {
+            TransferDirection::DeviceToHost
+        };
         let offset = if u.ratio(1, 4)? { number(u)? } else { 0 };
         // Mostly a layout that fits, with a number exchanged; else any numbers.
-        let fitting = StickLayout::default(&size, dtype).ok();
+        let fitting = StickLayout::default_for_dtype(&size, dtype).ok();
         let (mut device_size, mut stride_map) = match fitting {
             Some(l) if u.ratio(3, 4)? => (l.device_size().to_vec(), l.stride_map().to_vec()),
             _ => {
@@ -83,7 +86,8 @@ impl Request {
 
     /// The line that asks for the same.
     fn line(&self) -> String {
-        let direction = if self.direction == Direction::HostToDevice { "h2d" } else { "d2h" };
+        let direction =
+            if self.direction == TransferDirection::HostToDevice { "h2d" } else { "d2h" };
         let mut line = json!({
             "id": 1, "op": "dma", "size": self.size, "stride": self.stride, "offset": self.offset,
             "dtype": self.dtype.name(), "device_size": self.device_size,
@@ -95,15 +99,16 @@ impl Request {
         line.to_string()
     }
 
-    fn transfer(&self) -> zellige_stick::Result<(Strided, StickLayout, Transfer)> {
-        let host = Strided::new(&self.size, &self.stride, self.offset)?;
-        let format = zellige_stick::DataFormat::on_device(self.dtype)?;
-        let device = StickLayout::explicit(&self.device_size, &self.stride_map, format)?;
+    fn transfer(&self) -> zellige_stick::Result<(StridedLayout, StickLayout, PlannedTransfer)> {
+        let host = StridedLayout::new(&self.size, &self.stride, self.offset)?;
+        let format = zellige_stick::DataFormat::device_format_of(self.dtype)?;
+        let device =
+            StickLayout::from_size_and_stride_map(&self.device_size, &self.stride_map, format)?;
         let device = match &self.own {
             Some(own) => device.with_own_strides(&self.size, own)?,
             None => device.with_host(&self.size, Some(&self.stride))?,
         };
-        let transfer = Transfer::new(&host, &device, self.dtype, self.direction)?;
+        let transfer = PlannedTransfer::new(&host, &device, self.dtype, self.direction)?;
         Ok((host, device, transfer))
     }
 }
@@ -119,22 +124,25 @@ pub(crate) fn transfer(data: &[u8]) {
         return;
     };
     let count = host.size().iter().try_fold(1_i64, |n, d| n.checked_mul(*d));
-    let positions = device.positions();
-    if count.is_none_or(|n| n > MOST) || positions > 16 * MOST || transfer.nests().len() > 1 << 12 {
+    let positions = device.count_positions();
+    if count.is_none_or(|n| n > MOST)
+        || positions > 16 * MOST
+        || transfer.named_nests().len() > 1 << 12
+    {
         return;
     }
     let mut have: Vec<(i64, i64)> = Vec::new();
-    for n in transfer.nests() {
+    for n in transfer.named_nests() {
         let first = (n.host_offset, n.device_offset);
         have.extend(pairs(&n.ranges, &n.host_strides, &n.device_strides, first));
     }
     have.sort_unstable();
     agrees(&line, &host, &device, request.direction, &have);
-    let made = transfer.descriptor("x").expect("a plan has a descriptor");
+    let made = transfer.build_descriptor("x").expect("a plan has a descriptor");
     let mut told: Vec<(i64, i64)> = Vec::new();
     for d in &made.dcsi_ {
         let all = pairs(&d.size_, &d.stride_src_, &d.stride_dst_, (d.offset_src_, d.offset_dst_));
-        let back = request.direction == Direction::DeviceToHost;
+        let back = request.direction == TransferDirection::DeviceToHost;
         told.extend(all.into_iter().map(|(a, b)| if back { (b, a) } else { (a, b) }));
     }
     told.sort_unstable();
@@ -157,26 +165,42 @@ fn pairs(range: &[i64], a: &[i64], b: &[i64], first: (i64, i64)) -> Vec<(i64, i6
 }
 
 /// The mapping by its definition: an element goes to all of its places, and comes from one of them.
-fn agrees(line: &str, host: &Strided, device: &StickLayout, way: Direction, have: &[(i64, i64)]) {
-    let there = device.lower().expect("it was planned");
+fn agrees(
+    line: &str,
+    host: &StridedLayout,
+    device: &StickLayout,
+    way: TransferDirection,
+    have: &[(i64, i64)],
+) {
+    let there = device.lower_to_layout().expect("it was planned");
     let here = host.to_layout().expect("it was planned");
-    let address = |p: &zellige_layout::Point| p.get(Axis::M);
+    let address = |p: &zellige_layout::PhysicalCoordinate| p.get(Axis::M);
     let (mut want, mut count) = (Vec::new(), 0);
     for flat in 0..here.size() {
-        let from: Vec<i64> =
-            here.places(flat).expect("inside").points().iter().map(address).collect();
-        let to: Vec<i64> =
-            there.places(flat).expect("inside").points().iter().map(address).collect();
+        let from: Vec<i64> = here
+            .physical_coordinates(flat)
+            .expect("inside")
+            .sorted_coordinates()
+            .iter()
+            .map(address)
+            .collect();
+        let to: Vec<i64> = there
+            .physical_coordinates(flat)
+            .expect("inside")
+            .sorted_coordinates()
+            .iter()
+            .map(address)
+            .collect();
         match way {
-            Direction::HostToDevice => want.extend(to.iter().map(|p| (from[0], *p))),
-            Direction::DeviceToHost => {
+            TransferDirection::HostToDevice => want.extend(to.iter().map(|p| (from[0], *p))),
+            TransferDirection::DeviceToHost => {
                 count += 1;
                 let found = to.iter().any(|p| have.binary_search(&(from[0], *p)).is_ok());
                 assert!(found, "{line}: element {flat} comes from none of its places");
             }
         }
     }
-    if way == Direction::HostToDevice {
+    if way == TransferDirection::HostToDevice {
         want.sort_unstable();
         assert_eq!(have, want, "{line}: the plan is another mapping");
     } else {

@@ -4,37 +4,38 @@ use crate::budget::bounded;
 use serde_json::Value;
 use zellige_float::Dtype;
 use zellige_layout::{AxisTable, Layout};
-use zellige_notation::convert::{Refusal, convert};
-use zellige_notation::{Diagnostic, Notation, Parsed, json, parse, parse_as, tirx};
+use zellige_notation::convert::{ConversionRefusal, convert_layout};
+use zellige_notation::{Diagnostic, Notation, ParsedText, json, parse, parse_as, tirx};
 
 pub(crate) fn text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let axes = AxisTable::new();
     let bytes = (1 << 22) + 2000 * text.len();
-    let reads =
-        Notation::all().map(|n| bounded("reading a layout", bytes, || parse_as(text, n, &axes)));
+    let reads = Notation::all_notations()
+        .map(|n| bounded("reading a layout", bytes, || parse_as(text, n, &axes)));
     let guessed = bounded("reading a layout", bytes, || parse(text, &axes));
     for read in reads.chain([guessed]) {
         match read {
             Err(d) => refused(text, &d),
             Ok(parsed) => {
-                let again = parse_as(&parsed.text(), parsed.notation(), &axes);
+                let again = parse_as(&parsed.notation_text(), parsed.notation(), &axes);
                 let again = again.expect("its own text");
                 assert_eq!(again, parsed);
                 // Device layouts are equal whatever they are bound to.
-                let bound = |p: &Parsed| p.stick().and_then(|s| s.host().cloned());
+                let bound = |p: &ParsedText| p.stick_layout().and_then(|s| s.host().cloned());
                 assert_eq!(bound(&again), bound(&parsed));
-                if let Some(layout) = parsed.algebra() {
+                if let Some(layout) = parsed.algebra_layout() {
                     by_json(layout, &axes);
                 }
             }
         }
     }
     if let Ok(value) = serde_json::from_str::<Value>(text)
-        && let Ok(layout) = bounded("reading a layout", bytes, || json::parse(&value, &axes))
+        && let Ok(layout) =
+            bounded("reading a layout", bytes, || json::layout_from_json(&value, &axes))
     {
         by_json(&layout, &axes);
-        assert_eq!(tirx::parse(&tirx::print(&layout), &axes).as_ref(), Ok(&layout));
+        assert_eq!(tirx::parse(&tirx::print_tirx(&layout), &axes).as_ref(), Ok(&layout));
     }
 }
 
@@ -54,31 +55,37 @@ pub(crate) fn conversion(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(text) else { return };
     let axes = AxisTable::new();
     let Ok(parsed) = parse(text, &axes) else { return };
-    let all: Vec<Notation> = Notation::all().collect();
+    let all: Vec<Notation> = Notation::all_notations().collect();
     let to = all[usize::from(*to) % all.len()];
     let shape = match parsed.default_shape() {
         Some(own) => own,
         None => SHAPES[usize::from(*which) % SHAPES.len()].to_vec(),
     };
     let bytes = (1 << 26) + 2000 * text.len();
-    let lowered = bounded("lowering a layout", bytes, || parsed.layout(Some(&shape)));
+    let lowered = bounded("lowering a layout", bytes, || parsed.layout_over_shape(Some(&shape)));
     let layout = match lowered {
-        Ok(layout) if layout.size() <= COMPARED && layout.tile().copies() <= 64 => layout,
+        Ok(layout) if layout.size() <= COMPARED && layout.tile().replica_count() <= 64 => layout,
         Ok(_) => return,
         Err(d) => return refused(text, &d),
     };
     let dtype = to.needs_dtype().then_some(Dtype::Float16);
-    let written = bounded("a conversion", bytes, || convert(&layout, &shape, dtype, to));
+    let written = bounded("a conversion", bytes, || convert_layout(&layout, &shape, dtype, to));
     match written {
         Ok(written) => {
             let again = parse_as(&written, to, &axes).unwrap_or_else(|d| panic!("{written}: {d}"));
-            assert_eq!(again.text(), written, "{text} as {written}");
-            let found = again.layout(Some(&shape)).unwrap_or_else(|d| panic!("{written}: {d}"));
+            assert_eq!(again.notation_text(), written, "{text} as {written}");
+            let found =
+                again.layout_over_shape(Some(&shape)).unwrap_or_else(|d| panic!("{written}: {d}"));
             assert_eq!(found.size(), layout.size(), "{text} as {written}");
             for i in 0..layout.size() {
                 let places = |l: &Layout| {
-                    let mut all: Vec<_> =
-                        l.places(i).expect("inside").points().iter().map(|p| p.normal()).collect();
+                    let mut all: Vec<_> = l
+                        .physical_coordinates(i)
+                        .expect("inside")
+                        .sorted_coordinates()
+                        .iter()
+                        .map(|p| p.without_zero_entries())
+                        .collect();
                     all.sort();
                     all.dedup();
                     all
@@ -86,17 +93,17 @@ pub(crate) fn conversion(data: &[u8]) {
                 assert_eq!(places(&found), places(&layout), "{text} as {written} at {i}");
             }
         }
-        Err(Refusal::NotExpressible(why)) => {
+        Err(ConversionRefusal::NotExpressible(why)) => {
             assert!(!why.reason.is_empty(), "{text} in {to:?}");
             let inside = why.witness.is_none_or(|i| (0..layout.size().max(1)).contains(&i));
             assert!(inside, "{text} in {to:?}: {why:?}");
         }
-        Err(Refusal::Error(e)) => assert!(!e.to_string().is_empty()),
+        Err(ConversionRefusal::Error(e)) => assert!(!e.to_string().is_empty()),
     }
 }
 
 fn by_json(layout: &Layout, axes: &AxisTable) {
-    assert_eq!(json::parse(&json::print(layout), axes).as_ref(), Ok(layout));
+    assert_eq!(json::layout_from_json(&json::layout_to_json(layout), axes).as_ref(), Ok(layout));
 }
 
 /// A refusal underlines a part of the text and can be drawn.

@@ -67,7 +67,7 @@ pub(crate) fn ask_lines() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn layout_texts() -> Vec<Vec<u8>> {
-    let mut texts: Vec<String> = preset::all().into_iter().map(|p| p.text).collect();
+    let mut texts: Vec<String> = preset::all_presets().into_iter().map(|p| p.text).collect();
     texts.extend(
         [
             "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid",
@@ -81,11 +81,11 @@ pub(crate) fn layout_texts() -> Vec<Vec<u8>> {
         .map(String::from),
     );
     // Of every notation its own example, and recorded texts of others.
-    texts.extend(Notation::all().map(|n| n.example().to_string()));
+    texts.extend(Notation::all_notations().map(|n| n.example_text().to_string()));
     texts.extend(recorded());
     let axes = zellige_layout::AxisTable::new();
     let layout = tirx::parse("Swizzle(3,3,3) o S[(8,64):(64,1)] + R[2:512] valid[7/8,64]", &axes);
-    texts.push(json::print(&layout.expect("a layout")).to_string());
+    texts.push(json::layout_to_json(&layout.expect("a layout")).to_string());
     texts.into_iter().map(String::into_bytes).collect()
 }
 

@@ -6,7 +6,7 @@ use crate::view;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::{Op, Scalar, TensorType};
 use zellige_stick::LayoutRequest;
 use zellige_stick::StickLayout;
@@ -40,7 +40,7 @@ impl Builder {
     }
 
     fn push(&mut self, tensor: Tensor) -> Result<TensorId> {
-        zellige_guard::step();
+        zellige_guard::count_step();
         let id = TensorId(self.tensors.len());
         if self.by_name.insert(tensor.name.clone(), id).is_some() {
             let message = format!("the name `{}` is already taken", tensor.name);
@@ -73,9 +73,9 @@ impl Builder {
         dtype: Dtype,
         role: Role,
     ) -> Result<TensorId> {
-        Strided::contiguous(size)?;
+        StridedLayout::new_contiguous(size)?;
         zellige_op::check_host_dtype(dtype)?;
-        zellige_stick::DataFormat::on_device(dtype)?;
+        zellige_stick::DataFormat::device_format_of(dtype)?;
         let (name, size) = (name.to_string(), size.to_vec());
         let id =
             self.push(Tensor { name, size, dtype, def: Def::Input(role), pin: None, place: None })?;
@@ -197,7 +197,7 @@ impl Builder {
         let t = &self.tensors[of.0];
         let (base, map) = match &t.def {
             Def::View { base, map, .. } => (*base, map.clone()),
-            _ => (*of, Strided::contiguous(&t.size)?),
+            _ => (*of, StridedLayout::new_contiguous(&t.size)?),
         };
         let dtype = t.dtype;
         let made = (op.to_string(), *of, attributes.clone());
@@ -208,7 +208,7 @@ impl Builder {
                 // The elements have to be in row-major order first, as in PyTorch.
                 let copy = format!("{name}.copy");
                 let copied = self.add("clone", &[Operand::Tensor(*of)], &Map::new(), &[&copy])?[0];
-                let plain = Strided::contiguous(&self.tensors[copied.0].size)?;
+                let plain = StridedLayout::new_contiguous(&self.tensors[copied.0].size)?;
                 let seen = view::apply(op, &plain, plain.numel(), attributes)?;
                 let made = (op.to_string(), copied, attributes.clone());
                 let map = seen.ok_or_else(|| GraphError::new("bad_view", "it needs a copy"))?;
@@ -246,7 +246,7 @@ impl Builder {
             return Err(bad(format!("two pins contradict each other: {first}, {second}")));
         }
         let rank = t.size.len();
-        let format = zellige_stick::DataFormat::on_device(t.dtype)?;
+        let format = zellige_stick::DataFormat::device_format_of(t.dtype)?;
         match &pin {
             LayoutRequest::Stick(d) if usize::try_from(*d).is_ok_and(|d| d < rank) => {}
             LayoutRequest::Stick(d) => {
@@ -254,10 +254,10 @@ impl Builder {
             }
             LayoutRequest::Sparse => {}
             LayoutRequest::Order(order) => {
-                StickLayout::with_dim_order_in(&t.size, None, format, order)?;
+                StickLayout::with_dim_order_in_format(&t.size, None, format, order)?;
             }
             LayoutRequest::Exactly(layout) => {
-                layout.with_host(&t.size, None)?.lower()?;
+                layout.with_host(&t.size, None)?.lower_to_layout()?;
             }
         }
         t.pin = Some(pin);
@@ -310,7 +310,7 @@ impl Builder {
     /// Says where the model's source has an operation.
     pub fn at(&mut self, result: TensorId, at: impl Into<String>) {
         if let Def::Result(node, _) = self.tensors[result.0].def {
-            self.nodes[node.0].at = Some(zellige_notation::visible(&at.into()).into_owned());
+            self.nodes[node.0].at = Some(zellige_notation::make_visible(&at.into()).into_owned());
         }
     }
 

@@ -7,7 +7,7 @@ pub type Result<T, E = GraphError> = std::result::Result<T, E>;
 
 /// A refused graph: what is wrong, in which operation, and where that is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", zellige_notation::visible_lines(&format!("{}{message}", place(op, operand)), false))]
+#[error("{}", zellige_notation::make_lines_visible(&format!("{}{message}", place(op, operand)), false))]
 pub struct GraphError {
     /// A stable identifier for programs.
     pub kind: &'static str,
@@ -61,8 +61,8 @@ impl From<zellige_op::OpError> for GraphError {
     }
 }
 
-impl From<zellige_layout::Error> for GraphError {
-    fn from(e: zellige_layout::Error) -> GraphError {
+impl From<zellige_layout::LayoutError> for GraphError {
+    fn from(e: zellige_layout::LayoutError) -> GraphError {
         GraphError::new(e.kind(), e.to_string())
     }
 }

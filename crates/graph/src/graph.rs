@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::{Op, Scalar};
 use zellige_stick::LayoutRequest;
 
@@ -83,7 +83,7 @@ pub enum Def {
         /// The tensor that has the elements: never a view itself.
         base: TensorId,
         /// Size, strides and offset in row-major elements of the base.
-        map: Strided,
+        map: StridedLayout,
         /// How it was written: the view operation, its operand and its attributes.
         made: (String, TensorId, Map<String, Value>),
     },
@@ -198,7 +198,7 @@ impl Graph {
     }
 
     /// The tensor that has the elements of another, and how the other sees it.
-    pub fn base(&self, id: TensorId) -> (TensorId, Option<&Strided>) {
+    pub fn base(&self, id: TensorId) -> (TensorId, Option<&StridedLayout>) {
         match &self.get(id).def {
             Def::View { base, map, .. } => (*base, Some(map)),
             _ => (id, None),

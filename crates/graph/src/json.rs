@@ -6,7 +6,7 @@ use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, Sy
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use zellige_float::Dtype;
-use zellige_notation::cursor::Cursor;
+use zellige_notation::cursor::TextCursor;
 use zellige_stick::LayoutRequest;
 
 #[derive(Serialize, Deserialize)]
@@ -81,7 +81,9 @@ impl DocPin {
             LayoutRequest::Stick(d) => DocPin::Stick(u32::try_from(*d).unwrap_or(u32::MAX)),
             LayoutRequest::Sparse => DocPin::Sparse(true),
             LayoutRequest::Order(o) => DocPin::Order(o.clone()),
-            LayoutRequest::Exactly(l) => DocPin::Layout(zellige_notation::spyre::print_given(l)),
+            LayoutRequest::Exactly(l) => {
+                DocPin::Layout(zellige_notation::spyre::print_with_given_host(l))
+            }
         }
     }
 
@@ -116,8 +118,8 @@ const RESERVED: [&str; 4] = ["return", "true", "false", "null"];
 
 /// Refuses a name that a text cannot hold: both forms say the same.
 fn named(name: &str) -> Result<()> {
-    let mut c = Cursor::new(name);
-    let whole = c.dotted().is_some_and(|w| w.value == name);
+    let mut c = TextCursor::new(name);
+    let whole = c.read_dotted_word().is_some_and(|w| w.value == name);
     if whole && !RESERVED.contains(&name) {
         return Ok(());
     }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use zellige_float::Dtype;
-use zellige_notation::{quote, visible};
+use zellige_notation::{make_visible, quote_beginning};
 use zellige_op::Scalar;
 use zellige_stick::LayoutRequest;
 
@@ -284,8 +284,8 @@ impl GraphSource {
             .flat_map(|o| o.outputs.iter().chain([&o.op]).map(|name| (name, o.span.clone())));
         let all = std::iter::once((&self.name, 0..0)).chain(symbols).chain(inputs).chain(results);
         for (name, span) in all {
-            if visible(name) != name.as_str() {
-                let shown = quote(name, 64);
+            if make_visible(name) != name.as_str() {
+                let shown = quote_beginning(name, 64);
                 let message = format!(
                     "the name `{shown}` has characters that cannot be seen; accepted: letters, digits, \
                      signs and plain spaces"

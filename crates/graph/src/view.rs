@@ -2,7 +2,7 @@
 
 use crate::error::{GraphError, Result};
 use serde_json::{Map, Value};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 /// The view operations with their attributes.
 pub const VIEWS: &[(&str, &[&str])] = &[
@@ -30,10 +30,10 @@ pub(crate) fn is_view(op: &str) -> bool {
 /// number of elements of the base, in whose row-major index `as_strided` steps.
 pub(crate) fn apply(
     op: &str,
-    of: &Strided,
+    of: &StridedLayout,
     elements: i64,
     attributes: &Map<String, Value>,
-) -> Result<Option<Strided>> {
+) -> Result<Option<StridedLayout>> {
     let known = VIEWS.iter().find(|(name, _)| *name == op).map_or(&[][..], |v| v.1);
     if let Some(key) = attributes.keys().find(|k| !known.contains(&k.as_str())) {
         let accepted = if known.is_empty() { "it has none".into() } else { known.join(", ") };
@@ -63,7 +63,9 @@ pub(crate) fn apply(
     let reshaped = |size: &[i64]| match of.view(size) {
         Ok(v) => Ok(Some(v)),
         // The sizes are right and the strides are not: a copy has row-major ones.
-        Err(e) => Strided::contiguous(of.size())?.view(size).map(|_| None).map_err(|_| e.into()),
+        Err(e) => {
+            StridedLayout::new_contiguous(of.size())?.view(size).map(|_| None).map_err(|_| e.into())
+        }
     };
     Ok(Some(match op {
         "transpose" => of.transpose(int("dim0", None)?, int("dim1", None)?)?,
@@ -97,7 +99,7 @@ pub(crate) fn apply(
         "expand" => of.expand(&list("size")?)?,
         "slice" => {
             let (dim, step) = (int("dim", Some(0))?, int("step", Some(1))?);
-            of.slice(dim, optional("start")?, optional("end")?, step)?
+            of.slice_dim(dim, optional("start")?, optional("end")?, step)?
         }
         "select" => of.select(int("dim", None)?, int("index", None)?)?,
         "squeeze" => of.squeeze(optional("dim")?)?,

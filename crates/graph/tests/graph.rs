@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zellige_float::Dtype;
 use zellige_graph::{Builder, Def, Graph, MemorySpace, Operand, Role, json, text};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::LayoutRequest;
 
 const SAMPLE: &str = r#"
@@ -175,7 +175,7 @@ proptest! {
         let mut b = Builder::new("g");
         let x = b.input("x", &[4, 6, 10], Dtype::Float16, Role::Input).unwrap();
         let mut at = x;
-        let mut expected = zellige_layout::Strided::contiguous(&[4, 6, 10]).unwrap();
+        let mut expected = zellige_layout::StridedLayout::new_contiguous(&[4, 6, 10]).unwrap();
         for (k, (kind, i, j)) in steps.into_iter().enumerate() {
             let (op, attributes) = match kind {
                 0 => ("transpose", serde_json::json!({"dim0": i, "dim1": j})),
@@ -188,8 +188,8 @@ proptest! {
             expected = match op {
                 "transpose" => expected.transpose(i, j).unwrap(),
                 "permute" => expected.permute(&[1, 2, 0]).unwrap(),
-                _ if kind == 1 => expected.slice(i, Some(1), None, 1).unwrap(),
-                _ => expected.slice(j, None, None, 2).unwrap(),
+                _ if kind == 1 => expected.slice_dim(i, Some(1), None, 1).unwrap(),
+                _ => expected.slice_dim(j, None, None, 2).unwrap(),
             };
             at = made.unwrap()[0];
         }
@@ -277,7 +277,7 @@ fn as_strided_steps_over_the_row_major_index_of_its_base() {
     let g = text::parse(text).unwrap();
     let (base, view) = g.base(g.id("v").unwrap());
     assert_eq!(g.get(base).name, "x");
-    assert_eq!(view, Some(&Strided::new(&[5, 3], &[9, 2], 4).unwrap()));
+    assert_eq!(view, Some(&StridedLayout::new(&[5, 3], &[9, 2], 4).unwrap()));
     assert_eq!(text::parse(&text::print(&g)).unwrap(), g);
     assert_eq!(json::parse(&json::print(&g)).unwrap(), g);
     // The last element that it reads would be number 48 of 48.

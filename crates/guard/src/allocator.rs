@@ -14,11 +14,11 @@ static IN_USE: AtomicUsize = AtomicUsize::new(0);
 /// static ALLOCATOR: zellige_guard::Counting = zellige_guard::Counting;
 /// ```
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Counting;
+pub struct CountingAllocator;
 
-impl Counting {
+impl CountingAllocator {
     /// Bytes in use by the whole process; 0 where this is not its allocator.
-    pub fn in_use() -> usize {
+    pub fn bytes_in_use() -> usize {
         IN_USE.load(Ordering::Relaxed)
     }
 }
@@ -26,7 +26,7 @@ impl Counting {
 // SAFETY: every call is passed on as it came; the count never decides what is returned, and advice changes no contents. All four
 // methods are passed on: the provided `alloc_zeroed` would touch every page of memory that the system
 // gives zeroed, and the provided `realloc` would copy what the system can remap.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: by the contract of this method.
         let made = unsafe { System.alloc(layout) };

@@ -1,8 +1,8 @@
 //! What a request may use, and how a process survives one that goes wrong.
 //!
-//! A program that answers requests of strangers must not die of one. [`call`] runs a request inside
-//! [`Limits`] of time and memory; a request that passes one of them, or that panics, ends with a
-//! [`Stopped`] that says which, and the next request finds the process as it was.
+//! A program that answers requests of strangers must not die of one. [`run_guarded_call`] runs a request inside
+//! [`CallLimits`] of time and memory; a request that passes one of them, or that panics, ends with a
+//! [`StopReason`] that says which, and the next request finds the process as it was.
 //!
 //! ```
 //! use std::time::Duration;
@@ -22,13 +22,13 @@
 //!
 //! # How
 //! Nothing in Rust can stop a thread from outside, so code that loops over something a request can
-//! make large says so: it calls [`step`] once per turn, and [`reserve`] before it takes memory whose
+//! make large says so: it calls [`count_step`] once per turn, and [`reserve_memory`] before it takes memory whose
 //! size a request decides. Both cost a few instructions, and nothing at all happens outside of a
-//! [`call`]. Where a limit is passed they unwind to the [`call`], as rust-analyzer cancels a query:
+//! [`run_guarded_call`]. Where a limit is passed they unwind to the [`run_guarded_call`], as rust-analyzer cancels a query:
 //! every function in between would otherwise have to return an error that it knows nothing about. So
 //! code that steps must leave shared state whole when it unwinds; destructors run.
 //!
-//! Memory in use is counted by [`Counting`], which the program installs as its global allocator.
+//! Memory in use is counted by [`CountingAllocator`], which the program installs as its global allocator.
 //! Without it, only what is reserved at once is held against the limit.
 //!
 //! On WebAssembly nothing unwinds and there is no clock: a limit that is passed ends the instance, and
@@ -43,8 +43,8 @@ mod limits;
 mod stopped;
 mod survive;
 
-pub use allocator::Counting;
-pub use budget::{reserve, step, steps};
-pub use limits::{LimitError, Limits};
-pub use stopped::Stopped;
-pub use survive::{call, quiet};
+pub use allocator::CountingAllocator;
+pub use budget::{count_many_steps, count_step, reserve_memory};
+pub use limits::{CallLimits, LimitError};
+pub use stopped::StopReason;
+pub use survive::{run_guarded_call, silence_call_panics};

@@ -5,26 +5,26 @@ use std::time::Duration;
 
 /// What a request may use; none is without a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct CallLimits {
     /// Wall-clock time.
     pub time: Option<Duration>,
     /// Bytes of memory beyond what the process had before.
     pub memory: Option<u64>,
 }
 
-impl Limits {
+impl CallLimits {
     /// No limit at all.
-    pub const NONE: Limits = Limits { time: None, memory: None };
+    pub const NONE: CallLimits = CallLimits { time: None, memory: None };
 
     /// What one request of many gets where nobody said otherwise: a minute and 2 GiB.
-    pub const REQUEST: Limits =
-        Limits { time: Some(Duration::from_secs(60)), memory: Some(2 << 30) };
+    pub const REQUEST: CallLimits =
+        CallLimits { time: Some(Duration::from_secs(60)), memory: Some(2 << 30) };
 
     /// The stricter of both, for a call inside of another that has run for some time.
-    pub(crate) fn inside(self, outer: Limits, spent: Duration) -> Limits {
+    pub(crate) fn restrict_to_outer(self, outer: CallLimits, spent: Duration) -> CallLimits {
         let least = |a: Option<u64>, b: Option<u64>| a.into_iter().chain(b).min();
         let left = outer.time.map(|t| t.saturating_sub(spent));
-        Limits {
+        CallLimits {
             time: self.time.into_iter().chain(left).min(),
             memory: least(self.memory, outer.memory),
         }
@@ -34,11 +34,11 @@ impl Limits {
     ///
     /// # Errors
     /// Anything else, and times that are not positive.
-    pub fn parse_time(text: &str) -> Result<Option<Duration>, LimitError> {
+    pub fn parse_time_limit(text: &str) -> Result<Option<Duration>, LimitError> {
         let accepted = "seconds such as `30` or `0.5`, `500ms`, `2m`, `1h`, or `none`";
         let bad = || LimitError { text: text.chars().take(40).collect(), accepted };
         let units = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)];
-        let Some((number, unit)) = split(text, &units) else { return Ok(None) };
+        let Some((number, unit)) = split_number_and_unit(text, &units) else { return Ok(None) };
         let seconds = number.parse::<f64>().map_err(|_| bad())? * unit;
         if seconds <= 0.0 {
             return Err(bad());
@@ -50,18 +50,18 @@ impl Limits {
     ///
     /// # Errors
     /// Anything else, and sizes of 0.
-    pub fn parse_memory(text: &str) -> Result<Option<u64>, LimitError> {
+    pub fn parse_memory_limit(text: &str) -> Result<Option<u64>, LimitError> {
         let accepted = "bytes, or a number with `KiB`, `MiB` or `GiB`, such as `512MiB`, or `none`";
         let bad = || LimitError { text: text.chars().take(40).collect(), accepted };
         let units = [("KiB", 1u64 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30), ("", 1)];
-        let Some((number, unit)) = split(text, &units) else { return Ok(None) };
+        let Some((number, unit)) = split_number_and_unit(text, &units) else { return Ok(None) };
         let count = number.parse::<u64>().map_err(|_| bad())?;
         count.checked_mul(unit).filter(|bytes| *bytes > 0).map(Some).ok_or_else(bad)
     }
 }
 
 /// The number of a text and its unit; nothing of `none`. The last unit is the empty one.
-fn split<'a, U: Copy>(text: &'a str, units: &[(&str, U)]) -> Option<(&'a str, U)> {
+fn split_number_and_unit<'a, U: Copy>(text: &'a str, units: &[(&str, U)]) -> Option<(&'a str, U)> {
     let text = text.trim();
     if text == "none" {
         return None;
@@ -101,30 +101,36 @@ mod tests {
             ("1h", 3600.0),
             ("3 s", 3.0),
         ] {
-            let read = Limits::parse_time(text).unwrap().unwrap();
+            let read = CallLimits::parse_time_limit(text).unwrap().unwrap();
             assert!((read.as_secs_f64() - seconds).abs() < 1e-9, "{text}");
         }
         for (text, bytes) in
             [("4096", 4096), ("1KiB", 1024), ("512MiB", 512 << 20), ("2 GiB", 2 << 30)]
         {
-            assert_eq!(Limits::parse_memory(text), Ok(Some(bytes)), "{text}");
+            assert_eq!(CallLimits::parse_memory_limit(text), Ok(Some(bytes)), "{text}");
         }
-        assert_eq!(Limits::parse_time("none"), Ok(None));
-        assert_eq!(Limits::parse_memory("none"), Ok(None));
+        assert_eq!(CallLimits::parse_time_limit("none"), Ok(None));
+        assert_eq!(CallLimits::parse_memory_limit("none"), Ok(None));
         for text in ["", "0", "-1", "soon", "1d", "nan", "inf", "1e400"] {
-            assert!(Limits::parse_time(text).is_err(), "{text}");
+            assert!(CallLimits::parse_time_limit(text).is_err(), "{text}");
         }
         for text in ["", "0", "-1", "1.5GiB", "1GB", "99999999999GiB", "much"] {
-            assert!(Limits::parse_memory(text).is_err(), "{text}");
+            assert!(CallLimits::parse_memory_limit(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn the_stricter_limit_holds_inside() {
         let second = Duration::from_secs(1);
-        let outer = Limits { time: Some(3 * second), memory: None };
-        let inner = Limits { time: Some(5 * second), memory: Some(7) };
-        assert_eq!(inner.inside(outer, second), Limits { time: Some(2 * second), memory: Some(7) });
-        assert_eq!(Limits::NONE.inside(outer, 9 * second).time, Some(Duration::ZERO));
+        let outer = CallLimits { time: Some(3 * second), memory: None };
+        let inner = CallLimits { time: Some(5 * second), memory: Some(7) };
+        assert_eq!(
+            inner.restrict_to_outer(outer, second),
+            CallLimits { time: Some(2 * second), memory: Some(7) }
+        );
+        assert_eq!(
+            CallLimits::NONE.restrict_to_outer(outer, 9 * second).time,
+            Some(Duration::ZERO)
+        );
     }
 }

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Why a [`call`](crate::call) did not end by itself.
+/// Why a [`run_guarded_call`](crate::call) did not end by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stopped {
+pub enum StopReason {
     /// It took longer than it may.
     Time {
         /// What it may take.
@@ -27,31 +27,31 @@ pub enum Stopped {
     },
 }
 
-impl Stopped {
+impl StopReason {
     /// A stable identifier in snake case.
     pub fn kind(&self) -> &'static str {
         match self {
-            Stopped::Time { .. } => "over_time",
-            Stopped::Memory { .. } => "over_memory",
-            Stopped::Panic { .. } => "internal",
+            StopReason::Time { .. } => "over_time",
+            StopReason::Memory { .. } => "over_memory",
+            StopReason::Panic { .. } => "internal",
         }
     }
 }
 
-impl fmt::Display for Stopped {
+impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stopped::Time { limit } => write!(
+            StopReason::Time { limit } => write!(
                 f,
                 "stopped at the time limit of {} s (--limit-time sets another)",
                 limit.as_secs_f64()
             ),
-            Stopped::Memory { limit, needed } => write!(
+            StopReason::Memory { limit, needed } => write!(
                 f,
                 "stopped at {needed} bytes of memory, past the limit of {limit} (--limit-memory sets \
                  another)"
             ),
-            Stopped::Panic { message, place } => {
+            StopReason::Panic { message, place } => {
                 let place = place.as_deref().unwrap_or("an unknown place");
                 write!(
                     f,
@@ -63,4 +63,4 @@ impl fmt::Display for Stopped {
     }
 }
 
-impl std::error::Error for Stopped {}
+impl std::error::Error for StopReason {}

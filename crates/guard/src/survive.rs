@@ -1,8 +1,8 @@
 //! Calls that end, whatever happens inside of them.
 
-use crate::budget::within;
-use crate::limits::Limits;
-use crate::stopped::Stopped;
+use crate::budget::run_within_limits;
+use crate::limits::CallLimits;
+use crate::stopped::StopReason;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, PanicHookInfo};
@@ -10,9 +10,9 @@ use std::sync::Once;
 
 thread_local! {
     /// Whether this thread is inside of a call.
-    static INSIDE: Cell<bool> = const { Cell::new(false) };
+    static INSIDE_CALL: Cell<bool> = const { Cell::new(false) };
     /// Where the last panic inside of a call was.
-    static PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
+    static PANIC_PLACE: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
 /// Runs `work` inside of limits. A limit that it passes, or a panic, ends it and is the answer.
@@ -20,16 +20,16 @@ thread_local! {
 /// `work` may not leave shared state half changed when it unwinds; what it owns is dropped.
 ///
 /// # Errors
-/// [`Stopped`].
-pub fn call<T>(limits: Limits, work: impl FnOnce() -> T) -> Result<T, Stopped> {
-    let outer = INSIDE.replace(true);
-    let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| within(limits, work)));
-    INSIDE.set(outer);
-    outcome.map_err(why)
+/// [`StopReason`].
+pub fn run_guarded_call<T>(limits: CallLimits, work: impl FnOnce() -> T) -> Result<T, StopReason> {
+    let outer = INSIDE_CALL.replace(true);
+    let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| run_within_limits(limits, work)));
+    INSIDE_CALL.set(outer);
+    outcome.map_err(stop_reason_of_panic)
 }
 
-fn why(payload: Box<dyn Any + Send>) -> Stopped {
-    let payload = match payload.downcast::<Stopped>() {
+fn stop_reason_of_panic(payload: Box<dyn Any + Send>) -> StopReason {
+    let payload = match payload.downcast::<StopReason>() {
         Ok(stopped) => return *stopped,
         Err(other) => other,
     };
@@ -40,20 +40,20 @@ fn why(payload: Box<dyn Any + Send>) -> Stopped {
             None => "a panic without words".to_string(),
         },
     };
-    Stopped::Panic { message, place: PLACE.take() }
+    StopReason::Panic { message, place: PANIC_PLACE.take() }
 }
 
-/// Makes panics inside of a [`call`] silent, as their words are in the answer, and notes where they
+/// Makes panics inside of a [`run_guarded_call`] silent, as their words are in the answer, and notes where they
 /// were. Other panics are reported as before.
 ///
 /// A library should leave this to the program: the hook of panics is one for the whole process.
-pub fn quiet() {
+pub fn silence_call_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info: &PanicHookInfo<'_>| {
-            if INSIDE.get() {
-                PLACE.set(info.location().map(|l| format!("{}:{}", l.file(), l.line())));
+            if INSIDE_CALL.get() {
+                PANIC_PLACE.set(info.location().map(|l| format!("{}:{}", l.file(), l.line())));
             } else {
                 before(info);
             }

@@ -7,44 +7,44 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// quota of its control group).
 ///
 /// A process that is bound to other cores later has those; the quota is that of the first call with as many.
-pub fn cores() -> usize {
+pub fn available_cores() -> usize {
     /// Cores that it was bound to when it was last asked for the quota, and what came out.
-    static BOUND: AtomicUsize = AtomicUsize::new(usize::MAX);
-    static FOUND: AtomicUsize = AtomicUsize::new(1);
-    let bound = bound();
-    if bound != BOUND.load(Ordering::Acquire) {
+    static LAST_BOUND_CORES: AtomicUsize = AtomicUsize::new(usize::MAX);
+    static LAST_AVAILABLE_CORES: AtomicUsize = AtomicUsize::new(1);
+    let bound = bound_cores();
+    if bound != LAST_BOUND_CORES.load(Ordering::Acquire) {
         // It reads the files of the control groups, which takes longer than many a move.
         let found = std::thread::available_parallelism().map_or(1, usize::from);
-        FOUND.store(found, Ordering::Relaxed);
-        BOUND.store(bound, Ordering::Release);
+        LAST_AVAILABLE_CORES.store(found, Ordering::Relaxed);
+        LAST_BOUND_CORES.store(bound, Ordering::Release);
     }
-    FOUND.load(Ordering::Relaxed)
+    LAST_AVAILABLE_CORES.load(Ordering::Relaxed)
 }
 
 /// Threads of the whole machine that run or would run, this one among them.
 ///
 /// Nothing where the system does not say so, or where the process is bound to some of the cores: who runs on
 /// the others is of no account.
-pub(crate) fn running() -> Option<Running> {
-    let cores = *ONLINE.get_or_init(online);
-    if bound() < cores {
+pub(crate) fn count_running_threads() -> Option<RunningThreads> {
+    let cores = *ONLINE_CORES.get_or_init(online_cores);
+    if bound_cores() < cores {
         return None;
     }
-    Some(Running { threads: running_threads()?, cores })
+    Some(RunningThreads { threads: read_running_threads()?, cores })
 }
 
 /// Who runs on how many cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Running {
+pub(crate) struct RunningThreads {
     pub(crate) threads: usize,
     pub(crate) cores: usize,
 }
 
-static ONLINE: OnceLock<usize> = OnceLock::new();
+static ONLINE_CORES: OnceLock<usize> = OnceLock::new();
 
 /// Cores that this thread is bound to; 0 where the system does not tell.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn bound() -> usize {
+fn bound_cores() -> usize {
     // SAFETY: all zeros is a set of cores, the empty one.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is writable for the length that is given.
@@ -57,19 +57,19 @@ fn bound() -> usize {
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn bound() -> usize {
+fn bound_cores() -> usize {
     0
 }
 
 /// Cores of the machine that are in use.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn online() -> usize {
+fn online_cores() -> usize {
     // SAFETY: `sysconf` has no preconditions.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) }).unwrap_or(usize::MAX)
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn online() -> usize {
+fn online_cores() -> usize {
     usize::MAX
 }
 
@@ -78,23 +78,23 @@ fn online() -> usize {
 /// The file stays open: opening it takes four times as long as reading it. Where somebody has closed it all
 /// the same, what is read instead is not such a line.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn running_threads() -> Option<usize> {
+fn read_running_threads() -> Option<usize> {
     use std::os::unix::fs::FileExt;
-    static FILE: OnceLock<Option<std::fs::File>> = OnceLock::new();
-    let file = FILE.get_or_init(|| std::fs::File::open("/proc/loadavg").ok()).as_ref()?;
+    static LOADAVG_FILE: OnceLock<Option<std::fs::File>> = OnceLock::new();
+    let file = LOADAVG_FILE.get_or_init(|| std::fs::File::open("/proc/loadavg").ok()).as_ref()?;
     let mut text = [0u8; 80];
     let read = file.read_at(&mut text, 0).ok()?;
-    parse(std::str::from_utf8(&text[..read]).ok()?)
+    parse_running_threads(std::str::from_utf8(&text[..read]).ok()?)
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn running_threads() -> Option<usize> {
+fn read_running_threads() -> Option<usize> {
     None
 }
 
 /// Whoever asks runs, so a count of none is no answer.
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "only Linux has such a file"))]
-fn parse(text: &str) -> Option<usize> {
+fn parse_running_threads(text: &str) -> Option<usize> {
     let mut fields = text.split(' ');
     let averages = fields.by_ref().take(3).filter(|f| f.parse::<f64>().is_ok()).count();
     let (running, all) = fields.next()?.split_once('/')?;
@@ -108,18 +108,18 @@ mod tests {
 
     #[test]
     fn a_process_has_a_core_and_runs_on_it() {
-        assert!(cores() >= 1);
-        assert_eq!(cores(), std::thread::available_parallelism().map_or(1, usize::from));
-        if let Some(now) = running() {
-            assert!(now.threads >= 1 && now.cores >= cores(), "{now:?}");
+        assert!(available_cores() >= 1);
+        assert_eq!(available_cores(), std::thread::available_parallelism().map_or(1, usize::from));
+        if let Some(now) = count_running_threads() {
+            assert!(now.threads >= 1 && now.cores >= available_cores(), "{now:?}");
         }
     }
 
     #[test]
     fn running_threads_are_read() {
-        assert_eq!(parse("2.66 1.89 1.00 3/115 16834\n"), Some(3));
+        assert_eq!(parse_running_threads("2.66 1.89 1.00 3/115 16834\n"), Some(3));
         for text in ["", "0.00 0.00 0.00 0/0 0\n", "a b c d e", "1 2 3 -1/5 6", "1 2 3 7"] {
-            assert_eq!(parse(text), None, "{text}");
+            assert_eq!(parse_running_threads(text), None, "{text}");
         }
     }
 }

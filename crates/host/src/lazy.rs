@@ -14,24 +14,25 @@ pub struct LazyMemory {
 impl LazyMemory {
     /// From this many bytes on there is a mapping of its own; below, the heap pools it, as a hundred
     /// thousand mappings would exceed what systems allow a process.
-    pub const MAPPED: usize = 1 << 20;
+    pub const MIN_MAPPED_BYTES: usize = 1 << 20;
 
     /// The alignment of every one, in bytes: two cache lines.
-    pub const ALIGN: usize = 128;
+    pub const ALIGNMENT_BYTES: usize = 128;
 
     /// `len` bytes.
     ///
     /// # Errors
     /// Where the system has not got them.
-    pub fn zeroed(len: usize) -> io::Result<LazyMemory> {
+    pub fn new_zeroed(len: usize) -> io::Result<LazyMemory> {
         if len == 0 {
             return Ok(LazyMemory::default());
         }
         #[cfg(unix)]
-        if len >= LazyMemory::MAPPED {
-            return Ok(LazyMemory { start: map(len)?, len });
+        if len >= LazyMemory::MIN_MAPPED_BYTES {
+            return Ok(LazyMemory { start: map_zero_pages(len)?, len });
         }
-        let layout = Layout::from_size_align(len, LazyMemory::ALIGN).map_err(io::Error::other)?;
+        let layout =
+            Layout::from_size_align(len, LazyMemory::ALIGNMENT_BYTES).map_err(io::Error::other)?;
         // SAFETY: the layout has a nonzero size.
         let raw = unsafe { alloc_zeroed(layout) };
         let start = NonNull::new(raw)
@@ -46,14 +47,14 @@ impl LazyMemory {
     }
 
     /// Zeroes the first `len` bytes, or all where there are fewer.
-    pub fn clear(&mut self, len: usize) {
+    pub fn zero_prefix(&mut self, len: usize) {
         // SAFETY: the range lies inside what this memory owns, which nobody else can reach while
         // it is borrowed mutably.
         unsafe { self.start.as_ptr().write_bytes(0, len.min(self.len)) };
     }
 
     /// The address of the first byte.
-    pub fn start(&self) -> *mut u8 {
+    pub fn start_address(&self) -> *mut u8 {
         self.start.as_ptr()
     }
 }
@@ -61,14 +62,14 @@ impl LazyMemory {
 impl Default for LazyMemory {
     /// No bytes, at an address aligned like every other.
     fn default() -> LazyMemory {
-        let start =
-            std::num::NonZeroUsize::new(LazyMemory::ALIGN).expect("an alignment is not zero");
+        let start = std::num::NonZeroUsize::new(LazyMemory::ALIGNMENT_BYTES)
+            .expect("an alignment is not zero");
         LazyMemory { start: NonNull::without_provenance(start), len: 0 }
     }
 }
 
 #[cfg(unix)]
-fn map(len: usize) -> io::Result<NonNull<u8>> {
+fn map_zero_pages(len: usize) -> io::Result<NonNull<u8>> {
     #[cfg(target_os = "linux")]
     const FLAGS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     #[cfg(not(target_os = "linux"))]
@@ -79,8 +80,8 @@ fn map(len: usize) -> io::Result<NonNull<u8>> {
     if raw == libc::MAP_FAILED {
         return Err(io::Error::last_os_error());
     }
-    if len >= crate::pages::HUGE {
-        crate::pages::advise(raw.cast(), len);
+    if len >= crate::pages::HUGE_PAGE_BYTES {
+        crate::pages::advise_huge_pages(raw.cast(), len);
     }
     NonNull::new(raw.cast()).ok_or_else(|| io::Error::other("mapped at address 0"))
 }
@@ -91,13 +92,13 @@ impl Drop for LazyMemory {
             return;
         }
         #[cfg(unix)]
-        if self.len >= LazyMemory::MAPPED {
+        if self.len >= LazyMemory::MIN_MAPPED_BYTES {
             // SAFETY: mapped by `zeroed` with this length, and not used after this.
             unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
             return;
         }
-        let layout =
-            Layout::from_size_align(self.len, LazyMemory::ALIGN).expect("checked when allocated");
+        let layout = Layout::from_size_align(self.len, LazyMemory::ALIGNMENT_BYTES)
+            .expect("checked when allocated");
         // SAFETY: allocated by `zeroed` with the same layout, and not used after this.
         unsafe { dealloc(self.start.as_ptr(), layout) };
     }
@@ -114,21 +115,23 @@ mod tests {
 
     #[test]
     fn memory_is_zeroed_aligned_and_refused() {
-        for len in [0, 1, 4097, LazyMemory::MAPPED, LazyMemory::MAPPED + 1, 3 << 20] {
-            let mut memory = LazyMemory::zeroed(len).expect("a few megabytes");
+        for len in
+            [0, 1, 4097, LazyMemory::MIN_MAPPED_BYTES, LazyMemory::MIN_MAPPED_BYTES + 1, 3 << 20]
+        {
+            let mut memory = LazyMemory::new_zeroed(len).expect("a few megabytes");
             assert_eq!(memory.len(), len);
-            assert!(memory.start().addr().is_multiple_of(LazyMemory::ALIGN));
+            assert!(memory.start_address().addr().is_multiple_of(LazyMemory::ALIGNMENT_BYTES));
             if len > 0 {
                 // SAFETY: the last of `len` bytes that nobody else can reach.
                 unsafe {
-                    let last = memory.start().add(len - 1);
+                    let last = memory.start_address().add(len - 1);
                     assert_eq!(last.read(), 0);
                     last.write(7);
-                    memory.clear(len);
+                    memory.zero_prefix(len);
                     assert_eq!(last.read(), 0);
                 }
             }
         }
-        assert!(LazyMemory::zeroed(usize::MAX).is_err());
+        assert!(LazyMemory::new_zeroed(usize::MAX).is_err());
     }
 }

@@ -24,10 +24,10 @@ mod pages;
 mod system;
 mod zeroed;
 
-pub use buffer::Buffer;
-pub use cores::cores;
+pub use buffer::AlignedBuffer;
+pub use cores::available_cores;
 pub use lazy::LazyMemory;
 pub use pages::prefer_huge_pages;
 #[cfg(unix)]
-pub use system::{effective_user, reserve};
-pub use zeroed::try_zeroed;
+pub use system::{effective_user, reserve_file_space};
+pub use zeroed::try_zeroed_vec;

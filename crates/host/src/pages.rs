@@ -1,24 +1,24 @@
 //! Huge pages: fewer faults for memory that is touched for the first time, and fewer TLB misses later.
 
 /// Bytes of a huge page.
-pub(crate) const HUGE: usize = 2 << 20;
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// From this many bytes on memory holds a huge page wherever it begins.
-const FROM: usize = 2 * HUGE;
+const MIN_ADVISED_BYTES: usize = 2 * HUGE_PAGE_BYTES;
 
 /// Asks for huge pages under memory that is about to be written for the first time; small memory, systems
 /// without them and a refusal change nothing. Nor do the contents.
 pub fn prefer_huge_pages(start: *mut u8, len: usize) {
-    if len >= FROM {
-        advise(start, len);
+    if len >= MIN_ADVISED_BYTES {
+        advise_huge_pages(start, len);
     }
 }
 
 /// The same for memory that begins on a huge page.
-pub(crate) fn advise(start: *mut u8, len: usize) {
+pub(crate) fn advise_huge_pages(start: *mut u8, len: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
-        let (skip, inside) = whole_pages(start.addr(), len, page_bytes());
+        let (skip, inside) = whole_pages(start.addr(), len, system_page_bytes());
         // SAFETY: the advice changes no contents, wherever it points, and the system refuses what is not
         // mapped.
         unsafe {
@@ -32,10 +32,10 @@ pub(crate) fn advise(start: *mut u8, len: usize) {
 /// Lets the system take pages back whenever it is short of memory; until then they stay as they are. What
 /// they hold afterwards is what they held, or zeros. Pages that are only in part of this memory stay: the
 /// rest of them may be somebody else's.
-pub(crate) fn lend(start: *mut u8, len: usize) {
+pub(crate) fn lend_pages_to_system(start: *mut u8, len: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     {
-        let (skip, inside) = whole_pages(start.addr(), len, page_bytes());
+        let (skip, inside) = whole_pages(start.addr(), len, system_page_bytes());
         // SAFETY: the caller of this function in this crate owns the range, and nobody reads it before it is
         // written anew. A refusal changes nothing.
         unsafe {
@@ -48,7 +48,7 @@ pub(crate) fn lend(start: *mut u8, len: usize) {
 
 /// Bytes of a page of this system: 4096 on x86-64; 4, 16 or 64 KiB on AArch64.
 #[cfg(all(target_os = "linux", not(miri)))]
-fn page_bytes() -> usize {
+fn system_page_bytes() -> usize {
     // SAFETY: `sysconf` has no preconditions.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     // Of a size that nobody tells, the largest in use: multiples of it are multiples of every other.
@@ -70,8 +70,12 @@ mod tests {
     #[test]
     fn whole_pages_lie_inside() {
         for page in [4096, 16 << 10, 64 << 10] {
-            for start in [0, 1, page - 1, page, 5 * page + 16, HUGE, HUGE + 4096] {
-                for len in [0, 1, page - 1, page, page + 1, 2 * page, 3 * page + 17, HUGE - 1] {
+            for start in
+                [0, 1, page - 1, page, 5 * page + 16, HUGE_PAGE_BYTES, HUGE_PAGE_BYTES + 4096]
+            {
+                for len in
+                    [0, 1, page - 1, page, page + 1, 2 * page, 3 * page + 17, HUGE_PAGE_BYTES - 1]
+                {
                     let (skip, inside) = whole_pages(start, len, page);
                     assert!(skip + inside <= len && inside.is_multiple_of(page));
                     assert!(inside == 0 || (start + skip).is_multiple_of(page));
@@ -88,12 +92,12 @@ mod tests {
     #[test]
     #[cfg(all(target_os = "linux", not(miri)))]
     fn what_is_lent_ends_with_its_pages() {
-        let page = page_bytes();
-        assert!(page.is_power_of_two() && HUGE.is_multiple_of(page));
+        let page = system_page_bytes();
+        assert!(page.is_power_of_two() && HUGE_PAGE_BYTES.is_multiple_of(page));
         for (skip, len) in [(0, 2 * page + page / 2), (page / 2, 3 * page), (1, page - 1), (9, 5)] {
             let mut memory = vec![7u8; 6 * page];
             let begin = memory.as_ptr().align_offset(page) + skip;
-            lend(memory[begin..].as_mut_ptr(), len);
+            lend_pages_to_system(memory[begin..].as_mut_ptr(), len);
             let first = memory.as_ptr().align_offset(page);
             // SAFETY: pages of the vector, whose contents the advice does not change.
             unsafe {
@@ -107,12 +111,18 @@ mod tests {
 
     #[test]
     fn advice_changes_no_contents() {
-        let mut memory = vec![7u8; 2 * FROM];
-        for (skip, len) in [(0, 0), (1, FROM), (0, 2 * FROM), (4097, FROM + 3), (5, 10)] {
+        let mut memory = vec![7u8; 2 * MIN_ADVISED_BYTES];
+        for (skip, len) in [
+            (0, 0),
+            (1, MIN_ADVISED_BYTES),
+            (0, 2 * MIN_ADVISED_BYTES),
+            (4097, MIN_ADVISED_BYTES + 3),
+            (5, 10),
+        ] {
             prefer_huge_pages(memory[skip..].as_mut_ptr(), len);
-            advise(memory[skip..].as_mut_ptr(), len);
+            advise_huge_pages(memory[skip..].as_mut_ptr(), len);
         }
         assert!(memory.iter().all(|b| *b == 7));
-        prefer_huge_pages(std::ptr::without_provenance_mut(64), FROM);
+        prefer_huge_pages(std::ptr::without_provenance_mut(64), MIN_ADVISED_BYTES);
     }
 }

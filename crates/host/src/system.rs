@@ -17,7 +17,7 @@ pub fn effective_user() -> u32 {
 /// # Errors
 /// A full disk, and a system or a file without such a call.
 #[cfg(target_os = "linux")]
-pub fn reserve(file: &File, len: u64) -> io::Result<()> {
+pub fn reserve_file_space(file: &File, len: u64) -> io::Result<()> {
     let len = i64::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: the descriptor is open while the file is borrowed, and the call has no other preconditions.
     match unsafe { libc::fallocate(file.as_raw_fd(), libc::FALLOC_FL_KEEP_SIZE, 0, len) } {
@@ -31,6 +31,6 @@ pub fn reserve(file: &File, len: u64) -> io::Result<()> {
 /// # Errors
 /// Always.
 #[cfg(not(target_os = "linux"))]
-pub fn reserve(_: &File, _: u64) -> io::Result<()> {
+pub fn reserve_file_space(_: &File, _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }

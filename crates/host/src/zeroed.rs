@@ -6,7 +6,7 @@ use std::alloc::{Layout, alloc_zeroed};
 ///
 /// For lengths that come from files: a length that nobody can hold is then an error, where `vec!` would
 /// end the program. Pages that are never touched take no memory; long ones are huge where the system has such.
-pub fn try_zeroed(len: usize) -> Option<Vec<u8>> {
+pub fn try_zeroed_vec(len: usize) -> Option<Vec<u8>> {
     if len == 0 {
         return Some(Vec::new());
     }
@@ -28,9 +28,9 @@ mod tests {
 
     #[test]
     fn lengths_that_nobody_holds_are_refused() {
-        assert_eq!(try_zeroed(0), Some(vec![]));
-        assert_eq!(try_zeroed(4097), Some(vec![0; 4097]));
-        assert_eq!(try_zeroed(usize::MAX), None);
-        assert_eq!(try_zeroed(isize::MAX.unsigned_abs()), None);
+        assert_eq!(try_zeroed_vec(0), Some(vec![]));
+        assert_eq!(try_zeroed_vec(4097), Some(vec![0; 4097]));
+        assert_eq!(try_zeroed_vec(usize::MAX), None);
+        assert_eq!(try_zeroed_vec(isize::MAX.unsigned_abs()), None);
     }
 }

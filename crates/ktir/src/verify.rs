@@ -56,7 +56,7 @@ pub(crate) struct Checker<'m> {
 /// A broken rule at an operation.
 pub(crate) fn broken<T>(op: &Op, message: impl Into<String>) -> Result<T> {
     let message = format!("`{}`: {}", op.kind.name(), message.into());
-    Err(Diagnostic::syntax(op.span(), message, "here").id("Z204"))
+    Err(Diagnostic::syntax_error(op.span(), message, "here").with_id("Z204"))
 }
 
 /// Refuses where a rule does not hold.
@@ -89,8 +89,9 @@ impl<'m> Checker<'m> {
         let mut defined = vec![false; f.values.len()];
         if f.grid.len() > 3 || f.grid.iter().any(|n| *n < 1) || f.cores() > 4096 {
             let message = format!("`@{}` has grid {:?}", f.name, f.grid);
-            let d = Diagnostic::syntax(f.span.0.clone(), message, "not a grid").id("Z204");
-            return Err(d.help("a grid has 1 to 3 sizes of 1 or more, 4096 cores at most"));
+            let d =
+                Diagnostic::syntax_error(f.span.0.clone(), message, "not a grid").with_id("Z204");
+            return Err(d.with_help("a grid has 1 to 3 sizes of 1 or more, 4096 cores at most"));
         }
         for v in &f.values {
             self.counted(v, &v.ty)?;
@@ -105,8 +106,8 @@ impl<'m> Checker<'m> {
         }
         let Some(last) = block.ops.last() else {
             let message = format!("a block of `@{}` is empty", self.f.name);
-            let d = Diagnostic::syntax(self.f.span.0.clone(), message, "in this function");
-            return Err(d.id("Z204").help(format!("it ends in `{}`", end.name())));
+            let d = Diagnostic::syntax_error(self.f.span.0.clone(), message, "in this function");
+            return Err(d.with_id("Z204").with_help(format!("it ends in `{}`", end.name())));
         };
         ensure(last, last.kind == end, || format!("a block here ends in `{}`", end.name()))?;
         for (i, op) in block.ops.iter().enumerate() {
@@ -148,8 +149,9 @@ impl<'m> Checker<'m> {
         };
         fits.map_err(|reason| {
             let message = format!("`%{}` of `@{}` is {ty}", v.name, self.f.name);
-            let d = Diagnostic::syntax(self.f.span.0.clone(), message, "not a shape").id("Z204");
-            d.help(reason)
+            let d = Diagnostic::syntax_error(self.f.span.0.clone(), message, "not a shape")
+                .with_id("Z204");
+            d.with_help(reason)
         })
     }
 
@@ -162,7 +164,8 @@ impl<'m> Checker<'m> {
             }
             _ => {
                 let message = format!("a value of `@{}` is defined twice", self.f.name);
-                Err(Diagnostic::syntax(self.f.span.0.clone(), message, "here").id("Z203"))
+                Err(Diagnostic::syntax_error(self.f.span.0.clone(), message, "here")
+                    .with_id("Z203"))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Named axes: what a coordinate counts.
 
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -10,7 +10,7 @@ pub const MAX_AXIS_NAME: usize = 23;
 
 /// An execution scope of a kernel, wide to narrow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Scope {
+pub enum ExecutionScope {
     /// The whole grid.
     Kernel,
     /// A cluster of CTAs.
@@ -25,40 +25,46 @@ pub enum Scope {
     Thread,
 }
 
-impl Scope {
+impl ExecutionScope {
     /// Every scope, wide to narrow.
-    pub const ALL: [Scope; 6] =
-        [Scope::Kernel, Scope::Cluster, Scope::Cta, Scope::Warpgroup, Scope::Warp, Scope::Thread];
+    pub const ALL: [ExecutionScope; 6] = [
+        ExecutionScope::Kernel,
+        ExecutionScope::Cluster,
+        ExecutionScope::Cta,
+        ExecutionScope::Warpgroup,
+        ExecutionScope::Warp,
+        ExecutionScope::Thread,
+    ];
 
     /// The lower-case name.
     pub fn name(self) -> &'static str {
         match self {
-            Scope::Kernel => "kernel",
-            Scope::Cluster => "cluster",
-            Scope::Cta => "cta",
-            Scope::Warpgroup => "warpgroup",
-            Scope::Warp => "warp",
-            Scope::Thread => "thread",
+            ExecutionScope::Kernel => "kernel",
+            ExecutionScope::Cluster => "cluster",
+            ExecutionScope::Cta => "cta",
+            ExecutionScope::Warpgroup => "warpgroup",
+            ExecutionScope::Warp => "warp",
+            ExecutionScope::Thread => "thread",
         }
     }
 
     /// The scope of that name.
-    pub fn from_name(name: &str) -> Option<Scope> {
-        Scope::ALL.into_iter().find(|s| s.name() == name)
+    pub fn from_name(name: &str) -> Option<ExecutionScope> {
+        ExecutionScope::ALL.into_iter().find(|s| s.name() == name)
     }
 
     /// How many of `self` fit in one `outer` on CUDA hardware, where that is fixed.
-    pub(crate) fn count_in(self, outer: Scope) -> Option<i64> {
+    pub(crate) fn count_in_scope(self, outer: ExecutionScope) -> Option<i64> {
         match (self, outer) {
-            (Scope::Thread, Scope::Warp) => Some(32),
-            (Scope::Warp, Scope::Warpgroup) => Some(4),
-            (Scope::Thread, Scope::Warpgroup) => Some(128),
+            (ExecutionScope::Thread, ExecutionScope::Warp) => Some(32),
+            (ExecutionScope::Warp, ExecutionScope::Warpgroup) => Some(4),
+            (ExecutionScope::Thread, ExecutionScope::Warpgroup) => Some(128),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for Scope {
+impl fmt::Display for ExecutionScope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -72,9 +78,9 @@ pub enum AxisKind {
     /// Members of a scope, counted inside a wider one: `laneid` counts threads within a warp.
     Thread {
         /// The scope that is counted.
-        of: Scope,
+        of: ExecutionScope,
         /// The scope inside which it is counted.
-        within: Scope,
+        within: ExecutionScope,
     },
     /// Members of a device mesh.
     Device,
@@ -115,17 +121,21 @@ impl Eq for Axis {}
 
 impl Axis {
     /// Linear memory, in elements. The default axis of every notation.
-    pub const M: Axis = Axis::builtin("m", AxisKind::Memory);
+    pub const M: Axis = Axis::builtin_axis("m", AxisKind::Memory);
     /// Position in a device mesh.
-    pub const PID: Axis = Axis::builtin("pid", AxisKind::Device);
+    pub const PID: Axis = Axis::builtin_axis("pid", AxisKind::Device);
     /// Thread in a warp.
-    pub const LANEID: Axis =
-        Axis::builtin("laneid", AxisKind::Thread { of: Scope::Thread, within: Scope::Warp });
+    pub const LANEID: Axis = Axis::builtin_axis(
+        "laneid",
+        AxisKind::Thread { of: ExecutionScope::Thread, within: ExecutionScope::Warp },
+    );
     /// Thread in a CTA.
-    pub const TX: Axis =
-        Axis::builtin("tx", AxisKind::Thread { of: Scope::Thread, within: Scope::Cta });
+    pub const TX: Axis = Axis::builtin_axis(
+        "tx",
+        AxisKind::Thread { of: ExecutionScope::Thread, within: ExecutionScope::Cta },
+    );
 
-    const fn builtin(name: &str, kind: AxisKind) -> Axis {
+    const fn builtin_axis(name: &str, kind: AxisKind) -> Axis {
         let bytes = name.as_bytes();
         assert!(bytes.len() <= MAX_AXIS_NAME);
         let mut buf = [0; MAX_AXIS_NAME + 1];
@@ -145,7 +155,7 @@ impl Axis {
     /// Names are ASCII identifiers of at most [`MAX_AXIS_NAME`] bytes; `S` and `R` are taken by
     /// the notation.
     pub fn new(name: &str, kind: AxisKind) -> Result<Axis> {
-        let bad = |reason| Err(Error::BadAxisName { name: name.to_string(), reason });
+        let bad = |reason| Err(LayoutError::BadAxisName { name: name.to_string(), reason });
         let mut chars = name.bytes();
         if !chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == b'_') {
             return bad("a name starts with a letter or `_`");
@@ -164,13 +174,14 @@ impl Axis {
         {
             return bad("a thread axis counts a scope inside a wider one");
         }
-        Ok(Axis::builtin(name, kind))
+        Ok(Axis::builtin_axis(name, kind))
     }
 
     /// Its name, or the second one that it was asked for by.
     pub fn name(&self) -> &str {
         if self.is_alias
-            && let Some((alias, _)) = ALIASES.iter().find(|(_, axis)| axis.is_alias && axis == self)
+            && let Some((alias, _)) =
+                AXIS_ALIASES.iter().find(|(_, axis)| axis.is_alias && axis == self)
         {
             return alias;
         }
@@ -240,36 +251,37 @@ impl fmt::Display for Axis {
     }
 }
 
-const fn thread(name: &str, of: Scope, within: Scope) -> Axis {
-    Axis::builtin(name, AxisKind::Thread { of, within })
+const fn thread_axis(name: &str, of: ExecutionScope, within: ExecutionScope) -> Axis {
+    Axis::builtin_axis(name, AxisKind::Thread { of, within })
 }
 
 /// The axes that every table knows.
-static BUILTIN: [Axis; 19] = [
+static BUILTIN_AXES: [Axis; 19] = [
     Axis::M,
-    Axis::builtin("P", AxisKind::Memory),
-    Axis::builtin("F", AxisKind::Memory),
-    Axis::builtin("Bank", AxisKind::Memory),
-    Axis::builtin("TLane", AxisKind::Memory),
-    Axis::builtin("TCol", AxisKind::Memory),
+    Axis::builtin_axis("P", AxisKind::Memory),
+    Axis::builtin_axis("F", AxisKind::Memory),
+    Axis::builtin_axis("Bank", AxisKind::Memory),
+    Axis::builtin_axis("TLane", AxisKind::Memory),
+    Axis::builtin_axis("TCol", AxisKind::Memory),
     Axis::PID,
-    thread("bx", Scope::Cta, Scope::Kernel),
-    thread("by", Scope::Cta, Scope::Kernel),
-    thread("bz", Scope::Cta, Scope::Kernel),
-    thread("cbx", Scope::Cta, Scope::Cluster),
-    thread("cby", Scope::Cta, Scope::Cluster),
-    thread("cbz", Scope::Cta, Scope::Cluster),
+    thread_axis("bx", ExecutionScope::Cta, ExecutionScope::Kernel),
+    thread_axis("by", ExecutionScope::Cta, ExecutionScope::Kernel),
+    thread_axis("bz", ExecutionScope::Cta, ExecutionScope::Kernel),
+    thread_axis("cbx", ExecutionScope::Cta, ExecutionScope::Cluster),
+    thread_axis("cby", ExecutionScope::Cta, ExecutionScope::Cluster),
+    thread_axis("cbz", ExecutionScope::Cta, ExecutionScope::Cluster),
     Axis::TX,
-    thread("warpid", Scope::Warp, Scope::Cta),
+    thread_axis("warpid", ExecutionScope::Warp, ExecutionScope::Cta),
     Axis::LANEID,
-    thread("wgid", Scope::Warpgroup, Scope::Cta),
-    thread("tid_in_wg", Scope::Thread, Scope::Warpgroup),
-    thread("wid_in_wg", Scope::Warp, Scope::Warpgroup),
+    thread_axis("wgid", ExecutionScope::Warpgroup, ExecutionScope::Cta),
+    thread_axis("tid_in_wg", ExecutionScope::Thread, ExecutionScope::Warpgroup),
+    thread_axis("wid_in_wg", ExecutionScope::Warp, ExecutionScope::Warpgroup),
 ];
 
 /// Second names: the documents of the field also write `tid` for `tx` and `reg` for `m`.
 /// `tid` is printed again; `m` is the axis that texts leave out.
-const ALIASES: [(&str, Axis); 2] = [("tid", Axis { is_alias: true, ..Axis::TX }), ("reg", Axis::M)];
+const AXIS_ALIASES: [(&str, Axis); 2] =
+    [("tid", Axis { is_alias: true, ..Axis::TX }), ("reg", Axis::M)];
 
 /// The axes that a text may name: the built-in ones and those that the user declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -285,12 +297,12 @@ impl AxisTable {
 
     /// Adds an axis. Declaring the same axis twice is harmless; the same name with another kind
     /// is an error.
-    pub fn declare(&mut self, name: &str, kind: AxisKind) -> Result<Axis> {
+    pub fn declare_axis(&mut self, name: &str, kind: AxisKind) -> Result<Axis> {
         if let Ok(known) = self.get(name) {
             if known.kind() == kind {
                 return Ok(known);
             }
-            return Err(Error::AxisConflict { name: name.to_string() });
+            return Err(LayoutError::AxisConflict { name: name.to_string() });
         }
         let axis = Axis::new(name, kind)?;
         self.declared.push(axis);
@@ -300,21 +312,21 @@ impl AxisTable {
     /// The axis of that name; aliases (`tid`, `reg`) give the axis they stand for.
     pub fn get(&self, name: &str) -> Result<Axis> {
         let named = |a: &&Axis| a.name_bytes() == name.as_bytes();
-        if let Some(axis) = BUILTIN.iter().chain(&self.declared).find(named) {
+        if let Some(axis) = BUILTIN_AXES.iter().chain(&self.declared).find(named) {
             return Ok(*axis);
         }
-        if let Some((_, axis)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+        if let Some((_, axis)) = AXIS_ALIASES.iter().find(|(alias, _)| *alias == name) {
             return Ok(*axis);
         }
         let known: Vec<_> = self.iter().map(|a| a.name().to_string()).collect();
         // A name is user input of any length: quote enough to recognise it.
         let name = name.chars().take(64).collect();
-        Err(Error::UnknownAxis { name, known: known.join(", ") })
+        Err(LayoutError::UnknownAxis { name, known: known.join(", ") })
     }
 
     /// Every axis it knows.
     pub fn iter(&self) -> impl Iterator<Item = Axis> + '_ {
-        BUILTIN.iter().chain(&self.declared).copied()
+        BUILTIN_AXES.iter().chain(&self.declared).copied()
     }
 }
 
@@ -322,8 +334,8 @@ impl AxisTable {
 ///
 /// The axes must form one chain: each counts the scope inside which the next narrower one is
 /// counted. Axes of the same pair (`bx`, `by`) are one link. `None` for no thread axis at all.
-pub fn scope_pair(axes: &[Axis]) -> Result<Option<(Scope, Scope)>> {
-    let mut links: Vec<(Scope, Scope, Axis)> = Vec::new();
+pub fn thread_scope_pair(axes: &[Axis]) -> Result<Option<(ExecutionScope, ExecutionScope)>> {
+    let mut links: Vec<(ExecutionScope, ExecutionScope, Axis)> = Vec::new();
     for axis in axes {
         if let AxisKind::Thread { of, within } = axis.kind()
             && !links.iter().any(|(o, w, _)| (*o, *w) == (of, within))
@@ -339,11 +351,11 @@ pub fn scope_pair(axes: &[Axis]) -> Result<Option<(Scope, Scope)>> {
             let reason = format!(
                 "`{a}` ({of} in {within}) and `{b}` ({next_of} in {next_within}) give two answers"
             );
-            return Err(Error::NoScope { reason });
+            return Err(LayoutError::NoScope { reason });
         }
         if next_of < within {
             let reason = format!("nothing counts {within} between `{a}` and `{b}`");
-            return Err(Error::NoScope { reason });
+            return Err(LayoutError::NoScope { reason });
         }
     }
     Ok(links.first().zip(links.last()).map(|(first, last)| (first.0, last.1)))
@@ -356,7 +368,7 @@ mod tests {
     fn pair(names: &[&str]) -> Result<Option<(&'static str, &'static str)>> {
         let table = AxisTable::new();
         let axes: Vec<_> = names.iter().map(|n| table.get(n).expect("built in")).collect();
-        scope_pair(&axes).map(|p| p.map(|(a, b)| (a.name(), b.name())))
+        thread_scope_pair(&axes).map(|p| p.map(|(a, b)| (a.name(), b.name())))
     }
 
     #[test]
@@ -387,19 +399,19 @@ mod tests {
         assert_eq!(table.get("tid").map(|a| a.to_string()).as_deref(), Ok("tid"));
         assert_eq!(table.get("tx").map(|a| a.to_string()).as_deref(), Ok("tx"));
         assert_eq!(table.get("reg"), Ok(Axis::M));
-        let lx = table.declare("lx", AxisKind::Memory).expect("a fine name");
+        let lx = table.declare_axis("lx", AxisKind::Memory).expect("a fine name");
         assert_eq!(table.get("lx"), Ok(lx));
-        assert_eq!(table.declare("lx", AxisKind::Memory), Ok(lx));
+        assert_eq!(table.declare_axis("lx", AxisKind::Memory), Ok(lx));
         assert_eq!(
-            table.declare("lx", AxisKind::Device).map_err(|e| e.kind()),
+            table.declare_axis("lx", AxisKind::Device).map_err(|e| e.kind()),
             Err("axis_conflict")
         );
         assert_eq!(
-            table.declare("m", AxisKind::Device).map_err(|e| e.kind()),
+            table.declare_axis("m", AxisKind::Device).map_err(|e| e.kind()),
             Err("axis_conflict")
         );
         for bad in ["", "1x", "a b", "S", "x".repeat(24).as_str(), "é"] {
-            assert!(table.declare(bad, AxisKind::Memory).is_err(), "{bad:?}");
+            assert!(table.declare_axis(bad, AxisKind::Memory).is_err(), "{bad:?}");
         }
         assert!(table.get("nope").is_err());
     }

@@ -1,19 +1,19 @@
 //! What can go wrong, one variant per violated precondition, each with its witness.
 
 use crate::axis::Axis;
-use crate::layout::Point;
+use crate::layout::PhysicalCoordinate;
 use std::fmt;
 
 /// The result of every fallible operation of this crate.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T, E = LayoutError> = std::result::Result<T, E>;
 
 /// A refused request.
 ///
 /// Every variant names the place that fails (an iter, a dimension, an index, an axis) and its
-/// message says what would have been accepted. [`Error::kind`] is a stable identifier for
-/// programs; [`Error::witness`] is the place as data.
+/// message says what would have been accepted. [`LayoutError::kind`] is a stable identifier for
+/// programs; [`LayoutError::witness`] is the place as data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
+pub enum LayoutError {
     /// An axis name that no table declares.
     #[error("unknown axis `{name}`; known axes: {known}")]
     UnknownAxis {
@@ -219,13 +219,13 @@ pub enum Error {
         /// Another flat index.
         b: i64,
         /// The place both map to.
-        place: Box<Point>,
+        place: Box<PhysicalCoordinate>,
     },
     /// A place that holds nothing where every place must hold something.
     #[error("nothing maps to the place {place}")]
     NotCovered {
         /// The place left out.
-        place: Box<Point>,
+        place: Box<PhysicalCoordinate>,
     },
     /// A grouping of packed elements that are not neighbours in memory.
     #[error(
@@ -314,7 +314,7 @@ pub enum Error {
 
 /// The place that a refusal points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Witness {
+pub enum LayoutWitness {
     /// A flat index of the layout.
     Index(i64),
     /// A coordinate, one entry per dimension.
@@ -324,81 +324,83 @@ pub enum Witness {
     /// A dimension or iter, counted from 0.
     Dim(usize),
     /// A place on named axes.
-    Place(Point),
+    Place(PhysicalCoordinate),
     /// A name.
     Name(String),
 }
 
-impl Error {
+impl LayoutError {
     /// A stable identifier for programs, in snake case.
     pub fn kind(&self) -> &'static str {
         match self {
-            Error::UnknownAxis { .. } => "unknown_axis",
-            Error::BadAxisName { .. } => "bad_axis_name",
-            Error::AxisConflict { .. } => "axis_conflict",
-            Error::NegativeExtent { .. } => "negative_extent",
-            Error::Overflow { .. } => "overflow",
-            Error::SizeMismatch { .. } => "size_mismatch",
-            Error::LengthMismatch { .. } => "length_mismatch",
-            Error::CoordinateOutOfRange { .. } | Error::IndexOutOfRange { .. } => "out_of_range",
-            Error::RegionOutOfRange { .. } => "region_out_of_range",
-            Error::NotGroupable { .. } => "not_groupable",
-            Error::NoCommonRefinement { .. } => "no_common_refinement",
-            Error::BadPermutation { .. } => "bad_permutation",
-            Error::BadSeparators { .. } => "bad_separators",
-            Error::BadSwizzle { .. } => "bad_swizzle",
-            Error::SwizzleDomain { .. } => "swizzle_domain",
-            Error::Padded { .. } => "padded",
-            Error::Swizzled { .. } => "swizzled",
-            Error::NotOneAxis { .. } => "not_one_axis",
-            Error::NotExpressible { .. } => "not_expressible",
-            Error::OutsideDomain { .. } => "outside_domain",
-            Error::Aliased { .. } => "aliased",
-            Error::NotCovered { .. } => "not_covered",
-            Error::NotPackable { .. } => "not_packable",
-            Error::BadParameter { .. } => "bad_parameter",
-            Error::NotPowerOfTwo { .. } => "not_power_of_two",
-            Error::BadBasis { .. } => "bad_basis",
-            Error::LinearDims { .. } => "linear_dims",
-            Error::NotInvertible { .. } => "not_invertible",
-            Error::TooLarge { .. } => "too_large",
-            Error::Undecided { .. } => "undecided",
-            Error::NoScope { .. } => "no_scope",
-            Error::NeedsCopy { .. } => "needs_copy",
+            LayoutError::UnknownAxis { .. } => "unknown_axis",
+            LayoutError::BadAxisName { .. } => "bad_axis_name",
+            LayoutError::AxisConflict { .. } => "axis_conflict",
+            LayoutError::NegativeExtent { .. } => "negative_extent",
+            LayoutError::Overflow { .. } => "overflow",
+            LayoutError::SizeMismatch { .. } => "size_mismatch",
+            LayoutError::LengthMismatch { .. } => "length_mismatch",
+            LayoutError::CoordinateOutOfRange { .. } | LayoutError::IndexOutOfRange { .. } => {
+                "out_of_range"
+            }
+            LayoutError::RegionOutOfRange { .. } => "region_out_of_range",
+            LayoutError::NotGroupable { .. } => "not_groupable",
+            LayoutError::NoCommonRefinement { .. } => "no_common_refinement",
+            LayoutError::BadPermutation { .. } => "bad_permutation",
+            LayoutError::BadSeparators { .. } => "bad_separators",
+            LayoutError::BadSwizzle { .. } => "bad_swizzle",
+            LayoutError::SwizzleDomain { .. } => "swizzle_domain",
+            LayoutError::Padded { .. } => "padded",
+            LayoutError::Swizzled { .. } => "swizzled",
+            LayoutError::NotOneAxis { .. } => "not_one_axis",
+            LayoutError::NotExpressible { .. } => "not_expressible",
+            LayoutError::OutsideDomain { .. } => "outside_domain",
+            LayoutError::Aliased { .. } => "aliased",
+            LayoutError::NotCovered { .. } => "not_covered",
+            LayoutError::NotPackable { .. } => "not_packable",
+            LayoutError::BadParameter { .. } => "bad_parameter",
+            LayoutError::NotPowerOfTwo { .. } => "not_power_of_two",
+            LayoutError::BadBasis { .. } => "bad_basis",
+            LayoutError::LinearDims { .. } => "linear_dims",
+            LayoutError::NotInvertible { .. } => "not_invertible",
+            LayoutError::TooLarge { .. } => "too_large",
+            LayoutError::Undecided { .. } => "undecided",
+            LayoutError::NoScope { .. } => "no_scope",
+            LayoutError::NeedsCopy { .. } => "needs_copy",
         }
     }
 
     /// The place it points at, where there is one.
-    pub fn witness(&self) -> Option<Witness> {
+    pub fn witness(&self) -> Option<LayoutWitness> {
         Some(match self {
-            Error::UnknownAxis { name, .. }
-            | Error::BadAxisName { name, .. }
-            | Error::AxisConflict { name }
-            | Error::BadBasis { dim: name, .. } => Witness::Name(name.clone()),
-            Error::NegativeExtent { index, .. } => Witness::Dim(*index),
-            Error::CoordinateOutOfRange { dim, .. }
-            | Error::RegionOutOfRange { dim, .. }
-            | Error::NotGroupable { dim, .. } => Witness::Dim(*dim),
-            Error::IndexOutOfRange { index, .. }
-            | Error::NotExpressible { index, .. }
-            | Error::OutsideDomain { index, .. }
-            | Error::NotPackable { index, .. } => Witness::Index(*index),
-            Error::Aliased { a, b, .. } => Witness::Pair(*a, *b),
-            Error::NotCovered { place } => Witness::Place((**place).clone()),
-            Error::NoCommonRefinement { a, b } => Witness::Pair(*a, *b),
+            LayoutError::UnknownAxis { name, .. }
+            | LayoutError::BadAxisName { name, .. }
+            | LayoutError::AxisConflict { name }
+            | LayoutError::BadBasis { dim: name, .. } => LayoutWitness::Name(name.clone()),
+            LayoutError::NegativeExtent { index, .. } => LayoutWitness::Dim(*index),
+            LayoutError::CoordinateOutOfRange { dim, .. }
+            | LayoutError::RegionOutOfRange { dim, .. }
+            | LayoutError::NotGroupable { dim, .. } => LayoutWitness::Dim(*dim),
+            LayoutError::IndexOutOfRange { index, .. }
+            | LayoutError::NotExpressible { index, .. }
+            | LayoutError::OutsideDomain { index, .. }
+            | LayoutError::NotPackable { index, .. } => LayoutWitness::Index(*index),
+            LayoutError::Aliased { a, b, .. } => LayoutWitness::Pair(*a, *b),
+            LayoutError::NotCovered { place } => LayoutWitness::Place((**place).clone()),
+            LayoutError::NoCommonRefinement { a, b } => LayoutWitness::Pair(*a, *b),
             _ => return None,
         })
     }
 
     /// A quantity that does not fit in 64 bits.
-    pub fn overflow(what: impl fmt::Display) -> Error {
-        Error::Overflow { what: what.to_string() }
+    pub fn overflow_of(what: impl fmt::Display) -> LayoutError {
+        LayoutError::Overflow { what: what.to_string() }
     }
 
-    pub(crate) fn not_one_axis(op: &'static str, axis: Axis, all: &[Axis]) -> Error {
+    pub(crate) fn not_on_one_axis(op: &'static str, axis: Axis, all: &[Axis]) -> LayoutError {
         let others: Vec<_> =
             all.iter().filter(|a| **a != axis).map(|a| format!("`{}`", a.name())).collect();
         let found = if others.is_empty() { "no memory axis".into() } else { others.join(", ") };
-        Error::NotOneAxis { op, axis: axis.name().to_string(), found }
+        LayoutError::NotOneAxis { op, axis: axis.name().to_string(), found }
     }
 }

@@ -1,14 +1,14 @@
 //! Exact integer helpers: products that refuse to wrap, greatest common divisors, congruences.
 
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 
 /// Narrows a wide intermediate, or says which quantity does not fit.
-pub fn narrow(value: i128, what: &str) -> Result<i64> {
-    i64::try_from(value).map_err(|_| Error::overflow(what))
+pub fn narrow_to_i64(value: i128, what: &str) -> Result<i64> {
+    i64::try_from(value).map_err(|_| LayoutError::overflow_of(what))
 }
 
 /// The product of extents; zero wins over overflow, so that empty tensors stay legal.
-pub fn product(extents: impl IntoIterator<Item = i64>, what: &str) -> Result<i64> {
+pub fn checked_product(extents: impl IntoIterator<Item = i64>, what: &str) -> Result<i64> {
     let mut total: Option<i64> = Some(1);
     for extent in extents {
         if extent == 0 {
@@ -16,16 +16,16 @@ pub fn product(extents: impl IntoIterator<Item = i64>, what: &str) -> Result<i64
         }
         total = total.and_then(|t| t.checked_mul(extent));
     }
-    total.ok_or_else(|| Error::overflow(what))
+    total.ok_or_else(|| LayoutError::overflow_of(what))
 }
 
 /// Row-major strides of a shape, in elements. An extent of 0 counts as 1, as PyTorch does.
-pub fn row_major(shape: &[i64]) -> Result<Vec<i64>> {
+pub fn row_major_strides(shape: &[i64]) -> Result<Vec<i64>> {
     let mut strides = vec![1i64; shape.len()];
     for d in (1..shape.len()).rev() {
         strides[d - 1] = strides[d]
             .checked_mul(shape[d].max(1))
-            .ok_or_else(|| Error::overflow("a row-major stride"))?;
+            .ok_or_else(|| LayoutError::overflow_of("a row-major stride"))?;
     }
     Ok(strides)
 }
@@ -47,7 +47,7 @@ pub fn div_ceil(a: i64, b: i64) -> i64 {
 /// Intermediates are 128 bits wide so that they cannot overflow, but nearly all fit in 64, where a
 /// division is one instruction instead of a call.
 #[inline]
-pub(crate) fn div_rem(a: i128, m: i128) -> (i128, i128) {
+pub(crate) fn euclidean_div_rem(a: i128, m: i128) -> (i128, i128) {
     if let (Ok(a), Ok(m)) = (i64::try_from(a), i64::try_from(m)) {
         return (a.div_euclid(m).into(), a.rem_euclid(m).into());
     }
@@ -56,7 +56,7 @@ pub(crate) fn div_rem(a: i128, m: i128) -> (i128, i128) {
 
 /// The remainder in `[0, m)`, for `m >= 1`.
 #[inline]
-pub(crate) fn rem(a: i128, m: i128) -> i128 {
+pub(crate) fn euclidean_rem(a: i128, m: i128) -> i128 {
     if let (Ok(a), Ok(m)) = (i64::try_from(a), i64::try_from(m)) {
         return a.rem_euclid(m).into();
     }
@@ -85,24 +85,24 @@ pub(crate) fn lcm(a: i128, b: i128) -> i128 {
 
 /// All `t` with `t = residue (mod modulus)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Congruence {
+pub(crate) struct CongruenceClass {
     pub(crate) residue: i128,
     pub(crate) modulus: i128,
 }
 
-impl Congruence {
+impl CongruenceClass {
     /// `modulus >= 1`; the residue is reduced.
-    pub(crate) fn new(residue: i128, modulus: i128) -> Congruence {
-        Congruence { residue: rem(residue, modulus), modulus }
+    pub(crate) fn new(residue: i128, modulus: i128) -> CongruenceClass {
+        CongruenceClass { residue: euclidean_rem(residue, modulus), modulus }
     }
 
     /// The numbers in both classes, or none.
-    pub(crate) fn and(self, other: Congruence) -> Option<Congruence> {
+    pub(crate) fn intersect_classes(self, other: CongruenceClass) -> Option<CongruenceClass> {
         let (mut a, mut b) = (self, other);
         if a.modulus < b.modulus {
             (a, b) = (b, a);
         }
-        if rem(a.modulus, b.modulus) == 0 {
+        if euclidean_rem(a.modulus, b.modulus) == 0 {
             // The usual case: boundaries of one layout divide one another.
             return b.contains(a.residue).then_some(a);
         }
@@ -113,18 +113,21 @@ impl Congruence {
         }
         let step = b.modulus / g;
         // a.residue + a.modulus * k = b.residue (mod b.modulus)
-        let k = mul_mod(delta / g, inverse_mod((a.modulus / g).rem_euclid(step), step), step);
+        let k = mul_mod(delta / g, modular_inverse((a.modulus / g).rem_euclid(step), step), step);
         let modulus = lcm(a.modulus, b.modulus);
-        Some(Congruence { residue: a.residue.saturating_add(a.modulus.saturating_mul(k)), modulus })
+        Some(CongruenceClass {
+            residue: a.residue.saturating_add(a.modulus.saturating_mul(k)),
+            modulus,
+        })
     }
 
     /// The smallest member that is at least `from`.
-    pub(crate) fn first_at_least(self, from: i128) -> i128 {
-        from.saturating_add(rem(self.residue - from, self.modulus))
+    pub(crate) fn first_member_from(self, from: i128) -> i128 {
+        from.saturating_add(euclidean_rem(self.residue - from, self.modulus))
     }
 
     pub(crate) fn contains(self, t: i128) -> bool {
-        rem(t - self.residue, self.modulus) == 0
+        euclidean_rem(t - self.residue, self.modulus) == 0
     }
 }
 
@@ -146,7 +149,7 @@ fn mul_mod(a: i128, b: i128, m: i128) -> i128 {
 }
 
 /// The inverse of `a` modulo `m`, for coprime `a` and `m`.
-fn inverse_mod(a: i128, m: i128) -> i128 {
+fn modular_inverse(a: i128, m: i128) -> i128 {
     let (mut r0, mut r1, mut x0, mut x1) = (m, a.rem_euclid(m), 0i128, 1i128);
     while r1 != 0 {
         let q = r0 / r1;
@@ -164,11 +167,11 @@ mod tests {
     fn congruences_meet_where_enumeration_says() {
         for (m1, m2) in (1..10).flat_map(|a| (1..10).map(move |b| (a, b))) {
             for (r1, r2) in (0..m1).flat_map(|a| (0..m2).map(move |b| (a, b))) {
-                let (a, b) = (Congruence::new(r1, m1), Congruence::new(r2, m2));
+                let (a, b) = (CongruenceClass::new(r1, m1), CongruenceClass::new(r2, m2));
                 let brute = (0..m1 * m2).find(|t| a.contains(*t) && b.contains(*t));
-                let both = a.and(b);
+                let both = a.intersect_classes(b);
                 assert_eq!(
-                    both.map(|c| c.first_at_least(0)),
+                    both.map(|c| c.first_member_from(0)),
                     brute,
                     "{r1} mod {m1}, {r2} mod {m2}"
                 );
@@ -178,8 +181,8 @@ mod tests {
 
     #[test]
     fn products_refuse_to_wrap_but_zero_wins() {
-        assert!(product([i64::MAX, 2], "p").is_err());
-        assert_eq!(product([i64::MAX, 2, 0], "p"), Ok(0));
-        assert_eq!(product([], "p"), Ok(1));
+        assert!(checked_product([i64::MAX, 2], "p").is_err());
+        assert_eq!(checked_product([i64::MAX, 2, 0], "p"), Ok(0));
+        assert_eq!(checked_product([], "p"), Ok(1));
     }
 }

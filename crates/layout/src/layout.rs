@@ -1,24 +1,24 @@
 //! The one layout type: a tile layout, a swizzle of its memory, a window of valid elements.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::int::product;
+use crate::error::{LayoutError, Result};
+use crate::int::checked_product;
 use crate::swizzle::Swizzle;
-use crate::tile::{Bounds, TileLayout};
-use crate::window::{Extent, Window};
+use crate::tile::{AxisBounds, TileLayout};
+use crate::window::{PaddedExtent, ValidWindow};
 use smallvec::SmallVec;
 use std::fmt;
 
 /// A place: one coordinate per axis that the layout mentions, sorted by axis name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Point(SmallVec<[(Axis, i64); 4]>);
+pub struct PhysicalCoordinate(SmallVec<[(Axis, i64); 4]>);
 
-impl Point {
+impl PhysicalCoordinate {
     /// A place from its coordinates; the order does not matter.
-    pub fn new(coordinates: impl IntoIterator<Item = (Axis, i64)>) -> Point {
+    pub fn new(coordinates: impl IntoIterator<Item = (Axis, i64)>) -> PhysicalCoordinate {
         let mut entries: SmallVec<[(Axis, i64); 4]> = coordinates.into_iter().collect();
         entries.sort_unstable();
-        Point(entries)
+        PhysicalCoordinate(entries)
     }
 
     /// The coordinate on an axis, 0 where it is not mentioned.
@@ -27,17 +27,17 @@ impl Point {
     }
 
     /// The entries, sorted by axis name.
-    pub fn entries(&self) -> &[(Axis, i64)] {
+    pub fn axis_entries(&self) -> &[(Axis, i64)] {
         &self.0
     }
 
     /// Without the axes at 0: two places are the same when these are.
-    pub fn normal(&self) -> Point {
-        Point(self.0.iter().filter(|(_, v)| *v != 0).copied().collect())
+    pub fn without_zero_entries(&self) -> PhysicalCoordinate {
+        PhysicalCoordinate(self.0.iter().filter(|(_, v)| *v != 0).copied().collect())
     }
 }
 
-impl fmt::Display for Point {
+impl fmt::Display for PhysicalCoordinate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{")?;
         for (i, (axis, value)) in self.0.iter().enumerate() {
@@ -47,7 +47,7 @@ impl fmt::Display for Point {
     }
 }
 
-impl fmt::Debug for Point {
+impl fmt::Debug for PhysicalCoordinate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
@@ -55,13 +55,13 @@ impl fmt::Debug for Point {
 
 /// The set of places of one element.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Places<'a> {
+pub struct CoordinateSet<'a> {
     axes: &'a [Axis],
     values: SmallVec<[i64; 8]>,
     count: usize,
 }
 
-impl Places<'_> {
+impl CoordinateSet<'_> {
     /// How many places; at least one.
     pub fn len(&self) -> usize {
         self.count
@@ -77,17 +77,19 @@ impl Places<'_> {
         self.axes
     }
 
-    /// The coordinates, one row per place, in the order of [`Places::axes`].
-    pub fn rows(&self) -> impl Iterator<Item = &[i64]> + '_ {
+    /// The coordinates, one row per place, in the order of [`CoordinateSet::axes`].
+    pub fn coordinate_rows(&self) -> impl Iterator<Item = &[i64]> + '_ {
         let width = self.axes.len();
         (0..self.count).map(move |i| &self.values[i * width..(i + 1) * width])
     }
 
     /// The places, sorted.
-    pub fn points(&self) -> Vec<Point> {
+    pub fn sorted_coordinates(&self) -> Vec<PhysicalCoordinate> {
         let mut points: Vec<_> = self
-            .rows()
-            .map(|row| Point(self.axes.iter().copied().zip(row.iter().copied()).collect()))
+            .coordinate_rows()
+            .map(|row| {
+                PhysicalCoordinate(self.axes.iter().copied().zip(row.iter().copied()).collect())
+            })
             .collect();
         points.sort_unstable();
         points.dedup();
@@ -97,14 +99,14 @@ impl Places<'_> {
 
 /// Where every element of a tensor lives.
 ///
-/// The meaning of a layout is the function [`Layout::places`] from a flat index to a set of
+/// The meaning of a layout is the function [`Layout::physical_coordinates`] from a flat index to a set of
 /// coordinates: the window moves the index into the padded domain, the tile layout gives the
 /// coordinates, the swizzle permutes the one on `m`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Layout {
     tile: TileLayout,
     swizzle: Option<Swizzle>,
-    window: Option<Window>,
+    window: Option<ValidWindow>,
 }
 
 impl From<TileLayout> for Layout {
@@ -117,19 +119,21 @@ impl Layout {
     /// `swizzle` after `tile`, without padding.
     ///
     /// A swizzle needs a coordinate on `m` that is never negative; other axes pass through it.
-    pub fn swizzled(swizzle: Swizzle, tile: TileLayout) -> Result<Layout> {
+    pub fn from_swizzled_tile(swizzle: Swizzle, tile: TileLayout) -> Result<Layout> {
         if tile.size() > 0 {
             if !tile.axes().contains(&Axis::M) && !tile.axes().is_empty() {
                 let found: Vec<_> = tile.axes().iter().map(|a| format!("`{a}`")).collect();
                 let reason = format!("the layout uses only {}", found.join(", "));
-                return Err(Error::SwizzleDomain { reason });
+                return Err(LayoutError::SwizzleDomain { reason });
             }
-            let Bounds { min, max } = tile.bounds(Axis::M);
+            let AxisBounds { min, max } = tile.axis_bounds(Axis::M);
             if min < 0 {
-                return Err(Error::SwizzleDomain { reason: format!("the smallest is {min}") });
+                return Err(LayoutError::SwizzleDomain {
+                    reason: format!("the smallest is {min}"),
+                });
             }
             if max >= 1 << 62 {
-                return Err(Error::overflow("a swizzled address"));
+                return Err(LayoutError::overflow_of("a swizzled address"));
             }
         }
         Ok(Layout { tile, swizzle: Some(swizzle), window: None })
@@ -137,12 +141,12 @@ impl Layout {
 
     /// The same layout with only the elements of `window`; the padded size of the window must be
     /// the size of the layout, which must not have a window yet.
-    pub fn with_window(self, window: Window) -> Result<Layout> {
+    pub fn with_window(self, window: ValidWindow) -> Result<Layout> {
         if self.window.is_some() {
-            return Err(Error::Padded { op: "with_window" });
+            return Err(LayoutError::Padded { op: "with_window" });
         }
         if window.padded_size() != self.tile.size() {
-            return Err(Error::SizeMismatch {
+            return Err(LayoutError::SizeMismatch {
                 what: format!("the padded shape {:?}", window.padded_shape()),
                 expected: self.tile.size(),
                 found: window.padded_size().into(),
@@ -163,12 +167,12 @@ impl Layout {
     }
 
     /// The window of valid elements, if some are padding.
-    pub fn window(&self) -> Option<&Window> {
+    pub fn window(&self) -> Option<&ValidWindow> {
         self.window.as_ref()
     }
 
     /// The layout of the whole padded domain.
-    pub fn padded(&self) -> Layout {
+    pub fn padded_domain(&self) -> Layout {
         Layout { window: None, ..self.clone() }
     }
 
@@ -182,7 +186,7 @@ impl Layout {
 
     /// The number of logical elements, padding not counted.
     pub fn size(&self) -> i64 {
-        self.window.as_ref().map_or(self.tile.size(), Window::size)
+        self.window.as_ref().map_or(self.tile.size(), ValidWindow::size)
     }
 
     /// The shape that its coordinates have when none is named: the valid extents where there is a
@@ -195,15 +199,19 @@ impl Layout {
     }
 
     /// Checks that a shape has as many elements as the layout.
-    pub fn admit(&self, shape: &[i64]) -> Result<()> {
+    pub fn check_shape_size(&self, shape: &[i64]) -> Result<()> {
         for (index, extent) in shape.iter().enumerate() {
             if *extent < 0 {
-                return Err(Error::NegativeExtent { what: "dimension", index, extent: *extent });
+                return Err(LayoutError::NegativeExtent {
+                    what: "dimension",
+                    index,
+                    extent: *extent,
+                });
             }
         }
-        let found = product(shape.iter().copied(), "the number of elements of the shape")?;
+        let found = checked_product(shape.iter().copied(), "the number of elements of the shape")?;
         if found != self.size() {
-            return Err(Error::SizeMismatch {
+            return Err(LayoutError::SizeMismatch {
                 what: format!("shape {shape:?}"),
                 expected: self.size(),
                 found: found.into(),
@@ -213,35 +221,38 @@ impl Layout {
     }
 
     /// The places of the element with that flat index.
-    pub fn places(&self, flat: i64) -> Result<Places<'_>> {
+    pub fn physical_coordinates(&self, flat: i64) -> Result<CoordinateSet<'_>> {
         if !(0..self.size()).contains(&flat) {
-            return Err(Error::IndexOutOfRange { index: flat, size: self.size() });
+            return Err(LayoutError::IndexOutOfRange { index: flat, size: self.size() });
         }
-        if self.tile.copies() > MAX_PLACES {
+        if self.tile.replica_count() > MAX_PLACES {
             let limit = MAX_PLACES.cast_unsigned();
-            return Err(Error::TooLarge { what: "listing the replicas of an element", limit });
+            return Err(LayoutError::TooLarge {
+                what: "listing the replicas of an element",
+                limit,
+            });
         }
-        Ok(self.places_unchecked(flat))
+        Ok(self.physical_coordinates_unchecked(flat))
     }
 
     /// The places of an element, for a flat index inside the domain.
-    pub(crate) fn places_unchecked(&self, flat: i64) -> Places<'_> {
-        let inside = self.window.as_ref().map_or(flat, |w| w.to_padded(flat));
+    pub(crate) fn physical_coordinates_unchecked(&self, flat: i64) -> CoordinateSet<'_> {
+        let inside = self.window.as_ref().map_or(flat, |w| w.padded_index_of(flat));
         let axes = self.tile.axes();
-        let count = usize::try_from(self.tile.copies()).expect("at most MAX_PLACES");
+        let count = usize::try_from(self.tile.replica_count()).expect("at most MAX_PLACES");
         let width = axes.len();
-        let values = SmallVec::from_slice(self.tile.origin());
-        let mut places = Places { axes, values, count };
-        self.tile.add_digits(inside, &mut places.values);
+        let values = SmallVec::from_slice(self.tile.offset_vector());
+        let mut places = CoordinateSet { axes, values, count };
+        self.tile.add_digits_of_index(inside, &mut places.values);
         if count > 1 {
             places.values.resize(width * count, 0);
             self.copy_replicas(&mut places.values, width);
         }
         if let Some(sw) = self.swizzle
-            && let Some(m) = self.tile.slot(Axis::M)
+            && let Some(m) = self.tile.axis_index(Axis::M)
         {
             for row in places.values.chunks_mut(width) {
-                row[m] = sw.apply(row[m]);
+                row[m] = sw.apply_to_address(row[m]);
             }
         }
         places
@@ -251,7 +262,7 @@ impl Layout {
     /// so far, a step further.
     fn copy_replicas(&self, values: &mut [i64], width: usize) {
         let mut filled = width;
-        for (it, slot) in self.tile.copying() {
+        for (it, slot) in self.tile.replica_iters_with_axis() {
             let before = filled;
             for copy in 1..it.extent {
                 values.copy_within(..before, filled);
@@ -264,17 +275,27 @@ impl Layout {
     }
 
     /// The places of the element at a coordinate of an admitted shape.
-    pub fn apply(&self, shape: &[i64], coordinate: &[i64]) -> Result<Places<'_>> {
-        self.admit(shape)?;
-        self.places(flatten(shape, coordinate)?)
+    pub fn apply_to_coordinate(
+        &self,
+        shape: &[i64],
+        coordinate: &[i64],
+    ) -> Result<CoordinateSet<'_>> {
+        self.check_shape_size(shape)?;
+        self.physical_coordinates(flatten_coordinate(shape, coordinate)?)
     }
 
     /// The union of the places of several elements, sorted.
-    pub fn apply_set(&self, shape: &[i64], coordinates: &[Vec<i64>]) -> Result<Vec<Point>> {
-        self.admit(shape)?;
+    pub fn apply_to_coordinate_set(
+        &self,
+        shape: &[i64],
+        coordinates: &[Vec<i64>],
+    ) -> Result<Vec<PhysicalCoordinate>> {
+        self.check_shape_size(shape)?;
         let mut all = Vec::new();
         for c in coordinates {
-            all.extend(self.places(flatten(shape, c)?)?.points());
+            all.extend(
+                self.physical_coordinates(flatten_coordinate(shape, c)?)?.sorted_coordinates(),
+            );
         }
         all.sort_unstable();
         all.dedup();
@@ -285,8 +306,8 @@ impl Layout {
     ///
     /// Exact also under a swizzle: above its bits the swizzle adds nothing, so only addresses in
     /// the topmost (lowermost) block of `2^bits` can give the maximum (minimum).
-    pub fn bounds(&self, axis: Axis) -> Result<Bounds> {
-        let plain = self.tile.bounds(axis);
+    pub fn axis_bounds(&self, axis: Axis) -> Result<AxisBounds> {
+        let plain = self.tile.axis_bounds(axis);
         match self.swizzle {
             Some(sw) if axis == Axis::M && !sw.is_identity() && self.tile.size() > 0 => {
                 crate::proof::swizzled_bounds(&self.tile, sw)
@@ -297,51 +318,51 @@ impl Layout {
 
     /// One more than the largest coordinate on an axis, over the padded domain; 0 for a layout
     /// without elements.
-    pub fn span(&self, axis: Axis) -> Result<i64> {
-        Ok(if self.tile.size() == 0 { 0 } else { self.bounds(axis)?.max + 1 })
+    pub fn axis_span(&self, axis: Axis) -> Result<i64> {
+        Ok(if self.tile.size() == 0 { 0 } else { self.axis_bounds(axis)?.max + 1 })
     }
 
     /// Largest minus smallest coordinate on an axis, plus one, over the padded domain; 0 for a layout
     /// without elements.
-    pub fn extent(&self, axis: Axis) -> Result<i64> {
-        let b = self.bounds(axis)?;
+    pub fn axis_extent(&self, axis: Axis) -> Result<i64> {
+        let b = self.axis_bounds(axis)?;
         Ok(if self.tile.size() == 0 { 0 } else { b.max - b.min + 1 })
     }
 
     /// The places in the range of every axis, from 0 (or the smallest coordinate, where that is
     /// negative) to the largest: used by elements and padding together.
-    pub fn positions(&self) -> Result<i64> {
+    pub fn count_positions(&self) -> Result<i64> {
         if self.tile.size() == 0 {
             return Ok(0);
         }
         let mut total = 1i128;
         for axis in self.tile.axes() {
-            let b = self.bounds(*axis)?;
+            let b = self.axis_bounds(*axis)?;
             total = total.saturating_mul(i128::from(b.max) - i128::from(b.min.min(0)) + 1);
         }
-        i64::try_from(total).map_err(|_| Error::overflow("the number of positions"))
+        i64::try_from(total).map_err(|_| LayoutError::overflow_of("the number of positions"))
     }
 
     /// Replaces the tile layout, keeping the swizzle and dropping the window.
     ///
     /// Without a coordinate on `m` every address is 0, which no swizzle moves: then it goes too.
-    pub(crate) fn with_tile(&self, tile: TileLayout) -> Result<Layout> {
+    pub(crate) fn with_tile_layout(&self, tile: TileLayout) -> Result<Layout> {
         match self.swizzle {
-            Some(sw) if tile.axes().contains(&Axis::M) => Layout::swizzled(sw, tile),
+            Some(sw) if tile.axes().contains(&Axis::M) => Layout::from_swizzled_tile(sw, tile),
             _ => Ok(tile.into()),
         }
     }
 
     /// Refuses a window, for operators that are not defined on one.
-    pub(crate) fn unpadded(&self, op: &'static str) -> Result<&Layout> {
-        if self.window.is_some() { Err(Error::Padded { op }) } else { Ok(self) }
+    pub(crate) fn require_unpadded(&self, op: &'static str) -> Result<&Layout> {
+        if self.window.is_some() { Err(LayoutError::Padded { op }) } else { Ok(self) }
     }
 
     /// The window, or the trivial window of a shape.
-    pub(crate) fn window_over(&self, shape: &[i64]) -> Vec<Extent> {
+    pub(crate) fn window_or_trivial(&self, shape: &[i64]) -> Vec<PaddedExtent> {
         match &self.window {
             Some(w) => w.dims().to_vec(),
-            None => shape.iter().map(|e| Extent::full(*e)).collect(),
+            None => shape.iter().map(|e| PaddedExtent::without_padding(*e)).collect(),
         }
     }
 }
@@ -350,9 +371,9 @@ impl Layout {
 pub const MAX_PLACES: i64 = 1 << 16;
 
 /// The row-major index of a coordinate; refuses coordinates outside the shape.
-pub fn flatten(shape: &[i64], coordinate: &[i64]) -> Result<i64> {
+pub fn flatten_coordinate(shape: &[i64], coordinate: &[i64]) -> Result<i64> {
     if shape.len() != coordinate.len() {
-        return Err(Error::LengthMismatch {
+        return Err(LayoutError::LengthMismatch {
             what: "the coordinate",
             expected: shape.len(),
             found: coordinate.len(),
@@ -361,18 +382,18 @@ pub fn flatten(shape: &[i64], coordinate: &[i64]) -> Result<i64> {
     let mut flat = 0i64;
     for (dim, (extent, value)) in shape.iter().zip(coordinate).enumerate() {
         if !(0..*extent).contains(value) {
-            return Err(Error::CoordinateOutOfRange { dim, value: *value, extent: *extent });
+            return Err(LayoutError::CoordinateOutOfRange { dim, value: *value, extent: *extent });
         }
         flat = flat
             .checked_mul(*extent)
             .and_then(|f| f.checked_add(*value))
-            .ok_or_else(|| Error::overflow("the flat index"))?;
+            .ok_or_else(|| LayoutError::overflow_of("the flat index"))?;
     }
     Ok(flat)
 }
 
 /// The coordinate of a row-major index inside a shape.
-pub fn unflatten(shape: &[i64], flat: i64) -> Vec<i64> {
+pub fn unflatten_index(shape: &[i64], flat: i64) -> Vec<i64> {
     let mut rest = flat;
     let mut coordinate = vec![0; shape.len()];
     for (c, extent) in coordinate.iter_mut().zip(shape).rev() {

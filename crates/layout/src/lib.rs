@@ -18,7 +18,7 @@
 //! 3. Each digit adds `digit * stride` on its axis; then the offset.
 //! 4. Each combination of replica digits gives one coordinate of the set.
 //!
-//! A [`Layout`] adds a [`Swizzle`], an XOR permutation of the coordinate on `m`, and a [`Window`]:
+//! A [`Layout`] adds a [`Swizzle`], an XOR permutation of the coordinate on `m`, and a [`ValidWindow`]:
 //! the valid extents inside padded ones. Nothing assumes powers of two; arithmetic is checked, and
 //! overflow is an error.
 //!
@@ -63,18 +63,23 @@ mod view;
 mod window;
 
 pub use analysis::{
-    Access, BANK_BYTES, BANKS, Conflicts, Lint, Phase, Remedy, Severity, SwizzleChoice,
-    VectorWidth, WARP, bank_and_line,
+    BANK_BYTES, BANKS, BankConflictReport, BankPhase, ConflictRemedy, LaneAccessPattern,
+    LayoutLint, LintSeverity, SwizzleChoice, VectorWidth, WARP, bank_and_line,
 };
-pub use axis::{Axis, AxisKind, AxisTable, MAX_AXIS_NAME, Scope, scope_pair};
-pub use error::{Error, Result, Witness};
-pub use layout::{Layout, MAX_PLACES, Places, Point, flatten, unflatten};
+pub use axis::{Axis, AxisKind, AxisTable, ExecutionScope, MAX_AXIS_NAME, thread_scope_pair};
+pub use error::{LayoutError, LayoutWitness, Result};
+pub use layout::{
+    CoordinateSet, Layout, MAX_PLACES, PhysicalCoordinate, flatten_coordinate, unflatten_index,
+};
 pub use linear::{
-    LinearAxis, LinearLayout, MAX_LINEAR_BITS, SharedSwizzle, bank_conflicts, optimal_swizzle,
+    LinearAxis, LinearLayout, MAX_LINEAR_BITS, SharedSwizzle, count_bank_conflicts,
+    find_optimal_swizzle,
 };
-pub use proof::{Difference, Held, Image, Inverse, common_refinement};
-pub use strided::{Strided, check_sizes};
+pub use proof::{
+    InverseLayout, LayoutDifference, LayoutImage, PlaceContent, find_common_refinement,
+};
+pub use strided::{StridedLayout, check_nonnegative_sizes};
 pub use swizzle::Swizzle;
-pub use tile::{Bounds, Iter, TileLayout};
-pub use view::wrap_dim;
-pub use window::{Extent, Window};
+pub use tile::{AxisBounds, Iter, TileLayout};
+pub use view::wrap_negative_dim;
+pub use window::{PaddedExtent, ValidWindow};

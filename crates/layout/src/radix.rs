@@ -13,28 +13,28 @@
 //! equal ranges have equal digits.
 //!
 //! **Cost.** With `k` and `l` digits a comparison asks about `k * l` pairs of carry depths, each of
-//! which takes two greatest common divisors. Only [`scan`] looks at every value; it serves what the
+//! which takes two greatest common divisors. Only [`scan_for_digits`] looks at every value; it serves what the
 //! exact rules do not cover, and refuses ranges past [`SCAN_LIMIT`].
 
 use crate::axis::Axis;
-use crate::int::{Congruence, div_rem, rem};
+use crate::int::{CongruenceClass, euclidean_div_rem, euclidean_rem};
 use crate::tile::Iter;
 use smallvec::SmallVec;
 
 /// A value on several axes, in the order of a list of axes kept by the caller.
-pub(crate) type Vector = SmallVec<[i128; 4]>;
+pub(crate) type AxisVector = SmallVec<[i128; 4]>;
 
 /// One digit: `extent` steps of `stride`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Digit {
+pub(crate) struct RadixDigit {
     pub(crate) extent: i128,
-    pub(crate) stride: Vector,
+    pub(crate) stride: AxisVector,
 }
 
 /// A mixed-radix linear function, digits innermost first, no unit digit, adjacent digits fused.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Radix {
-    digits: Vec<Digit>,
+pub(crate) struct RadixFunction {
+    digits: Vec<RadixDigit>,
     width: usize,
 }
 
@@ -52,22 +52,25 @@ pub(crate) enum NotLinear {
     TooLarge,
 }
 
-impl Radix {
+impl RadixFunction {
     /// The shard iters (slowest first) as a function onto `axes`.
-    pub(crate) fn of(iters: &[Iter], axes: &[Axis]) -> Radix {
+    pub(crate) fn from_iters(iters: &[Iter], axes: &[Axis]) -> RadixFunction {
         let digits = iters.iter().rev().map(|it| {
-            let mut stride: Vector = SmallVec::from_elem(0, axes.len());
+            let mut stride: AxisVector = SmallVec::from_elem(0, axes.len());
             if let Some(slot) = axes.iter().position(|a| *a == it.axis) {
                 stride[slot] = it.stride.into();
             }
-            Digit { extent: it.extent.into(), stride }
+            RadixDigit { extent: it.extent.into(), stride }
         });
-        Radix::from_digits(digits, axes.len())
+        RadixFunction::from_digits(digits, axes.len())
     }
 
     /// Digits innermost first; unit digits are dropped and adjacent ones fused.
-    pub(crate) fn from_digits(digits: impl IntoIterator<Item = Digit>, width: usize) -> Radix {
-        let mut fused: Vec<Digit> = Vec::new();
+    pub(crate) fn from_digits(
+        digits: impl IntoIterator<Item = RadixDigit>,
+        width: usize,
+    ) -> RadixFunction {
+        let mut fused: Vec<RadixDigit> = Vec::new();
         for digit in digits {
             if digit.extent == 1 {
                 continue;
@@ -85,10 +88,10 @@ impl Radix {
                 _ => fused.push(digit),
             }
         }
-        Radix { digits: fused, width }
+        RadixFunction { digits: fused, width }
     }
 
-    pub(crate) fn digits(&self) -> &[Digit] {
+    pub(crate) fn digits(&self) -> &[RadixDigit] {
         &self.digits
     }
 
@@ -101,12 +104,12 @@ impl Radix {
     }
 
     /// The value at an index; past the size the outermost digit goes on counting.
-    pub(crate) fn eval(&self, index: i128) -> Vector {
+    pub(crate) fn evaluate_at(&self, index: i128) -> AxisVector {
         let mut rest = index;
-        let mut value: Vector = SmallVec::from_elem(0, self.width);
+        let mut value: AxisVector = SmallVec::from_elem(0, self.width);
         for (i, d) in self.digits.iter().enumerate() {
             let last = i + 1 == self.digits.len();
-            let (carry, digit) = if last { (0, rest) } else { div_rem(rest, d.extent) };
+            let (carry, digit) = if last { (0, rest) } else { euclidean_div_rem(rest, d.extent) };
             rest = carry;
             for (v, s) in value.iter_mut().zip(&d.stride) {
                 *v += digit * s;
@@ -115,11 +118,11 @@ impl Radix {
         value
     }
 
-    fn steps(&self) -> CarryJumps {
+    fn carry_jumps(&self) -> CarryJumps {
         let mut weights = Vec::with_capacity(self.digits.len());
-        let mut jumps: Vec<Vector> = Vec::with_capacity(self.digits.len());
+        let mut jumps: Vec<AxisVector> = Vec::with_capacity(self.digits.len());
         let mut weight = 1i128;
-        let mut below: Vector = SmallVec::from_elem(0, self.width);
+        let mut below: AxisVector = SmallVec::from_elem(0, self.width);
         for d in &self.digits {
             weights.push(weight);
             jumps.push(d.stride.iter().zip(&below).map(|(s, b)| s - b).collect());
@@ -139,21 +142,21 @@ impl Radix {
     pub(crate) fn first_difference(
         &self,
         b: i128,
-        other: &Radix,
+        other: &RadixFunction,
         c: i128,
         n: i128,
     ) -> Option<i128> {
-        let (f, g) = (self.steps(), other.steps());
+        let (f, g) = (self.carry_jumps(), other.carry_jumps());
         let mut first: Option<i128> = None;
-        let classes_g: SmallVec<[_; 8]> = (0..g.jumps.len()).map(|l| g.class(l, c)).collect();
+        let classes_g: SmallVec<[_; 8]> = (0..g.jumps.len()).map(|l| g.carry_class(l, c)).collect();
         for (j, jump_f) in f.jumps.iter().enumerate() {
-            let (in_f, out_f) = f.class(j, b);
+            let (in_f, out_f) = f.carry_class(j, b);
             for (jump_g, (in_g, out_g)) in g.jumps.iter().zip(&classes_g) {
                 if jump_f == jump_g {
                     continue;
                 }
                 let to = first.map_or(n - 1, |t| t - 1);
-                if let Some(t) = first_member([in_f, *in_g], &[out_f, *out_g], 1, to) {
+                if let Some(t) = first_member_between([in_f, *in_g], &[out_f, *out_g], 1, to) {
                     first = Some(t);
                 }
             }
@@ -167,37 +170,41 @@ impl Radix {
     /// Its canonical boundaries are forced: the innermost run ends at the first jump that differs
     /// from the jump at 1, the next at the first multiple of that boundary whose jump differs, and
     /// so on. One pass finds them, a comparison with `F` proves or refutes the result.
-    pub(crate) fn restrict(&self, b: i128, n: i128) -> Result<Vec<Digit>, NotLinear> {
-        let steps = self.steps();
-        let base = self.eval(b);
+    pub(crate) fn restrict_to_range(&self, b: i128, n: i128) -> Result<Vec<RadixDigit>, NotLinear> {
+        let steps = self.carry_jumps();
+        let base = self.evaluate_at(b);
         let mut digits = Vec::new();
         let mut weight = 1i128;
         while weight < n {
-            let value = self.eval(b + weight);
+            let value = self.evaluate_at(b + weight);
             let stride = value.iter().zip(&base).map(|(v, o)| v - o).collect();
-            let jump = steps.jump_at(b + weight);
+            let jump = steps.jump_at_depth(b + weight);
             let mut boundary = n;
             for (j, other) in steps.jumps.iter().enumerate() {
                 if other != jump {
-                    let (inside, outside) = steps.class(j, b);
-                    let multiples = Congruence::new(0, weight);
-                    let found =
-                        first_member([inside, multiples], &[outside], weight + 1, boundary - 1);
+                    let (inside, outside) = steps.carry_class(j, b);
+                    let multiples = CongruenceClass::new(0, weight);
+                    let found = first_member_between(
+                        [inside, multiples],
+                        &[outside],
+                        weight + 1,
+                        boundary - 1,
+                    );
                     boundary = found.unwrap_or(boundary);
                 }
             }
             if n % boundary != 0 {
                 // No extent fits here. Let the digit go on: the function leaves it at `boundary`,
                 // or left the digits below it before that.
-                digits.push(Digit { extent: n.div_euclid(weight) + 1, stride });
-                let tried = Radix { digits, width: self.width };
+                digits.push(RadixDigit { extent: n.div_euclid(weight) + 1, stride });
+                let tried = RadixFunction { digits, width: self.width };
                 let first = tried.first_difference(0, self, b, n);
                 return Err(NotLinear::At(first.unwrap_or(boundary)));
             }
-            digits.push(Digit { extent: boundary / weight, stride });
+            digits.push(RadixDigit { extent: boundary / weight, stride });
             weight = boundary;
         }
-        let result = Radix { digits, width: self.width };
+        let result = RadixFunction { digits, width: self.width };
         match result.first_difference(0, self, b, n) {
             Some(t) => Err(NotLinear::At(t)),
             None => Ok(result.digits),
@@ -209,15 +216,15 @@ impl Radix {
     ///
     /// Each digit goes on until the function leaves it. A range that goes on past that place must have
     /// a boundary there, so none is longer where the place is no multiple of the boundaries before.
-    pub(crate) fn longest_from(&self, b: i128, most: i128) -> Vec<Digit> {
-        let base = self.eval(b);
-        let mut digits: Vec<Digit> = Vec::new();
+    pub(crate) fn longest_range_from(&self, b: i128, most: i128) -> Vec<RadixDigit> {
+        let base = self.evaluate_at(b);
+        let mut digits: Vec<RadixDigit> = Vec::new();
         let mut weight = 1i128;
         while 2 * weight <= most {
-            let value = self.eval(b + weight);
+            let value = self.evaluate_at(b + weight);
             let stride = value.iter().zip(&base).map(|(v, o)| v - o).collect();
-            digits.push(Digit { extent: most / weight, stride });
-            let tried = Radix { digits, width: self.width };
+            digits.push(RadixDigit { extent: most / weight, stride });
+            let tried = RadixFunction { digits, width: self.width };
             let end = tried.first_difference(0, self, b, most).unwrap_or(most);
             digits = tried.digits;
             let last = digits.last_mut().expect("one was pushed");
@@ -238,17 +245,22 @@ impl Radix {
     ///
     /// All arguments must stay inside the domain. Digits that the stride steps over whole stay
     /// constant and are dropped; a stride that divides the innermost extent turns the question
-    /// into [`Radix::restrict`]; what is left is scanned.
-    pub(crate) fn progression(&self, o: i128, s: i128, e: i128) -> Result<Vec<Digit>, NotLinear> {
+    /// into [`RadixFunction::restrict_to_range`]; what is left is scanned.
+    pub(crate) fn restrict_to_progression(
+        &self,
+        o: i128,
+        s: i128,
+        e: i128,
+    ) -> Result<Vec<RadixDigit>, NotLinear> {
         if e <= 1 {
             return Ok(Vec::new());
         }
         if s == 0 {
-            return Ok(vec![Digit { extent: e, stride: SmallVec::from_elem(0, self.width) }]);
+            return Ok(vec![RadixDigit { extent: e, stride: SmallVec::from_elem(0, self.width) }]);
         }
         if s < 0 {
             // The same progression from its other end: every digit runs backwards.
-            let mut digits = self.progression(o + (e - 1) * s, -s, e)?;
+            let mut digits = self.restrict_to_progression(o + (e - 1) * s, -s, e)?;
             for v in digits.iter_mut().flat_map(|d| d.stride.iter_mut()) {
                 *v = -*v;
             }
@@ -260,55 +272,55 @@ impl Radix {
             s /= self.digits[skip].extent;
             skip += 1;
         }
-        let rest = Radix { digits: self.digits[skip..].to_vec(), width: self.width };
+        let rest = RadixFunction { digits: self.digits[skip..].to_vec(), width: self.width };
         let Some(first) = rest.digits.first() else {
-            return Ok(vec![Digit { extent: e, stride: SmallVec::from_elem(0, self.width) }]);
+            return Ok(vec![RadixDigit { extent: e, stride: SmallVec::from_elem(0, self.width) }]);
         };
-        let scaled: Vector = first.stride.iter().map(|t| t * s).collect();
+        let scaled: AxisVector = first.stride.iter().map(|t| t * s).collect();
         if rest.digits.len() == 1 || o % first.extent + (e - 1) * s < first.extent {
-            return Ok(vec![Digit { extent: e, stride: scaled }]);
+            return Ok(vec![RadixDigit { extent: e, stride: scaled }]);
         }
         if first.extent % s == 0 {
             let mut digits = rest.digits.clone();
-            digits[0] = Digit { extent: first.extent / s, stride: scaled };
-            return Radix::from_digits(digits, self.width).restrict(o / s, e);
+            digits[0] = RadixDigit { extent: first.extent / s, stride: scaled };
+            return RadixFunction::from_digits(digits, self.width).restrict_to_range(o / s, e);
         }
-        scan(e, self.width, |i| rest.eval(o + i * s))
+        scan_for_digits(e, self.width, |i| rest.evaluate_at(o + i * s))
     }
 }
 
-/// The jumps of a [`Radix`], by carry depth.
+/// The jumps of a [`RadixFunction`], by carry depth.
 struct CarryJumps {
     weights: Vec<i128>,
-    jumps: Vec<Vector>,
+    jumps: Vec<AxisVector>,
 }
 
 impl CarryJumps {
     /// The `t` whose `b + t` has carry depth `j`: members of the first class outside the second.
-    fn class(&self, j: usize, b: i128) -> (Congruence, Option<Congruence>) {
-        let inside = Congruence::new(-b, self.weights[j]);
-        let outside = self.weights.get(j + 1).map(|w| Congruence::new(-b, *w));
+    fn carry_class(&self, j: usize, b: i128) -> (CongruenceClass, Option<CongruenceClass>) {
+        let inside = CongruenceClass::new(-b, self.weights[j]);
+        let outside = self.weights.get(j + 1).map(|w| CongruenceClass::new(-b, *w));
         (inside, outside)
     }
 
-    fn jump_at(&self, t: i128) -> &Vector {
-        let depth = self.weights.iter().rposition(|w| rem(t, *w) == 0).unwrap_or(0);
+    fn jump_at_depth(&self, t: i128) -> &AxisVector {
+        let depth = self.weights.iter().rposition(|w| euclidean_rem(t, *w) == 0).unwrap_or(0);
         &self.jumps[depth]
     }
 }
 
 /// The smallest `t` in `[from, to]` inside both of `inside` and none of `outside` (at most two).
-fn first_member(
-    inside: [Congruence; 2],
-    outside: &[Option<Congruence>],
+fn first_member_between(
+    inside: [CongruenceClass; 2],
+    outside: &[Option<CongruenceClass>],
     from: i128,
     to: i128,
 ) -> Option<i128> {
-    if inside.iter().any(|c| c.first_at_least(from) > to) {
+    if inside.iter().any(|c| c.first_member_from(from) > to) {
         return None;
     }
-    let all = inside[0].and(inside[1])?;
-    let mut t = all.first_at_least(from);
+    let all = inside[0].intersect_classes(inside[1])?;
+    let mut t = all.first_member_from(from);
     // Two excluded classes either cover every member or leave one among four in a row: a class of
     // index 2 leaves every second member, and of two such members another class excludes at most
     // one unless it is the complementary class of index 2.
@@ -325,17 +337,18 @@ fn first_member(
 }
 
 /// Any function of `[0, n)` as digits, by looking at every value.
-pub(crate) fn scan(
+pub(crate) fn scan_for_digits(
     n: i128,
     width: usize,
-    f: impl Fn(i128) -> Vector,
-) -> Result<Vec<Digit>, NotLinear> {
+    f: impl Fn(i128) -> AxisVector,
+) -> Result<Vec<RadixDigit>, NotLinear> {
     if n > SCAN_LIMIT {
         return Err(NotLinear::TooLarge);
     }
     let base = f(0);
-    let minus =
-        |a: &Vector, b: &Vector| -> Vector { a.iter().zip(b).map(|(x, y)| x - y).collect() };
+    let minus = |a: &AxisVector, b: &AxisVector| -> AxisVector {
+        a.iter().zip(b).map(|(x, y)| x - y).collect()
+    };
     let mut digits = Vec::new();
     let mut weight = 1;
     while weight < n {
@@ -343,7 +356,7 @@ pub(crate) fn scan(
         let stride = minus(&previous, &base);
         let mut boundary = 2 * weight;
         while boundary < n {
-            zellige_guard::step();
+            zellige_guard::count_step();
             let value = f(boundary);
             if minus(&value, &previous) != stride {
                 break;
@@ -352,15 +365,15 @@ pub(crate) fn scan(
             boundary += weight;
         }
         let boundary = boundary.min(n);
-        digits.push(Digit { extent: boundary / weight, stride });
+        digits.push(RadixDigit { extent: boundary / weight, stride });
         if n % boundary != 0 {
             break;
         }
         weight = boundary;
     }
     // The outermost digit goes on counting, so a boundary that does not divide shows here too.
-    let result = Radix { digits, width };
-    match (0..n).find(|i| minus(&f(*i), &base) != result.eval(*i)) {
+    let result = RadixFunction { digits, width };
+    match (0..n).find(|i| minus(&f(*i), &base) != result.evaluate_at(*i)) {
         Some(i) => Err(NotLinear::At(i)),
         None => Ok(result.digits),
     }
@@ -370,13 +383,14 @@ pub(crate) fn scan(
 mod tests {
     use super::*;
 
-    fn radix(digits: &[(i128, i128)]) -> Radix {
-        let digits =
-            digits.iter().map(|(e, s)| Digit { extent: *e, stride: SmallVec::from_slice(&[*s]) });
-        Radix::from_digits(digits, 1)
+    fn radix(digits: &[(i128, i128)]) -> RadixFunction {
+        let digits = digits
+            .iter()
+            .map(|(e, s)| RadixDigit { extent: *e, stride: SmallVec::from_slice(&[*s]) });
+        RadixFunction::from_digits(digits, 1)
     }
 
-    fn functions() -> Vec<Radix> {
+    fn functions() -> Vec<RadixFunction> {
         let mut all = Vec::new();
         for e0 in 1..5 {
             for e1 in 1..4 {
@@ -398,7 +412,8 @@ mod tests {
                 for (b, c) in [(0, 0), (1, 0), (2, 1)] {
                     let n = (f.size() - b).min(g.size() - c);
                     let brute = (1..n).find(|t| {
-                        f.eval(b + t)[0] - f.eval(b)[0] != g.eval(c + t)[0] - g.eval(c)[0]
+                        f.evaluate_at(b + t)[0] - f.evaluate_at(b)[0]
+                            != g.evaluate_at(c + t)[0] - g.evaluate_at(c)[0]
                     });
                     assert_eq!(f.first_difference(b, g, c, n), brute, "{f:?} {g:?} {b} {c}");
                 }
@@ -411,11 +426,17 @@ mod tests {
         for f in functions() {
             for b in 0..f.size() {
                 let most = f.size() - b;
-                let got = Radix::from_digits(f.longest_from(b, most), 1);
-                let want = (1..=most).rev().find(|n| scan(*n, 1, |i| f.eval(b + i)).is_ok());
+                let got = RadixFunction::from_digits(f.longest_range_from(b, most), 1);
+                let want = (1..=most)
+                    .rev()
+                    .find(|n| scan_for_digits(*n, 1, |i| f.evaluate_at(b + i)).is_ok());
                 assert_eq!(Some(got.size()), want, "{f:?} from {b}");
                 for i in 0..got.size() {
-                    assert_eq!(got.eval(i)[0], f.eval(b + i)[0] - f.eval(b)[0], "{f:?} from {b}");
+                    assert_eq!(
+                        got.evaluate_at(i)[0],
+                        f.evaluate_at(b + i)[0] - f.evaluate_at(b)[0],
+                        "{f:?} from {b}"
+                    );
                 }
             }
         }
@@ -427,19 +448,19 @@ mod tests {
             let size = f.size();
             for b in 0..size {
                 for n in 1..=size - b {
-                    let brute = scan(n, 1, |i| f.eval(b + i));
-                    let exact = f.restrict(b, n);
+                    let brute = scan_for_digits(n, 1, |i| f.evaluate_at(b + i));
+                    let exact = f.restrict_to_range(b, n);
                     // The same digits, or the same smallest witness.
                     assert_eq!(exact, brute, "{f:?} [{b}, {b}+{n})");
                 }
                 for s in 1..size {
                     for (o, s) in [(b, s), (b, -s)] {
                         let e = if s > 0 { (size - o + s - 1) / s } else { o / -s + 1 };
-                        let brute = scan(e, 1, |i| f.eval(o + i * s));
-                        match (f.progression(o, s, e), brute) {
+                        let brute = scan_for_digits(e, 1, |i| f.evaluate_at(o + i * s));
+                        match (f.restrict_to_progression(o, s, e), brute) {
                             (Ok(d), Ok(want)) => {
-                                let got = Radix::from_digits(d, 1);
-                                let want = Radix::from_digits(want, 1);
+                                let got = RadixFunction::from_digits(d, 1);
+                                let want = RadixFunction::from_digits(want, 1);
                                 assert_eq!(got, want, "{f:?} {o} {s} {e}");
                             }
                             (got, want) => {

@@ -1,9 +1,9 @@
 //! Host tensors as PyTorch describes them: sizes, strides and a storage offset.
 
-use crate::error::{Error, Result};
-use crate::int::{narrow, product, row_major};
+use crate::error::{LayoutError, Result};
+use crate::int::{checked_product, narrow_to_i64, row_major_strides};
 use crate::layout::Layout;
-use crate::tile::{Bounds, TileLayout};
+use crate::tile::{AxisBounds, TileLayout};
 use std::fmt;
 
 /// A strided host tensor: element `c` lies at `dot(c, stride) + offset`, in elements.
@@ -11,7 +11,7 @@ use std::fmt;
 /// Strides may be 0 (a broadcast) or negative (a reversal). The strides of size-1 dimensions never
 /// influence a query, because no two elements differ along them.
 ///
-/// **Invariants**, checked by [`Strided::new`]: sizes are 0 or more, their product fits in `i64`,
+/// **Invariants**, checked by [`StridedLayout::new`]: sizes are 0 or more, their product fits in `i64`,
 /// and so does every address.
 ///
 /// ```
@@ -22,31 +22,31 @@ use std::fmt;
 /// # Ok::<(), zellige_layout::Error>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Strided {
+pub struct StridedLayout {
     size: Vec<i64>,
     stride: Vec<i64>,
     offset: i64,
     numel: i64,
 }
 
-impl Strided {
+impl StridedLayout {
     /// Checks the invariants and builds the tensor description.
-    pub fn new(size: &[i64], stride: &[i64], offset: i64) -> Result<Strided> {
+    pub fn new(size: &[i64], stride: &[i64], offset: i64) -> Result<StridedLayout> {
         if size.len() != stride.len() {
             let (expected, found) = (size.len(), stride.len());
-            return Err(Error::LengthMismatch { what: "the stride list", expected, found });
+            return Err(LayoutError::LengthMismatch { what: "the stride list", expected, found });
         }
-        check_sizes(size)?;
-        let numel = product(size.iter().copied(), "the number of elements")?;
-        let tensor = Strided { size: size.to_vec(), stride: stride.to_vec(), offset, numel };
-        tensor.compute_range()?;
+        check_nonnegative_sizes(size)?;
+        let numel = checked_product(size.iter().copied(), "the number of elements")?;
+        let tensor = StridedLayout { size: size.to_vec(), stride: stride.to_vec(), offset, numel };
+        tensor.compute_address_range()?;
         Ok(tensor)
     }
 
     /// Row-major without gaps, at offset 0.
-    pub fn contiguous(size: &[i64]) -> Result<Strided> {
-        check_sizes(size)?;
-        Strided::new(size, &row_major(size)?, 0)
+    pub fn new_contiguous(size: &[i64]) -> Result<StridedLayout> {
+        check_nonnegative_sizes(size)?;
+        StridedLayout::new(size, &row_major_strides(size)?, 0)
     }
 
     /// The extents.
@@ -75,11 +75,11 @@ impl Strided {
     }
 
     /// The smallest and the largest address, or `None` for a tensor without elements.
-    pub fn address_range(&self) -> Option<Bounds> {
-        if self.numel == 0 { None } else { self.compute_range().ok() }
+    pub fn address_range(&self) -> Option<AxisBounds> {
+        if self.numel == 0 { None } else { self.compute_address_range().ok() }
     }
 
-    fn compute_range(&self) -> Result<Bounds> {
+    fn compute_address_range(&self) -> Result<AxisBounds> {
         let (mut min, mut max) = (i128::from(self.offset), i128::from(self.offset));
         if self.numel > 0 {
             for (n, s) in self.size.iter().zip(&self.stride) {
@@ -92,13 +92,13 @@ impl Strided {
             }
         }
         let what = "an address of the tensor";
-        Ok(Bounds { min: narrow(min, what)?, max: narrow(max, what)? })
+        Ok(AxisBounds { min: narrow_to_i64(min, what)?, max: narrow_to_i64(max, what)? })
     }
 
     /// The same elements without the dimensions of size 1.
-    pub fn canonical(&self) -> Strided {
-        let kept = || self.dims().filter(|(n, _)| *n != 1);
-        Strided {
+    pub fn canonical_form(&self) -> StridedLayout {
+        let kept = || self.sizes_and_strides().filter(|(n, _)| *n != 1);
+        StridedLayout {
             size: kept().map(|(n, _)| n).collect(),
             stride: kept().map(|(_, s)| s).collect(),
             offset: self.offset,
@@ -108,28 +108,28 @@ impl Strided {
 
     /// Whether the last dimension is contiguous and each earlier one steps over the next.
     pub fn is_row_major(&self) -> bool {
-        self.nests_in((0..self.rank()).rev())
+        self.is_nested_in_order((0..self.rank()).rev())
     }
 
     /// Whether the first dimension is contiguous and each later one steps over the one before.
     pub fn is_column_major(&self) -> bool {
-        self.nests_in(0..self.rank())
+        self.is_nested_in_order(0..self.rank())
     }
 
     /// Whether it is a batch of images (4-D) or volumes (5-D) whose channel, dimension 1, is
     /// contiguous: memory order batch, space, channel. Other ranks never are.
     pub fn is_channels_last(&self) -> bool {
         match self.rank() {
-            rank @ (4 | 5) => {
-                self.nests_in(std::iter::once(1).chain((2..rank).rev()).chain(std::iter::once(0)))
-            }
+            rank @ (4 | 5) => self.is_nested_in_order(
+                std::iter::once(1).chain((2..rank).rev()).chain(std::iter::once(0)),
+            ),
             _ => false,
         }
     }
 
     /// Whether, fastest first, each dimension steps exactly over the ones before it. Empty tensors
     /// have no element out of order.
-    fn nests_in(&self, fastest_first: impl Iterator<Item = usize>) -> bool {
+    fn is_nested_in_order(&self, fastest_first: impl Iterator<Item = usize>) -> bool {
         if self.numel == 0 {
             return true;
         }
@@ -150,7 +150,7 @@ impl Strided {
     pub fn is_dense_non_overlapping(&self) -> bool {
         let mut order: Vec<usize> = (0..self.rank()).filter(|d| self.size[*d] != 1).collect();
         order.sort_by_key(|d| self.stride[*d]);
-        self.nests_in(order.into_iter())
+        self.is_nested_in_order(order.into_iter())
     }
 
     /// The strides in which a device layout's `stride_map` is read: those of the host when it is
@@ -161,17 +161,17 @@ impl Strided {
         if self.is_dense_non_overlapping() {
             Ok(self.stride.clone())
         } else {
-            row_major(&self.size)
+            row_major_strides(&self.size)
         }
     }
 
     /// The address of an element.
-    pub fn address(&self, coordinate: &[i64]) -> Result<i64> {
-        crate::layout::flatten(&self.size, coordinate)?;
+    pub fn element_address(&self, coordinate: &[i64]) -> Result<i64> {
+        crate::layout::flatten_coordinate(&self.size, coordinate)?;
         // Inside the range that the constructor checked; the partial sums are too wide to trust.
         let dot: i128 =
             coordinate.iter().zip(&self.stride).map(|(c, s)| i128::from(*c) * i128::from(*s)).sum();
-        narrow(dot + i128::from(self.offset), "an address of the tensor")
+        narrow_to_i64(dot + i128::from(self.offset), "an address of the tensor")
     }
 
     /// The tensor in the algebra: one memory iter per dimension, the storage offset as `O`.
@@ -179,16 +179,16 @@ impl Strided {
     /// Law: for every coordinate `c`, `to_layout().apply(size, c)` is the one place
     /// `m = address(c)`.
     pub fn to_layout(&self) -> Result<Layout> {
-        Ok(TileLayout::strided(&self.size, &self.stride, self.offset)?.into())
+        Ok(TileLayout::from_strides(&self.size, &self.stride, self.offset)?.into())
     }
 
     /// Size and stride of every dimension.
-    pub fn dims(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
+    pub fn sizes_and_strides(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
         self.size.iter().copied().zip(self.stride.iter().copied())
     }
 }
 
-impl fmt::Debug for Strided {
+impl fmt::Debug for StridedLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}:{:?}", self.size, self.stride)?;
         if self.offset != 0 {
@@ -199,9 +199,11 @@ impl fmt::Debug for Strided {
 }
 
 /// Refuses extents below zero.
-pub fn check_sizes(size: &[i64]) -> Result<()> {
+pub fn check_nonnegative_sizes(size: &[i64]) -> Result<()> {
     match size.iter().position(|n| *n < 0) {
-        Some(index) => Err(Error::NegativeExtent { what: "dimension", index, extent: size[index] }),
+        Some(index) => {
+            Err(LayoutError::NegativeExtent { what: "dimension", index, extent: size[index] })
+        }
         None => Ok(()),
     }
 }

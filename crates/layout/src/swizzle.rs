@@ -1,6 +1,6 @@
 //! XOR swizzles of memory addresses.
 
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use std::fmt;
 
 /// An XOR permutation of addresses: `Swizzle(M, B, S)`.
@@ -21,7 +21,8 @@ impl Swizzle {
     /// M = `per_element`, B = `swizzle_len`, S = `atom_len`; well-formed when `S >= B >= 0`,
     /// `M >= 0`, and the highest bit touched stays below 62.
     pub fn new(per_element: i64, swizzle_len: i64, atom_len: i64, inner: bool) -> Result<Swizzle> {
-        let bad = |reason| Err(Error::BadSwizzle { per_element, swizzle_len, atom_len, reason });
+        let bad =
+            |reason| Err(LayoutError::BadSwizzle { per_element, swizzle_len, atom_len, reason });
         if per_element < 0 || swizzle_len < 0 || atom_len < 0 {
             return bad("M, B and S are 0 or more");
         }
@@ -41,14 +42,14 @@ impl Swizzle {
     }
 
     /// The shared-memory mode of that many bytes (0, 32, 64 or 128) for elements of `bits` bits.
-    pub fn mode(bytes: i64, bits: i64) -> Result<Swizzle> {
+    pub fn shared_memory_mode(bytes: i64, bits: i64) -> Result<Swizzle> {
         let len = match bytes {
             0 => 0,
             32 => 1,
             64 => 2,
             128 => 3,
             _ => {
-                return Err(Error::BadParameter {
+                return Err(LayoutError::BadParameter {
                     what: "the swizzle mode in bytes",
                     value: bytes,
                     accepted: "modes are 0 (none), 32, 64 and 128".into(),
@@ -60,7 +61,7 @@ impl Swizzle {
             || 128 % bits != 0
             || !(128 / bits).cast_unsigned().is_power_of_two()
         {
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "the element width in bits",
                 value: bits,
                 accepted: "a swizzle mode moves 16-byte units, so widths divide 128".into(),
@@ -95,13 +96,13 @@ impl Swizzle {
     }
 
     /// The number of low bits it reads or writes: adding a multiple of `2^bits` commutes with it.
-    pub fn bits(&self) -> u32 {
+    pub fn affected_low_bits(&self) -> u32 {
         if self.is_identity() { 0 } else { self.per_element + self.swizzle_len + self.atom_len }
     }
 
     /// The swizzled address. `m` must be 0 or more; [`crate::Layout`] guarantees it.
     #[inline]
-    pub fn apply(&self, m: i64) -> i64 {
+    pub fn apply_to_address(&self, m: i64) -> i64 {
         let bits = m.cast_unsigned();
         let field = ((1u64 << self.swizzle_len) - 1) << self.per_element;
         // One of the two is 0: without a branch, whole tables swizzle in vector registers.
@@ -110,7 +111,7 @@ impl Swizzle {
     }
 
     /// The same permutation of elements `2^log2` times narrower: `sw'(n m + j) = n sw(m) + j`.
-    pub fn unpack(&self, log2: u32) -> Result<Swizzle> {
+    pub fn unpack_elements(&self, log2: u32) -> Result<Swizzle> {
         let [m, b, s] = [self.per_element + log2, self.swizzle_len, self.atom_len].map(i64::from);
         Swizzle::new(m, b, s, self.inner)
     }
@@ -147,10 +148,13 @@ mod tests {
                     for inner in [true, false] {
                         let sw = Swizzle::new(m, b, s, inner).expect("well-formed");
                         for a in 0..1024 {
-                            assert_eq!(sw.apply(a), by_definition(a, m, b, s, inner));
-                            assert_eq!(sw.apply(sw.apply(a)), a);
-                            let high = 1 << sw.bits();
-                            assert_eq!(sw.apply(a + high), sw.apply(a) + high);
+                            assert_eq!(sw.apply_to_address(a), by_definition(a, m, b, s, inner));
+                            assert_eq!(sw.apply_to_address(sw.apply_to_address(a)), a);
+                            let high = 1 << sw.affected_low_bits();
+                            assert_eq!(
+                                sw.apply_to_address(a + high),
+                                sw.apply_to_address(a) + high
+                            );
                         }
                     }
                 }
@@ -164,10 +168,10 @@ mod tests {
         assert!(Swizzle::new(-1, 0, 0, true).is_err());
         assert!(Swizzle::new(60, 1, 2, true).is_err());
         assert!(Swizzle::new(i64::MAX, 1, i64::MAX, true).is_err());
-        assert!(Swizzle::mode(48, 16).is_err());
-        assert!(Swizzle::mode(32, 24).is_err());
+        assert!(Swizzle::shared_memory_mode(48, 16).is_err());
+        assert!(Swizzle::shared_memory_mode(32, 24).is_err());
         let modes: Vec<_> = [64, 32, 16, 8, 4]
-            .map(|bits| Swizzle::mode(128, bits).map(|s| s.per_element()))
+            .map(|bits| Swizzle::shared_memory_mode(128, bits).map(|s| s.per_element()))
             .into_iter()
             .collect::<Result<_>>()
             .expect("the five widths");

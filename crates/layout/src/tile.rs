@@ -1,9 +1,9 @@
 //! Tile layouts: shard, replica and offset on named axes.
 
-use crate::axis::Scope;
-use crate::axis::{Axis, scope_pair};
-use crate::error::{Error, Result};
-use crate::int::{product, row_major};
+use crate::axis::ExecutionScope;
+use crate::axis::{Axis, thread_scope_pair};
+use crate::error::{LayoutError, Result};
+use crate::int::{checked_product, row_major_strides};
 use smallvec::SmallVec;
 use std::fmt;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ impl Iter {
     }
 
     /// `extent` steps of `stride` in memory.
-    pub fn mem(extent: i64, stride: i64) -> Iter {
+    pub fn in_memory(extent: i64, stride: i64) -> Iter {
         Iter::new(extent, stride, Axis::M)
     }
 
     /// Whether it is on an axis and has more than one step: a unit iter says nothing, and a text
     /// may hold any number of them.
-    pub(crate) fn moves_on(&self, axis: Axis) -> bool {
+    pub(crate) fn moves_on_axis(&self, axis: Axis) -> bool {
         self.axis == axis && self.extent != 1
     }
 }
@@ -45,7 +45,7 @@ impl fmt::Debug for Iter {
 
 /// The smallest and the largest coordinate on one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Bounds {
+pub struct AxisBounds {
     /// Smallest coordinate.
     pub min: i64,
     /// Largest coordinate.
@@ -77,7 +77,7 @@ struct TileParts {
     /// The distinct axes mentioned anywhere, sorted by name.
     axes: SmallVec<[Axis; 4]>,
     /// Per axis, in the order of `axes`.
-    bounds: SmallVec<[Bounds; 4]>,
+    bounds: SmallVec<[AxisBounds; 4]>,
     /// The offset per axis, in the order of `axes`.
     origin: SmallVec<[i64; 4]>,
     /// Per shard iter, then per replica iter, the index of its axis in `axes`.
@@ -95,19 +95,23 @@ impl TileLayout {
     ) -> Result<TileLayout> {
         for (index, it) in shard.iter().enumerate() {
             if it.extent < 0 {
-                return Err(Error::NegativeExtent { what: "shard iter", index, extent: it.extent });
+                return Err(LayoutError::NegativeExtent {
+                    what: "shard iter",
+                    index,
+                    extent: it.extent,
+                });
             }
         }
         for (index, it) in replica.iter().enumerate() {
             if it.extent < 0 {
-                return Err(Error::NegativeExtent {
+                return Err(LayoutError::NegativeExtent {
                     what: "replica iter",
                     index,
                     extent: it.extent,
                 });
             }
             if it.extent == 0 {
-                return Err(Error::BadParameter {
+                return Err(LayoutError::BadParameter {
                     what: "a replica extent",
                     value: 0,
                     accepted: "an element has at least one copy".into(),
@@ -118,9 +122,9 @@ impl TileLayout {
         for (axis, value) in offset {
             match summed.iter_mut().find(|(a, _)| *a == axis) {
                 Some((_, sum)) => {
-                    *sum = sum
-                        .checked_add(value)
-                        .ok_or_else(|| Error::overflow(format!("the offset on `{axis}`")))?;
+                    *sum = sum.checked_add(value).ok_or_else(|| {
+                        LayoutError::overflow_of(format!("the offset on `{axis}`"))
+                    })?;
                 }
                 None => summed.push((axis, value)),
             }
@@ -132,22 +136,22 @@ impl TileLayout {
         for axis in mentioned.chain(summed.iter().map(|(a, _)| *a)) {
             if !axes.contains(&axis) {
                 if axes.iter().any(|a| a.same_name(&axis)) {
-                    return Err(Error::AxisConflict { name: axis.name().to_string() });
+                    return Err(LayoutError::AxisConflict { name: axis.name().to_string() });
                 }
                 axes.push(axis);
             }
         }
         axes.sort_unstable();
         if axes.len() > usize::from(u8::MAX) {
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "the number of axes",
                 value: i64::try_from(axes.len()).unwrap_or(i64::MAX),
                 accepted: "a layout uses at most 255 axes".into(),
             });
         }
 
-        let size = product(shard.iter().map(|it| it.extent), "the number of elements")?;
-        let copies = product(replica.iter().map(|it| it.extent), "the number of replicas")?;
+        let size = checked_product(shard.iter().map(|it| it.extent), "the number of elements")?;
+        let copies = checked_product(replica.iter().map(|it| it.extent), "the number of replicas")?;
         let offset_on = |axis| summed.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v);
         let origin: SmallVec<[i64; 4]> = axes.iter().map(|a| offset_on(*a)).collect();
         let slot_of = |it: &Iter| axes.iter().position(|a| *a == it.axis).unwrap_or(0);
@@ -156,32 +160,32 @@ impl TileLayout {
             .chain(&replica)
             .map(|it| u8::try_from(slot_of(it)).expect("at most 255 axes"))
             .collect();
-        let bounds = bounds(shard.iter().chain(&replica).zip(&slots), &origin, &axes)?;
+        let bounds = compute_axis_bounds(shard.iter().chain(&replica).zip(&slots), &origin, &axes)?;
         let parts =
             TileParts { shard, replica, offset: summed, axes, bounds, origin, slots, size, copies };
         Ok(TileLayout(Arc::new(parts)))
     }
 
     /// A shard alone.
-    pub fn of(shard: Vec<Iter>) -> Result<TileLayout> {
+    pub fn from_shard(shard: Vec<Iter>) -> Result<TileLayout> {
         TileLayout::new(shard, Vec::new(), [])
     }
 
     /// Row-major in memory: the last dimension is contiguous.
     pub fn row_major(shape: &[i64]) -> Result<TileLayout> {
-        TileLayout::strided(shape, &row_major(shape)?, 0)
+        TileLayout::from_strides(shape, &row_major_strides(shape)?, 0)
     }
 
     /// One memory iter per dimension, with the given strides and offset.
-    pub fn strided(size: &[i64], stride: &[i64], offset: i64) -> Result<TileLayout> {
+    pub fn from_strides(size: &[i64], stride: &[i64], offset: i64) -> Result<TileLayout> {
         if size.len() != stride.len() {
-            return Err(Error::LengthMismatch {
+            return Err(LayoutError::LengthMismatch {
                 what: "the stride list",
                 expected: size.len(),
                 found: stride.len(),
             });
         }
-        let shard = size.iter().zip(stride).map(|(e, s)| Iter::mem(*e, *s)).collect();
+        let shard = size.iter().zip(stride).map(|(e, s)| Iter::in_memory(*e, *s)).collect();
         TileLayout::new(shard, Vec::new(), (offset != 0).then_some((Axis::M, offset)))
     }
 
@@ -216,7 +220,7 @@ impl TileLayout {
     }
 
     /// The number of replica combinations: how many coordinates each element has.
-    pub fn copies(&self) -> i64 {
+    pub fn replica_count(&self) -> i64 {
         self.0.copies
     }
 
@@ -224,51 +228,51 @@ impl TileLayout {
     pub fn size_on(&self, axis: Axis) -> i64 {
         // A factor of `size`, hence no overflow unless another factor is 0.
         let extents = self.0.shard.iter().filter(|it| it.axis == axis).map(|it| it.extent);
-        product(extents, "size").unwrap_or(i64::MAX)
+        checked_product(extents, "size").unwrap_or(i64::MAX)
     }
 
     /// The smallest and largest coordinate on an axis; `[0, 0]` on one it does not mention.
-    pub fn bounds(&self, axis: Axis) -> Bounds {
-        self.slot(axis).map_or(Bounds { min: 0, max: 0 }, |i| self.0.bounds[i])
+    pub fn axis_bounds(&self, axis: Axis) -> AxisBounds {
+        self.axis_index(axis).map_or(AxisBounds { min: 0, max: 0 }, |i| self.0.bounds[i])
     }
 
     /// One more than the largest coordinate on an axis, offset included (CuTe's cosize); 0 for a
     /// layout without elements.
-    pub fn span(&self, axis: Axis) -> i64 {
-        if self.size() == 0 { 0 } else { self.bounds(axis).max + 1 }
+    pub fn axis_span(&self, axis: Axis) -> i64 {
+        if self.size() == 0 { 0 } else { self.axis_bounds(axis).max + 1 }
     }
 
     /// Largest minus smallest coordinate on an axis, plus one; 0 for a layout without elements.
-    pub fn extent(&self, axis: Axis) -> i64 {
-        let b = self.bounds(axis);
+    pub fn axis_extent(&self, axis: Axis) -> i64 {
+        let b = self.axis_bounds(axis);
         if self.size() == 0 { 0 } else { b.max - b.min + 1 }
     }
 
     /// The pair (narrowest scope counted, widest scope counted in) of its thread axes.
-    pub fn scope(&self) -> Result<Option<(Scope, Scope)>> {
-        scope_pair(&self.0.axes)
+    pub fn thread_scopes(&self) -> Result<Option<(ExecutionScope, ExecutionScope)>> {
+        thread_scope_pair(&self.0.axes)
     }
 
     /// The index of an axis in [`TileLayout::axes`].
-    pub(crate) fn slot(&self, axis: Axis) -> Option<usize> {
+    pub(crate) fn axis_index(&self, axis: Axis) -> Option<usize> {
         self.0.axes.iter().position(|a| *a == axis)
     }
 
     /// `D(flat) + O`, one entry per axis of [`TileLayout::axes`]. `flat` is inside the domain.
-    pub(crate) fn base(&self, flat: i64) -> SmallVec<[i64; 8]> {
+    pub(crate) fn unreplicated_coordinate(&self, flat: i64) -> SmallVec<[i64; 8]> {
         let mut point = SmallVec::from_slice(&self.0.origin);
-        self.add_digits(flat, &mut point);
+        self.add_digits_of_index(flat, &mut point);
         point
     }
 
     /// The offset, one entry per axis of [`TileLayout::axes`].
-    pub(crate) fn origin(&self) -> &[i64] {
+    pub(crate) fn offset_vector(&self) -> &[i64] {
         &self.0.origin
     }
 
     /// Adds `D(flat)` onto `point`, one entry per axis. `flat` is inside the domain.
     #[inline]
-    pub(crate) fn add_digits(&self, flat: i64, point: &mut [i64]) {
+    pub(crate) fn add_digits_of_index(&self, flat: i64, point: &mut [i64]) {
         let parts = &*self.0;
         let Some((outermost, inner)) = parts.shard.split_first() else { return };
         let mut rest = flat.cast_unsigned();
@@ -290,7 +294,7 @@ impl TileLayout {
     }
 
     /// The replica iters, each with the index of its axis in [`TileLayout::axes`].
-    pub(crate) fn copying(&self) -> impl Iterator<Item = (&Iter, usize)> + '_ {
+    pub(crate) fn replica_iters_with_axis(&self) -> impl Iterator<Item = (&Iter, usize)> + '_ {
         let slots = self.0.slots[self.0.shard.len()..].iter().map(|s| usize::from(*s));
         self.0.replica.iter().zip(slots)
     }
@@ -318,11 +322,11 @@ impl TileLayout {
 
 /// The least interval per axis that holds every coordinate, for a non-empty layout; an empty one is
 /// bounded by its offset.
-fn bounds<'a>(
+fn compute_axis_bounds<'a>(
     iters: impl Iterator<Item = (&'a Iter, &'a u8)>,
     origin: &[i64],
     axes: &[Axis],
-) -> Result<SmallVec<[Bounds; 4]>> {
+) -> Result<SmallVec<[AxisBounds; 4]>> {
     let mut wide: SmallVec<[(i128, i128); 4]> =
         origin.iter().map(|o| (i128::from(*o), i128::from(*o))).collect();
     for (it, slot) in iters {
@@ -338,8 +342,8 @@ fn bounds<'a>(
         let end = i64::try_from(max.saturating_add(1));
         let extent = i64::try_from(max.saturating_sub(min).saturating_add(1));
         match (i64::try_from(min), end, extent) {
-            (Ok(min), Ok(end), Ok(_)) => Ok(Bounds { min, max: end - 1 }),
-            _ => Err(Error::overflow(format!("the range of coordinates on `{axis}`"))),
+            (Ok(min), Ok(end), Ok(_)) => Ok(AxisBounds { min, max: end - 1 }),
+            _ => Err(LayoutError::overflow_of(format!("the range of coordinates on `{axis}`"))),
         }
     };
     axes.iter().zip(wide).map(narrow).collect()

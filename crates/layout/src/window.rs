@@ -1,12 +1,12 @@
 //! Valid extents inside padded ones: which part of a layout's domain holds elements.
 
-use crate::error::{Error, Result};
-use crate::int::{product, row_major};
+use crate::error::{LayoutError, Result};
+use crate::int::{checked_product, row_major_strides};
 use crate::tile::TileLayout;
 
 /// One logical dimension: elements `begin .. begin + valid` of a padded extent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Extent {
+pub struct PaddedExtent {
     /// First padded index that holds an element.
     pub begin: i64,
     /// How many hold elements.
@@ -15,15 +15,15 @@ pub struct Extent {
     pub padded: i64,
 }
 
-impl Extent {
+impl PaddedExtent {
     /// A dimension without padding.
-    pub fn full(extent: i64) -> Extent {
-        Extent { begin: 0, valid: extent, padded: extent }
+    pub fn without_padding(extent: i64) -> PaddedExtent {
+        PaddedExtent { begin: 0, valid: extent, padded: extent }
     }
 
     /// The first `valid` of `padded`.
-    pub fn padded(valid: i64, padded: i64) -> Extent {
-        Extent { begin: 0, valid, padded }
+    pub fn padded_to(valid: i64, padded: i64) -> PaddedExtent {
+        PaddedExtent { begin: 0, valid, padded }
     }
 }
 
@@ -33,18 +33,18 @@ impl Extent {
 /// result is flattened again over the padded extents, row-major. That gives the index at which
 /// the tile layout is evaluated.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Window {
-    dims: Vec<Extent>,
+pub struct ValidWindow {
+    dims: Vec<PaddedExtent>,
     size: i64,
     padded_size: i64,
 }
 
-impl Window {
+impl ValidWindow {
     /// Checks `0 <= begin`, `0 <= valid`, `begin + valid <= padded` in every dimension.
-    pub fn new(dims: Vec<Extent>) -> Result<Window> {
+    pub fn new(dims: Vec<PaddedExtent>) -> Result<ValidWindow> {
         for (dim, d) in dims.iter().enumerate() {
             if d.padded < 0 {
-                return Err(Error::NegativeExtent {
+                return Err(LayoutError::NegativeExtent {
                     what: "dimension",
                     index: dim,
                     extent: d.padded,
@@ -52,16 +52,22 @@ impl Window {
             }
             let end = d.begin.saturating_add(d.valid);
             if d.begin < 0 || d.valid < 0 || end > d.padded {
-                return Err(Error::RegionOutOfRange { dim, begin: d.begin, end, extent: d.padded });
+                return Err(LayoutError::RegionOutOfRange {
+                    dim,
+                    begin: d.begin,
+                    end,
+                    extent: d.padded,
+                });
             }
         }
-        let size = product(dims.iter().map(|d| d.valid), "the number of valid elements")?;
-        let padded_size = product(dims.iter().map(|d| d.padded), "the number of padded elements")?;
-        Ok(Window { dims, size, padded_size })
+        let size = checked_product(dims.iter().map(|d| d.valid), "the number of valid elements")?;
+        let padded_size =
+            checked_product(dims.iter().map(|d| d.padded), "the number of padded elements")?;
+        Ok(ValidWindow { dims, size, padded_size })
     }
 
     /// The dimensions, slowest first.
-    pub fn dims(&self) -> &[Extent] {
+    pub fn dims(&self) -> &[PaddedExtent] {
         &self.dims
     }
 
@@ -91,15 +97,15 @@ impl Window {
     }
 
     /// The window as a layout: from a valid flat index to the padded one, on `m`.
-    pub(crate) fn as_tile(&self) -> Result<TileLayout> {
+    pub(crate) fn as_tile_layout(&self) -> Result<TileLayout> {
         let begin: Vec<i64> = self.dims.iter().map(|d| d.begin).collect();
-        let weights = row_major(&self.padded_shape())?;
+        let weights = row_major_strides(&self.padded_shape())?;
         let first = begin.iter().zip(&weights).map(|(b, w)| b * w).sum();
-        TileLayout::strided(&self.shape(), &weights, first)
+        TileLayout::from_strides(&self.shape(), &weights, first)
     }
 
     /// The padded flat index of a valid flat index inside `[0, size)`.
-    pub(crate) fn to_padded(&self, flat: i64) -> i64 {
+    pub(crate) fn padded_index_of(&self, flat: i64) -> i64 {
         let (mut rest, mut weight, mut out) = (flat, 1, 0);
         for d in self.dims.iter().rev() {
             out += (rest % d.valid + d.begin) * weight;
@@ -110,7 +116,7 @@ impl Window {
     }
 
     /// The valid flat index of a padded one, or `None` where that is padding.
-    pub fn to_valid(&self, padded: i64) -> Option<i64> {
+    pub fn valid_index_of(&self, padded: i64) -> Option<i64> {
         let (mut rest, mut weight, mut out) = (padded, 1, 0);
         for d in self.dims.iter().rev() {
             let c = rest % d.padded - d.begin;
@@ -131,21 +137,24 @@ mod tests {
 
     #[test]
     fn windows_map_valid_to_padded_and_back() {
-        let dims =
-            vec![Extent::padded(2, 3), Extent { begin: 1, valid: 3, padded: 5 }, Extent::full(2)];
-        let w = Window::new(dims).expect("well-formed");
+        let dims = vec![
+            PaddedExtent::padded_to(2, 3),
+            PaddedExtent { begin: 1, valid: 3, padded: 5 },
+            PaddedExtent::without_padding(2),
+        ];
+        let w = ValidWindow::new(dims).expect("well-formed");
         let mut flat = 0;
         for i in 0..2 {
             for j in 0..3 {
                 for k in 0..2 {
                     let padded = i * 10 + (j + 1) * 2 + k;
-                    assert_eq!(w.to_padded(flat), padded);
-                    assert_eq!(w.to_valid(padded), Some(flat));
+                    assert_eq!(w.padded_index_of(flat), padded);
+                    assert_eq!(w.valid_index_of(padded), Some(flat));
                     flat += 1;
                 }
             }
         }
-        assert_eq!((0..30).filter(|p| w.to_valid(*p).is_some()).count(), 12);
+        assert_eq!((0..30).filter(|p| w.valid_index_of(*p).is_some()).count(), 12);
     }
 
     #[test]
@@ -153,9 +162,18 @@ mod tests {
         for (begin, valid, padded) in
             [(-1, 1, 4), (0, 5, 4), (2, 3, 4), (0, -1, 4), (1, i64::MAX, 4)]
         {
-            assert!(Window::new(vec![Extent { begin, valid, padded }]).is_err());
+            assert!(ValidWindow::new(vec![PaddedExtent { begin, valid, padded }]).is_err());
         }
-        assert!(Window::new(vec![Extent::full(1 << 40), Extent::full(1 << 40)]).is_err());
-        assert_eq!(Window::new(vec![Extent::full(0)]).map(|w| w.size()), Ok(0));
+        assert!(
+            ValidWindow::new(vec![
+                PaddedExtent::without_padding(1 << 40),
+                PaddedExtent::without_padding(1 << 40)
+            ])
+            .is_err()
+        );
+        assert_eq!(
+            ValidWindow::new(vec![PaddedExtent::without_padding(0)]).map(|w| w.size()),
+            Ok(0)
+        );
     }
 }

@@ -3,7 +3,9 @@
 use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use zellige_layout::{Axis, AxisTable, LinearAxis, LinearLayout, bank_conflicts, optimal_swizzle};
+use zellige_layout::{
+    Axis, AxisTable, LinearAxis, LinearLayout, count_bank_conflicts, find_optimal_swizzle,
+};
 
 fn data(name: &str) -> Value {
     let path = format!("{}/../../tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -47,7 +49,7 @@ fn inputs(l: &LinearLayout) -> Vec<Vec<(String, i64)>> {
 
 fn at(l: &LinearLayout, x: &[(String, i64)]) -> Vec<i64> {
     let x: Vec<(&str, i64)> = x.iter().map(|(d, v)| (d.as_str(), *v)).collect();
-    l.apply(&x).expect("inside")
+    l.apply_to_input(&x).expect("inside")
 }
 
 fn named(l: &LinearLayout, y: &[i64]) -> Vec<(String, i64)> {
@@ -63,11 +65,12 @@ fn matrices_and_texts_are_those_of_triton() {
         if case["op"] == "construct" {
             let a = layout(&case["a"]);
             assert_eq!(a.to_string(), case["to_string"].as_str().expect("a text"));
-            assert_eq!(serde_json::json!(a.matrix()), case["matrix"]);
+            assert_eq!(serde_json::json!(a.gf2_matrix()), case["matrix"]);
             constructed += 1;
         } else if case["op"] == "optimal_swizzle_ldst" {
             let bits = case["bitwidth"].as_i64().expect("bits");
-            let found = optimal_swizzle(&layout(&case["src_ll"]), &layout(&case["dst_ll"]), bits);
+            let found =
+                find_optimal_swizzle(&layout(&case["src_ll"]), &layout(&case["dst_ll"]), bits);
             assert!(found.expect("fits").layout.is_invertible());
             swizzles += 1;
         }
@@ -140,7 +143,7 @@ proptest! {
         b in any_layout(HARDWARE, TENSOR),
         c in any_layout(TENSOR, &["x"]),
     ) {
-        let product = a.mul(&b).expect("same order");
+        let product = a.direct_sum(&b).expect("same order");
         for x in inputs(&a).iter().step_by(3) {
             for y in inputs(&b).iter().step_by(5) {
                 let joined: Vec<(String, i64)> = x.iter().zip(y)
@@ -167,8 +170,8 @@ proptest! {
     fn solutions_solve(a in any_layout(&["offset", "block"], TENSOR), b in any_layout(HARDWARE, TENSOR)) {
         let sizes: Vec<(String, i64)> = a.out_sizes().zip(b.out_sizes())
             .map(|((d, s), (_, t))| (d.to_string(), s.max(t))).collect();
-        let a = LinearLayout::new(&a.all_bases(), &sizes).expect("larger");
-        let b = LinearLayout::new(&b.all_bases(), &sizes).expect("larger");
+        let a = LinearLayout::new(&a.bases_of_all_dims(), &sizes).expect("larger");
+        let b = LinearLayout::new(&b.bases_of_all_dims(), &sizes).expect("larger");
         let reached: BTreeSet<Vec<i64>> = inputs(&a).iter().map(|x| at(&a, x)).collect();
         let inside = inputs(&b).iter().all(|y| reached.contains(&at(&b, y)));
         let solution = a.lstsq(&b).expect("aligned");
@@ -199,12 +202,12 @@ proptest! {
             Err(e) => prop_assert!(e.kind() == "not_expressible" && !permute, "{}", e),
             Ok(layout) => {
                 for x in inputs(&l) {
-                    let places = layout.apply(&shape, &at(&l, &x)).expect("inside").points();
+                    let places = layout.apply_to_coordinate(&shape, &at(&l, &x)).expect("inside").sorted_coordinates();
                     prop_assert!(places.iter().any(|p| p.get(Axis::M) == x[0].1));
                 }
-                let holds: usize = (0..layout.size()).map(|i| layout.places(i).expect("inside").len()).sum();
+                let holds: usize = (0..layout.size()).map(|i| layout.physical_coordinates(i).expect("inside").len()).sum();
                 prop_assert_eq!(holds, inputs(&l).len());
-                let again = LinearLayout::of_layout(&layout, &shape, &axes).expect("linear");
+                let again = LinearLayout::from_layout(&layout, &shape, &axes).expect("linear");
                 prop_assert_eq!(again, l);
             }
         }
@@ -238,16 +241,16 @@ fn swizzles_of_memory_are_found() {
     let axes = [LinearAxis { dim: "offset".into(), axis: Axis::M }];
     let layout = l.to_layout(&axes).expect("a swizzle");
     assert_eq!(format!("{layout:?}"), "Swizzle(3,3,3) o S[8:64@m, 64:1@m]");
-    assert_eq!(LinearLayout::of_layout(&layout, &[8, 64], &axes).expect("linear"), l);
+    assert_eq!(LinearLayout::from_layout(&layout, &[8, 64], &axes).expect("linear"), l);
 }
 
 #[test]
 fn misuse_is_refused_with_what_is_wrong() {
     let unit =
         |n: i64, i: &str, o: &str| LinearLayout::identity_1d(n, i, o).expect("a power of two");
-    let say = |e: zellige_layout::Error| format!("{}: {e}", e.kind());
+    let say = |e: zellige_layout::LayoutError| format!("{}: {e}", e.kind());
     let text = |s: &str| s.to_string();
-    let table: Vec<(zellige_layout::Error, &str)> = vec![
+    let table: Vec<(zellige_layout::LayoutError, &str)> = vec![
         (
             LinearLayout::identity_1d(6, "a", "b").unwrap_err(),
             "not_power_of_two: a has size 6, which is not a power of two",
@@ -306,15 +309,16 @@ fn misuse_is_refused_with_what_is_wrong() {
             "linear_dims: sublayout: there is no in dimension `z` in [a]",
         ),
         (
-            unit(4, "a", "b").apply(&[("a", 4)]).unwrap_err(),
+            unit(4, "a", "b").apply_to_input(&[("a", 4)]).unwrap_err(),
             "bad_parameter: an input coordinate is 4; `a` goes from 0 to 3",
         ),
         (
-            bank_conflicts(&unit(4, "a", "b"), &unit(4, "offset", "b"), 16).unwrap_err(),
+            count_bank_conflicts(&unit(4, "a", "b"), &unit(4, "offset", "b"), 16).unwrap_err(),
             "linear_dims: bank conflicts: the layout has no dimension `register`, only [a]",
         ),
         (
-            optimal_swizzle(&unit(4, "register", "b"), &unit(4, "offset", "b"), 24).unwrap_err(),
+            find_optimal_swizzle(&unit(4, "register", "b"), &unit(4, "offset", "b"), 24)
+                .unwrap_err(),
             "bad_parameter: the element width in bits is 24; widths are powers of two from 1 to 128",
         ),
     ];
@@ -332,8 +336,9 @@ fn layouts_that_are_not_linear_are_refused_with_an_element() {
     ];
     let refuse = |shard: &[(i64, i64)], offset: i64, shape: &[i64]| {
         let (size, stride): (Vec<i64>, Vec<i64>) = shard.iter().copied().unzip();
-        let tile = zellige_layout::TileLayout::strided(&size, &stride, offset).expect("a tile");
-        LinearLayout::of_layout(&tile.into(), shape, &axes).unwrap_err().to_string()
+        let tile =
+            zellige_layout::TileLayout::from_strides(&size, &stride, offset).expect("a tile");
+        LinearLayout::from_layout(&tile.into(), shape, &axes).unwrap_err().to_string()
     };
     assert!(refuse(&[(6, 1)], 0, &[6]).contains("dimension 0 of the shape has size 6"));
     assert!(

@@ -18,7 +18,7 @@ fn layout(spec: &Value) -> Layout {
         let inner = spec["swizzle_inner"].as_bool().expect("a flag");
         let sw = Swizzle::new(n("per_element"), n("swizzle_len"), n("atom_len"), inner);
         let tile = layout(&spec["tile"]).tile().clone();
-        return Layout::swizzled(sw.expect("well-formed"), tile).expect("well-formed");
+        return Layout::from_swizzled_tile(sw.expect("well-formed"), tile).expect("well-formed");
     }
     let iters = |v: &Value| -> Vec<Iter> {
         v.as_array()

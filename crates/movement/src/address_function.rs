@@ -2,7 +2,7 @@
 
 use crate::linear_pieces::Breaks;
 use smallvec::SmallVec;
-use zellige_layout::{Axis, Error, Extent, Iter, Layout, Result, Swizzle};
+use zellige_layout::{Axis, Iter, Layout, LayoutError, PaddedExtent, Result, Swizzle};
 
 /// A layout that lands on one memory, before its swizzle.
 ///
@@ -12,7 +12,7 @@ use zellige_layout::{Axis, Error, Extent, Iter, Layout, Result, Swizzle};
 pub(crate) struct AddressFunction {
     /// Fastest first. A dimension without padding is part of the next slower one, and one with a
     /// single valid index of the next faster one.
-    window: SmallVec<[Extent; 4]>,
+    window: SmallVec<[PaddedExtent; 4]>,
     /// (extent, stride), fastest first, adjacent ones fused.
     digits: SmallVec<[(i64, i64); 8]>,
     pub(crate) swizzle: Option<Swizzle>,
@@ -27,18 +27,20 @@ impl AddressFunction {
     pub(crate) fn new(layout: &Layout) -> Result<AddressFunction> {
         match layout.window() {
             Some(window) => AddressFunction::within(layout, window.dims()),
-            None => AddressFunction::within(layout, &[Extent::full(layout.size())]),
+            None => {
+                AddressFunction::within(layout, &[PaddedExtent::without_padding(layout.size())])
+            }
         }
     }
 
     /// The elements of a box, not empty, in the padded domain of a layout.
-    pub(crate) fn within(layout: &Layout, valid: &[Extent]) -> Result<AddressFunction> {
+    pub(crate) fn within(layout: &Layout, valid: &[PaddedExtent]) -> Result<AddressFunction> {
         let axis = memory_axis(layout)?;
-        let mut window: SmallVec<[Extent; 4]> = SmallVec::new();
+        let mut window: SmallVec<[PaddedExtent; 4]> = SmallVec::new();
         for outer in valid.iter().rev() {
             match window.last_mut() {
                 Some(inner) if inner.valid == inner.padded || outer.valid == 1 => {
-                    *inner = Extent {
+                    *inner = PaddedExtent {
                         begin: outer.begin * inner.padded + inner.begin,
                         valid: outer.valid * inner.valid,
                         padded: outer.padded * inner.padded,
@@ -171,13 +173,13 @@ impl AddressFunction {
 struct WindowDimension<'a> {
     weight: i64,
     padded_weight: i64,
-    dim: &'a Extent,
+    dim: &'a PaddedExtent,
 }
 
 impl WindowDimension<'_> {
     /// The multiples of a padded index that one step divides.
     fn push(&self, multiples: i64, out: &mut Vec<Breaks>) {
-        let Extent { begin, valid, .. } = *self.dim;
+        let PaddedExtent { begin, valid, .. } = *self.dim;
         let unit = multiples / self.padded_weight;
         if unit <= 1 || begin / unit == (begin + valid - 1) / unit {
             return;
@@ -200,7 +202,7 @@ impl WindowDimension<'_> {
         out: &mut Vec<Breaks>,
     ) {
         let stride = stride.abs();
-        for unit in [1i64 << swizzle.per_element(), 1i64 << swizzle.bits()] {
+        for unit in [1i64 << swizzle.per_element(), 1i64 << swizzle.affected_low_bits()] {
             if stride > 0 && stride < unit && unit % stride == 0 && unit / stride < extent {
                 let multiples = padded_weight.saturating_mul(unit / stride);
                 if multiples % self.padded_weight == 0 {
@@ -218,7 +220,7 @@ pub(crate) fn memory_axis(layout: &Layout) -> Result<Option<Axis>> {
         [one] if one.is_memory() => Ok(Some(*one)),
         all => {
             let found: Vec<String> = all.iter().map(|a| format!("`{a}`")).collect();
-            Err(Error::NotOneAxis { op: "move", axis: "m".into(), found: found.join(", ") })
+            Err(LayoutError::NotOneAxis { op: "move", axis: "m".into(), found: found.join(", ") })
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::gaps::{MAX_PIECES, gaps};
 use crate::plan::{FillNest, Nest, Plan};
 use std::cmp::Ordering;
 use std::collections::HashSet;
-use zellige_layout::{Axis, Error, Extent, Layout, Result};
+use zellige_layout::{Axis, Layout, LayoutError, PaddedExtent, Result};
 
 /// What to write into the padding of the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -33,14 +33,14 @@ impl Plan {
     /// [`Fill::Rest`] is [`Error::TooLarge`] where the gaps are too scattered to list;
     /// [`Mover::between`](crate::Mover::between) then fills the destination before it copies.
     pub fn between(src: &Layout, dst: &Layout, shape: &[i64], fill: Fill) -> Result<Plan> {
-        src.admit(shape)?;
-        dst.admit(shape)?;
+        src.check_shape_size(shape)?;
+        dst.check_shape_size(shape)?;
         memory_axis(src)?;
         memory_axis(dst)?;
         // Places that are apart in the padded domain are apart among the elements.
-        let apart = dst.padded().clash()?.is_none();
-        if !apart && let Some((a, b, place)) = dst.clash()? {
-            return Err(Error::Aliased { a, b, place: Box::new(place) });
+        let apart = dst.padded_domain().find_clash()?.is_none();
+        if !apart && let Some((a, b, place)) = dst.find_clash()? {
+            return Err(LayoutError::Aliased { a, b, place: Box::new(place) });
         }
         let mut copies = match dst.size() {
             0 => Vec::new(),
@@ -72,11 +72,11 @@ fn fills(dst: &Layout) -> Result<Vec<FillNest>> {
     for (d, dim) in dims.iter().enumerate() {
         let end = dim.begin + dim.valid;
         for (begin, valid) in [(0, dim.begin), (end, dim.padded - end)] {
-            let outside: Vec<Extent> = (0..dims.len())
+            let outside: Vec<PaddedExtent> = (0..dims.len())
                 .map(|k| match k.cmp(&d) {
                     Ordering::Less => dims[k],
-                    Ordering::Equal => Extent { begin, valid, padded: dim.padded },
-                    Ordering::Greater => Extent::full(dims[k].padded),
+                    Ordering::Equal => PaddedExtent { begin, valid, padded: dim.padded },
+                    Ordering::Greater => PaddedExtent::without_padding(dims[k].padded),
                 })
                 .collect();
             if outside.iter().any(|e| e.valid == 0) {
@@ -87,7 +87,7 @@ fn fills(dst: &Layout) -> Result<Vec<FillNest>> {
             {
                 if !all.push(loops, &starts) {
                     let limit = MAX_STARTS as u64;
-                    return Err(Error::TooLarge { what: "filling scattered padding", limit });
+                    return Err(LayoutError::TooLarge { what: "filling scattered padding", limit });
                 }
             }
         }
@@ -127,16 +127,17 @@ fn rest(copies: &[Nest], len: i64) -> Result<Vec<FillNest>> {
         return Ok(Vec::new());
     }
     let limit = MAX_PIECES as u64;
-    gaps(copies, len.max(high + 1)).ok_or(Error::TooLarge { what: "listing scattered gaps", limit })
+    gaps(copies, len.max(high + 1))
+        .ok_or(LayoutError::TooLarge { what: "listing scattered gaps", limit })
 }
 
 /// Lists every padding position: for padding that shares places with itself or with elements.
 fn fills_among_elements(dst: &Layout) -> Result<Vec<FillNest>> {
-    let whole = dst.padded();
-    let places = whole.size().saturating_mul(whole.tile().copies());
+    let whole = dst.padded_domain();
+    let places = whole.size().saturating_mul(whole.tile().replica_count());
     if usize::try_from(places).map_or(true, |n| n > MAX_STARTS) {
         let limit = MAX_STARTS as u64;
-        return Err(Error::TooLarge { what: "listing the padding", limit });
+        return Err(LayoutError::TooLarge { what: "listing the padding", limit });
     }
     let elements: HashSet<i64> = addresses(dst)?.into_iter().collect();
     let mut starts = addresses(&whole)?;
@@ -152,12 +153,14 @@ fn fills_among_elements(dst: &Layout) -> Result<Vec<FillNest>> {
 /// Every place of every element.
 fn addresses(layout: &Layout) -> Result<Vec<i64>> {
     let axis = memory_axis(layout)?.unwrap_or(Axis::M);
-    if layout.tile().copies() == 1 {
-        return layout.offsets(axis);
+    if layout.tile().replica_count() == 1 {
+        return layout.offset_table(axis);
     }
     let mut all = Vec::new();
     for flat in 0..layout.size() {
-        all.extend(layout.places(flat)?.points().iter().map(|p| p.get(axis)));
+        all.extend(
+            layout.physical_coordinates(flat)?.sorted_coordinates().iter().map(|p| p.get(axis)),
+        );
     }
     Ok(all)
 }
@@ -173,7 +176,7 @@ fn assemble(nests: Vec<Nest>, fills: Vec<FillNest>, elements: i64) -> Result<Pla
         [("the lowest source address", src_range), ("the lowest destination address", dst_range)];
     for (what, range) in lowest {
         if let Some((low, _)) = range.filter(|(low, _)| *low < 0) {
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what,
                 value: low,
                 accepted: "buffers begin at address 0; give the layout an offset".into(),

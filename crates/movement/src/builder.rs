@@ -5,7 +5,7 @@ use crate::linear_pieces::linear_pieces;
 use crate::plan::{Loop, Nest};
 use crate::tabulate::tabulate;
 use std::collections::HashMap;
-use zellige_layout::{Error, Result};
+use zellige_layout::{LayoutError, Result};
 
 /// Starts listed before a move is refused as too irregular.
 pub(crate) const MAX_STARTS: usize = 1 << 22;
@@ -32,7 +32,7 @@ pub(crate) fn nests(src: Option<&AddressFunction>, dst: &AddressFunction) -> Res
         let run = src.map_or(i64::MAX, |s| s.run(at)).min(dst.run(at));
         if !builder.piece(src, dst, at, &[(run, 1)]) {
             let limit = MAX_STARTS as u64;
-            return Err(Error::TooLarge { what: "a move of scattered elements", limit });
+            return Err(LayoutError::TooLarge { what: "a move of scattered elements", limit });
         }
         at += run;
     }
@@ -78,7 +78,7 @@ impl NestBuilder {
 
     /// Adds a nest, or its starts to the nest with the same loops; false where they are too many.
     pub(crate) fn push(&mut self, loops: Vec<Loop>, starts: &[(i64, i64)]) -> bool {
-        zellige_guard::steps(1 + starts.len());
+        zellige_guard::count_many_steps(1 + starts.len());
         self.starts += starts.len();
         if self.starts > MAX_STARTS {
             return false;

@@ -193,7 +193,7 @@ fn mix(src: &Layout, dst: &Layout, shape: &[i64], dtypes: Dtypes, fill: Fill) ->
             add(*value);
         }
         if let Some(sw) = layout.swizzle() {
-            add(i64::from(sw.bits()) << 8 | i64::from(sw.per_element()));
+            add(i64::from(sw.affected_low_bits()) << 8 | i64::from(sw.per_element()));
         }
         for e in layout.window().map_or(&[][..], |w| w.dims()) {
             add(e.valid);

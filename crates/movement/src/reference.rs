@@ -5,7 +5,7 @@
 use crate::address_function::memory_axis;
 use crate::plan::Plan;
 use std::collections::HashSet;
-use zellige_layout::{Axis, Error, Layout, Result};
+use zellige_layout::{Axis, Layout, LayoutError, Result};
 
 /// Moves element by element, straight from the definition of a layout.
 pub fn move_elements<T: Copy>(
@@ -17,12 +17,12 @@ pub fn move_elements<T: Copy>(
 ) -> Result<()> {
     let (src_axis, dst_axis) = (memory_axis(src)?, memory_axis(dst)?);
     let place = |l: &Layout, axis: Option<Axis>, i: i64| -> Result<Vec<usize>> {
-        let points = l.places(i)?.points();
-        let at = |p: &zellige_layout::Point| axis.map_or(0, |a| p.get(a));
+        let points = l.physical_coordinates(i)?.sorted_coordinates();
+        let at = |p: &zellige_layout::PhysicalCoordinate| axis.map_or(0, |a| p.get(a));
         points.iter().map(|p| index(at(p))).collect()
     };
     if let Some(value) = fill {
-        let whole = dst.padded();
+        let whole = dst.padded_domain();
         for i in 0..whole.size() {
             for p in place(&whole, dst_axis, i)? {
                 to[p] = value;
@@ -39,7 +39,7 @@ pub fn move_elements<T: Copy>(
 }
 
 fn index(address: i64) -> Result<usize> {
-    usize::try_from(address).map_err(|_| Error::BadParameter {
+    usize::try_from(address).map_err(|_| LayoutError::BadParameter {
         what: "an address",
         value: address,
         accepted: "buffers begin at address 0".into(),

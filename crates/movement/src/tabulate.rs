@@ -23,11 +23,13 @@ pub(crate) fn tabulate(
     if src.is_none() && dst.is_none() {
         return Some((loops, Starts::from_slice(&[(a, b)])));
     }
-    let free =
-        |sw: Option<Swizzle>, stride: i64| sw.is_none_or(|sw| stride % (1 << sw.bits()) == 0);
+    let free = |sw: Option<Swizzle>, stride: i64| {
+        sw.is_none_or(|sw| stride % (1 << sw.affected_low_bits()) == 0)
+    };
     let low = |sw: Option<Swizzle>, stride: i64| {
         sw.is_none_or(|sw| {
-            stride % (1 << sw.bits()) == 0 || (stride > 0 && stride < 1 << sw.per_element())
+            stride % (1 << sw.affected_low_bits()) == 0
+                || (stride > 0 && stride < 1 << sw.per_element())
         })
     };
     let (mut kept, mut listed): (Vec<Loop>, Vec<Loop>) = (Vec::new(), Vec::new());
@@ -55,7 +57,9 @@ pub(crate) fn tabulate(
     if usize::try_from(count).map_or(true, |n| n > MAX_STARTS) {
         return None;
     }
-    zellige_guard::reserve(size_of::<(i64, i64)>() * usize::try_from(count).unwrap_or(usize::MAX));
+    zellige_guard::reserve_memory(
+        size_of::<(i64, i64)>() * usize::try_from(count).unwrap_or(usize::MAX),
+    );
     let mut starts = Starts::from_slice(&[(a, b)]);
     for l in &listed {
         starts = starts
@@ -63,7 +67,7 @@ pub(crate) fn tabulate(
             .flat_map(|(a, b)| (0..l.range).map(move |i| (a + i * l.src, b + i * l.dst)))
             .collect();
     }
-    let moved = |sw: Option<Swizzle>, at: i64| sw.map_or(at, |sw| sw.apply(at));
+    let moved = |sw: Option<Swizzle>, at: i64| sw.map_or(at, |sw| sw.apply_to_address(at));
     for (a, b) in &mut starts {
         (*a, *b) = (moved(src, *a), moved(dst, *b));
     }

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{Layout, Strided, TileLayout};
+use zellige_layout::{Layout, StridedLayout, TileLayout};
 use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, PlanCache};
 use zellige_stick::StickLayout;
 
 fn strided(size: &[i64], stride: &[i64]) -> Layout {
-    TileLayout::strided(size, stride, 0).expect("small").into()
+    TileLayout::from_strides(size, stride, 0).expect("small").into()
 }
 
 fn back(plan: &Plan) -> Plan {
@@ -149,10 +149,10 @@ fn a_cache_counts_bounds_and_never_confuses() {
 #[test]
 fn shapes_that_overflow_are_refused() {
     let huge = 1i64 << 40;
-    assert!(TileLayout::strided(&[huge, huge], &[huge, 1], 0).is_err());
-    assert!(TileLayout::strided(&[4], &[i64::MAX / 2], 0).is_err());
-    assert!(StickLayout::default(&[huge, huge], Dtype::Float16).is_err());
-    assert!(Strided::contiguous(&[i64::MAX, 2]).and_then(|s| s.to_layout()).is_err());
+    assert!(TileLayout::from_strides(&[huge, huge], &[huge, 1], 0).is_err());
+    assert!(TileLayout::from_strides(&[4], &[i64::MAX / 2], 0).is_err());
+    assert!(StickLayout::default_for_dtype(&[huge, huge], Dtype::Float16).is_err());
+    assert!(StridedLayout::new_contiguous(&[i64::MAX, 2]).and_then(|s| s.to_layout()).is_err());
     let long = strided(&[i64::MAX / 8], &[1]);
     let refused = Mover::between(&long, &long, &[i64::MAX / 8], Format::F64, Fill::Leave);
     assert!(refused.is_ok(), "{refused:?}");
@@ -177,7 +177,7 @@ fn shapes_that_overflow_are_refused() {
 #[test]
 fn a_source_that_begins_too_late_is_refused() {
     let shape = [8];
-    let src = TileLayout::strided(&shape, &[1], 5).expect("small").into();
+    let src = TileLayout::from_strides(&shape, &[1], 5).expect("small").into();
     let plan = Plan::between(&src, &strided(&shape, &[1]), &shape, Fill::Leave).expect("a plan");
     for begins in [6, -1, i64::MIN, i64::MAX] {
         let refused = plan.clone().with_source_at(begins);

@@ -42,8 +42,8 @@ fn check(
     // Eight bytes hold every element: the reference moves those, and each is cast on its own.
     let mix = |i: usize| (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7;
     let mut values: Vec<u64> = (0..elements(src)).map(mix).collect();
-    for i in 0..if src.tile().copies() > 1 { src.size() } else { 0 } {
-        for p in src.places(i).expect("inside").points() {
+    for i in 0..if src.tile().replica_count() > 1 { src.size() } else { 0 } {
+        for p in src.physical_coordinates(i).expect("inside").sorted_coordinates() {
             let at = usize::try_from(p.get(zellige_layout::Axis::M)).expect("0 or more");
             values[at] = mix(usize::try_from(i).expect("small"));
         }
@@ -103,8 +103,8 @@ proptest! {
     #[test]
     fn transposes_of_any_size(rows in 1i64..140, columns in 1i64..140, gap in 0i64..4, pair in prop::sample::select(PAIRS.to_vec())) {
         let size = [rows, columns];
-        let src = TileLayout::strided(&size, &[columns + gap, 1], gap).expect("small");
-        let dst = TileLayout::strided(&size, &[1, rows + gap], gap).expect("small");
+        let src = TileLayout::from_strides(&size, &[columns + gap, 1], gap).expect("small");
+        let dst = TileLayout::from_strides(&size, &[1, rows + gap], gap).expect("small");
         check(&src.into(), &dst.into(), &size, pair, &[1])?;
     }
 
@@ -112,8 +112,8 @@ proptest! {
     fn strides_that_leave_nothing_adjacent(shape in (1i64..6, 1i64..50, 1i64..50), steps in (-3i64..4, 0i64..4, 1i64..4), pair in prop::sample::select(PAIRS.to_vec())) {
         let size = [shape.0, shape.1, shape.2];
         let (row, plane) = (shape.2 * 3 + 1, (shape.2 * 3 + 1) * shape.1);
-        let src = TileLayout::strided(&size, &[steps.0, steps.1, 2 * steps.2], 20).expect("small");
-        let dst = TileLayout::strided(&size, &[plane, row, steps.2], 1).expect("small");
+        let src = TileLayout::from_strides(&size, &[steps.0, steps.1, 2 * steps.2], 20).expect("small");
+        let dst = TileLayout::from_strides(&size, &[plane, row, steps.2], 1).expect("small");
         check(&src.into(), &dst.into(), &size, pair, &[1])?;
     }
 }
@@ -122,7 +122,8 @@ proptest! {
 #[test]
 fn large_transposes_stream_and_share_threads() {
     let size = [2100, 1100];
-    let l = |stride: &[i64]| Layout::from(TileLayout::strided(&size, stride, 0).expect("small"));
+    let l =
+        |stride: &[i64]| Layout::from(TileLayout::from_strides(&size, stride, 0).expect("small"));
     let (row, column) = (l(&[1100, 1]), l(&[1, 2100]));
     let (every_second, spread) = (l(&[2200, 2]), l(&[3, 6300]));
     for (from, to) in
@@ -145,7 +146,7 @@ fn large_transposes_stream_and_share_threads() {
             for threads in [1, 2, 3] {
                 let mut got = Guarded::new(want.len(), true);
                 let run = || mover.run(&input, got.bytes(), None, threads);
-                zellige_host::crew::insist(run).expect("long enough");
+                zellige_host::crew::insist_on_helpers(run).expect("long enough");
                 assert!(got.bytes() == want, "{from} -> {to}: {src:?} -> {dst:?}");
             }
         }
@@ -157,8 +158,9 @@ fn large_transposes_stream_and_share_threads() {
 fn converted_rows_may_begin_anywhere_in_a_line() {
     let (rows, sticks) = (37, 21);
     let size = [rows, sticks * 64];
-    let iters = vec![Iter::mem(rows, 64), Iter::mem(sticks, rows * 64), Iter::mem(64, 1)];
-    let src = Layout::from(TileLayout::of(iters).expect("small"));
+    let iters =
+        vec![Iter::in_memory(rows, 64), Iter::in_memory(sticks, rows * 64), Iter::in_memory(64, 1)];
+    let src = Layout::from(TileLayout::from_shard(iters).expect("small"));
     let dst = Layout::from(TileLayout::row_major(&size).expect("small"));
     let plan = Plan::between(&src, &dst, &size, Fill::Leave).expect("a plan");
     for (from, to) in [
@@ -182,10 +184,10 @@ fn converted_rows_may_begin_anywhere_in_a_line() {
                 let formats = Dtypes::Formats { from, to };
                 let mover = Mover::with_stores(&plan, formats, Some(true)).expect("a pair");
                 for (offset, threads) in [(0, 1), (4, 1), (16, 3), (60, 2), (63, 1)] {
-                    let mut got = zellige_host::Buffer::zeroed(offset + want.len() + 64);
+                    let mut got = zellige_host::AlignedBuffer::new_zeroed(offset + want.len() + 64);
                     let place = &mut got[offset..][..want.len()];
                     let run = || mover.run(&input, place, None, threads);
-                    zellige_host::crew::insist(run).expect("long enough");
+                    zellige_host::crew::insist_on_helpers(run).expect("long enough");
                     assert!(
                         got[offset..][..want.len()] == want,
                         "{isa}: {from} -> {to} at {offset}"

@@ -7,8 +7,8 @@ mod common;
 use common::{Guarded, elements, injective, windowed};
 use proptest::prelude::*;
 use zellige_float::Isa;
-use zellige_host::{Buffer, crew};
-use zellige_layout::{Axis, Extent, Iter, Layout, TileLayout, Window};
+use zellige_host::{AlignedBuffer, crew};
+use zellige_layout::{Axis, Iter, Layout, PaddedExtent, TileLayout, ValidWindow};
 use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, reference};
 
 /// Moves with elements `T` through the engine and through the reference, between guard pages.
@@ -26,8 +26,8 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     };
     let width = size_of::<T>();
     let mut from: Vec<T> = (0..elements(src)).map(&value).collect();
-    for i in 0..if src.tile().copies() > 1 { src.size() } else { 0 } {
-        for p in src.places(i).expect("inside").points() {
+    for i in 0..if src.tile().replica_count() > 1 { src.size() } else { 0 } {
+        for p in src.physical_coordinates(i).expect("inside").sorted_coordinates() {
             from[usize::try_from(p.get(Axis::M)).expect("0 or more")] =
                 value(usize::try_from(i).expect("small"));
         }
@@ -83,7 +83,7 @@ macro_rules! every_width {
 fn check_all_widths(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError> {
     check(src, dst, shape, &[1], |i| mix(i).to_le_bytes()[8])?;
     // One width also in as many parts as threads would like to share.
-    crew::insist(|| check(src, dst, shape, &[1, 5], |i| (mix(i) >> 64) as u16))?;
+    crew::insist_on_helpers(|| check(src, dst, shape, &[1, 5], |i| (mix(i) >> 64) as u16))?;
     check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u32)?;
     check(src, dst, shape, &[1], |i| (mix(i) >> 64) as u64)?;
     check(src, dst, shape, &[1], mix)
@@ -115,15 +115,15 @@ proptest! {
 
     #[test]
     fn transposes_of_any_size(rows in 1i64..70, columns in 1i64..70, gap in 0i64..4, offset in 0i64..3) {
-        let src = TileLayout::strided(&[rows, columns], &[columns + gap, 1], offset).expect("small");
-        let dst = TileLayout::strided(&[rows, columns], &[1, rows + gap], offset).expect("small");
+        let src = TileLayout::from_strides(&[rows, columns], &[columns + gap, 1], offset).expect("small");
+        let dst = TileLayout::from_strides(&[rows, columns], &[1, rows + gap], offset).expect("small");
         check_all_widths(&src.into(), &dst.into(), &[rows, columns])?;
     }
 
     #[test]
     fn broadcasts_and_overlapping_reads(shape in (1i64..9, 1i64..9, 1i64..9), strides in (-3i64..9, 0i64..5, 0i64..4), b in any::<u64>()) {
         let size = [shape.0, shape.1, shape.2];
-        let src = TileLayout::strided(&size, &[strides.0, strides.1, strides.2], 30).expect("small");
+        let src = TileLayout::from_strides(&size, &[strides.0, strides.1, strides.2], 30).expect("small");
         check_all_widths(&src.into(), &injective(size.iter().product(), b), &size)?;
     }
 }
@@ -132,14 +132,21 @@ proptest! {
 #[test]
 fn large_moves_stream_and_share_threads() {
     let l = |size: &[i64], stride: &[i64]| {
-        Layout::from(TileLayout::strided(size, stride, 0).expect("small"))
+        Layout::from(TileLayout::from_strides(size, stride, 0).expect("small"))
     };
     let (r, c) = (700, 900);
     let row = l(&[r, c], &[c, 1]);
     let column = l(&[r, c], &[1, r]);
     let padded = l(&[r, c], &[c + 3, 1]);
-    let tile = TileLayout::of(vec![Iter::mem(704, 16), Iter::mem(57, 704 * 16), Iter::mem(16, 1)]);
-    let window = Window::new(vec![Extent::padded(r, 704), Extent::padded(c, 57 * 16)]);
+    let tile = TileLayout::from_shard(vec![
+        Iter::in_memory(704, 16),
+        Iter::in_memory(57, 704 * 16),
+        Iter::in_memory(16, 1),
+    ]);
+    let window = ValidWindow::new(vec![
+        PaddedExtent::padded_to(r, 704),
+        PaddedExtent::padded_to(c, 57 * 16),
+    ]);
     let sticks = Layout::from(tile.expect("small"));
     let sticks = sticks.with_window(window.expect("well-formed")).expect("fits");
     for (src, dst) in [
@@ -151,7 +158,7 @@ fn large_moves_stream_and_share_threads() {
         (&row, &row),
     ] {
         let value = |i: usize| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        crew::insist(|| check(src, dst, &[r, c], &[1, 2, 3], value)).expect("equal");
+        crew::insist_on_helpers(|| check(src, dst, &[r, c], &[1, 2, 3], value)).expect("equal");
     }
 }
 
@@ -162,7 +169,7 @@ fn repeats_of_every_width() {
     let (a, b, c, d) = (5i64, 7, 33, 70);
     let size = [a, b, c, d];
     let l = |stride: &[i64], offset: i64| {
-        Layout::from(TileLayout::strided(&size, stride, offset).expect("small"))
+        Layout::from(TileLayout::from_strides(&size, stride, offset).expect("small"))
     };
     let row = [b * c * d, c * d, d, 1];
     for src in
@@ -181,8 +188,8 @@ fn repeats_of_every_width() {
 fn backwards_of_every_width() {
     for columns in [1i64, 2, 3, 5, 15, 16, 17, 40] {
         let size = [6i64, columns];
-        let src = TileLayout::strided(&size, &[columns + 2, -1], columns - 1).expect("small");
-        let dst = TileLayout::strided(&size, &[columns + 1, 1], 2).expect("small");
+        let src = TileLayout::from_strides(&size, &[columns + 2, -1], columns - 1).expect("small");
+        let dst = TileLayout::from_strides(&size, &[columns + 1, 1], 2).expect("small");
         check_all_widths(&src.into(), &dst.into(), &size).expect("equal");
     }
 }
@@ -193,8 +200,8 @@ fn backward_transposes_of_every_width() {
     for (rows, columns) in [(3i64, 5i64), (17, 33), (70, 20), (64, 130), (130, 67)] {
         let size = [rows, columns];
         for (step, first) in [(columns + 1, columns - 1), (-columns, rows * columns - 1)] {
-            let src = TileLayout::strided(&size, &[step, -1], first).expect("small");
-            let dst = TileLayout::strided(&size, &[1, rows], 0).expect("small");
+            let src = TileLayout::from_strides(&size, &[step, -1], first).expect("small");
+            let dst = TileLayout::from_strides(&size, &[1, rows], 0).expect("small");
             check_all_widths(&src.into(), &dst.into(), &size).expect("equal");
         }
     }
@@ -214,7 +221,8 @@ fn large_transposes_of_every_width() {
             let batch = batch.max((5 << 20) / (rows * columns * 64 / line));
             let size = [batch, rows, columns];
             let src = TileLayout::row_major(&size).expect("small");
-            let dst = TileLayout::strided(&size, &[rows * columns, 1, rows], 0).expect("small");
+            let dst =
+                TileLayout::from_strides(&size, &[rows * columns, 1, rows], 0).expect("small");
             check(&src.into(), &dst.into(), &size, &[1, 2], &value).expect("equal");
         }
     }
@@ -233,10 +241,10 @@ fn skewed_transposes_of_every_width() {
             (40 * line, 2 * line + 3, 1, 2),
         ] {
             let size = [rows, columns];
-            let src = TileLayout::strided(&size, &[columns + gap, 1], offset).expect("small");
-            let dst = TileLayout::strided(&size, &[1, rows + gap], offset).expect("small");
+            let src = TileLayout::from_strides(&size, &[columns + gap, 1], offset).expect("small");
+            let dst = TileLayout::from_strides(&size, &[1, rows + gap], offset).expect("small");
             let threads = [1, 4];
-            crew::insist(|| check(&src.into(), &dst.into(), &size, &threads, &value))
+            crew::insist_on_helpers(|| check(&src.into(), &dst.into(), &size, &threads, &value))
                 .expect("equal");
         }
     }
@@ -248,7 +256,7 @@ fn skewed_transposes_of_every_width() {
 fn crowded_transposes_of_every_width() {
     const APART: usize = 1 << 16;
     let most = 300;
-    let mut from = Buffer::zeroed(most * APART);
+    let mut from = AlignedBuffer::new_zeroed(most * APART);
     for row in from.chunks_exact_mut(APART) {
         let start = row.as_ptr().addr() / APART;
         for (i, byte) in row[..8192].iter_mut().enumerate() {
@@ -266,8 +274,8 @@ fn crowded_transposes_of_every_width() {
         for (rows, columns, gap) in shapes {
             let size = [rows, columns].map(|n| i64::try_from(n).expect("small"));
             let step = |n: usize| i64::try_from(n).expect("small");
-            let src = TileLayout::strided(&size, &[step(APART / width), 1], 0).expect("small");
-            let dst = TileLayout::strided(&size, &[1, step(rows + gap)], 0).expect("small");
+            let src = TileLayout::from_strides(&size, &[step(APART / width), 1], 0).expect("small");
+            let dst = TileLayout::from_strides(&size, &[1, step(rows + gap)], 0).expect("small");
             let plan = Plan::between(&src.into(), &dst.into(), &size, Fill::Leave);
             let plan = plan.expect("a plan");
             let bytes = ((columns - 1) * (rows + gap) + rows) * width;
@@ -276,7 +284,7 @@ fn crowded_transposes_of_every_width() {
                 let place = (c * (rows + gap) + r) * width;
                 want[place..][..width].copy_from_slice(&from[r * APART + c * width..][..width]);
             }
-            let mut to = Buffer::zeroed(bytes + 128);
+            let mut to = AlignedBuffer::new_zeroed(bytes + 128);
             for (isa, off) in Isa::available().flat_map(|isa| [0, width, 48].map(|o| (isa, o))) {
                 to.fill(0xee);
                 isa.while_lowered(|| {
@@ -297,19 +305,19 @@ fn crowded_transposes_of_every_width() {
 fn conversions_are_fused() {
     use zellige_float::{Converter, Format};
     let l = |size: &[i64], stride: &[i64]| {
-        Layout::from(TileLayout::strided(size, stride, 0).expect("small"))
+        Layout::from(TileLayout::from_strides(size, stride, 0).expect("small"))
     };
     for (rows, columns) in [(3, 5), (64, 64), (33, 130), (1200, 1100)] {
         let size = [rows, columns];
-        let window = Window::new(vec![
-            Extent::full(rows),
-            Extent::padded(columns, (columns + 63) / 64 * 64),
+        let window = ValidWindow::new(vec![
+            PaddedExtent::without_padding(rows),
+            PaddedExtent::padded_to(columns, (columns + 63) / 64 * 64),
         ]);
         let blocks = (columns + 63) / 64;
-        let tile = TileLayout::of(vec![
-            Iter::mem(rows, 64),
-            Iter::mem(blocks, rows * 64),
-            Iter::mem(64, 1),
+        let tile = TileLayout::from_shard(vec![
+            Iter::in_memory(rows, 64),
+            Iter::in_memory(blocks, rows * 64),
+            Iter::in_memory(64, 1),
         ]);
         let sticks = Layout::from(tile.expect("small"))
             .with_window(window.expect("well-formed"))
@@ -399,8 +407,9 @@ fn lines_of_the_destination_may_begin_anywhere() {
         let moved: Vec<i64> = order.iter().map(|&d| shape[d]).collect();
         let place = |d| order.iter().position(|&o| o == d).expect("a permutation");
         let to: Vec<i64> = (0..shape.len()).map(|d| strides(&moved)[place(d)]).collect();
-        let l =
-            |stride: &[i64]| Layout::from(TileLayout::strided(shape, stride, 0).expect("small"));
+        let l = |stride: &[i64]| {
+            Layout::from(TileLayout::from_strides(shape, stride, 0).expect("small"))
+        };
         let (src, dst) = (l(&strides(shape)), l(&to));
         let plan = Plan::between(&src, &dst, shape, Fill::Leave).expect("a plan");
         for width in [1, 2, 4, 8, 16] {
@@ -412,7 +421,7 @@ fn lines_of_the_destination_may_begin_anywhere() {
             let want: Vec<u8> =
                 order.iter().flat_map(|&i| from[i * width..][..width].to_vec()).collect();
             for off in [0, 1, 2, 8, 15, 16, 17, 31, 32, 40, 48, 62, 63] {
-                let mut to = Buffer::zeroed(want.len() + 128);
+                let mut to = AlignedBuffer::new_zeroed(want.len() + 128);
                 to.fill(0xee);
                 for (isa, threads) in Isa::available().flat_map(|isa| [(isa, 1), (isa, 3)]) {
                     to[off..][..want.len()].fill(0xee);
@@ -435,7 +444,7 @@ fn lines_of_the_destination_may_begin_anywhere() {
 fn buffers_may_begin_anywhere() {
     for (rows, columns) in [(13i64, 21i64), (300, 310)] {
         let l = |stride: &[i64]| {
-            Layout::from(TileLayout::strided(&[rows, columns], stride, 0).expect("small"))
+            Layout::from(TileLayout::from_strides(&[rows, columns], stride, 0).expect("small"))
         };
         let (row, column, wide) = (l(&[columns, 1]), l(&[1, rows]), l(&[columns + 5, 1]));
         for (src, dst) in [(&row, &column), (&row, &wide), (&row, &row)] {

@@ -5,7 +5,7 @@ mod common;
 use common::{Random, config, elements, injective, side, windowed};
 use proptest::prelude::*;
 use zellige_float::Dtype;
-use zellige_layout::{Axis, Iter, Layout, Strided, TileLayout};
+use zellige_layout::{Axis, Iter, Layout, StridedLayout, TileLayout};
 use zellige_movement::{Dtypes, Fill, Mover, Plan, reference};
 use zellige_stick::StickLayout;
 
@@ -13,14 +13,14 @@ const POISON: u32 = 0xdead_beef;
 const FILL: u32 = 0x0777_7777;
 
 fn row_major(shape: &[i64]) -> Layout {
-    Strided::contiguous(shape).and_then(|s| s.to_layout()).expect("a small layout")
+    StridedLayout::new_contiguous(shape).and_then(|s| s.to_layout()).expect("a small layout")
 }
 
 /// What a destination of `len` elements must hold, from the definition of a layout alone.
 fn wanted(dst: &Layout, len: usize) -> Vec<u32> {
     let mut want = vec![FILL; len];
     for i in 0..dst.size() {
-        for p in dst.places(i).expect("inside").points() {
+        for p in dst.physical_coordinates(i).expect("inside").sorted_coordinates() {
             want[usize::try_from(p.get(Axis::M)).expect("0 or more")] =
                 u32::try_from(i).expect("small") + 1;
         }
@@ -93,7 +93,7 @@ proptest! {
         offset in 0i64..9,
     ) {
         let shape: Vec<i64> = dims.iter().map(|d| d.0).collect();
-        let shard = dims.iter().map(|(n, s)| Iter::mem(*n, *s)).collect();
+        let shard = dims.iter().map(|(n, s)| Iter::in_memory(*n, *s)).collect();
         let tile = TileLayout::new(shard, vec![], [(Axis::M, offset)]).expect("small");
         check(&tile.into(), &shape, 3)?;
     }
@@ -106,9 +106,10 @@ fn gaps_are_formulas() {
         Plan::between(&row_major(shape), dst, shape, Fill::Rest { len }).expect("a plan")
     };
     let shape = [1 << 20, 1 << 20];
-    let dense = Strided::new(&shape, &[1, 1 << 20], 0).and_then(|s| s.to_layout()).expect("small");
+    let dense =
+        StridedLayout::new(&shape, &[1, 1 << 20], 0).and_then(|s| s.to_layout()).expect("small");
     assert!(plan(&dense, &shape, 1 << 40).fills().is_empty());
-    let rows = Strided::new(&shape, &[(1 << 20) + 24, 1], 960).and_then(|s| s.to_layout());
+    let rows = StridedLayout::new(&shape, &[(1 << 20) + 24, 1], 960).and_then(|s| s.to_layout());
     let plan = plan(&rows.expect("small"), &shape, 1 << 41);
     let filled: i64 = plan.fills().iter().map(|f| f.elements()).sum();
     assert_eq!((plan.fills().len(), filled), (3, (1 << 41) - (1 << 40)), "{plan}");
@@ -119,13 +120,13 @@ fn gaps_are_formulas() {
 fn scattered_gaps_are_filled_first() {
     let shape = [7_000, 3_001];
     let tile = TileLayout::new(
-        vec![Iter::mem(7_000, 3_001 * 2), Iter::mem(3_001, 7_000 * 2)],
+        vec![Iter::in_memory(7_000, 3_001 * 2), Iter::in_memory(3_001, 7_000 * 2)],
         vec![],
         [(Axis::M, 5)],
     );
     let dst: Layout = tile.expect("fits").into();
     let src = row_major(&shape);
-    let len = dst.span(Axis::M).expect("fits") + 3;
+    let len = dst.axis_span(Axis::M).expect("fits") + 3;
     let fill = Fill::Rest { len };
     let refused = Plan::between(&src, &dst, &shape, fill).expect_err("too many gaps");
     assert_eq!(refused.kind(), "too_large");
@@ -142,7 +143,7 @@ fn scattered_gaps_are_filled_first() {
     for threads in [1, 3] {
         let mut got = vec![254u8; len];
         let run = || mover.run(&from, &mut got, Some(&[255]), threads);
-        zellige_host::crew::insist(run).expect("it fits");
+        zellige_host::crew::insist_on_helpers(run).expect("it fits");
         assert!(got == want, "with {threads} threads");
     }
     let written = u64::try_from(mover.cost().bytes_written).expect("small");
@@ -172,7 +173,8 @@ fn long_gaps_are_filled_whole() {
 #[test]
 fn the_rest_of_padded_sticks_is_their_padding() {
     for shape in [vec![7i64, 100], vec![3, 5, 130], vec![2, 3, 4, 65]] {
-        let sticks = StickLayout::default(&shape, Dtype::Float16).and_then(|s| s.lower());
+        let sticks = StickLayout::default_for_dtype(&shape, Dtype::Float16)
+            .and_then(|s| s.lower_to_layout());
         let sticks = sticks.expect("sticks");
         let len = i64::try_from(elements(&sticks)).expect("small");
         let src = row_major(&shape);

@@ -5,7 +5,7 @@ mod common;
 use common::{Random, check, config, elements, padded_dims, side};
 use proptest::prelude::*;
 use zellige_float::Dtype;
-use zellige_layout::{Extent, Iter, Layout, Strided, TileLayout, Window};
+use zellige_layout::{Iter, Layout, PaddedExtent, StridedLayout, TileLayout, ValidWindow};
 use zellige_movement::{Fill, Nest, Plan, reference};
 use zellige_stick::StickLayout;
 
@@ -78,7 +78,7 @@ proptest! {
 fn restickified(shape: &[i64]) -> (Layout, Layout) {
     let sticks = |order: &[i64]| {
         let sticks = StickLayout::with_dim_order(shape, None, Dtype::Int16, order);
-        sticks.and_then(|s| s.lower()).expect("a layout")
+        sticks.and_then(|s| s.lower_to_layout()).expect("a layout")
     };
     (sticks(&[0, 4, 2, 3, 1]), sticks(&[0, 1, 2, 3, 4]))
 }
@@ -88,10 +88,12 @@ fn restickified(shape: &[i64]) -> (Layout, Layout) {
 fn windows_that_cross_are_refined() {
     let shape = [29, 25, 12, 20, 22];
     let window = |dims: &[(i64, i64)]| {
-        Window::new(dims.iter().map(|(v, p)| Extent::padded(*v, *p)).collect()).expect("a window")
+        ValidWindow::new(dims.iter().map(|(v, p)| PaddedExtent::padded_to(*v, *p)).collect())
+            .expect("a window")
     };
     let layout = |digits: &[(i64, i64)], dims: &[(i64, i64)]| {
-        let tile = TileLayout::of(digits.iter().map(|(e, s)| Iter::mem(*e, *s)).collect());
+        let tile =
+            TileLayout::from_shard(digits.iter().map(|(e, s)| Iter::in_memory(*e, *s)).collect());
         Layout::from(tile.expect("a tile")).with_window(window(dims)).expect("a layout")
     };
     let src =
@@ -113,11 +115,11 @@ fn windows_that_cross_are_refined() {
 #[test]
 fn views_on_both_sides_are_cut_at_their_ends() {
     let view = |whole: &[i64], begin: [i64; 2], dtype: Dtype| {
-        let own = Strided::contiguous(whole).expect("a host");
+        let own = StridedLayout::new_contiguous(whole).expect("a host");
         let offset = begin[0] * own.stride()[0] + begin[1];
-        let view = Strided::new(&[4000, 5000], own.stride(), offset).expect("a view");
-        let sticks = StickLayout::default(whole, dtype).expect("sticks");
-        sticks.view_layout(&view).expect("a layout")
+        let view = StridedLayout::new(&[4000, 5000], own.stride(), offset).expect("a view");
+        let sticks = StickLayout::default_for_dtype(whole, dtype).expect("sticks");
+        sticks.lower_view(&view).expect("a layout")
     };
     let src = view(&[4100, 6000], [13, 27], Dtype::Float16);
     let dst = view(&[5000, 5100], [70, 41], Dtype::Float32);
@@ -132,7 +134,9 @@ fn views_on_both_sides_are_cut_at_their_ends() {
 #[test]
 fn shapes_that_do_not_nest_are_cut_at_their_rows() {
     let sticks = |shape: &[i64]| {
-        StickLayout::default(shape, Dtype::Float16).and_then(|s| s.lower()).expect("a layout")
+        StickLayout::default_for_dtype(shape, Dtype::Float16)
+            .and_then(|s| s.lower_to_layout())
+            .expect("a layout")
     };
     let (src, dst) = (sticks(&[16_384, 16_411]), sticks(&[16_411, 16_384]));
     let plan = Plan::between(&src, &dst, &[16_384 * 16_411], Fill::Leave).expect("a plan");
@@ -149,16 +153,19 @@ fn windows_across_digits_are_exact() {
         for (begin, valid) in
             [((0, 0), (5, 6)), ((1, 2), (4, 5)), ((2, 1), (1, 6)), ((0, 3), (6, 1))]
         {
-            let tile =
-                TileLayout::of(vec![Iter::mem(extents[0], 1), Iter::mem(extents[1], extents[0])]);
+            let tile = TileLayout::from_shard(vec![
+                Iter::in_memory(extents[0], 1),
+                Iter::in_memory(extents[1], extents[0]),
+            ]);
             let dims = vec![
-                Extent { begin: begin.0, valid: valid.0, padded: padded[0] },
-                Extent { begin: begin.1, valid: valid.1, padded: padded[1] },
+                PaddedExtent { begin: begin.0, valid: valid.0, padded: padded[0] },
+                PaddedExtent { begin: begin.1, valid: valid.1, padded: padded[1] },
             ];
-            let window = Window::new(dims).expect("a window");
+            let window = ValidWindow::new(dims).expect("a window");
             let crossing = Layout::from(tile.expect("a tile")).with_window(window).expect("fits");
             let shape = [valid.0, valid.1];
-            let sticks = StickLayout::default(&shape, Dtype::Int64).and_then(|s| s.lower());
+            let sticks = StickLayout::default_for_dtype(&shape, Dtype::Int64)
+                .and_then(|s| s.lower_to_layout());
             let sticks = sticks.expect("a layout");
             check(&crossing, &sticks, &shape).expect("equal");
             check(&sticks, &crossing, &shape).expect("equal");
@@ -170,12 +177,14 @@ fn windows_across_digits_are_exact() {
 #[test]
 fn padding_is_not_written_over_elements() {
     let src = Layout::from(TileLayout::row_major(&[4, 3]).expect("small"));
-    for replica in [vec![], vec![Iter::mem(2, 20)]] {
-        let tile = TileLayout::new(vec![Iter::mem(4, 3), Iter::mem(4, 1)], replica, []);
-        let window = Window::new(vec![Extent::full(4), Extent::padded(3, 4)]).expect("a window");
+    for replica in [vec![], vec![Iter::in_memory(2, 20)]] {
+        let tile = TileLayout::new(vec![Iter::in_memory(4, 3), Iter::in_memory(4, 1)], replica, []);
+        let window =
+            ValidWindow::new(vec![PaddedExtent::without_padding(4), PaddedExtent::padded_to(3, 4)])
+                .expect("a window");
         let dst = Layout::from(tile.expect("small")).with_window(window).expect("fits");
         let plan = Plan::between(&src, &dst, &[4, 3], Fill::Padding).expect("a plan");
-        let copies = usize::try_from(dst.tile().copies()).expect("small");
+        let copies = usize::try_from(dst.tile().replica_count()).expect("small");
         assert_eq!(plan.fills()[0].starts, [12, 32][..copies]);
         let from: Vec<i64> = (1..13).collect();
         let mut to = vec![0; 33];

@@ -4,7 +4,7 @@ mod common;
 
 use common::{check, config, injective, windowed};
 use proptest::prelude::*;
-use zellige_layout::{Iter, Layout, Strided, TileLayout};
+use zellige_layout::{Iter, Layout, StridedLayout, TileLayout};
 use zellige_movement::{Fill, Plan};
 use zellige_stick::StickLayout;
 
@@ -27,7 +27,7 @@ proptest! {
     #[test]
     fn broadcasts_and_overlapping_reads(shape in (1i64..6, 1i64..6, 1i64..6), strides in (-3i64..9, 0i64..5, 0i64..4), b in any::<u64>()) {
         let size = [shape.0, shape.1, shape.2];
-        let src = TileLayout::strided(&size, &[strides.0, strides.1, strides.2], 20).expect("small");
+        let src = TileLayout::from_strides(&size, &[strides.0, strides.1, strides.2], 20).expect("small");
         check(&src.into(), &injective(size.iter().product(), b), &size)?;
     }
 }
@@ -36,7 +36,8 @@ proptest! {
 fn tilings_that_do_not_nest_are_exact() {
     let l = |e: &[(i64, i64)]| {
         Layout::from(
-            TileLayout::of(e.iter().map(|(e, s)| Iter::mem(*e, *s)).collect()).expect("small"),
+            TileLayout::from_shard(e.iter().map(|(e, s)| Iter::in_memory(*e, *s)).collect())
+                .expect("small"),
         )
     };
     let (a, b) = (l(&[(2, 3), (3, 10)]), l(&[(3, 5), (2, 1)]));
@@ -50,9 +51,14 @@ fn tilings_that_do_not_nest_are_exact() {
 #[test]
 fn aliasing_destinations_name_both_elements() {
     let src = Layout::from(TileLayout::row_major(&[4]).expect("small"));
-    let dst = Layout::from(TileLayout::of(vec![Iter::mem(2, 1), Iter::mem(2, 1)]).expect("small"));
+    let dst = Layout::from(
+        TileLayout::from_shard(vec![Iter::in_memory(2, 1), Iter::in_memory(2, 1)]).expect("small"),
+    );
     let e = Plan::between(&src, &dst, &[4], Fill::Leave).expect_err("two elements at 1");
-    assert_eq!((e.kind(), e.witness()), ("aliased", Some(zellige_layout::Witness::Pair(1, 2))));
+    assert_eq!(
+        (e.kind(), e.witness()),
+        ("aliased", Some(zellige_layout::LayoutWitness::Pair(1, 2)))
+    );
 }
 
 /// Every recorded transfer descriptor, as a mapping.
@@ -70,7 +76,7 @@ fn recorded_descriptors_are_reproduced() {
         let offset = case["host_offset"].as_i64().expect("an offset");
         let format =
             zellige_stick::DataFormat::from_name(case["device_format"].as_str().expect("a name"));
-        let stick = StickLayout::explicit(
+        let stick = StickLayout::from_size_and_stride_map(
             &ints(&case["device_size"]),
             &ints(&case["stride_map"]),
             format.expect("known"),
@@ -78,8 +84,8 @@ fn recorded_descriptors_are_reproduced() {
         .and_then(|s| s.with_own_strides(&size, &ints(&case["dma_stride"])))
         .unwrap_or_else(|e| panic!("{case}: {e}"));
         let host =
-            Strided::new(&size, &stride, offset).and_then(|h| h.to_layout()).expect("a host");
-        let device = stick.lower().unwrap_or_else(|e| panic!("{case}: {e}"));
+            StridedLayout::new(&size, &stride, offset).and_then(|h| h.to_layout()).expect("a host");
+        let device = stick.lower_to_layout().unwrap_or_else(|e| panic!("{case}: {e}"));
         let plan = Plan::between(&host, &device, &size, Fill::Leave)
             .unwrap_or_else(|e| panic!("{case}: {e}"));
         let mut want: Vec<(i64, i64)> = Vec::new();
@@ -132,29 +138,34 @@ fn transfers_that_others_get_wrong() {
         let (size, stride) = (ints(&case["size"]), ints(&case["cpu_stride"]));
         let offset = case["offset"].as_i64().expect("an offset");
         let host =
-            Strided::new(&size, &stride, offset).and_then(|h| h.to_layout()).expect("a host");
+            StridedLayout::new(&size, &stride, offset).and_then(|h| h.to_layout()).expect("a host");
         let format = zellige_stick::DataFormat::SEN169_FP16;
-        let device =
-            StickLayout::explicit(&ints(&case["device_size"]), &ints(&case["stride_map"]), format)
-                .and_then(|s| s.with_host(&size, Some(&stride)))
-                .and_then(|s| s.lower())
-                .unwrap_or_else(|e| panic!("{case}: {e}"));
+        let device = StickLayout::from_size_and_stride_map(
+            &ints(&case["device_size"]),
+            &ints(&case["stride_map"]),
+            format,
+        )
+        .and_then(|s| s.with_host(&size, Some(&stride)))
+        .and_then(|s| s.lower_to_layout())
+        .unwrap_or_else(|e| panic!("{case}: {e}"));
         check(&host, &device, &size).unwrap_or_else(|e| panic!("{case}: {e}"));
         // Back into the strides of the view; an expanded view has elements that share a place.
         check(&device, &host, &size).unwrap_or_else(|e| panic!("{case}: {e}"));
     }
     // Zero-size tensors move nothing, without complaint.
-    let empty = StickLayout::default(&[4, 0], zellige_float::Dtype::Float16).expect("a layout");
-    let host = Strided::contiguous(&[4, 0]).and_then(|h| h.to_layout()).expect("a host");
-    let plan = Plan::between(&host, &empty.lower().expect("a layout"), &[4, 0], Fill::Padding)
-        .expect("a plan");
+    let empty =
+        StickLayout::default_for_dtype(&[4, 0], zellige_float::Dtype::Float16).expect("a layout");
+    let host = StridedLayout::new_contiguous(&[4, 0]).and_then(|h| h.to_layout()).expect("a host");
+    let plan =
+        Plan::between(&host, &empty.lower_to_layout().expect("a layout"), &[4, 0], Fill::Padding)
+            .expect("a plan");
     assert_eq!((plan.nests().len(), plan.elements()), (0, 0));
     // Sparse to dense is a move like any other.
     let order = [0, 1, -1];
     let sparse = StickLayout::with_dim_order(&[6, 70], None, zellige_float::Dtype::Float16, &order);
-    let sparse = sparse.and_then(|s| s.lower()).expect("a layout");
-    let dense =
-        StickLayout::default(&[6, 70], zellige_float::Dtype::Float16).and_then(|s| s.lower());
+    let sparse = sparse.and_then(|s| s.lower_to_layout()).expect("a layout");
+    let dense = StickLayout::default_for_dtype(&[6, 70], zellige_float::Dtype::Float16)
+        .and_then(|s| s.lower_to_layout());
     check(&sparse, &dense.expect("a layout"), &[6, 70]).expect("equal");
 }
 

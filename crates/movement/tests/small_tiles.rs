@@ -19,7 +19,7 @@ struct View {
 
 impl View {
     fn layout(&self, shape: &[i64]) -> Layout {
-        TileLayout::strided(shape, &self.stride, self.offset).expect("small").into()
+        TileLayout::from_strides(shape, &self.stride, self.offset).expect("small").into()
     }
 
     /// The address of every element, in row-major order.

@@ -17,46 +17,46 @@ pub struct Spanned<T> {
 /// A place in a text. White space never matters; in a text with comments, neither does what follows
 /// the mark that begins one (`#`, or one that is given) on a line.
 #[derive(Debug, Clone)]
-pub struct Cursor<'a> {
+pub struct TextCursor<'a> {
     text: &'a str,
     at: usize,
     comment: Option<&'static str>,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> TextCursor<'a> {
     /// The beginning of a text.
-    pub fn new(text: &'a str) -> Cursor<'a> {
-        Cursor { text, at: 0, comment: None }
+    pub fn new(text: &'a str) -> TextCursor<'a> {
+        TextCursor { text, at: 0, comment: None }
     }
 
     /// The beginning of a text with comments.
-    pub fn with_comments(text: &'a str) -> Cursor<'a> {
-        Cursor::with_comments_from(text, "#")
+    pub fn with_comments(text: &'a str) -> TextCursor<'a> {
+        TextCursor::with_comments_from(text, "#")
     }
 
     /// The beginning of a text whose comments begin with `mark`.
-    pub fn with_comments_from(text: &'a str, mark: &'static str) -> Cursor<'a> {
-        Cursor { text, at: 0, comment: Some(mark) }
+    pub fn with_comments_from(text: &'a str, mark: &'static str) -> TextCursor<'a> {
+        TextCursor { text, at: 0, comment: Some(mark) }
     }
 
     /// Where the next token begins.
-    pub fn at(&mut self) -> usize {
-        self.skip_space();
+    pub fn next_token_start(&mut self) -> usize {
+        self.skip_white_space();
         self.at
     }
 
     /// The end of what was read, white space not skipped.
-    pub fn here(&self) -> usize {
+    pub fn last_token_end(&self) -> usize {
         self.at
     }
 
-    fn rest(&self) -> &'a str {
+    fn remaining_text(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    fn skip_space(&mut self) {
+    fn skip_white_space(&mut self) {
         loop {
-            let rest = self.rest();
+            let rest = self.remaining_text();
             if self.comment.is_some_and(|mark| rest.starts_with(mark)) {
                 self.at += rest.find('\n').unwrap_or(rest.len());
                 continue;
@@ -76,14 +76,14 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next character that is not white space.
-    pub fn peek(&mut self) -> Option<char> {
-        self.skip_space();
-        self.rest().chars().next()
+    pub fn peek_char(&mut self) -> Option<char> {
+        self.skip_white_space();
+        self.remaining_text().chars().next()
     }
 
     /// Eats a character if it comes next.
-    pub fn eat(&mut self, c: char) -> bool {
-        let found = self.peek() == Some(c);
+    pub fn eat_char(&mut self, c: char) -> bool {
+        let found = self.peek_char() == Some(c);
         if found {
             self.at += c.len_utf8();
         }
@@ -92,8 +92,8 @@ impl<'a> Cursor<'a> {
 
     /// The span and the look of what comes next, for messages.
     pub fn next_token(&mut self) -> (Range<usize>, String) {
-        self.skip_space();
-        let rest = self.rest();
+        self.skip_white_space();
+        let rest = self.remaining_text();
         let Some(first) = rest.chars().next() else { return (self.at..self.at, "the end".into()) };
         let word = |c: char| c.is_alphanumeric() || c == '_';
         let len = if word(first) {
@@ -106,9 +106,9 @@ impl<'a> Cursor<'a> {
     }
 
     /// A refusal at what comes next.
-    pub fn expected(&mut self, what: &str) -> Diagnostic {
+    pub fn refuse_next_token(&mut self, what: &str) -> Diagnostic {
         let (span, found) = self.next_token();
-        Diagnostic::syntax(
+        Diagnostic::syntax_error(
             span,
             format!("expected {what}, found {found}"),
             format!("expected {what}"),
@@ -116,19 +116,23 @@ impl<'a> Cursor<'a> {
     }
 
     /// Eats a character or refuses what is there instead.
-    pub fn expect(&mut self, c: char, what: &str) -> Result<()> {
-        if self.eat(c) { Ok(()) } else { Err(self.expected(&format!("`{c}` {what}"))) }
+    pub fn expect_char(&mut self, c: char, what: &str) -> Result<()> {
+        if self.eat_char(c) {
+            Ok(())
+        } else {
+            Err(self.refuse_next_token(&format!("`{c}` {what}")))
+        }
     }
 
     /// A signed 64-bit integer.
-    pub fn int(&mut self, what: &str) -> Result<Spanned<i64>> {
-        self.skip_space();
+    pub fn read_integer(&mut self, what: &str) -> Result<Spanned<i64>> {
+        self.skip_white_space();
         let start = self.at;
-        let rest = self.rest();
+        let rest = self.remaining_text();
         let sign = usize::from(rest.starts_with('-') || rest.starts_with('+'));
         let digits = rest[sign..].bytes().take_while(u8::is_ascii_digit).count();
         if digits == 0 {
-            return Err(self.expected(what));
+            return Err(self.refuse_next_token(what));
         }
         let span = start..start + sign + digits;
         let text = &self.text[span.clone()];
@@ -136,16 +140,16 @@ impl<'a> Cursor<'a> {
             let name = what.split(" such as").next().unwrap_or(what);
             let message = format!("{name} does not fit in 64 bits");
             let label = "integers are from -2^63 to 2^63 - 1";
-            return Err(Diagnostic::syntax(span, message, label).id("Z003"));
+            return Err(Diagnostic::syntax_error(span, message, label).with_id("Z003"));
         };
         self.at = span.end;
         Ok(Spanned { value, span })
     }
 
     /// An identifier.
-    pub fn word(&mut self) -> Option<Spanned<&'a str>> {
-        self.skip_space();
-        let rest = self.rest();
+    pub fn read_word(&mut self) -> Option<Spanned<&'a str>> {
+        self.skip_white_space();
+        let rest = self.remaining_text();
         let first = rest.chars().next().filter(|c| c.is_alphabetic() || *c == '_')?;
         let len = rest
             .char_indices()
@@ -159,8 +163,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// An identifier of which dots may be part, as in the names of a model's parameters.
-    pub fn dotted(&mut self) -> Option<Spanned<&'a str>> {
-        let first = self.word()?;
+    pub fn read_dotted_word(&mut self) -> Option<Spanned<&'a str>> {
+        let first = self.read_word()?;
         let mut end = first.span.end;
         while self.text[end..].starts_with('.') {
             let tail = &self.text[end + 1..];
@@ -176,29 +180,29 @@ impl<'a> Cursor<'a> {
     }
 
     /// Whether a word comes next, and a character after it.
-    pub fn follows(mut self, word: &str, then: char) -> bool {
-        self.eat_word(word) && self.peek() == Some(then)
+    pub fn word_follows(mut self, word: &str, then: char) -> bool {
+        self.eat_word(word) && self.peek_char() == Some(then)
     }
 
     /// What was read since a place.
-    pub(crate) fn since(&self, start: usize) -> &'a str {
+    pub(crate) fn text_since(&self, start: usize) -> &'a str {
         self.text.get(start..self.at).unwrap_or_default()
     }
 
     /// Goes on from a later place, which something else has read up to.
-    pub fn skip_to(&mut self, at: usize) {
+    pub fn skip_to_place(&mut self, at: usize) {
         self.at = at.max(self.at).min(self.text.len());
     }
 
     /// Goes back to a place inside what was read last: `x6xf32` is one word, of which MLIR reads the first letter.
-    pub(crate) fn back_to(&mut self, at: usize) {
+    pub(crate) fn return_to_place(&mut self, at: usize) {
         self.at = at.min(self.at);
     }
 
     /// Eats a word if it is the one given.
     pub fn eat_word(&mut self, word: &str) -> bool {
         let before = self.at;
-        if self.word().is_some_and(|w| w.value == word) {
+        if self.read_word().is_some_and(|w| w.value == word) {
             return true;
         }
         self.at = before;
@@ -206,37 +210,37 @@ impl<'a> Cursor<'a> {
     }
 
     /// `[1, 2, 3]` or `(1, 2, 3)`, possibly empty.
-    pub fn int_list(&mut self, what: &str) -> Result<Spanned<Vec<i64>>> {
-        let start = self.at();
-        let close = if self.eat('[') {
+    pub fn read_int_list(&mut self, what: &str) -> Result<Spanned<Vec<i64>>> {
+        let start = self.next_token_start();
+        let close = if self.eat_char('[') {
             ']'
-        } else if self.eat('(') {
+        } else if self.eat_char('(') {
             ')'
         } else {
-            return Err(self.expected(&format!("a list of {what}, such as [4, 6]")));
+            return Err(self.refuse_next_token(&format!("a list of {what}, such as [4, 6]")));
         };
         let mut list = Vec::new();
-        while !self.eat(close) {
+        while !self.eat_char(close) {
             if !list.is_empty() {
-                if !self.eat(',') {
-                    return Err(self.expected(&format!("`,` or `{close}`")));
+                if !self.eat_char(',') {
+                    return Err(self.refuse_next_token(&format!("`,` or `{close}`")));
                 }
-                if self.eat(close) {
+                if self.eat_char(close) {
                     break;
                 }
             }
-            list.push(self.int(what)?.value);
+            list.push(self.read_integer(what)?.value);
         }
         Ok(Spanned { value: list, span: start..self.at })
     }
 
     /// Refuses anything left over.
-    pub fn finish(&mut self, what: &str) -> Result<()> {
-        if self.peek().is_none() {
+    pub fn expect_end(&mut self, what: &str) -> Result<()> {
+        if self.peek_char().is_none() {
             return Ok(());
         }
         let (span, found) = self.next_token();
-        Err(Diagnostic::syntax(
+        Err(Diagnostic::syntax_error(
             span,
             format!("unexpected {found} after {what}"),
             "nothing more fits here",

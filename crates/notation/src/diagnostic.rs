@@ -1,6 +1,6 @@
 //! Errors in texts: what was expected, and where.
 
-use crate::visible::{plain, visible, visible_lines};
+use crate::visible::{is_shown_as_is, make_lines_visible, make_visible};
 use annotate_snippets::renderer::DecorStyle;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use std::fmt;
@@ -26,7 +26,7 @@ pub struct Diagnostic {
 
 impl Diagnostic {
     /// A text that does not follow the grammar.
-    pub fn syntax(
+    pub fn syntax_error(
         span: Range<usize>,
         message: impl Into<String>,
         label: impl Into<String>,
@@ -42,7 +42,7 @@ impl Diagnostic {
     }
 
     /// A text that says something impossible.
-    pub fn meaning(span: Range<usize>, cause: impl Into<StickError>) -> Diagnostic {
+    pub fn meaning_error(span: Range<usize>, cause: impl Into<StickError>) -> Diagnostic {
         let cause = cause.into();
         Diagnostic {
             id: "Z002",
@@ -55,12 +55,12 @@ impl Diagnostic {
     }
 
     /// The same under another identifier.
-    pub fn id(self, id: &'static str) -> Diagnostic {
+    pub fn with_id(self, id: &'static str) -> Diagnostic {
         Diagnostic { id, ..self }
     }
 
     /// The same with a line about what would be accepted.
-    pub fn help(self, help: impl Into<String>) -> Diagnostic {
+    pub fn with_help(self, help: impl Into<String>) -> Diagnostic {
         Diagnostic { help: Some(help.into()), ..self }
     }
 
@@ -94,14 +94,14 @@ impl Diagnostic {
             length if self.span == (0..0) && length > 0 => 0..length,
             _ => start - from..self.span.end.clamp(start, to) - from,
         };
-        let (shown, span) = excerpt(&text[from..to], &place);
-        let (message, label) = (visible(&self.message), visible(&self.label));
+        let (shown, span) = excerpt_around(&text[from..to], &place);
+        let (message, label) = (make_visible(&self.message), make_visible(&self.label));
         let mut group = Level::ERROR.primary_title(message.as_ref()).id(self.id).element(
             Snippet::source(shown.as_str())
                 .line_start(line)
                 .annotation(AnnotationKind::Primary.span(span).label(label.as_ref())),
         );
-        let help = self.help.as_ref().map(|help| visible_lines(help, false));
+        let help = self.help.as_ref().map(|help| make_lines_visible(help, false));
         if let Some(help) = &help {
             group = group.element(Level::HELP.message(help.as_ref()));
         }
@@ -115,22 +115,24 @@ impl Diagnostic {
 }
 
 /// Bytes of context on each side of the place.
-const CONTEXT: usize = 100;
+const CONTEXT_BYTES: usize = 100;
 
 /// The surroundings of a span, on one line, and the span in them.
-fn excerpt(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
+fn excerpt_around(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
     let floor =
         |i: usize| (0..=i.min(text.len())).rev().find(|k| text.is_char_boundary(*k)).unwrap_or(0);
     let start = floor(span.start);
-    let end = floor(span.end).max(start).min(floor(start + 2 * CONTEXT));
-    let from = floor(start.saturating_sub(CONTEXT));
-    let to = floor(end + CONTEXT);
+    let end = floor(span.end).max(start).min(floor(start + 2 * CONTEXT_BYTES));
+    let from = floor(start.saturating_sub(CONTEXT_BYTES));
+    let to = floor(end + CONTEXT_BYTES);
     let mut shown = String::new();
     if from > 0 {
         shown.push('…');
     }
     // One character for each, so that the place stays under its text.
-    let clean = |s: &str| -> String { s.chars().map(|c| if plain(c) { c } else { ' ' }).collect() };
+    let clean = |s: &str| -> String {
+        s.chars().map(|c| if is_shown_as_is(c) { c } else { ' ' }).collect()
+    };
     shown += &clean(&text[from..start]);
     let at = shown.len();
     shown += &clean(&text[start..end]);
@@ -149,10 +151,10 @@ fn excerpt(text: &str, span: &Range<usize>) -> (String, Range<usize>) {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (message, label) = (visible(&self.message), visible(&self.label));
+        let (message, label) = (make_visible(&self.message), make_visible(&self.label));
         write!(f, "{message} (at byte {}: {label})", self.span.start)?;
         match &self.help {
-            Some(help) => write!(f, "; {}", visible_lines(help, false)),
+            Some(help) => write!(f, "; {}", make_lines_visible(help, false)),
             None => Ok(()),
         }
     }
@@ -163,6 +165,6 @@ impl std::error::Error for Diagnostic {}
 /// A refusal about the whole text.
 impl<E: Into<StickError>> From<E> for Diagnostic {
     fn from(cause: E) -> Diagnostic {
-        Diagnostic::meaning(0..0, cause)
+        Diagnostic::meaning_error(0..0, cause)
     }
 }

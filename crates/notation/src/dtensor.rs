@@ -17,18 +17,18 @@
 //!
 //! **Law**: `parse(print(x)) == x`.
 
-use crate::convert::{Refusal, no};
-use crate::cursor::{Cursor, Spanned};
+use crate::convert::{ConversionRefusal, not_expressible};
+use crate::cursor::{Spanned, TextCursor};
 use crate::notation::NotationRow;
 use crate::sharding::prove_sharding;
 use crate::sharding::{
-    Factor, Mesh, Piece, Sharding, ShardingText, device_axis, layout_of, python, shape_field,
-    shape_text,
+    IndexPiece, MeshAxes, MeshFactor, MeshSharding, ShardingText, device_axis_of,
+    layout_of_sharding_text, print_shape_field, python, read_shape_field,
 };
-use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use crate::{Diagnostic, Notation, ParsedText, WrittenLayout};
 use std::ops::Range;
-use zellige_layout::int::{div_ceil, product};
-use zellige_layout::{Axis, Layout, check_sizes};
+use zellige_layout::int::{checked_product, div_ceil};
+use zellige_layout::{Axis, Layout, check_nonnegative_sizes};
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 
@@ -37,10 +37,10 @@ pub(crate) static ROW: NotationRow = NotationRow {
     name: "dtensor",
     doc: "PyTorch `DTensor` placements",
     example: "(Shard(dim=0), Replicate()) mesh=[2, 4] shape=[8, 16]",
-    recognises,
-    parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::DTENSOR, x)),
-    print: Parsed::written_text,
-    express: |layout, shape, _| express(layout, shape),
+    recognises: recognises_dtensor,
+    parse: |text, _| parse(text).map(|x| ParsedText::from_written(Notation::DTENSOR, x)),
+    print: ParsedText::written_notation_text,
+    express: |layout, shape, _| express_as_dtensor(layout, shape),
     needs_dtype: false,
 };
 
@@ -61,7 +61,7 @@ pub enum Placement {
 /// Placements on a mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DTensorPlacements {
-    mesh: Mesh,
+    mesh: MeshAxes,
     named: bool,
     /// Of placements alone, every dimension of the mesh has one device.
     mesh_given: bool,
@@ -71,95 +71,96 @@ pub struct DTensorPlacements {
 
 const PLACEMENTS: [&str; 4] = ["Shard", "Replicate", "_StridedShard", "Partial"];
 
-fn recognises(text: &str) -> bool {
-    let mut c = Cursor::new(text);
-    let first = c.clone().word().map(|w| w.value);
+fn recognises_dtensor(text: &str) -> bool {
+    let mut c = TextCursor::new(text);
+    let first = c.clone().read_word().map(|w| w.value);
     if matches!(first, Some("mesh" | "placements" | "device_mesh" | "DeviceMesh")) {
         return true;
     }
     // On a mesh without dimensions there are no placements.
     let mut none = c.clone();
-    if (none.eat('(') && none.eat(')')) || (none.eat('[') && none.eat(']')) {
+    if (none.eat_char('(') && none.eat_char(')')) || (none.eat_char('[') && none.eat_char(']')) {
         let mesh = |w: &str| matches!(w, "mesh" | "device_mesh" | "DeviceMesh");
-        return none.word().is_some_and(|w| mesh(w.value));
+        return none.read_word().is_some_and(|w| mesh(w.value));
     }
-    (c.eat('[') || c.eat('(')) && c.word().is_some_and(|w| PLACEMENTS.contains(&w.value))
+    (c.eat_char('[') || c.eat_char('('))
+        && c.read_word().is_some_and(|w| PLACEMENTS.contains(&w.value))
 }
 
 /// Reads placements and their mesh.
 pub fn parse(text: &str) -> Result<DTensorPlacements> {
-    let (found, span) = read(text)?;
+    let (found, span) = read_placements(text)?;
     if let Some(shape) = found.shape.as_ref().filter(|_| found.mesh_given) {
-        let layout = found.sharding(shape).and_then(|s| Ok(s.layout(shape)?));
+        let layout = found.sharding_over_shape(shape).and_then(|s| Ok(s.layout_over_shape(shape)?));
         layout.map_err(|d| Diagnostic { span, ..d })?;
     }
     Ok(found)
 }
 
 /// The same, whether or not there is a layout over the shape that the text says; also where it says it.
-fn read(text: &str) -> Result<(DTensorPlacements, Range<usize>)> {
-    let mut c = Cursor::new(text);
+fn read_placements(text: &str) -> Result<(DTensorPlacements, Range<usize>)> {
+    let mut c = TextCursor::new(text);
     let mut placements: Option<Spanned<Vec<Placement>>> = None;
     let (mut mesh, mut names, mut shape) = (None, None, None);
     loop {
-        let at = c.at();
+        let at = c.next_token_start();
         let twice = |given: bool| match given {
-            true => Err(Diagnostic::syntax(
+            true => Err(Diagnostic::syntax_error(
                 at..at + 1,
                 "a second one of the same field",
                 "already given",
             )),
             false => Ok(()),
         };
-        match c.peek() {
+        match c.peek_char() {
             None => break,
             Some('[' | '(') => {
                 twice(placements.is_some())?;
-                placements = Some(placement_list(&mut c)?);
+                placements = Some(read_placement_list(&mut c)?);
             }
-            Some(_) => match c.clone().word().map(|w| w.value) {
+            Some(_) => match c.clone().read_word().map(|w| w.value) {
                 Some("placements") => {
-                    let _ = c.word();
-                    c.expect('=', "after `placements`")?;
+                    let _ = c.read_word();
+                    c.expect_char('=', "after `placements`")?;
                     twice(placements.is_some())?;
-                    placements = Some(placement_list(&mut c)?);
+                    placements = Some(read_placement_list(&mut c)?);
                 }
                 Some("mesh" | "device_mesh" | "DeviceMesh") => {
                     twice(mesh.is_some())?;
-                    if !c.clone().follows("DeviceMesh", '(') {
-                        let _ = c.word();
-                        c.expect('=', "after `mesh`")?;
+                    if !c.clone().word_follows("DeviceMesh", '(') {
+                        let _ = c.read_word();
+                        c.expect_char('=', "after `mesh`")?;
                     }
                     if c.eat_word("DeviceMesh") {
-                        let (sizes, own) = device_mesh(&mut c, text)?;
+                        let (sizes, own) = read_device_mesh(&mut c, text)?;
                         twice(names.is_some() && own.is_some())?;
                         mesh = Some(sizes);
                         names = own.or(names);
                     } else {
-                        mesh = Some(c.int_list("sizes of the mesh")?);
+                        mesh = Some(c.read_int_list("sizes of the mesh")?);
                     }
                 }
                 Some("mesh_dim_names") => {
-                    let _ = c.word();
-                    c.expect('=', "after `mesh_dim_names`")?;
+                    let _ = c.read_word();
+                    c.expect_char('=', "after `mesh_dim_names`")?;
                     twice(names.is_some())?;
-                    names = Some(name_list(&mut c, text)?);
+                    names = Some(read_name_list(&mut c, text)?);
                 }
                 Some("shape") => {
                     twice(shape.is_some())?;
-                    shape = shape_field(&mut c)?.map(|s| (s, at..c.here()));
+                    shape = read_shape_field(&mut c)?.map(|s| (s, at..c.last_token_end()));
                 }
                 _ => {
-                    return Err(
-                        c.expected("placements, mesh=[..], mesh_dim_names=(..) or shape=[..]")
-                    );
+                    return Err(c.refuse_next_token(
+                        "placements, mesh=[..], mesh_dim_names=(..) or shape=[..]",
+                    ));
                 }
             },
         }
-        let _ = c.eat(',');
+        let _ = c.eat_char(',');
     }
     let Some(placements) = placements else {
-        return Err(c.expected("placements such as (Shard(dim=0), Replicate())"));
+        return Err(c.refuse_next_token("placements such as (Shard(dim=0), Replicate())"));
     };
     let mesh_given = mesh.is_some();
     let alone = Spanned { value: vec![1; placements.value.len()], span: placements.span.clone() };
@@ -170,9 +171,12 @@ fn read(text: &str) -> Result<(DTensorPlacements, Range<usize>)> {
             placements.value.len(),
             sizes.value.len()
         );
-        return Err(
-            Diagnostic::syntax(placements.span, message, "one for every mesh dimension").id("Z004")
-        );
+        return Err(Diagnostic::syntax_error(
+            placements.span,
+            message,
+            "one for every mesh dimension",
+        )
+        .with_id("Z004"));
     }
     let named = names.is_some();
     let names: Vec<String> = match names {
@@ -181,10 +185,12 @@ fn read(text: &str) -> Result<(DTensorPlacements, Range<usize>)> {
     };
     if names.len() != sizes.value.len() {
         let message = format!("{} names of {} mesh dimensions", names.len(), sizes.value.len());
-        return Err(Diagnostic::syntax(sizes.span, message, "one name for each").id("Z004"));
+        return Err(
+            Diagnostic::syntax_error(sizes.span, message, "one name for each").with_id("Z004")
+        );
     }
-    let mesh = Mesh::new(names.into_iter().zip(sizes.value).collect())
-        .map_err(|e| Diagnostic::syntax(sizes.span, e, "here"))?;
+    let mesh = MeshAxes::new(names.into_iter().zip(sizes.value).collect())
+        .map_err(|e| Diagnostic::syntax_error(sizes.span, e, "here"))?;
     let found = DTensorPlacements {
         mesh,
         named,
@@ -199,150 +205,156 @@ fn read(text: &str) -> Result<(DTensorPlacements, Range<usize>)> {
 type NamedMesh = (Spanned<Vec<i64>>, Option<Vec<String>>);
 
 /// The inside of a `DeviceMesh(..)`: sizes with names, sizes, or lists of devices; then what kind of device, and strides or names.
-fn device_mesh(c: &mut Cursor<'_>, text: &str) -> Result<NamedMesh> {
-    c.expect('(', "after `DeviceMesh`")?;
-    let start = c.at();
-    if matches!(c.peek(), Some('\'' | '"')) {
-        python::string(c, text, "a kind of device")?;
-        c.expect(',', "after the kind of device")?;
+fn read_device_mesh(c: &mut TextCursor<'_>, text: &str) -> Result<NamedMesh> {
+    c.expect_char('(', "after `DeviceMesh`")?;
+    let start = c.next_token_start();
+    if matches!(c.peek_char(), Some('\'' | '"')) {
+        python::read_python_string(c, text, "a kind of device")?;
+        c.expect_char(',', "after the kind of device")?;
     }
     let mut names = None;
     let (sizes, row_major);
-    if c.peek() == Some('[') {
-        let lists = python::nested(c, "the number of a device")?;
+    if c.peek_char() == Some('[') {
+        let lists = python::read_nested_lists(c, "the number of a device")?;
         let (extents, flat) = lists.value;
         row_major = (0..).zip(&flat).all(|(k, device): (i64, &i64)| k == *device);
         sizes = extents;
     } else {
-        c.expect('(', "before the sizes of the mesh")?;
+        c.expect_char('(', "before the sizes of the mesh")?;
         let (mut found, mut own) = (Vec::new(), Vec::new());
-        while !c.eat(')') {
-            if c.peek().is_some_and(|ch| ch.is_alphabetic() || ch == '_') {
-                own.extend(c.word().map(|w| w.value.to_string()));
-                c.expect('=', "after the name of a dimension")?;
+        while !c.eat_char(')') {
+            if c.peek_char().is_some_and(|ch| ch.is_alphabetic() || ch == '_') {
+                own.extend(c.read_word().map(|w| w.value.to_string()));
+                c.expect_char('=', "after the name of a dimension")?;
             }
-            found.push(c.int("the size of a dimension")?.value);
-            if c.peek() != Some(')') {
-                c.expect(',', "between dimensions")?;
+            found.push(c.read_integer("the size of a dimension")?.value);
+            if c.peek_char() != Some(')') {
+                c.expect_char(',', "between dimensions")?;
             }
         }
         if !own.is_empty() && own.len() != found.len() {
             let message = format!("{} names of {} dimensions", own.len(), found.len());
-            return Err(Diagnostic::syntax(start..c.here(), message, "one for each").id("Z004"));
+            return Err(Diagnostic::syntax_error(
+                start..c.last_token_end(),
+                message,
+                "one for each",
+            )
+            .with_id("Z004"));
         }
         names = (!own.is_empty()).then_some(own);
         sizes = found;
         row_major = true;
     }
-    let span = start..c.here();
+    let span = start..c.last_token_end();
     let mut in_order = row_major;
-    while c.eat(',') {
+    while c.eat_char(',') {
         if c.eat_word("device") || c.eat_word("device_type") {
-            let _ = c.eat(':') || c.eat('=');
+            let _ = c.eat_char(':') || c.eat_char('=');
         }
-        if matches!(c.peek(), Some('\'' | '"')) {
-            python::string(c, text, "a kind of device")?;
+        if matches!(c.peek_char(), Some('\'' | '"')) {
+            python::read_python_string(c, text, "a kind of device")?;
         } else if c.eat_word("stride") {
-            let _ = c.eat(':') || c.eat('=');
-            let strides = c.int_list("strides")?.value;
-            in_order &= zellige_layout::int::row_major(&sizes).is_ok_and(|s| s == strides);
+            let _ = c.eat_char(':') || c.eat_char('=');
+            let strides = c.read_int_list("strides")?.value;
+            in_order &= zellige_layout::int::row_major_strides(&sizes).is_ok_and(|s| s == strides);
         } else if c.eat_word("mesh_dim_names") {
-            c.expect('=', "after `mesh_dim_names`")?;
-            names = Some(name_list(c, text)?);
+            c.expect_char('=', "after `mesh_dim_names`")?;
+            names = Some(read_name_list(c, text)?);
         } else if c.eat_word("Mesh") {
-            c.expect(':', "after `Mesh`")?;
-            let (_, flat) = python::nested(c, "the number of a device")?.value;
+            c.expect_char(':', "after `Mesh`")?;
+            let (_, flat) = python::read_nested_lists(c, "the number of a device")?.value;
             in_order &= (0..).zip(&flat).all(|(k, device): (i64, &i64)| k == *device);
         } else {
-            return Err(c.expected("a kind of device, `stride` or `mesh_dim_names`"));
+            return Err(c.refuse_next_token("a kind of device, `stride` or `mesh_dim_names`"));
         }
     }
-    c.expect(')', "at the end of the mesh")?;
+    c.expect_char(')', "at the end of the mesh")?;
     if !in_order {
         let message = "a mesh whose devices are not numbered in order, the last dimension fastest";
-        return Err(Diagnostic::syntax(span, message, "not row-major")
-            .help("a layout is on the dimensions of the mesh: write mesh=[..] with their sizes"));
+        return Err(Diagnostic::syntax_error(span, message, "not row-major").with_help(
+            "a layout is on the dimensions of the mesh: write mesh=[..] with their sizes",
+        ));
     }
     Ok((Spanned { value: sizes, span }, names))
 }
 
-fn name_list(c: &mut Cursor<'_>, text: &str) -> Result<Vec<String>> {
-    let close = match c.eat('(') {
+fn read_name_list(c: &mut TextCursor<'_>, text: &str) -> Result<Vec<String>> {
+    let close = match c.eat_char('(') {
         true => ')',
         false => {
-            c.expect('[', "before names")?;
+            c.expect_char('[', "before names")?;
             ']'
         }
     };
     let mut names = Vec::new();
-    while !c.eat(close) {
-        names.push(python::string(c, text, "a name in quotes")?.value);
-        if c.peek() != Some(close) {
-            c.expect(',', "between names")?;
+    while !c.eat_char(close) {
+        names.push(python::read_python_string(c, text, "a name in quotes")?.value);
+        if c.peek_char() != Some(close) {
+            c.expect_char(',', "between names")?;
         }
     }
     Ok(names)
 }
 
-fn placement_list(c: &mut Cursor<'_>) -> Result<Spanned<Vec<Placement>>> {
-    let start = c.at();
-    let close = if c.eat('[') { ']' } else { ')' };
+fn read_placement_list(c: &mut TextCursor<'_>) -> Result<Spanned<Vec<Placement>>> {
+    let start = c.next_token_start();
+    let close = if c.eat_char('[') { ']' } else { ')' };
     if close == ')' {
-        c.expect('(', "before placements")?;
+        c.expect_char('(', "before placements")?;
     }
     let mut list = Vec::new();
-    while !c.eat(close) {
-        list.push(placement(c)?);
-        if c.peek() != Some(close) {
-            c.expect(',', "between placements")?;
+    while !c.eat_char(close) {
+        list.push(read_placement(c)?);
+        if c.peek_char() != Some(close) {
+            c.expect_char(',', "between placements")?;
         }
     }
-    Ok(Spanned { value: list, span: start..c.here() })
+    Ok(Spanned { value: list, span: start..c.last_token_end() })
 }
 
-fn placement(c: &mut Cursor<'_>) -> Result<Placement> {
-    let Some(word) = c.word() else {
-        return Err(c.expected("Shard(..), Replicate() or _StridedShard(..)"));
+fn read_placement(c: &mut TextCursor<'_>) -> Result<Placement> {
+    let Some(word) = c.read_word() else {
+        return Err(c.refuse_next_token("Shard(..), Replicate() or _StridedShard(..)"));
     };
     match word.value {
         "Replicate" => {
-            c.expect('(', "after `Replicate`")?;
-            c.expect(')', "after `Replicate(`")?;
+            c.expect_char('(', "after `Replicate`")?;
+            c.expect_char(')', "after `Replicate(`")?;
             Ok(Placement::Replicate)
         }
         "Partial" => {
             let message = "`Partial` holds sums that are still to be added, not elements";
-            Err(Diagnostic::syntax(word.span, message, "a pending sum is no place")
-                .help("reduce it first: Shard(..) or Replicate()"))
+            Err(Diagnostic::syntax_error(word.span, message, "a pending sum is no place")
+                .with_help("reduce it first: Shard(..) or Replicate()"))
         }
         "Shard" | "_StridedShard" => {
             let strided = word.value == "_StridedShard";
-            c.expect('(', "after the name of a placement")?;
+            c.expect_char('(', "after the name of a placement")?;
             if c.eat_word("dim") {
-                c.expect('=', "after `dim`")?;
+                c.expect_char('=', "after `dim`")?;
             }
-            let dim = c.int("the dimension that is divided")?.value;
+            let dim = c.read_integer("the dimension that is divided")?.value;
             let mut split_factor = 1;
             if strided {
-                c.expect(',', "after the dimension")?;
+                c.expect_char(',', "after the dimension")?;
                 if c.eat_word("split_factor") || c.eat_word("sf") {
-                    c.expect('=', "after the name of a field")?;
+                    c.expect_char('=', "after the name of a field")?;
                 }
-                let factor = c.int("the split factor")?;
+                let factor = c.read_integer("the split factor")?;
                 if factor.value < 1 {
                     let message = format!("a split factor of {}", factor.value);
-                    return Err(Diagnostic::syntax(factor.span, message, "1 or more"));
+                    return Err(Diagnostic::syntax_error(factor.span, message, "1 or more"));
                 }
                 split_factor = factor.value;
             }
-            c.expect(')', "at the end of the placement")?;
+            c.expect_char(')', "at the end of the placement")?;
             Ok(Placement::Shard { dim, split_factor })
         }
         other => {
             let shown: String = other.chars().take(40).collect();
             let message = format!("unknown placement `{shown}`");
-            Err(Diagnostic::syntax(word.span, message, "unknown")
-                .help("known: Shard(dim), Replicate(), _StridedShard(dim, split_factor=..)"))
+            Err(Diagnostic::syntax_error(word.span, message, "unknown")
+                .with_help("known: Shard(dim), Replicate(), _StridedShard(dim, split_factor=..)"))
         }
     }
 }
@@ -350,7 +362,7 @@ fn placement(c: &mut Cursor<'_>) -> Result<Placement> {
 /// Placements that no layout of the algebra says, as shards of different lengths are cut again: those of a tensor all of whose shards are as
 /// long as the longest one.
 #[derive(Debug, Clone)]
-pub struct Evened {
+pub struct EvenedPlacements {
     /// The shape of the tensor.
     pub shape: Vec<i64>,
     /// The shape of the longer one.
@@ -363,13 +375,13 @@ pub struct Evened {
 
 /// What a text says of a shape, or of its own one, that it divides unevenly along a dimension, and then again. `None` of everything else,
 /// which has a layout or is refused for another reason.
-pub fn evened(text: &str, shape: Option<&[i64]>) -> Option<Evened> {
-    let (mut read, _) = read(text).ok().filter(|(x, _)| x.mesh_given)?;
+pub fn even_out_placements(text: &str, shape: Option<&[i64]>) -> Option<EvenedPlacements> {
+    let (mut read, _) = read_placements(text).ok().filter(|(x, _)| x.mesh_given)?;
     let shape = shape.map(<[i64]>::to_vec).or_else(|| read.shape.clone())?;
     read.shape = None;
     let (mut even, mut parts) = (shape.clone(), vec![1i64; shape.len()]);
     let (mut uneven, mut again) = (vec![false; shape.len()], false);
-    for (placement, (_, n)) in read.placements.iter().zip(read.mesh.axes()) {
+    for (placement, (_, n)) in read.placements.iter().zip(read.mesh.named_sizes()) {
         let Placement::Shard { dim, split_factor } = *placement else { continue };
         let rank = i64::try_from(shape.len()).ok()?;
         let d = usize::try_from(if dim < 0 { dim.checked_add(rank)? } else { dim }).ok()?;
@@ -381,30 +393,32 @@ pub fn evened(text: &str, shape: Option<&[i64]>) -> Option<Evened> {
     for (local, parts) in even.iter_mut().zip(&parts) {
         *local = (*local).max(1).checked_mul(*parts)?;
     }
-    let layout = again.then(|| read.layout(Some(&even)).ok())??;
-    let axis = |(name, n): &(String, i64)| Some((device_axis(name).ok()?, *n));
-    let axes = read.mesh.axes().iter().map(axis).collect::<Option<_>>()?;
-    Some(Evened { shape, even, layout, axes })
+    let layout = again.then(|| read.layout_over_shape(Some(&even)).ok())??;
+    let axis = |(name, n): &(String, i64)| Some((device_axis_of(name).ok()?, *n));
+    let axes = read.mesh.named_sizes().iter().map(axis).collect::<Option<_>>()?;
+    Some(EvenedPlacements { shape, even, layout, axes })
 }
 
 impl ShardingText for DTensorPlacements {
-    fn sharding(&self, shape: &[i64]) -> Result<Sharding> {
+    fn sharding_over_shape(&self, shape: &[i64]) -> Result<MeshSharding> {
         if !self.mesh_given {
             let message = "placements are on a mesh, one for each of its dimensions";
-            return Err(Diagnostic::syntax(0..0, message, "which mesh?")
-                .id("Z005")
-                .help("write the sizes of the mesh: mesh=[2, 4]"));
+            return Err(Diagnostic::syntax_error(0..0, message, "which mesh?")
+                .with_id("Z005")
+                .with_help("write the sizes of the mesh: mesh=[2, 4]"));
         }
-        check_sizes(shape)?;
-        product(shape.iter().copied(), "the number of elements")?;
-        let refuse =
-            |message: String, label: &str| Err(Diagnostic::syntax(0..0, message, label).id("Z005"));
-        let mut dims: Vec<Vec<Piece>> = shape.iter().map(|n| vec![Piece::Local(*n)]).collect();
+        check_nonnegative_sizes(shape)?;
+        checked_product(shape.iter().copied(), "the number of elements")?;
+        let refuse = |message: String, label: &str| {
+            Err(Diagnostic::syntax_error(0..0, message, label).with_id("Z005"))
+        };
+        let mut dims: Vec<Vec<IndexPiece>> =
+            shape.iter().map(|n| vec![IndexPiece::Local(*n)]).collect();
         let mut uneven = vec![false; shape.len()];
         let rank = i64::try_from(shape.len()).unwrap_or(i64::MAX);
         for (axis, placement) in self.placements.iter().enumerate() {
             let Placement::Shard { dim, split_factor } = *placement else { continue };
-            let n = self.mesh.axes()[axis].1;
+            let n = self.mesh.named_sizes()[axis].1;
             let at = if dim < 0 { dim.saturating_add(rank) } else { dim };
             let Some(d) = usize::try_from(at).ok().filter(|d| *d < shape.len()) else {
                 let message =
@@ -416,55 +430,58 @@ impl ShardingText for DTensorPlacements {
                     "no layout of the algebra: dimension {d} of {} elements is divided unevenly, and then again",
                     shape[d]
                 );
-                return Err(Diagnostic::syntax(
+                return Err(Diagnostic::syntax_error(
                     0..0,
                     message,
                     "shards of different lengths are cut differently",
                 )
-                .id("Z008"));
+                .with_id("Z008"));
             }
-            let device = Piece::Device(Factor { axis, size: n, stride: 1 });
+            let device = IndexPiece::Device(MeshFactor { axis, size: n, stride: 1 });
             let pieces = &mut dims[d];
-            let Some(first) = pieces.iter().position(|p| matches!(p, Piece::Local(_))) else {
+            let Some(first) = pieces.iter().position(|p| matches!(p, IndexPiece::Local(_))) else {
                 continue;
             };
-            let Piece::Local(extent) = pieces[first] else { continue };
-            let only = pieces.iter().filter(|p| matches!(p, Piece::Local(_))).count() == 1;
+            let IndexPiece::Local(extent) = pieces[first] else { continue };
+            let only = pieces.iter().filter(|p| matches!(p, IndexPiece::Local(_))).count() == 1;
             if split_factor > 1 {
                 let step = split_factor.checked_mul(n).unwrap_or(i64::MAX);
                 if !only || extent % step != 0 {
                     let message = format!(
                         "no layout of the algebra: _StridedShard cuts the {extent} elements of dimension {d} into {split_factor} x {n} parts"
                     );
-                    return Err(
-                        Diagnostic::syntax(0..0, message, "unevenly, or a second time").id("Z008")
-                    );
+                    return Err(Diagnostic::syntax_error(
+                        0..0,
+                        message,
+                        "unevenly, or a second time",
+                    )
+                    .with_id("Z008"));
                 }
                 pieces.splice(
                     first..=first,
-                    [Piece::Local(split_factor), device, Piece::Local(extent / step)],
+                    [IndexPiece::Local(split_factor), device, IndexPiece::Local(extent / step)],
                 );
             } else if extent % n == 0 || only {
-                let local = Piece::Local(div_ceil(extent, n));
+                let local = IndexPiece::Local(div_ceil(extent, n));
                 if extent % n == 0 {
                     pieces.splice(first..=first, [device, local]);
                 } else {
                     // Every shard of the mesh dimensions before is padded, not only the last one.
                     uneven[d] = true;
-                    let before = |p: &Piece| matches!(p, Piece::Device(f) if f.size > 1);
+                    let before = |p: &IndexPiece| matches!(p, IndexPiece::Device(f) if f.size > 1);
                     let nested = pieces[..first].iter().any(before);
-                    let valid = nested.then_some(Piece::Valid(extent));
+                    let valid = nested.then_some(IndexPiece::Valid(extent));
                     pieces.splice(first..=first, valid.into_iter().chain([device, local]));
                 }
             } else {
                 let message = format!(
                     "no layout of the algebra: {n} devices divide the {extent} parts that a _StridedShard has left of dimension {d}"
                 );
-                return Err(Diagnostic::syntax(0..0, message, "unevenly").id("Z008"));
+                return Err(Diagnostic::syntax_error(0..0, message, "unevenly").with_id("Z008"));
             }
         }
-        let first = vec![0; self.mesh.axes().len()];
-        Ok(Sharding { mesh: self.mesh.clone(), first, dims, copies: true, replicas: None })
+        let first = vec![0; self.mesh.named_sizes().len()];
+        Ok(MeshSharding { mesh: self.mesh.clone(), first, dims, copies: true, replicas: None })
     }
 
     fn own_shape(&self) -> Option<&[i64]> {
@@ -473,7 +490,7 @@ impl ShardingText for DTensorPlacements {
 }
 
 impl WrittenLayout for DTensorPlacements {
-    fn text(&self) -> String {
+    fn notation_text(&self) -> String {
         let placement = |p: &Placement| match p {
             Placement::Replicate => "Replicate()".to_string(),
             Placement::Shard { dim, split_factor: 1 } => format!("Shard(dim={dim})"),
@@ -483,22 +500,22 @@ impl WrittenLayout for DTensorPlacements {
         };
         let list: Vec<String> = self.placements.iter().map(placement).collect();
         let comma = if list.len() == 1 { "," } else { "" };
-        let sizes: Vec<i64> = self.mesh.axes().iter().map(|(_, n)| *n).collect();
+        let sizes: Vec<i64> = self.mesh.named_sizes().iter().map(|(_, n)| *n).collect();
         let mut out = format!("({}{comma})", list.join(", "));
         if self.mesh_given {
             out += &format!(" mesh={sizes:?}");
         }
         if self.named {
             let names: Vec<String> =
-                self.mesh.axes().iter().map(|(n, _)| format!("'{n}'")).collect();
+                self.mesh.named_sizes().iter().map(|(n, _)| format!("'{n}'")).collect();
             let comma = if names.len() == 1 { "," } else { "" };
             out += &format!(" mesh_dim_names=({}{comma})", names.join(", "));
         }
-        out + &shape_text(self.shape.as_ref())
+        out + &print_shape_field(self.shape.as_ref())
     }
 
-    fn layout(&self, shape: Option<&[i64]>) -> Result<Layout> {
-        layout_of(self, shape)
+    fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout> {
+        layout_of_sharding_text(self, shape)
     }
 
     fn default_shape(&self) -> Option<Vec<i64>> {
@@ -507,25 +524,25 @@ impl WrittenLayout for DTensorPlacements {
 }
 
 /// The text of a sharding over whole dimensions of its mesh.
-pub(crate) fn write(sharding: &Sharding) -> Result<String, Refusal> {
+pub(crate) fn write_placements(sharding: &MeshSharding) -> Result<String, ConversionRefusal> {
     let whole = match sharding.uses_whole_axes() {
         true => sharding.clone(),
         false => sharding.on_whole_axes()?,
     };
-    written(&whole).map(|x| x.text())
+    placements_of_sharding(&whole).map(|x| x.notation_text())
 }
 
-fn written(sharding: &Sharding) -> Result<DTensorPlacements, Refusal> {
+fn placements_of_sharding(sharding: &MeshSharding) -> Result<DTensorPlacements, ConversionRefusal> {
     if !sharding.copies || sharding.first.iter().any(|f| *f != 0) {
-        return no("placements divide over all devices of a mesh", Some(0));
+        return not_expressible("placements divide over all devices of a mesh", Some(0));
     }
-    let axes = sharding.mesh.axes();
+    let axes = sharding.mesh.named_sizes();
     let mut placements = vec![Placement::Replicate; axes.len()];
     for (d, own) in sharding.leading_factors()?.iter().enumerate() {
         for (k, f) in own.iter().enumerate() {
             // Axes of the mesh that come later and yet are slower have cut before.
             let before = own[..k].iter().filter(|g| g.axis > f.axis);
-            let split_factor = product(before.map(|g| g.size), "a split factor")?;
+            let split_factor = checked_product(before.map(|g| g.size), "a split factor")?;
             let dim = i64::try_from(d).unwrap_or(i64::MAX);
             placements[f.axis] = Placement::Shard { dim, split_factor };
         }
@@ -536,23 +553,23 @@ fn written(sharding: &Sharding) -> Result<DTensorPlacements, Refusal> {
 }
 
 /// The text of a layout, or why there is none.
-pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
-    let sharding = Sharding::of(layout, shape)?;
+pub fn express_as_dtensor(layout: &Layout, shape: &[i64]) -> Result<String, ConversionRefusal> {
+    let sharding = MeshSharding::from_layout(layout, shape)?;
     if !sharding.uses_whole_axes() {
-        return no(
+        return not_expressible(
             "placements divide over whole dimensions of a mesh, and the layout uses a part of one",
             None,
         );
     }
     // The order of the mesh is free: one in which every placement is an ordinary shard is preferred.
     let strided = |p: &Placement| matches!(p, Placement::Shard { split_factor: 2.., .. });
-    let mut found = written(&sharding)?;
+    let mut found = placements_of_sharding(&sharding)?;
     if found.placements.iter().any(strided) {
-        found = written(&sharding.in_order_of_use())?;
+        found = placements_of_sharding(&sharding.in_order_of_use())?;
     }
-    match found.layout(Some(shape)) {
-        Ok(lowered) => prove_sharding(&lowered, layout, &found.text())?,
-        Err(reason) => return no(reason.message, None),
+    match found.layout_over_shape(Some(shape)) {
+        Ok(lowered) => prove_sharding(&lowered, layout, &found.notation_text())?,
+        Err(reason) => return not_expressible(reason.message, None),
     }
-    Ok(found.text())
+    Ok(found.notation_text())
 }

@@ -7,7 +7,9 @@
 //! Either may have `"valid":[[begin,valid,padded],..]`.
 
 use serde_json::{Map, Value, json};
-use zellige_layout::{Axis, AxisTable, Error, Extent, Iter, Layout, Swizzle, TileLayout, Window};
+use zellige_layout::{
+    Axis, AxisTable, Iter, Layout, LayoutError, PaddedExtent, Swizzle, TileLayout, ValidWindow,
+};
 
 /// A JSON value that is not a layout: where, and what was expected there.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +19,7 @@ pub struct JsonError {
     /// What is wrong or was expected.
     pub message: String,
     /// The refusal of the algebra behind it, if the form is fine.
-    pub cause: Option<Box<Error>>,
+    pub cause: Option<Box<LayoutError>>,
 }
 
 impl std::fmt::Display for JsonError {
@@ -35,7 +37,7 @@ impl std::error::Error for JsonError {}
 type Result<T> = std::result::Result<T, JsonError>;
 
 /// The JSON of a layout.
-pub fn print(layout: &Layout) -> Value {
+pub fn layout_to_json(layout: &Layout) -> Value {
     let tile = layout.tile();
     let iters = |its: &[Iter]| -> Value {
         its.iter().map(|it| json!([it.extent, it.stride, it.axis.name()])).collect()
@@ -66,12 +68,12 @@ pub fn print(layout: &Layout) -> Value {
 }
 
 /// Reads a layout; axis names are looked up in `axes`.
-pub fn parse(value: &Value, axes: &AxisTable) -> Result<Layout> {
-    let object = object(value, "")?;
+pub fn layout_from_json(value: &Value, axes: &AxisTable) -> Result<Layout> {
+    let object = expect_object(value, "")?;
     let layout = match object.get("kind").and_then(Value::as_str) {
         Some("tile") => {
-            known(object, "", &["kind", "shard", "replica", "offset", "valid"])?;
-            tile(object, "", axes)?.into()
+            check_known_fields(object, "", &["kind", "shard", "replica", "offset", "valid"])?;
+            tile_from_json(object, "", axes)?.into()
         }
         Some("compose") => {
             let fields = [
@@ -83,59 +85,66 @@ pub fn parse(value: &Value, axes: &AxisTable) -> Result<Layout> {
                 "tile",
                 "valid",
             ];
-            known(object, "", &fields)?;
-            let number = |k: &str| int(object.get(k).unwrap_or(&Value::Null), k);
+            check_known_fields(object, "", &fields)?;
+            let number = |k: &str| expect_integer(object.get(k).unwrap_or(&Value::Null), k);
             let inner = match object.get("swizzle_inner") {
                 None => true,
-                Some(v) => v.as_bool().ok_or_else(|| wrong("swizzle_inner", "true or false", v))?,
+                Some(v) => v
+                    .as_bool()
+                    .ok_or_else(|| wrong_json_value("swizzle_inner", "true or false", v))?,
             };
             let [m, b, s] = ["per_element", "swizzle_len", "atom_len"].map(number);
-            let sw = Swizzle::new(m?, b?, s?, inner).map_err(|e| meaning("", e))?;
+            let sw = Swizzle::new(m?, b?, s?, inner).map_err(|e| json_meaning_error("", e))?;
             let path = "tile";
-            let inside = self::object(object.get(path).unwrap_or(&Value::Null), path)?;
-            known(inside, path, &["kind", "shard", "replica", "offset"])?;
-            Layout::swizzled(sw, tile(inside, path, axes)?).map_err(|e| meaning("tile", e))?
+            let inside = self::expect_object(object.get(path).unwrap_or(&Value::Null), path)?;
+            check_known_fields(inside, path, &["kind", "shard", "replica", "offset"])?;
+            Layout::from_swizzled_tile(sw, tile_from_json(inside, path, axes)?)
+                .map_err(|e| json_meaning_error("tile", e))?
         }
         _ => {
             let found = object.get("kind").unwrap_or(&Value::Null);
-            return Err(wrong("kind", "\"tile\" or \"compose\"", found));
+            return Err(wrong_json_value("kind", "\"tile\" or \"compose\"", found));
         }
     };
     let Some(dims) = object.get("valid") else { return Ok(layout) };
     let mut extents = Vec::new();
-    for (i, d) in list(dims, "valid")?.iter().enumerate() {
+    for (i, d) in expect_list(dims, "valid")?.iter().enumerate() {
         let path = format!("valid[{i}]");
-        match list(d, &path)?.as_slice() {
+        match expect_list(d, &path)?.as_slice() {
             [b, v, p] => {
-                let at = |k: usize, x: &Value| int(x, &format!("{path}[{k}]"));
-                extents.push(Extent { begin: at(0, b)?, valid: at(1, v)?, padded: at(2, p)? });
+                let at = |k: usize, x: &Value| expect_integer(x, &format!("{path}[{k}]"));
+                extents.push(PaddedExtent {
+                    begin: at(0, b)?,
+                    valid: at(1, v)?,
+                    padded: at(2, p)?,
+                });
             }
-            _ => return Err(wrong(&path, "[begin, valid, padded]", d)),
+            _ => return Err(wrong_json_value(&path, "[begin, valid, padded]", d)),
         }
     }
-    let window = Window::new(extents).map_err(|e| meaning("valid", e))?;
-    layout.with_window(window).map_err(|e| meaning("valid", e))
+    let window = ValidWindow::new(extents).map_err(|e| json_meaning_error("valid", e))?;
+    layout.with_window(window).map_err(|e| json_meaning_error("valid", e))
 }
 
-fn tile(o: &Map<String, Value>, path: &str, axes: &AxisTable) -> Result<TileLayout> {
+fn tile_from_json(o: &Map<String, Value>, path: &str, axes: &AxisTable) -> Result<TileLayout> {
     let at = |k: &str| if path.is_empty() { k.to_string() } else { format!("{path}.{k}") };
     let empty = Value::Array(Vec::new());
     let iters = |k: &str, default: Option<&Value>| -> Result<Vec<Iter>> {
         let value = o.get(k).or(default).unwrap_or(&Value::Null);
         let mut out = Vec::new();
-        for (i, it) in list(value, &at(k))?.iter().enumerate() {
+        for (i, it) in expect_list(value, &at(k))?.iter().enumerate() {
             let path = format!("{}[{i}]", at(k));
-            let (extent, stride, axis) = match list(it, &path)?.as_slice() {
+            let (extent, stride, axis) = match expect_list(it, &path)?.as_slice() {
                 [e, s] => (e, s, None),
                 [e, s, a] => (e, s, Some(a)),
-                _ => return Err(wrong(&path, "[extent, stride, axis]", it)),
+                _ => return Err(wrong_json_value(&path, "[extent, stride, axis]", it)),
             };
             let axis = match axis {
                 None => Axis::M,
-                Some(a) => axis_named(a, &format!("{path}[2]"), axes)?,
+                Some(a) => axis_from_json(a, &format!("{path}[2]"), axes)?,
             };
-            let extent = int(extent, &format!("{path}[0]"))?;
-            out.push(Iter::new(extent, int(stride, &format!("{path}[1]"))?, axis));
+            let extent = expect_integer(extent, &format!("{path}[0]"))?;
+            out.push(Iter::new(extent, expect_integer(stride, &format!("{path}[1]"))?, axis));
         }
         Ok(out)
     };
@@ -143,25 +152,26 @@ fn tile(o: &Map<String, Value>, path: &str, axes: &AxisTable) -> Result<TileLayo
     let replica = iters("replica", Some(&empty))?;
     let mut offset = Vec::new();
     if let Some(v) = o.get("offset") {
-        for (name, value) in object(v, &at("offset"))? {
+        for (name, value) in expect_object(v, &at("offset"))? {
             let path = format!("{}.{name}", at("offset"));
-            let axis = axis_named(&Value::String(name.clone()), &path, axes)?;
-            offset.push((axis, int(value, &path)?));
+            let axis = axis_from_json(&Value::String(name.clone()), &path, axes)?;
+            offset.push((axis, expect_integer(value, &path)?));
         }
     }
-    TileLayout::new(shard, replica, offset).map_err(|e| meaning(path, e))
+    TileLayout::new(shard, replica, offset).map_err(|e| json_meaning_error(path, e))
 }
 
-fn axis_named(value: &Value, path: &str, axes: &AxisTable) -> Result<Axis> {
-    let name = value.as_str().ok_or_else(|| wrong(path, "the name of an axis", value))?;
-    axes.get(name).map_err(|e| meaning(path, e))
+fn axis_from_json(value: &Value, path: &str, axes: &AxisTable) -> Result<Axis> {
+    let name =
+        value.as_str().ok_or_else(|| wrong_json_value(path, "the name of an axis", value))?;
+    axes.get(name).map_err(|e| json_meaning_error(path, e))
 }
 
-fn meaning(path: &str, cause: Error) -> JsonError {
+fn json_meaning_error(path: &str, cause: LayoutError) -> JsonError {
     JsonError { path: path.into(), message: cause.to_string(), cause: Some(Box::new(cause)) }
 }
 
-fn wrong(path: &str, expected: &str, found: &Value) -> JsonError {
+fn wrong_json_value(path: &str, expected: &str, found: &Value) -> JsonError {
     let mut shown = found.to_string();
     if shown.len() > 60 {
         let cut = (0..=60).rev().find(|i| shown.is_char_boundary(*i)).unwrap_or(0);
@@ -175,7 +185,7 @@ fn wrong(path: &str, expected: &str, found: &Value) -> JsonError {
     }
 }
 
-fn known(o: &Map<String, Value>, path: &str, fields: &[&str]) -> Result<()> {
+fn check_known_fields(o: &Map<String, Value>, path: &str, fields: &[&str]) -> Result<()> {
     match o.keys().find(|k| !fields.contains(&k.as_str())) {
         None => Ok(()),
         Some(k) => Err(JsonError {
@@ -186,14 +196,14 @@ fn known(o: &Map<String, Value>, path: &str, fields: &[&str]) -> Result<()> {
     }
 }
 
-fn object<'a>(v: &'a Value, path: &str) -> Result<&'a Map<String, Value>> {
-    v.as_object().ok_or_else(|| wrong(path, "an object", v))
+fn expect_object<'a>(v: &'a Value, path: &str) -> Result<&'a Map<String, Value>> {
+    v.as_object().ok_or_else(|| wrong_json_value(path, "an object", v))
 }
 
-fn list<'a>(v: &'a Value, path: &str) -> Result<&'a Vec<Value>> {
-    v.as_array().ok_or_else(|| wrong(path, "a list", v))
+fn expect_list<'a>(v: &'a Value, path: &str) -> Result<&'a Vec<Value>> {
+    v.as_array().ok_or_else(|| wrong_json_value(path, "a list", v))
 }
 
-fn int(v: &Value, path: &str) -> Result<i64> {
-    v.as_i64().ok_or_else(|| wrong(path, "a 64-bit integer", v))
+fn expect_integer(v: &Value, path: &str) -> Result<i64> {
+    v.as_i64().ok_or_else(|| wrong_json_value(path, "a 64-bit integer", v))
 }

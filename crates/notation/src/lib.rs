@@ -13,13 +13,13 @@
 //! | oneDNN tags | [`onednn`] | `aBcd16b`, `dims=[2, 3, 4, 5] tag=nChw16c` |
 //! | MLIR `linalg.pack` | [`pack`] | `inner_dims_pos = [1] inner_tiles = [64] outer_dims_perm = [1, 0]` |
 //! | MLIR memrefs | [`memref`] | `memref<4x6xf32, strided<[6, 1], offset: 2>>`, `affine_map<(d0, d1) -> (d1, d0)>` |
-//! | JAX | [`jax`] | `Mesh('x': 2, 'y': 4) PartitionSpec('x', None)` |
-//! | HLO shardings | [`hlo`] | `{devices=[2,4]<=[8]}` |
+//! | JAX | [`jax`] | `MeshAxes('x': 2, 'y': 4) PartitionSpec('x', None)` |
+//! | HLO shardings | [`to_hlo_sharding`] | `{devices=[2,4]<=[8]}` |
 //! | Shardy | [`shardy`] | `#sdy.mesh<["x"=2]> #sdy.sharding<@mesh, [{"x"}, {}]>` |
 //! | PyTorch `DTensor` | [`dtensor`] | `(Shard(dim=0), Replicate()) mesh=[2, 4]` |
 //! | NumPy | [`numpy`] | `shape=(4, 6) order='F'`, and `__array_interface__` |
 //!
-//! [`parse`] tells them apart; [`Parsed`] is what it answers; [`convert`](mod@convert) goes from
+//! [`layout_from_json`] tells them apart; [`ParsedText`] is what it answers; [`convert_layout`](mod@convert) goes from
 //! one to another, or says why it cannot. A notation that comes later is one more file here with its
 //! row, and that row in the table of `notation.rs`; a test there checks that it is complete.
 //!
@@ -33,7 +33,7 @@
 //! # Ok::<(), zellige_notation::Diagnostic>(())
 //! ```
 //!
-//! [`visible`] shows names and texts of others without what a terminal would obey.
+//! [`make_visible`] shows names and texts of others without what a terminal would obey.
 //!
 //! # What it may not do
 //! Be the judge of where an element lives: operators, proofs and comparisons are the algebra's. A notation that has a definition of
@@ -70,6 +70,8 @@ mod visible;
 pub mod xla;
 
 pub use diagnostic::Diagnostic;
-pub use notation::{Notation, parse, parse_as, readings};
-pub use parsed::{ElementSize, ElementSource, Parsed, Stored, WrittenLayout, shared_shape};
-pub use visible::{quote, visible, visible_json, visible_lines};
+pub use notation::{Notation, all_readings, parse, parse_as};
+pub use parsed::{
+    ElementSize, ElementSource, ParsedText, StoredElements, WrittenLayout, choose_shared_shape,
+};
+pub use visible::{make_json_visible, make_lines_visible, make_visible, quote_beginning};

@@ -1,12 +1,12 @@
 //! The table of notations, and telling them apart.
 //!
-//! A notation is one file of this crate with its `ROW`, and that row in [`TABLE`]: nothing else
-//! lists notations. Everything about a text that was read is asked of [`Parsed`].
+//! A notation is one file of this crate with its `ROW`, and that row in [`NOTATION_TABLE`]: nothing else
+//! lists notations. Everything about a text that was read is asked of [`ParsedText`].
 
-use crate::convert::Refusal;
-use crate::cursor::Cursor;
+use crate::convert::ConversionRefusal;
+use crate::cursor::TextCursor;
 use crate::{
-    Diagnostic, Parsed, cute, dtensor, hlo, jax, linear, memref, numpy, onednn, pack, shardy,
+    Diagnostic, ParsedText, cute, dtensor, hlo, jax, linear, memref, numpy, onednn, pack, shardy,
     spyre, tirx, torch, triton, xla,
 };
 use std::fmt;
@@ -14,10 +14,10 @@ use zellige_float::Dtype;
 use zellige_layout::{AxisTable, Layout};
 
 /// Writes a layout over a shape, with the type of its elements.
-type Express = fn(&Layout, &[i64], Option<Dtype>) -> Result<String, Refusal>;
+type ExpressFunction = fn(&Layout, &[i64], Option<Dtype>) -> Result<String, ConversionRefusal>;
 
 /// Every notation, in the order of the documentation.
-static TABLE: [&NotationRow; 15] = [
+static NOTATION_TABLE: [&NotationRow; 15] = [
     &tirx::ROW,
     &spyre::ROW,
     &torch::ROW,
@@ -46,11 +46,11 @@ pub(crate) struct NotationRow {
     /// Whether a text looks like it. Where several notations recognise a text, the caller is asked which is meant.
     pub(crate) recognises: fn(&str) -> bool,
     /// Reads a text.
-    pub(crate) parse: fn(&str, &AxisTable) -> Result<Parsed, Diagnostic>,
+    pub(crate) parse: fn(&str, &AxisTable) -> Result<ParsedText, Diagnostic>,
     /// The text of what `parse` has read: reading it gives the same again.
-    pub(crate) print: fn(&Parsed) -> String,
+    pub(crate) print: fn(&ParsedText) -> String,
     /// The text of any layout over a shape, or why there is none.
-    pub(crate) express: Express,
+    pub(crate) express: ExpressFunction,
     /// Whether `express` needs the type of the elements.
     pub(crate) needs_dtype: bool,
 }
@@ -92,18 +92,18 @@ impl Notation {
     pub const NUMPY: Notation = Notation(&numpy::ROW);
 
     /// Every notation, in the order of the documentation.
-    pub fn all() -> impl Iterator<Item = Notation> {
-        TABLE.iter().map(|row| Notation(row))
+    pub fn all_notations() -> impl Iterator<Item = Notation> {
+        NOTATION_TABLE.iter().map(|row| Notation(row))
     }
 
     /// Names in a list for people: `tirx, spyre, torch`.
-    pub fn list(notations: impl Iterator<Item = Notation>) -> String {
+    pub fn list_names(notations: impl Iterator<Item = Notation>) -> String {
         notations.map(Notation::name).collect::<Vec<_>>().join(", ")
     }
 
     /// The notation of that name.
     pub fn from_name(name: &str) -> Option<Notation> {
-        Notation::all().find(|n| n.name() == name)
+        Notation::all_notations().find(|n| n.name() == name)
     }
 
     /// The name that requests use.
@@ -112,12 +112,12 @@ impl Notation {
     }
 
     /// What it is, in a few words.
-    pub fn doc(self) -> &'static str {
+    pub fn short_description(self) -> &'static str {
         self.0.doc
     }
 
     /// A text of it.
-    pub fn example(self) -> &'static str {
+    pub fn example_text(self) -> &'static str {
         self.0.example
     }
 
@@ -126,7 +126,7 @@ impl Notation {
         self.0.needs_dtype
     }
 
-    pub(crate) fn row(self) -> &'static NotationRow {
+    pub(crate) fn table_row(self) -> &'static NotationRow {
         self.0
     }
 }
@@ -149,67 +149,76 @@ impl fmt::Debug for Notation {
 ///
 /// # Errors
 /// A text that its notation refuses; a text that several notations read as different layouts, with all readings.
-pub fn parse(text: &str, axes: &AxisTable) -> Result<Parsed, Diagnostic> {
-    let claimed: Vec<Notation> = Notation::all().filter(|n| (n.row().recognises)(text)).collect();
+pub fn parse(text: &str, axes: &AxisTable) -> Result<ParsedText, Diagnostic> {
+    let claimed: Vec<Notation> =
+        Notation::all_notations().filter(|n| (n.table_row().recognises)(text)).collect();
     let notation = match claimed.as_slice() {
         [] => {
             return parse_as(text, Notation::TIRX, axes).map_err(|refused| match refused.help {
-                None => refused.help(format!(
+                None => refused.with_help(format!(
                     "no notation recognises this text; there are {}",
-                    Notation::list(Notation::all())
+                    Notation::list_names(Notation::all_notations())
                 )),
                 Some(_) => refused,
             });
         }
         [one] => *one,
         several => {
-            let mut good = readings(text, axes);
+            let mut good = all_readings(text, axes);
             match good.len() {
                 0 => several[0],
                 1 => return Ok(good.remove(0)),
-                _ => return one_reading(text, good),
+                _ => return agree_on_one_reading(text, good),
             }
         }
     };
     parse_as(text, notation, axes)
 }
 
-/// What the notations that recognise a text read in it: the choices where [`parse`] asks which is meant.
-pub fn readings(text: &str, axes: &AxisTable) -> Vec<Parsed> {
-    let recognised = |n: &Notation| (n.row().recognises)(text);
-    Notation::all().filter(recognised).filter_map(|n| parse_as(text, n, axes).ok()).collect()
+/// What the notations that recognise a text read in it: the choices where [`layout_from_json`] asks which is meant.
+pub fn all_readings(text: &str, axes: &AxisTable) -> Vec<ParsedText> {
+    let recognised = |n: &Notation| (n.table_row().recognises)(text);
+    Notation::all_notations()
+        .filter(recognised)
+        .filter_map(|n| parse_as(text, n, axes).ok())
+        .collect()
 }
 
 /// What several notations read in a text, where that is one layout; otherwise the question which is meant.
-fn one_reading(text: &str, mut good: Vec<Parsed>) -> Result<Parsed, Diagnostic> {
-    let layouts: Vec<Option<Layout>> = good.iter().map(|p| p.layout(None).ok()).collect();
+fn agree_on_one_reading(text: &str, mut good: Vec<ParsedText>) -> Result<ParsedText, Diagnostic> {
+    let layouts: Vec<Option<Layout>> =
+        good.iter().map(|p| p.layout_over_shape(None).ok()).collect();
     let same = layouts.iter().all(|l| match (l, &layouts[0]) {
-        (Some(a), Some(b)) => a.difference(b) == Ok(None),
+        (Some(a), Some(b)) => a.find_difference(b) == Ok(None),
         _ => false,
     });
     if same {
         return Ok(good.remove(0));
     }
     let names: Vec<&str> = good.iter().map(|p| p.notation().name()).collect();
-    let reading = |(p, layout): (&Parsed, &Option<Layout>)| match layout {
-        Some(layout) => format!("{}: {}", p.notation().name(), tirx::print(layout)),
-        None => format!("{}: {}", p.notation().name(), p.notation().doc()),
+    let reading = |(p, layout): (&ParsedText, &Option<Layout>)| match layout {
+        Some(layout) => format!("{}: {}", p.notation().name(), tirx::print_tirx(layout)),
+        None => format!("{}: {}", p.notation().name(), p.notation().short_description()),
     };
     let readings: Vec<String> = good.iter().zip(&layouts).map(reading).collect();
     let message = format!("the text can be read as {}", names.join(" and as "));
-    Err(Diagnostic::syntax(0..text.len(), message, "say which notation is meant")
-        .id("Z007")
-        .help(readings.join("\n")))
+    Err(Diagnostic::syntax_error(0..text.len(), message, "say which notation is meant")
+        .with_id("Z007")
+        .with_help(readings.join("\n")))
 }
 
 /// Reads a text of a given notation.
-pub fn parse_as(text: &str, notation: Notation, axes: &AxisTable) -> Result<Parsed, Diagnostic> {
-    (notation.row().parse)(text, axes)
+pub fn parse_as(
+    text: &str,
+    notation: Notation,
+    axes: &AxisTable,
+) -> Result<ParsedText, Diagnostic> {
+    (notation.table_row().parse)(text, axes)
 }
 
 /// The first word of a text, by which most notations are recognised.
 pub(crate) fn first_word(text: &str) -> Option<&str> {
-    Cursor::new(text).word().map(|w| w.value)
+    TextCursor::new(text).read_word().map(|w| w.value)
 }
 
 #[cfg(test)]
@@ -224,40 +233,49 @@ mod tests {
         let cute = read("(8,4):(4,1)", Notation::CUTE);
         let same = read("S[(8,4):(4,1)]", Notation::TIRX);
         let other = read("S[(8,4):(1,8)]", Notation::TIRX);
-        let found = one_reading("text", vec![cute.clone(), same]).expect("one layout");
+        let found = agree_on_one_reading("text", vec![cute.clone(), same]).expect("one layout");
         assert_eq!(found, cute);
-        let asked = one_reading("text", vec![cute.clone(), other]).expect_err("two layouts");
+        let asked =
+            agree_on_one_reading("text", vec![cute.clone(), other]).expect_err("two layouts");
         assert_eq!((asked.id, asked.span.clone()), ("Z007", 0..4));
         assert_eq!(asked.message, "the text can be read as cute and as tirx");
         assert_eq!(asked.help.as_deref(), Some("cute: S[(8,4):(4,1)]\ntirx: S[(8,4):(1,8)]"));
-        assert_eq!(readings("(8,4):(4,1)", &axes), [cute]);
-        assert_eq!(readings("no layout", &axes), []);
+        assert_eq!(all_readings("(8,4):(4,1)", &axes), [cute]);
+        assert_eq!(all_readings("no layout", &axes), []);
     }
 
     /// A row that is added is checked here without a line of test.
     #[test]
     fn every_row_is_complete() {
         let axes = AxisTable::new();
-        for (k, n) in Notation::all().enumerate() {
-            assert!(!n.name().is_empty() && !n.doc().is_empty(), "row {k} has no name or doc");
+        for (k, n) in Notation::all_notations().enumerate() {
+            assert!(
+                !n.name().is_empty() && !n.short_description().is_empty(),
+                "row {k} has no name or doc"
+            );
             assert_eq!(Notation::from_name(n.name()), Some(n), "another row has this name");
-            assert_eq!(Notation::all().position(|m| m == n), Some(k), "{n:?} is listed twice");
-            let text = n.example();
-            let claimed: Vec<_> = Notation::all().filter(|m| (m.row().recognises)(text)).collect();
+            assert_eq!(
+                Notation::all_notations().position(|m| m == n),
+                Some(k),
+                "{n:?} is listed twice"
+            );
+            let text = n.example_text();
+            let claimed: Vec<_> =
+                Notation::all_notations().filter(|m| (m.table_row().recognises)(text)).collect();
             assert_eq!(claimed, [n], "who recognises {text}");
             let parsed = parse(text, &axes).expect(text);
             assert_eq!(parsed.notation(), n);
-            assert_eq!(parsed.text(), text, "an example is written as it is printed");
-            assert_eq!(parse_as(&parsed.text(), n, &axes), Ok(parsed.clone()));
-            let layout = parsed.layout(None).expect("an example has a layout");
+            assert_eq!(parsed.notation_text(), text, "an example is written as it is printed");
+            assert_eq!(parse_as(&parsed.notation_text(), n, &axes), Ok(parsed.clone()));
+            let layout = parsed.layout_over_shape(None).expect("an example has a layout");
             let shape = parsed.default_shape().expect("an example has a shape");
-            layout.admit(&shape).expect("a shape of its layout");
-            assert_eq!(parsed.stick().is_some(), n.needs_dtype(), "{n:?}");
+            layout.check_shape_size(&shape).expect("a shape of its layout");
+            assert_eq!(parsed.stick_layout().is_some(), n.needs_dtype(), "{n:?}");
             let dtype = n.needs_dtype().then_some(Dtype::Float16);
-            let expressed = (n.row().express)(&layout, &shape, dtype).expect(text);
+            let expressed = (n.table_row().express)(&layout, &shape, dtype).expect(text);
             let again = parse_as(&expressed, n, &axes).expect(&expressed);
-            let again = again.layout(Some(&shape)).expect(&expressed);
-            assert_eq!(again.difference(&layout), Ok(None), "{n:?} writes its own layout");
+            let again = again.layout_over_shape(Some(&shape)).expect(&expressed);
+            assert_eq!(again.find_difference(&layout), Ok(None), "{n:?} writes its own layout");
         }
     }
 }

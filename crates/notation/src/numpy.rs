@@ -13,15 +13,15 @@
 //!
 //! **Law**: `parse(print(x)) == x`.
 
-use crate::convert::{Refusal, no};
-use crate::cursor::{Cursor, Spanned};
+use crate::convert::{ConversionRefusal, not_expressible};
+use crate::cursor::{Spanned, TextCursor};
 use crate::notation::NotationRow;
 use crate::sharding::python;
-use crate::torch::to_strided;
-use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use crate::torch::express_as_strided_layout;
+use crate::{Diagnostic, Notation, ParsedText, WrittenLayout};
 use zellige_float::Dtype;
-use zellige_layout::int::{product, row_major};
-use zellige_layout::{Error, Layout, Strided, check_sizes};
+use zellige_layout::int::{checked_product, row_major_strides};
+use zellige_layout::{Layout, LayoutError, StridedLayout, check_nonnegative_sizes};
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 
@@ -30,10 +30,10 @@ pub(crate) static ROW: NotationRow = NotationRow {
     name: "numpy",
     doc: "NumPy `__array_interface__`",
     example: "{'shape': (4, 6), 'strides': (8, 32), 'typestr': '<f8', 'version': 3}",
-    recognises,
-    parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::NUMPY, x)),
-    print: Parsed::written_text,
-    express,
+    recognises: recognises_numpy,
+    parse: |text, _| parse(text).map(|x| ParsedText::from_written(Notation::NUMPY, x)),
+    print: ParsedText::written_notation_text,
+    express: express_as_numpy,
     needs_dtype: false,
 };
 
@@ -41,11 +41,11 @@ pub(crate) static ROW: NotationRow = NotationRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NumpyLayout {
     shape: Vec<i64>,
-    form: Form,
+    form: NumpyForm,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Form {
+enum NumpyForm {
     /// `order='C'` or `'F'`.
     Order(char),
     Interface {
@@ -60,125 +60,130 @@ enum Form {
 
 const KEYS: &str = "shape, typestr, strides, offset, data, descr and version";
 
-fn recognises(text: &str) -> bool {
-    let mut c = Cursor::new(text);
-    if c.clone().word().is_some_and(|w| w.value == "shape") {
-        let _ = c.word();
-        return c.eat('=') && c.peek() == Some('(');
+fn recognises_numpy(text: &str) -> bool {
+    let mut c = TextCursor::new(text);
+    if c.clone().read_word().is_some_and(|w| w.value == "shape") {
+        let _ = c.read_word();
+        return c.eat_char('=') && c.peek_char() == Some('(');
     }
-    c.eat('{') && matches!(c.peek(), Some('\'' | '"')) && text.contains("typestr")
+    c.eat_char('{') && matches!(c.peek_char(), Some('\'' | '"')) && text.contains("typestr")
 }
 
 /// Reads an array interface, or a shape and an order.
 pub fn parse(text: &str) -> Result<NumpyLayout> {
-    let mut c = Cursor::new(text);
-    let found = if c.peek() == Some('{') { interface(&mut c, text)? } else { short(&mut c, text)? };
-    c.finish("the layout")?;
+    let mut c = TextCursor::new(text);
+    let found = if c.peek_char() == Some('{') {
+        read_array_interface(&mut c, text)?
+    } else {
+        read_shape_and_order(&mut c, text)?
+    };
+    c.expect_end("the layout")?;
     Ok(found)
 }
 
-fn short(c: &mut Cursor<'_>, text: &str) -> Result<NumpyLayout> {
+fn read_shape_and_order(c: &mut TextCursor<'_>, text: &str) -> Result<NumpyLayout> {
     if !c.eat_word("shape") {
-        return Err(c.expected("an array interface, or shape=(..) order='C'"));
+        return Err(c.refuse_next_token("an array interface, or shape=(..) order='C'"));
     }
-    c.expect('=', "after `shape`")?;
-    let shape = tuple(c, "extents")?;
-    check(&shape)?;
-    let _ = c.eat(',');
+    c.expect_char('=', "after `shape`")?;
+    let shape = read_int_tuple(c, "extents")?;
+    check_array_shape(&shape)?;
+    let _ = c.eat_char(',');
     let mut order = 'C';
     if c.eat_word("order") {
-        c.expect('=', "after `order`")?;
-        let given = python::string(c, text, "'C' or 'F'")?;
+        c.expect_char('=', "after `order`")?;
+        let given = python::read_python_string(c, text, "'C' or 'F'")?;
         order = match given.value.as_str() {
             "C" => 'C',
             "F" => 'F',
             "A" | "K" => {
                 let message = format!("order='{}' depends on another array", given.value);
-                return Err(Diagnostic::syntax(given.span, message, "'C' or 'F'"));
+                return Err(Diagnostic::syntax_error(given.span, message, "'C' or 'F'"));
             }
             _ => {
                 let message = "an unknown order";
-                return Err(Diagnostic::syntax(given.span, message, "expected 'C' or 'F'"));
+                return Err(Diagnostic::syntax_error(given.span, message, "expected 'C' or 'F'"));
             }
         };
     }
-    Ok(NumpyLayout { shape: shape.value, form: Form::Order(order) })
+    Ok(NumpyLayout { shape: shape.value, form: NumpyForm::Order(order) })
 }
 
 /// A tuple of integers: `(4,)` has a comma.
-fn tuple(c: &mut Cursor<'_>, what: &str) -> Result<Spanned<Vec<i64>>> {
-    if c.peek() == Some('(') {
-        c.int_list(what)
+fn read_int_tuple(c: &mut TextCursor<'_>, what: &str) -> Result<Spanned<Vec<i64>>> {
+    if c.peek_char() == Some('(') {
+        c.read_int_list(what)
     } else {
-        Err(c.expected(&format!("a tuple of {what}")))
+        Err(c.refuse_next_token(&format!("a tuple of {what}")))
     }
 }
 
-fn check(shape: &Spanned<Vec<i64>>) -> Result<()> {
-    check_sizes(&shape.value)
-        .and_then(|()| product(shape.value.iter().copied(), "the number of elements"))
-        .map_err(|e| Diagnostic::meaning(shape.span.clone(), e))?;
+fn check_array_shape(shape: &Spanned<Vec<i64>>) -> Result<()> {
+    check_nonnegative_sizes(&shape.value)
+        .and_then(|()| checked_product(shape.value.iter().copied(), "the number of elements"))
+        .map_err(|e| Diagnostic::meaning_error(shape.span.clone(), e))?;
     Ok(())
 }
 
-fn interface(c: &mut Cursor<'_>, text: &str) -> Result<NumpyLayout> {
-    let start = c.at();
-    c.expect('{', "at the beginning")?;
+fn read_array_interface(c: &mut TextCursor<'_>, text: &str) -> Result<NumpyLayout> {
+    let start = c.next_token_start();
+    c.expect_char('{', "at the beginning")?;
     let (mut shape, mut strides, mut typestr, mut data) = (None, None, None, None);
     let (mut offset, mut version, mut descr) = (None, None, None);
     let mut seen: Vec<String> = Vec::new();
-    while !c.eat('}') {
+    while !c.eat_char('}') {
         if !seen.is_empty() {
-            c.expect(',', "between entries")?;
-            if c.eat('}') {
+            c.expect_char(',', "between entries")?;
+            if c.eat_char('}') {
                 break;
             }
         }
-        let key = python::string(c, text, "a key in quotes")?;
+        let key = python::read_python_string(c, text, "a key in quotes")?;
         if seen.contains(&key.value) {
             let message = format!("`{}` is given twice", key.value);
-            return Err(Diagnostic::syntax(key.span, message, "already given"));
+            return Err(Diagnostic::syntax_error(key.span, message, "already given"));
         }
-        c.expect(':', "after a key")?;
+        c.expect_char(':', "after a key")?;
         match key.value.as_str() {
-            "shape" => shape = Some(tuple(c, "extents")?),
+            "shape" => shape = Some(read_int_tuple(c, "extents")?),
             "strides" if c.eat_word("None") => {}
-            "strides" => strides = Some(tuple(c, "strides")?),
-            "typestr" => typestr = Some(python::string(c, text, "a type such as '<f8'")?),
-            "offset" => offset = Some(c.int("an offset")?),
-            "version" => version = Some(c.int("a version")?),
+            "strides" => strides = Some(read_int_tuple(c, "strides")?),
+            "typestr" => {
+                typestr = Some(python::read_python_string(c, text, "a type such as '<f8'")?)
+            }
+            "offset" => offset = Some(c.read_integer("an offset")?),
+            "version" => version = Some(c.read_integer("a version")?),
             "data" if c.eat_word("None") => {}
             "data" => {
-                c.expect('(', "before the address")?;
-                let address = c.int("an address")?.value;
-                c.expect(',', "after the address")?;
+                c.expect_char('(', "before the address")?;
+                let address = c.read_integer("an address")?.value;
+                c.expect_char(',', "after the address")?;
                 let read_only = c.eat_word("True");
                 if !read_only && !c.eat_word("False") {
-                    return Err(c.expected("True or False"));
+                    return Err(c.refuse_next_token("True or False"));
                 }
-                c.expect(')', "after the address")?;
+                c.expect_char(')', "after the address")?;
                 data = Some((address, read_only));
             }
-            "descr" => descr = Some(fields(c, text)?),
+            "descr" => descr = Some(read_item_fields(c, text)?),
             "mask" => {
                 let message = "`mask` says which items are valid, one by one: that is no layout";
-                return Err(Diagnostic::syntax(key.span, message, "not supported")
-                    .help(format!("keys: {KEYS}")));
+                return Err(Diagnostic::syntax_error(key.span, message, "not supported")
+                    .with_help(format!("keys: {KEYS}")));
             }
             other => {
                 let shown: String = other.chars().take(40).collect();
                 let message = format!("unknown key `{shown}`");
-                return Err(
-                    Diagnostic::syntax(key.span, message, "unknown").help(format!("keys: {KEYS}"))
-                );
+                return Err(Diagnostic::syntax_error(key.span, message, "unknown")
+                    .with_help(format!("keys: {KEYS}")));
             }
         }
         seen.push(key.value);
     }
-    let span = start..c.here();
+    let span = start..c.last_token_end();
     let missing = |what: &str| {
         let message = format!("`{what}` is missing");
-        Diagnostic::syntax(
+        Diagnostic::syntax_error(
             span.clone(),
             message,
             "an array interface has shape, typestr and version",
@@ -189,15 +194,16 @@ fn interface(c: &mut Cursor<'_>, text: &str) -> Result<NumpyLayout> {
     let version = version.ok_or_else(|| missing("version"))?;
     if version.value != 3 {
         let message = format!("version {} of the array interface", version.value);
-        return Err(Diagnostic::syntax(version.span, message, "version 3 is read"));
+        return Err(Diagnostic::syntax_error(version.span, message, "version 3 is read"));
     }
-    check(&shape)?;
-    let bytes = item_size(&typestr)?;
+    check_array_shape(&shape)?;
+    let bytes = parse_item_bytes(&typestr)?;
     if let Some(Spanned { value: Some(item), span }) = descr
         && item != typestr.value
     {
-        let message = format!("items of `{}`, and typestr says `{}`", cut(&item), typestr.value);
-        return Err(Diagnostic::syntax(span, message, "another type"));
+        let message =
+            format!("items of `{}`, and typestr says `{}`", shorten_text(&item), typestr.value);
+        return Err(Diagnostic::syntax_error(span, message, "another type"));
     }
     let whole = |values: &[i64], span: &std::ops::Range<usize>, what: &str| match values
         .iter()
@@ -207,20 +213,20 @@ fn interface(c: &mut Cursor<'_>, text: &str) -> Result<NumpyLayout> {
         Some(v) => {
             let message =
                 format!("{what} of {v} bytes is no multiple of the item size, {bytes} bytes");
-            Err(Diagnostic::syntax(span.clone(), message, "not a whole number of items")
-                .help("a field of a record lies between items: give the array of the records"))
+            Err(Diagnostic::syntax_error(span.clone(), message, "not a whole number of items")
+                .with_help("a field of a record lies between items: give the array of the records"))
         }
     };
     if let Some(strides) = &strides {
         if strides.value.len() != shape.value.len() {
             let message =
                 format!("{} extents and {} strides", shape.value.len(), strides.value.len());
-            return Err(Diagnostic::syntax(
+            return Err(Diagnostic::syntax_error(
                 strides.span.clone(),
                 message,
                 "one stride for every extent",
             )
-            .id("Z004"));
+            .with_id("Z004"));
         }
         whole(&strides.value, &strides.span, "a stride")?;
     }
@@ -230,35 +236,36 @@ fn interface(c: &mut Cursor<'_>, text: &str) -> Result<NumpyLayout> {
     let place = strides.as_ref().map_or(shape.span.clone(), |s| s.span.clone());
     let found = NumpyLayout {
         shape: shape.value,
-        form: Form::Interface {
+        form: NumpyForm::Interface {
             strides: strides.map(|s| s.value),
             typestr: typestr.value,
             offset: offset.map_or(0, |o| o.value),
             data,
         },
     };
-    found.strided().map_err(|d| Diagnostic { span: place, ..d })?;
+    found.to_strided_layout().map_err(|d| Diagnostic { span: place, ..d })?;
     Ok(found)
 }
 
 /// What `descr` says is inside of an item: the type of items that have no fields, `[('', '<f8')]`; none for records, of which
 /// a layout places whole items.
-fn fields(c: &mut Cursor<'_>, text: &str) -> Result<Spanned<Option<String>>> {
-    let start = c.at();
-    if c.peek() != Some('[') {
-        return Err(c.expected("a list of fields such as [('', '<f8')]"));
+fn read_item_fields(c: &mut TextCursor<'_>, text: &str) -> Result<Spanned<Option<String>>> {
+    let start = c.next_token_start();
+    if c.peek_char() != Some('[') {
+        return Err(c.refuse_next_token("a list of fields such as [('', '<f8')]"));
     }
     let mut ahead = c.clone();
-    if ahead.eat('[')
-        && ahead.eat('(')
-        && python::string(&mut ahead, text, "a name").is_ok_and(|name| name.value.is_empty())
-        && ahead.eat(',')
-        && let Ok(item) = python::string(&mut ahead, text, "a type")
-        && ahead.eat(')')
-        && (ahead.eat(']') || ahead.eat(',') && ahead.eat(']'))
+    if ahead.eat_char('[')
+        && ahead.eat_char('(')
+        && python::read_python_string(&mut ahead, text, "a name")
+            .is_ok_and(|name| name.value.is_empty())
+        && ahead.eat_char(',')
+        && let Ok(item) = python::read_python_string(&mut ahead, text, "a type")
+        && ahead.eat_char(')')
+        && (ahead.eat_char(']') || ahead.eat_char(',') && ahead.eat_char(']'))
     {
         *c = ahead;
-        return Ok(Spanned { value: Some(item.value), span: start..c.here() });
+        return Ok(Spanned { value: Some(item.value), span: start..c.last_token_end() });
     }
     let (mut depth, mut quote) = (0usize, None);
     for (i, ch) in text[start..].char_indices() {
@@ -271,23 +278,23 @@ fn fields(c: &mut Cursor<'_>, text: &str) -> Result<Spanned<Option<String>>> {
             (None, _) => {}
         }
         if depth == 0 {
-            c.skip_to(start + i + 1);
-            return Ok(Spanned { value: None, span: start..c.here() });
+            c.skip_to_place(start + i + 1);
+            return Ok(Spanned { value: None, span: start..c.last_token_end() });
         }
     }
     let message = "a list of fields without an end";
-    Err(Diagnostic::syntax(start..text.len(), message, "expected `]`"))
+    Err(Diagnostic::syntax_error(start..text.len(), message, "expected `]`"))
 }
 
-fn cut(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     text.chars().take(40).collect()
 }
 
 /// The bytes of an item, from the end of a type string: `<f8`.
-fn item_size(typestr: &Spanned<String>) -> Result<i64> {
+fn parse_item_bytes(typestr: &Spanned<String>) -> Result<i64> {
     let bad = |message: String| {
-        Err(Diagnostic::syntax(typestr.span.clone(), message, "such as '<f8' or '|u1'")
-            .help("the order of bytes (<, > or |), a kind (b, i, u, f, c, m, M, O, S, U, V) and the bytes of an item"))
+        Err(Diagnostic::syntax_error(typestr.span.clone(), message, "such as '<f8' or '|u1'")
+            .with_help("the order of bytes (<, > or |), a kind (b, i, u, f, c, m, M, O, S, U, V) and the bytes of an item"))
     };
     let text = typestr.value.as_str();
     let mut chars = text.chars();
@@ -308,30 +315,30 @@ fn item_size(typestr: &Spanned<String>) -> Result<i64> {
 
 impl NumpyLayout {
     /// The array in elements.
-    pub fn strided(&self) -> Result<Strided> {
+    pub fn to_strided_layout(&self) -> Result<StridedLayout> {
         match &self.form {
-            Form::Order('C') => Ok(Strided::contiguous(&self.shape)?),
-            Form::Order(_) => {
+            NumpyForm::Order('C') => Ok(StridedLayout::new_contiguous(&self.shape)?),
+            NumpyForm::Order(_) => {
                 let reversed: Vec<i64> = self.shape.iter().rev().copied().collect();
-                let mut strides = row_major(&reversed)?;
+                let mut strides = row_major_strides(&reversed)?;
                 strides.reverse();
-                Ok(Strided::new(&self.shape, &strides, 0)?)
+                Ok(StridedLayout::new(&self.shape, &strides, 0)?)
             }
-            Form::Interface { strides, typestr, offset, .. } => {
+            NumpyForm::Interface { strides, typestr, offset, .. } => {
                 let spanned = Spanned { value: typestr.clone(), span: 0..0 };
-                let bytes = item_size(&spanned)?;
+                let bytes = parse_item_bytes(&spanned)?;
                 let strides = match strides {
                     Some(strides) => strides.iter().map(|s| s / bytes).collect(),
-                    None => row_major(&self.shape)?,
+                    None => row_major_strides(&self.shape)?,
                 };
-                Ok(Strided::new(&self.shape, &strides, offset / bytes)?)
+                Ok(StridedLayout::new(&self.shape, &strides, offset / bytes)?)
             }
         }
     }
 }
 
 /// A tuple, as Python prints it.
-fn tuple_text(list: &[i64]) -> String {
+fn print_int_tuple(list: &[i64]) -> String {
     let comma = if list.len() == 1 { "," } else { "" };
     let list: Vec<String> = list.iter().map(ToString::to_string).collect();
     format!("({}{comma})", list.join(", "))
@@ -339,19 +346,19 @@ fn tuple_text(list: &[i64]) -> String {
 
 impl WrittenLayout for NumpyLayout {
     fn element_bits(&self) -> Option<i64> {
-        let Form::Interface { typestr, .. } = &self.form else { return None };
+        let NumpyForm::Interface { typestr, .. } = &self.form else { return None };
         let spanned = Spanned { value: typestr.clone(), span: 0..0 };
-        item_size(&spanned).ok()?.checked_mul(8)
+        parse_item_bytes(&spanned).ok()?.checked_mul(8)
     }
 
-    fn text(&self) -> String {
-        let shape = tuple_text(&self.shape);
+    fn notation_text(&self) -> String {
+        let shape = print_int_tuple(&self.shape);
         match &self.form {
-            Form::Order(order) => format!("shape={shape} order='{order}'"),
-            Form::Interface { strides, typestr, offset, data } => {
+            NumpyForm::Order(order) => format!("shape={shape} order='{order}'"),
+            NumpyForm::Interface { strides, typestr, offset, data } => {
                 let mut out = format!("{{'shape': {shape}");
                 if let Some(strides) = strides {
-                    out += &format!(", 'strides': {}", tuple_text(strides));
+                    out += &format!(", 'strides': {}", print_int_tuple(strides));
                 }
                 out += &format!(", 'typestr': '{typestr}'");
                 if *offset != 0 {
@@ -366,8 +373,8 @@ impl WrittenLayout for NumpyLayout {
         }
     }
 
-    fn layout(&self, _: Option<&[i64]>) -> Result<Layout> {
-        Ok(self.strided()?.to_layout()?)
+    fn layout_over_shape(&self, _: Option<&[i64]>) -> Result<Layout> {
+        Ok(self.to_strided_layout()?.to_layout()?)
     }
 
     fn default_shape(&self) -> Option<Vec<i64>> {
@@ -376,7 +383,7 @@ impl WrittenLayout for NumpyLayout {
 }
 
 /// The type string of a dtype; those that NumPy has no number for are so many bytes. `None` where an element is less than a byte.
-fn typestr_of(dtype: Dtype) -> Option<String> {
+fn typestr_of_dtype(dtype: Dtype) -> Option<String> {
     let kind = match dtype {
         Dtype::Float64 | Dtype::Float32 | Dtype::Float16 => 'f',
         Dtype::Complex64 | Dtype::Complex128 => 'c',
@@ -393,30 +400,37 @@ fn typestr_of(dtype: Dtype) -> Option<String> {
 }
 
 /// A layout as an array interface: strides in bytes of the elements' type, or in elements where that is not known.
-fn interface_of(host: &Strided, dtype: Option<Dtype>) -> Result<Form, Refusal> {
-    let typestr = match dtype.map(|d| (d, typestr_of(d))) {
+fn array_interface_of(
+    host: &StridedLayout,
+    dtype: Option<Dtype>,
+) -> Result<NumpyForm, ConversionRefusal> {
+    let typestr = match dtype.map(|d| (d, typestr_of_dtype(d))) {
         None => "|V1".to_string(),
         Some((_, Some(typestr))) => typestr,
         Some((d, None)) => {
             let reason = format!("NumPy has no items of {} bits, as {} has", d.bits(), d.name());
-            return no(reason, None);
+            return not_expressible(reason, None);
         }
     };
     let bytes = dtype.map_or(1, |d| d.bits() / 8);
     let in_bytes =
-        |n: i64| n.checked_mul(bytes).ok_or_else(|| Error::overflow("a stride in bytes"));
+        |n: i64| n.checked_mul(bytes).ok_or_else(|| LayoutError::overflow_of("a stride in bytes"));
     let strides = host.stride().iter().map(|s| in_bytes(*s)).collect::<Result<_, _>>()?;
     let offset = in_bytes(host.offset())?;
-    Ok(Form::Interface { strides: Some(strides), typestr, offset, data: None })
+    Ok(NumpyForm::Interface { strides: Some(strides), typestr, offset, data: None })
 }
 
 /// The text of a layout, or why there is none.
-pub fn express(layout: &Layout, shape: &[i64], dtype: Option<Dtype>) -> Result<String, Refusal> {
-    let host = to_strided(layout, shape)?;
+pub fn express_as_numpy(
+    layout: &Layout,
+    shape: &[i64],
+    dtype: Option<Dtype>,
+) -> Result<String, ConversionRefusal> {
+    let host = express_as_strided_layout(layout, shape)?;
     let form = match host.offset() {
-        0 if host.is_row_major() => Form::Order('C'),
-        0 if host.is_column_major() => Form::Order('F'),
-        _ => interface_of(&host, dtype)?,
+        0 if host.is_row_major() => NumpyForm::Order('C'),
+        0 if host.is_column_major() => NumpyForm::Order('F'),
+        _ => array_interface_of(&host, dtype)?,
     };
-    Ok(NumpyLayout { shape: shape.to_vec(), form }.text())
+    Ok(NumpyLayout { shape: shape.to_vec(), form }.notation_text())
 }

@@ -4,17 +4,19 @@ use crate::{Diagnostic, Notation};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
-use zellige_layout::int::product;
-use zellige_layout::{Error, Layout, Strided, check_sizes, unflatten};
+use zellige_layout::int::checked_product;
+use zellige_layout::{
+    Layout, LayoutError, StridedLayout, check_nonnegative_sizes, unflatten_index,
+};
 use zellige_stick::StickLayout;
 
 /// A text that was read.
 ///
-/// [`Parsed::layout`] is the one answer that every notation has. What only some of them say (the
+/// [`ParsedText::layout_over_shape`] is the one answer that every notation has. What only some of them say (the
 /// strides of a host tensor, the sticks of a device) is an `Option` here, so that nobody has to
 /// know which notations there are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Parsed {
+pub struct ParsedText {
     notation: Notation,
     form: LayoutForm,
 }
@@ -26,7 +28,7 @@ enum LayoutForm {
     /// A layout of the algebra.
     Algebra(Layout),
     /// A host tensor: one stride for every dimension.
-    Host(Strided),
+    Host(StridedLayout),
     /// A device layout, possibly without its host tensor.
     Device(StickLayout),
     /// What only one notation knows.
@@ -39,32 +41,32 @@ enum LayoutForm {
 /// **Law**: two of one notation are equal where their texts are, so `text` says everything.
 pub trait WrittenLayout: fmt::Debug + Any + Send + Sync {
     /// Its text. Reading that gives the same again.
-    fn text(&self) -> String;
+    fn notation_text(&self) -> String;
 
     /// The layout in the algebra; `shape` is the logical shape where the text does not say it.
     ///
     /// # Errors
     /// A shape that is missing or does not fit, and what the algebra cannot express.
-    fn layout(&self, shape: Option<&[i64]>) -> Result<Layout, Diagnostic>;
+    fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout, Diagnostic>;
 
     /// The shape that its coordinates have where none is named.
     fn default_shape(&self) -> Option<Vec<i64>>;
 
     /// Which reading was taken, where the text alone does not decide.
-    fn note(&self) -> Option<String> {
+    fn reading_note(&self) -> Option<String> {
         None
     }
 
     /// Where every element lies in one memory, by the notation's own definition, and how many positions that memory has.
     /// `None` for a notation that leaves both to the layout in the algebra.
-    fn stored(&self, shape: Option<&[i64]>) -> Option<Result<Stored, Diagnostic>> {
+    fn stored_elements(&self, shape: Option<&[i64]>) -> Option<Result<StoredElements, Diagnostic>> {
         let _ = shape;
         None
     }
 
     /// How many positions its memory has, padding counted, where the notation itself says so: also those behind the last
     /// that an index reaches.
-    fn positions(&self, shape: Option<&[i64]>) -> Option<Result<i64, Diagnostic>> {
+    fn count_memory_positions(&self, shape: Option<&[i64]>) -> Option<Result<i64, Diagnostic>> {
         let _ = shape;
         None
     }
@@ -77,24 +79,24 @@ pub trait WrittenLayout: fmt::Debug + Any + Send + Sync {
 
 /// The memory of a tensor: the position of every element in row-major order, and the number of positions, padding counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stored {
+pub struct StoredElements {
     /// The position of every element, in row-major order of their coordinates.
     pub order: Vec<i64>,
     /// The number of positions.
     pub positions: i64,
 }
 
-impl Stored {
+impl StoredElements {
     /// Checks that a shape has as many elements.
-    pub fn admit(&self, shape: &[i64]) -> Result<(), Error> {
-        check_sizes(shape)?;
-        let found = product(shape.iter().copied(), "the number of elements of the shape")?;
+    pub fn check_shape_size(&self, shape: &[i64]) -> Result<(), LayoutError> {
+        check_nonnegative_sizes(shape)?;
+        let found = checked_product(shape.iter().copied(), "the number of elements of the shape")?;
         let expected = i64::try_from(self.order.len()).unwrap_or(i64::MAX);
         if found == expected {
             return Ok(());
         }
         let what = format!("shape {shape:?}");
-        Err(Error::SizeMismatch { what, expected, found: found.into() })
+        Err(LayoutError::SizeMismatch { what, expected, found: found.into() })
     }
 }
 
@@ -123,7 +125,7 @@ pub enum ElementSource {
 
 impl ElementSize {
     /// The bits, where something says them.
-    pub fn known(self) -> Option<i64> {
+    pub fn known_bits(self) -> Option<i64> {
         (self.source != ElementSource::Assumed).then_some(self.bits)
     }
 }
@@ -143,46 +145,46 @@ impl fmt::Display for ElementSize {
 const MAX_STORED: i64 = 1 << 24;
 
 /// The position of every element of a shape, in row-major order.
-pub(crate) fn stored_order(
+pub(crate) fn positions_in_order(
     shape: &[i64],
     position: impl Fn(&[i64]) -> Result<i64, Diagnostic>,
 ) -> Result<Vec<i64>, Diagnostic> {
-    let size = product(shape.iter().copied(), "the number of elements of the shape")?;
+    let size = checked_product(shape.iter().copied(), "the number of elements of the shape")?;
     if size > MAX_STORED {
         let limit = MAX_STORED.cast_unsigned();
-        return Err(Error::TooLarge { what: "listing positions", limit }.into());
+        return Err(LayoutError::TooLarge { what: "listing positions", limit }.into());
     }
     let count = usize::try_from(size).unwrap_or(0);
-    zellige_guard::reserve(size_of::<i64>().saturating_mul(count));
+    zellige_guard::reserve_memory(size_of::<i64>().saturating_mul(count));
     let mut order = Vec::with_capacity(count);
     for flat in 0..size {
-        zellige_guard::step();
-        order.push(position(&unflatten(shape, flat))?);
+        zellige_guard::count_step();
+        order.push(position(&unflatten_index(shape, flat))?);
     }
     Ok(order)
 }
 
 impl PartialEq for dyn WrittenLayout {
     fn eq(&self, other: &dyn WrittenLayout) -> bool {
-        self.text() == other.text()
+        self.notation_text() == other.notation_text()
     }
 }
 
 impl Eq for dyn WrittenLayout {}
 
-impl Parsed {
+impl ParsedText {
     /// A text of some notation that describes a layout of the algebra.
-    pub fn of_layout(notation: Notation, layout: Layout) -> Parsed {
-        Parsed { notation, form: LayoutForm::Algebra(layout) }
+    pub fn from_layout(notation: Notation, layout: Layout) -> ParsedText {
+        ParsedText { notation, form: LayoutForm::Algebra(layout) }
     }
 
     /// A text of some notation that knows more of it than the algebra.
-    pub fn of_written(notation: Notation, written: impl WrittenLayout) -> Parsed {
-        Parsed { notation, form: LayoutForm::Written(Arc::new(written)) }
+    pub fn from_written(notation: Notation, written: impl WrittenLayout) -> ParsedText {
+        ParsedText { notation, form: LayoutForm::Written(Arc::new(written)) }
     }
 
     /// The layout in the terms of its notation, where the text is of the notation that has them.
-    pub fn written<T: WrittenLayout>(&self) -> Option<&T> {
+    pub fn written_layout<T: WrittenLayout>(&self) -> Option<&T> {
         match &self.form {
             LayoutForm::Written(written) => (written.as_ref() as &dyn Any).downcast_ref(),
             _ => None,
@@ -190,9 +192,9 @@ impl Parsed {
     }
 
     /// The text of a layout in the terms of its notation.
-    pub(crate) fn written_text(&self) -> String {
+    pub(crate) fn written_notation_text(&self) -> String {
         match &self.form {
-            LayoutForm::Written(written) => written.text(),
+            LayoutForm::Written(written) => written.notation_text(),
             _ => String::new(),
         }
     }
@@ -203,27 +205,29 @@ impl Parsed {
     }
 
     /// The text of it in its own notation. Reading that gives the same again.
-    pub fn text(&self) -> String {
-        (self.notation.row().print)(self)
+    pub fn notation_text(&self) -> String {
+        (self.notation.table_row().print)(self)
     }
 
     /// The layout in the algebra. A Spyre text without `host_size` needs the shape of the host
     /// tensor: the text alone does not say which positions are padding.
-    pub fn layout(&self, shape: Option<&[i64]>) -> Result<Layout, Diagnostic> {
+    pub fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout, Diagnostic> {
         match &self.form {
             LayoutForm::Algebra(layout) => Ok(layout.clone()),
             LayoutForm::Host(host) => Ok(host.to_layout()?),
-            LayoutForm::Written(written) => written.layout(shape),
+            LayoutForm::Written(written) => written.layout_over_shape(shape),
             LayoutForm::Device(stick) => match (stick.host(), shape) {
-                (Some(_), _) => Ok(stick.lower()?),
-                (None, Some(shape)) => Ok(stick.with_host(shape, None)?.lower()?),
-                (None, None) => Err(Diagnostic::syntax(
+                (Some(_), _) => Ok(stick.lower_to_layout()?),
+                (None, Some(shape)) => Ok(stick.with_host(shape, None)?.lower_to_layout()?),
+                (None, None) => Err(Diagnostic::syntax_error(
                     0..0,
                     "the device layout does not say which positions are padding",
                     "which host tensor?",
                 )
-                .id("Z005")
-                .help("give the shape of the host tensor, or write host_size=[..] in the layout")),
+                .with_id("Z005")
+                .with_help(
+                    "give the shape of the host tensor, or write host_size=[..] in the layout",
+                )),
             },
         }
     }
@@ -239,33 +243,36 @@ impl Parsed {
     }
 
     /// Which reading was taken, where the text alone does not decide.
-    pub fn note(&self) -> Option<String> {
+    pub fn reading_note(&self) -> Option<String> {
         match &self.form {
-            LayoutForm::Written(written) => written.note(),
+            LayoutForm::Written(written) => written.reading_note(),
             _ => None,
         }
     }
 
-    /// Where every element lies in one memory, where the notation itself says so (see [`WrittenLayout::stored`]).
-    pub fn stored(&self, shape: Option<&[i64]>) -> Option<Result<Stored, Diagnostic>> {
+    /// Where every element lies in one memory, where the notation itself says so (see [`WrittenLayout::stored_elements`]).
+    pub fn stored_elements(
+        &self,
+        shape: Option<&[i64]>,
+    ) -> Option<Result<StoredElements, Diagnostic>> {
         match &self.form {
-            LayoutForm::Written(written) => written.stored(shape),
+            LayoutForm::Written(written) => written.stored_elements(shape),
             _ => None,
         }
     }
 
     /// How many positions the memory of the tensor has, padding counted, where the notation itself says so. A layout in the
     /// algebra ends at its last element or window: it does not say how much memory follows.
-    pub fn positions(&self, shape: Option<&[i64]>) -> Option<Result<i64, Diagnostic>> {
+    pub fn count_memory_positions(&self, shape: Option<&[i64]>) -> Option<Result<i64, Diagnostic>> {
         match &self.form {
-            LayoutForm::Device(stick) => Some(Ok(stick.positions())),
-            LayoutForm::Written(written) => written.positions(shape),
+            LayoutForm::Device(stick) => Some(Ok(stick.count_positions())),
+            LayoutForm::Written(written) => written.count_memory_positions(shape),
             LayoutForm::Algebra(_) | LayoutForm::Host(_) => None,
         }
     }
 
     /// The layout of the algebra, where the text is one of it.
-    pub fn algebra(&self) -> Option<&Layout> {
+    pub fn algebra_layout(&self) -> Option<&Layout> {
         match &self.form {
             LayoutForm::Algebra(layout) => Some(layout),
             _ => None,
@@ -273,7 +280,7 @@ impl Parsed {
     }
 
     /// The host tensor, where the text describes one.
-    pub fn host(&self) -> Option<&Strided> {
+    pub fn host_layout(&self) -> Option<&StridedLayout> {
         match &self.form {
             LayoutForm::Host(host) => Some(host),
             _ => None,
@@ -281,7 +288,7 @@ impl Parsed {
     }
 
     /// The device layout, where the text describes one.
-    pub fn stick(&self) -> Option<&StickLayout> {
+    pub fn stick_layout(&self) -> Option<&StickLayout> {
         match &self.form {
             LayoutForm::Device(stick) => Some(stick),
             _ => None,
@@ -314,28 +321,31 @@ impl Parsed {
 /// first mode fastest, so that which of the two is named first would matter.
 ///
 /// **Law**: whether two layouts are equal over it does not depend on their order.
-pub fn shared_shape<'a>(a: (&Parsed, &'a [i64]), b: (&Parsed, &'a [i64])) -> &'a [i64] {
-    let cute = |p: &Parsed| p.notation() == Notation::CUTE;
+pub fn choose_shared_shape<'a>(
+    a: (&ParsedText, &'a [i64]),
+    b: (&ParsedText, &'a [i64]),
+) -> &'a [i64] {
+    let cute = |p: &ParsedText| p.notation() == Notation::CUTE;
     if cute(b.0) && !cute(a.0) { b.1 } else { a.1 }
 }
 
 /// The TIRx text of a layout.
-impl From<Layout> for Parsed {
-    fn from(layout: Layout) -> Parsed {
-        Parsed::of_layout(Notation::TIRX, layout)
+impl From<Layout> for ParsedText {
+    fn from(layout: Layout) -> ParsedText {
+        ParsedText::from_layout(Notation::TIRX, layout)
     }
 }
 
 /// The PyTorch text of a host tensor.
-impl From<Strided> for Parsed {
-    fn from(host: Strided) -> Parsed {
-        Parsed { notation: Notation::TORCH, form: LayoutForm::Host(host) }
+impl From<StridedLayout> for ParsedText {
+    fn from(host: StridedLayout) -> ParsedText {
+        ParsedText { notation: Notation::TORCH, form: LayoutForm::Host(host) }
     }
 }
 
 /// The Spyre text of a device layout.
-impl From<StickLayout> for Parsed {
-    fn from(stick: StickLayout) -> Parsed {
-        Parsed { notation: Notation::SPYRE, form: LayoutForm::Device(stick) }
+impl From<StickLayout> for ParsedText {
+    fn from(stick: StickLayout) -> ParsedText {
+        ParsedText { notation: Notation::SPYRE, form: LayoutForm::Device(stick) }
     }
 }

@@ -15,14 +15,15 @@
 //!
 //! **Law**: `parse(print(x)) == x`.
 
-use crate::convert::{Refusal, no};
-use crate::cursor::{Cursor, Spanned};
+use crate::convert::{ConversionRefusal, not_expressible};
+use crate::cursor::{Spanned, TextCursor};
 use crate::notation::NotationRow;
 use crate::sharding::prove_sharding;
 use crate::sharding::{
-    Factor, Mesh, Sharding, ShardingText, layout_of, python, shape_field, shape_text,
+    MeshAxes, MeshFactor, MeshSharding, ShardingText, layout_of_sharding_text, print_shape_field,
+    python, read_shape_field,
 };
-use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use crate::{Diagnostic, Notation, ParsedText, WrittenLayout};
 use zellige_layout::Layout;
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
@@ -33,13 +34,13 @@ pub(crate) static ROW: NotationRow = NotationRow {
     doc: "Shardy shardings on a mesh",
     example: r#"#sdy.mesh<["x"=2, "y"=4]> #sdy.sharding<@mesh, [{"x"}, {}]> shape=[8, 16]"#,
     recognises: |text| {
-        let mut c = Cursor::new(text);
-        let _ = c.eat('#');
-        c.word().is_some_and(|w| w.value == "sdy")
+        let mut c = TextCursor::new(text);
+        let _ = c.eat_char('#');
+        c.read_word().is_some_and(|w| w.value == "sdy")
     },
-    parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::SHARDY, x)),
-    print: Parsed::written_text,
-    express: |layout, shape, _| express(layout, shape),
+    parse: |text, _| parse(text).map(|x| ParsedText::from_written(Notation::SHARDY, x)),
+    print: ParsedText::written_notation_text,
+    express: |layout, shape, _| express_as_shardy(layout, shape),
     needs_dtype: false,
 };
 
@@ -47,13 +48,13 @@ pub(crate) static ROW: NotationRow = NotationRow {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardySharding {
     /// Of a sharding alone, the axes that it names, as large as their parts need.
-    mesh: Mesh,
+    mesh: MeshAxes,
     mesh_form: MeshForm,
     /// The numbers of the devices, where they are not 0, 1, ..
     device_ids: Option<Vec<i64>>,
     name: String,
     dims: Vec<DimSharding>,
-    replicated: Vec<Factor>,
+    replicated: Vec<MeshFactor>,
     shape: Option<Vec<i64>>,
 }
 
@@ -67,60 +68,62 @@ enum MeshForm {
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct DimSharding {
-    factors: Vec<Factor>,
+    factors: Vec<MeshFactor>,
     open: bool,
     priority: Option<i64>,
 }
 
 /// Reads a sharding and the mesh before it.
 pub fn parse(text: &str) -> Result<ShardySharding> {
-    let mut c = Cursor::new(text);
+    let mut c = TextCursor::new(text);
     let mut mesh = None;
     let mut declared: Option<String> = None;
-    if !starts(&c, "sdy.sharding") {
-        let _ = c.eat('#');
-        if c.dotted().is_none_or(|w| w.value != "sdy.mesh") {
-            return Err(Cursor::new(text).expected("`#sdy.mesh<..>` and `#sdy.sharding<..>`"));
+    if !name_follows(&c, "sdy.sharding") {
+        let _ = c.eat_char('#');
+        if c.read_dotted_word().is_none_or(|w| w.value != "sdy.mesh") {
+            return Err(
+                TextCursor::new(text).refuse_next_token("`#sdy.mesh<..>` and `#sdy.sharding<..>`")
+            );
         }
-        if c.eat('@') {
-            declared = c.word().map(|w| w.value.to_string());
-            c.expect('=', "after the name of the mesh")?;
+        if c.eat_char('@') {
+            declared = c.read_word().map(|w| w.value.to_string());
+            c.expect_char('=', "after the name of the mesh")?;
         }
-        mesh = Some(mesh_of(&mut c, text)?);
+        mesh = Some(read_mesh(&mut c, text)?);
     }
-    if !starts(&c, "sdy.sharding") {
-        return Err(c.expected("`#sdy.sharding<..>` after the mesh"));
+    if !name_follows(&c, "sdy.sharding") {
+        return Err(c.refuse_next_token("`#sdy.sharding<..>` after the mesh"));
     }
-    c.eat('#');
-    let _ = c.dotted();
-    c.expect('<', "after `#sdy.sharding`")?;
+    c.eat_char('#');
+    let _ = c.read_dotted_word();
+    c.expect_char('<', "after `#sdy.sharding`")?;
     let mut name = String::from("mesh");
     let mut mesh_form = MeshForm::Before;
-    if c.eat('@') {
-        let word = match c.peek() {
-            Some('"') => python::string(&mut c, text, "the name of a mesh")?,
-            _ => match c.word() {
+    if c.eat_char('@') {
+        let word = match c.peek_char() {
+            Some('"') => python::read_python_string(&mut c, text, "the name of a mesh")?,
+            _ => match c.read_word() {
                 Some(word) => Spanned { value: word.value.to_string(), span: word.span },
-                None => return Err(c.expected("the name of a mesh")),
+                None => return Err(c.refuse_next_token("the name of a mesh")),
             },
         };
         if declared.as_ref().is_some_and(|d| *d != word.value) {
             let message = format!("the mesh before is @{}", declared.unwrap_or_default());
-            return Err(Diagnostic::syntax(word.span, message, "another mesh"));
+            return Err(Diagnostic::syntax_error(word.span, message, "another mesh"));
         }
         name = word.value;
         if mesh.is_none() {
             mesh_form = MeshForm::Missing;
-            mesh = Some((named_axes(text)?, None));
+            mesh = Some((mesh_of_named_axes(text)?, None));
         }
     } else if c.eat_word("mesh") {
         mesh_form = MeshForm::Inside;
-        mesh = Some(mesh_of(&mut c, text)?);
+        mesh = Some(read_mesh(&mut c, text)?);
     } else {
-        return Err(c.expected("`@mesh` or `mesh<..>`"));
+        return Err(c.refuse_next_token("`@mesh` or `mesh<..>`"));
     }
     let (mesh, device_ids) = mesh.unwrap_or_default();
-    c.expect(',', "after the mesh")?;
+    c.expect_char(',', "after the mesh")?;
     let mut found = ShardySharding {
         mesh,
         mesh_form,
@@ -130,83 +133,83 @@ pub fn parse(text: &str) -> Result<ShardySharding> {
         replicated: Vec::new(),
         shape: None,
     };
-    c.expect('[', "before the dimensions")?;
-    while !c.eat(']') {
+    c.expect_char('[', "before the dimensions")?;
+    while !c.eat_char(']') {
         if !found.dims.is_empty() {
-            c.expect(',', "between dimensions")?;
+            c.expect_char(',', "between dimensions")?;
         }
         let mut dim = DimSharding::default();
-        (dim.factors, dim.open) = axes(&mut c, text, &found)?;
+        (dim.factors, dim.open) = read_dim_axes(&mut c, text, &found)?;
         // A priority is one word with its number.
-        if let Some(word) = c.clone().word() {
+        if let Some(word) = c.clone().read_word() {
             let Some(p) = word.value.strip_prefix('p').and_then(|p| p.parse().ok()) else {
-                return Err(c.expected("`,`, `]` or a priority such as p1"));
+                return Err(c.refuse_next_token("`,`, `]` or a priority such as p1"));
             };
-            let _ = c.word();
+            let _ = c.read_word();
             dim.priority = Some(p);
         }
         found.dims.push(dim);
     }
-    while c.eat(',') {
-        let Some(word) = c.word() else { return Err(c.expected("`replicated=`")) };
+    while c.eat_char(',') {
+        let Some(word) = c.read_word() else { return Err(c.refuse_next_token("`replicated=`")) };
         if word.value == "unreduced" {
             let message = "`unreduced` axes hold sums that are still to be added, not elements";
-            return Err(Diagnostic::syntax(word.span, message, "a pending sum is no place"));
+            return Err(Diagnostic::syntax_error(word.span, message, "a pending sum is no place"));
         }
         if word.value != "replicated" || !found.replicated.is_empty() {
             let shown: String = word.value.chars().take(40).collect();
             let message = format!("`{shown}` of a sharding is unknown or given twice");
-            return Err(Diagnostic::syntax(word.span, message, "expected `replicated`"));
+            return Err(Diagnostic::syntax_error(word.span, message, "expected `replicated`"));
         }
-        c.expect('=', "after `replicated`")?;
+        c.expect_char('=', "after `replicated`")?;
         let open;
-        (found.replicated, open) = axes(&mut c, text, &found)?;
+        (found.replicated, open) = read_dim_axes(&mut c, text, &found)?;
         if open || found.replicated.is_empty() {
             let message = "`replicated` lists axes that hold copies";
-            return Err(Diagnostic::syntax(word.span, message, "expected an axis or more"));
+            return Err(Diagnostic::syntax_error(word.span, message, "expected an axis or more"));
         }
     }
-    c.expect('>', "at the end of the sharding")?;
-    let at = c.at();
-    found.shape = shape_field(&mut c)?;
-    c.finish("the sharding")?;
+    c.expect_char('>', "at the end of the sharding")?;
+    let at = c.next_token_start();
+    found.shape = read_shape_field(&mut c)?;
+    c.expect_end("the sharding")?;
     let given = mesh_form != MeshForm::Missing;
     if let Some(shape) = found.shape.as_ref().filter(|_| given) {
-        let layout = found.sharding(shape).and_then(|s| Ok(s.layout(shape)?));
-        layout.map_err(|d| Diagnostic { span: at..c.here(), ..d })?;
+        let layout = found.sharding_over_shape(shape).and_then(|s| Ok(s.layout_over_shape(shape)?));
+        layout.map_err(|d| Diagnostic { span: at..c.last_token_end(), ..d })?;
     }
     Ok(found)
 }
 
-fn starts(c: &Cursor<'_>, name: &str) -> bool {
+fn name_follows(c: &TextCursor<'_>, name: &str) -> bool {
     let mut ahead = c.clone();
-    ahead.eat('#') && ahead.dotted().is_some_and(|w| w.value == name)
+    ahead.eat_char('#') && ahead.read_dotted_word().is_some_and(|w| w.value == name)
 }
 
 /// The axes that a sharding names, as large as their parts need, and larger: whole axes and parts stay apart.
-fn named_axes(text: &str) -> Result<Mesh> {
+fn mesh_of_named_axes(text: &str) -> Result<MeshAxes> {
     let mut axes: Vec<(String, i64)> = Vec::new();
-    let mut c = Cursor::new(text);
-    while let Some(ch) = c.peek() {
+    let mut c = TextCursor::new(text);
+    while let Some(ch) = c.peek_char() {
         if ch == '@' {
             // The name of the mesh.
-            c.eat('@');
-            if c.peek() == Some('"') {
-                python::string(&mut c, text, "the name of a mesh")?;
+            c.eat_char('@');
+            if c.peek_char() == Some('"') {
+                python::read_python_string(&mut c, text, "the name of a mesh")?;
             }
             continue;
         }
         if ch != '"' {
-            let end = c.at() + ch.len_utf8();
-            c.skip_to(end);
+            let end = c.next_token_start() + ch.len_utf8();
+            c.skip_to_place(end);
             continue;
         }
-        let name = python::string(&mut c, text, "the name of an axis")?;
+        let name = python::read_python_string(&mut c, text, "the name of an axis")?;
         let mut size = 1i64;
-        if c.eat(':') && c.eat('(') {
-            let before = c.int("what is slower than the part of the axis")?.value;
-            c.expect(')', "after what is slower")?;
-            let part = c.int("the size of the part of the axis")?.value;
+        if c.eat_char(':') && c.eat_char('(') {
+            let before = c.read_integer("what is slower than the part of the axis")?.value;
+            c.expect_char(')', "after what is slower")?;
+            let part = c.read_integer("the size of the part of the axis")?.value;
             let least = before.checked_mul(part).and_then(|n| n.checked_mul(2));
             size = least.filter(|n| *n > 0).unwrap_or(1);
         }
@@ -215,7 +218,7 @@ fn named_axes(text: &str) -> Result<Mesh> {
             None => axes.push((name.value, size)),
         }
     }
-    Mesh::new(axes).map_err(|e| Diagnostic::syntax(0..text.len(), e, "here"))
+    MeshAxes::new(axes).map_err(|e| Diagnostic::syntax_error(0..text.len(), e, "here"))
 }
 
 /// The greatest common divisor of two positive numbers.
@@ -224,86 +227,93 @@ fn gcd(a: i64, b: i64) -> i64 {
 }
 
 /// A mesh, and the numbers of its devices where they are not 0, 1, ..
-fn mesh_of(c: &mut Cursor<'_>, text: &str) -> Result<(Mesh, Option<Vec<i64>>)> {
-    let start = c.at();
-    c.expect('<', "before the axes of the mesh")?;
-    c.expect('[', "before the axes of the mesh")?;
+fn read_mesh(c: &mut TextCursor<'_>, text: &str) -> Result<(MeshAxes, Option<Vec<i64>>)> {
+    let start = c.next_token_start();
+    c.expect_char('<', "before the axes of the mesh")?;
+    c.expect_char('[', "before the axes of the mesh")?;
     let mut axes: Vec<(String, i64)> = Vec::new();
-    while !c.eat(']') {
+    while !c.eat_char(']') {
         if !axes.is_empty() {
-            c.expect(',', "between axes")?;
+            c.expect_char(',', "between axes")?;
         }
-        let name = python::string(c, text, "an axis such as \"x\"=2")?;
-        c.expect('=', "after the name of an axis")?;
-        axes.push((name.value, c.int("the size of an axis")?.value));
+        let name = python::read_python_string(c, text, "an axis such as \"x\"=2")?;
+        c.expect_char('=', "after the name of an axis")?;
+        axes.push((name.value, c.read_integer("the size of an axis")?.value));
     }
     let mut ids = None;
-    if c.eat(',') {
+    if c.eat_char(',') {
         if !c.eat_word("device_ids") {
-            return Err(c.expected("`device_ids=`"));
+            return Err(c.refuse_next_token("`device_ids=`"));
         }
-        c.expect('=', "after `device_ids`")?;
-        ids = Some(c.int_list("numbers of devices")?);
+        c.expect_char('=', "after `device_ids`")?;
+        ids = Some(c.read_int_list("numbers of devices")?);
     }
-    c.expect('>', "at the end of the mesh")?;
-    let mesh = Mesh::new(axes).map_err(|e| Diagnostic::syntax(start..c.here(), e, "here"))?;
+    c.expect_char('>', "at the end of the mesh")?;
+    let mesh = MeshAxes::new(axes)
+        .map_err(|e| Diagnostic::syntax_error(start..c.last_token_end(), e, "here"))?;
     let Some(ids) = ids else { return Ok((mesh, None)) };
     let mut sorted = ids.value.clone();
     sorted.sort_unstable();
-    let each = (0..mesh.devices()).eq(sorted.iter().copied());
-    let one = mesh.axes().is_empty() && sorted.len() == 1 && sorted[0] >= 0;
+    let each = (0..mesh.device_count()).eq(sorted.iter().copied());
+    let one = mesh.named_sizes().is_empty() && sorted.len() == 1 && sorted[0] >= 0;
     if !each && !one {
-        let message = format!("{:?} are not the {} devices of the mesh", ids.value, mesh.devices());
-        return Err(Diagnostic::syntax(ids.span, message, "each number from 0 on once"));
+        let message =
+            format!("{:?} are not the {} devices of the mesh", ids.value, mesh.device_count());
+        return Err(Diagnostic::syntax_error(ids.span, message, "each number from 0 on once"));
     }
     let other = one || ids.value != sorted;
     Ok((mesh, other.then_some(ids.value)))
 }
 
 /// `{"x", "y":(1)2, ?}`.
-fn axes(c: &mut Cursor<'_>, text: &str, found: &ShardySharding) -> Result<(Vec<Factor>, bool)> {
-    c.expect('{', "before axes")?;
-    let mut factors: Vec<Factor> = Vec::new();
+fn read_dim_axes(
+    c: &mut TextCursor<'_>,
+    text: &str,
+    found: &ShardySharding,
+) -> Result<(Vec<MeshFactor>, bool)> {
+    c.expect_char('{', "before axes")?;
+    let mut factors: Vec<MeshFactor> = Vec::new();
     let mut open = false;
-    while !c.eat('}') {
+    while !c.eat_char('}') {
         if !factors.is_empty() {
-            c.expect(',', "between axes")?;
+            c.expect_char(',', "between axes")?;
         }
-        if c.eat('?') {
+        if c.eat_char('?') {
             open = true;
-            c.expect('}', "after `?`")?;
+            c.expect_char('}', "after `?`")?;
             break;
         }
-        let start = c.at();
-        let name = python::string(c, text, "an axis such as \"x\", or `?`")?;
-        let Some(axis) = found.mesh.find(&name.value) else {
-            let known: Vec<&str> = found.mesh.axes().iter().map(|(n, _)| n.as_str()).collect();
+        let start = c.next_token_start();
+        let name = python::read_python_string(c, text, "an axis such as \"x\", or `?`")?;
+        let Some(axis) = found.mesh.find_axis(&name.value) else {
+            let known: Vec<&str> =
+                found.mesh.named_sizes().iter().map(|(n, _)| n.as_str()).collect();
             let message = format!(
                 "the mesh has no axis `{}`",
                 name.value.chars().take(40).collect::<String>()
             );
-            return Err(Diagnostic::syntax(name.span, message, "not an axis of the mesh")
-                .help(format!("axes of the mesh: {}", known.join(", "))));
+            return Err(Diagnostic::syntax_error(name.span, message, "not an axis of the mesh")
+                .with_help(format!("axes of the mesh: {}", known.join(", "))));
         };
-        let size = found.mesh.axes()[axis].1;
-        let mut factor = Factor { axis, size, stride: 1 };
-        if c.eat(':') {
-            c.expect('(', "before what is slower")?;
-            let before = c.int("what is slower than the part of the axis")?.value;
-            c.expect(')', "after what is slower")?;
-            factor.size = c.int("the size of the part of the axis")?.value;
+        let size = found.mesh.named_sizes()[axis].1;
+        let mut factor = MeshFactor { axis, size, stride: 1 };
+        if c.eat_char(':') {
+            c.expect_char('(', "before what is slower")?;
+            let before = c.read_integer("what is slower than the part of the axis")?.value;
+            c.expect_char(')', "after what is slower")?;
+            factor.size = c.read_integer("the size of the part of the axis")?.value;
             let whole = before.checked_mul(factor.size).filter(|n| before > 0 && *n > 0);
             if factor.size < 2 || whole.is_none_or(|n| size % n != 0) {
                 let message = format!("({before}){} is no part of {size} devices", factor.size);
-                return Err(Diagnostic::syntax(
-                    start..c.here(),
+                return Err(Diagnostic::syntax_error(
+                    start..c.last_token_end(),
                     message,
                     "the two divide the axis",
                 ));
             }
             factor.stride = size / before / factor.size;
         }
-        let reaches = |f: &Factor| (f.stride, f.stride * f.size);
+        let reaches = |f: &MeshFactor| (f.stride, f.stride * f.size);
         let (low, high) = reaches(&factor);
         let all = found.dims.iter().flat_map(|d| &d.factors).chain(&found.replicated);
         let clash = all.chain(&factors).filter(|f| f.axis == axis).find(|f| {
@@ -312,8 +322,12 @@ fn axes(c: &mut Cursor<'_>, text: &str, found: &ShardySharding) -> Result<(Vec<F
         });
         if clash.is_some() {
             let message = format!("axis `{}` is used twice", name.value);
-            return Err(Diagnostic::syntax(start..c.here(), message, "already used")
-                .help("a mesh axis, or a part of it, stands at most once in a sharding"));
+            return Err(Diagnostic::syntax_error(
+                start..c.last_token_end(),
+                message,
+                "already used",
+            )
+            .with_help("a mesh axis, or a part of it, stands at most once in a sharding"));
         }
         factors.push(factor);
     }
@@ -323,34 +337,34 @@ fn axes(c: &mut Cursor<'_>, text: &str, found: &ShardySharding) -> Result<(Vec<F
 impl ShardySharding {
     /// Whether devices are numbered along the axes of the mesh, the last one fastest.
     pub(crate) fn is_numbered_in_order(&self) -> bool {
-        self.device_ids.is_none() || self.mesh.axes().is_empty()
+        self.device_ids.is_none() || self.mesh.named_sizes().is_empty()
     }
 }
 
 impl ShardingText for ShardySharding {
-    fn sharding(&self, shape: &[i64]) -> Result<Sharding> {
+    fn sharding_over_shape(&self, shape: &[i64]) -> Result<MeshSharding> {
         if self.mesh_form == MeshForm::Missing {
             let message = format!("the sharding is on @{}, which is not given", self.name);
-            return Err(Diagnostic::syntax(0..0, message, "which mesh?")
-                .id("Z005")
-                .help(r#"write it before: #sdy.mesh<["x"=2, "y"=4]>"#));
+            return Err(Diagnostic::syntax_error(0..0, message, "which mesh?")
+                .with_id("Z005")
+                .with_help(r#"write it before: #sdy.mesh<["x"=2, "y"=4]>"#));
         }
         if self.dims.len() != shape.len() {
             let (rank, found) = (self.dims.len(), shape.len());
             let message = format!(
                 "the sharding is of {rank} dimensions, and the shape {shape:?} has {found}"
             );
-            return Err(Diagnostic::syntax(0..0, message, "of another rank").id("Z005"));
+            return Err(Diagnostic::syntax_error(0..0, message, "of another rank").with_id("Z005"));
         }
-        let factors: Vec<Vec<Factor>> = self.dims.iter().map(|d| d.factors.clone()).collect();
-        if let (Some([device]), []) = (self.device_ids.as_deref(), self.mesh.axes()) {
-            let mesh = Mesh::new(vec![("pid".into(), device.saturating_add(1))])
-                .map_err(|e| Diagnostic::syntax(0..0, e, "here"))?;
-            let mut found = Sharding::even(mesh, &factors, shape)?;
+        let factors: Vec<Vec<MeshFactor>> = self.dims.iter().map(|d| d.factors.clone()).collect();
+        if let (Some([device]), []) = (self.device_ids.as_deref(), self.mesh.named_sizes()) {
+            let mesh = MeshAxes::new(vec![("pid".into(), device.saturating_add(1))])
+                .map_err(|e| Diagnostic::syntax_error(0..0, e, "here"))?;
+            let mut found = MeshSharding::from_even_factors(mesh, &factors, shape)?;
             (found.first, found.copies) = (vec![*device], false);
             return Ok(found);
         }
-        Sharding::even(self.mesh.clone(), &factors, shape)
+        MeshSharding::from_even_factors(self.mesh.clone(), &factors, shape)
     }
 
     fn own_shape(&self) -> Option<&[i64]> {
@@ -359,11 +373,11 @@ impl ShardingText for ShardySharding {
 }
 
 impl WrittenLayout for ShardySharding {
-    fn text(&self) -> String {
+    fn notation_text(&self) -> String {
         let axis = |(name, size): &(String, i64)| format!("\"{name}\"={size}");
-        let mesh: Vec<String> = self.mesh.axes().iter().map(axis).collect();
-        let factor = |f: &Factor| {
-            let (name, size) = &self.mesh.axes()[f.axis];
+        let mesh: Vec<String> = self.mesh.named_sizes().iter().map(axis).collect();
+        let factor = |f: &MeshFactor| {
+            let (name, size) = &self.mesh.named_sizes()[f.axis];
             match f.size == *size {
                 true => format!("\"{name}\""),
                 false => format!("\"{name}\":({}){}", size / f.stride / f.size, f.size),
@@ -396,11 +410,11 @@ impl WrittenLayout for ShardySharding {
             let axes: Vec<String> = self.replicated.iter().map(factor).collect();
             out += &format!(", replicated={{{}}}", axes.join(", "));
         }
-        out + ">" + &shape_text(self.shape.as_ref())
+        out + ">" + &print_shape_field(self.shape.as_ref())
     }
 
-    fn layout(&self, shape: Option<&[i64]>) -> Result<Layout> {
-        layout_of(self, shape)
+    fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout> {
+        layout_of_sharding_text(self, shape)
     }
 
     fn default_shape(&self) -> Option<Vec<i64>> {
@@ -409,13 +423,13 @@ impl WrittenLayout for ShardySharding {
 }
 
 /// The text of a sharding.
-pub(crate) fn write(sharding: &Sharding) -> Result<String, Refusal> {
-    written(sharding).map(|x| x.text())
+pub(crate) fn write_shardy_sharding(sharding: &MeshSharding) -> Result<String, ConversionRefusal> {
+    shardy_of_sharding(sharding).map(|x| x.notation_text())
 }
 
-fn written(sharding: &Sharding) -> Result<ShardySharding, Refusal> {
+fn shardy_of_sharding(sharding: &MeshSharding) -> Result<ShardySharding, ConversionRefusal> {
     if !sharding.copies || sharding.first.iter().any(|f| *f != 0) {
-        return no("a Shardy sharding divides over all devices of a mesh", Some(0));
+        return not_expressible("a Shardy sharding divides over all devices of a mesh", Some(0));
     }
     let dims: Vec<DimSharding> = sharding
         .leading_factors()?
@@ -423,9 +437,9 @@ fn written(sharding: &Sharding) -> Result<ShardySharding, Refusal> {
         .map(|factors| DimSharding { factors, ..DimSharding::default() })
         .collect();
     for f in dims.iter().flat_map(|d| &d.factors) {
-        let (name, size) = &sharding.mesh.axes()[f.axis];
+        let (name, size) = &sharding.mesh.named_sizes()[f.axis];
         if size % (f.stride * f.size) != 0 {
-            return no(
+            return not_expressible(
                 format!("a part of axis `{name}` that does not divide its {size} devices"),
                 None,
             );
@@ -444,11 +458,11 @@ fn written(sharding: &Sharding) -> Result<ShardySharding, Refusal> {
 }
 
 /// The text of a layout, or why there is none.
-pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
-    let found = written(&Sharding::of(layout, shape)?)?;
-    match found.layout(Some(shape)) {
-        Ok(lowered) => prove_sharding(&lowered, layout, &found.text())?,
-        Err(reason) => return no(reason.message, None),
+pub fn express_as_shardy(layout: &Layout, shape: &[i64]) -> Result<String, ConversionRefusal> {
+    let found = shardy_of_sharding(&MeshSharding::from_layout(layout, shape)?)?;
+    match found.layout_over_shape(Some(shape)) {
+        Ok(lowered) => prove_sharding(&lowered, layout, &found.notation_text())?,
+        Err(reason) => return not_expressible(reason.message, None),
     }
-    Ok(found.text())
+    Ok(found.notation_text())
 }

@@ -4,7 +4,7 @@
 //! the places of errors are those of the text as it was written.
 
 use crate::Diagnostic;
-use crate::cursor::Cursor;
+use crate::cursor::TextCursor;
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 const RESERVED: [&str; 5] = ["S", "R", "o", "valid", "axes"];
 
 /// A text with numbers in the place of its symbols.
-pub(crate) struct Resolved<'t> {
+pub(crate) struct ResolvedText<'t> {
     pub(crate) text: Cow<'t, str>,
     /// Where the numbers are, and where the symbols were.
     replaced: Vec<(Range<usize>, Range<usize>)>,
@@ -22,19 +22,19 @@ pub(crate) struct Resolved<'t> {
 }
 
 /// Reads the values after `where`, and puts them in the place of their symbols.
-pub(crate) fn resolve(written: &str) -> Result<Resolved<'_>> {
+pub(crate) fn resolve_symbols(written: &str) -> Result<ResolvedText<'_>> {
     // An axis may have that name too.
     let is_clause = |name: &Range<usize>| {
         let before = written[..name.start].trim_end();
         &written[name.clone()] == "where" && !before.ends_with(['@', '.', '[', '(', ','])
     };
-    let Some(start) = names(written).find(is_clause).map(|name| name.start) else {
-        return Ok(Resolved { text: written.into(), replaced: Vec::new(), written });
+    let Some(start) = find_names(written).find(is_clause).map(|name| name.start) else {
+        return Ok(ResolvedText { text: written.into(), replaced: Vec::new(), written });
     };
-    let values = values(written, start)?;
+    let values = read_symbol_values(written, start)?;
     let mut used = vec![false; values.len()];
     let (mut text, mut replaced, mut done) = (String::new(), Vec::new(), 0);
-    for name in names(&written[..start]) {
+    for name in find_names(&written[..start]) {
         // An axis is no number, whatever its name.
         if written[..name.start].trim_end().ends_with(['@', '.']) {
             continue;
@@ -51,10 +51,10 @@ pub(crate) fn resolve(written: &str) -> Result<Resolved<'_>> {
     }
     text += &written[done..start];
     if let Some(k) = used.iter().position(|used| !used) {
-        let message = format!("the layout has no symbol `{}`", crate::visible(values[k].name));
-        return Err(Diagnostic::syntax(values[k].span.clone(), message, "not used"));
+        let message = format!("the layout has no symbol `{}`", crate::make_visible(values[k].name));
+        return Err(Diagnostic::syntax_error(values[k].span.clone(), message, "not used"));
     }
-    Ok(Resolved { text: text.into(), replaced, written })
+    Ok(ResolvedText { text: text.into(), replaced, written })
 }
 
 struct SymbolValue<'t> {
@@ -64,36 +64,38 @@ struct SymbolValue<'t> {
 }
 
 /// The values from `where` on.
-fn values(written: &str, start: usize) -> Result<Vec<SymbolValue<'_>>> {
-    let mut c = Cursor::new(written);
-    c.skip_to(start);
+fn read_symbol_values(written: &str, start: usize) -> Result<Vec<SymbolValue<'_>>> {
+    let mut c = TextCursor::new(written);
+    c.skip_to_place(start);
     c.eat_word("where");
     let mut values: Vec<SymbolValue<'_>> = Vec::new();
     loop {
-        let Some(name) = c.word() else { return Err(c.expected("a symbol, such as `k=4`")) };
+        let Some(name) = c.read_word() else {
+            return Err(c.refuse_next_token("a symbol, such as `k=4`"));
+        };
         let refuse = |message: String, label: &str| {
-            Err(Diagnostic::syntax(name.span.clone(), message, label))
+            Err(Diagnostic::syntax_error(name.span.clone(), message, label))
         };
         if RESERVED.contains(&name.value) {
             return refuse(format!("`{}` is a word of the notation", name.value), "no symbol");
         }
         if values.iter().any(|v| v.name == name.value) {
-            let message = format!("`{}` has two values", crate::visible(name.value));
+            let message = format!("`{}` has two values", crate::make_visible(name.value));
             return refuse(message, "given twice");
         }
-        c.expect('=', "between a symbol and its value")?;
-        let value = c.int("the value of a symbol")?.value;
+        c.expect_char('=', "between a symbol and its value")?;
+        let value = c.read_integer("the value of a symbol")?.value;
         values.push(SymbolValue { name: name.value, value, span: name.span });
-        if !c.eat(',') {
+        if !c.eat_char(',') {
             break;
         }
     }
-    c.finish("the values of the symbols")?;
+    c.expect_end("the values of the symbols")?;
     Ok(values)
 }
 
 /// The names in a text: letters, digits and `_` that do not begin with a digit.
-fn names(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
+fn find_names(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     let inside = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -109,19 +111,21 @@ fn names(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
     })
 }
 
-impl Resolved<'_> {
+impl ResolvedText<'_> {
     /// An error of the text with numbers as one of the text as it was written.
-    pub(crate) fn place(&self, mut error: Diagnostic) -> Diagnostic {
-        let span = self.back(error.span.start, false)..self.back(error.span.end, true);
+    pub(crate) fn place_in_written_text(&self, mut error: Diagnostic) -> Diagnostic {
+        let span = self.written_offset_of(error.span.start, false)
+            ..self.written_offset_of(error.span.end, true);
         error.span = span;
         // Where something else than a number was expected, as the variant of a swizzle is, a value would not help.
         let expected = error.message.starts_with("expected");
         let mut named =
-            names(self.written).filter(|name| expected && name.start == error.span.start);
+            find_names(self.written).filter(|name| expected && name.start == error.span.start);
         match named.next() {
             Some(name) if self.is_in_number_place(&name) && error.help.is_none() => {
-                let name = crate::visible(&self.written[name]).into_owned();
-                error.help(format!("a symbol needs a value: write `where {name}=4` at the end"))
+                let name = crate::make_visible(&self.written[name]).into_owned();
+                error
+                    .with_help(format!("a symbol needs a value: write `where {name}=4` at the end"))
             }
             _ => error,
         }
@@ -132,7 +136,7 @@ impl Resolved<'_> {
         self.written[..name.start].trim_end().ends_with(['(', '[', ',', ':'])
     }
 
-    fn back(&self, at: usize, is_end: bool) -> usize {
+    fn written_offset_of(&self, at: usize, is_end: bool) -> usize {
         let (mut shift, mut from) = (0, 0);
         for (new, old) in &self.replaced {
             if at < new.start || (at == new.start && !is_end) {

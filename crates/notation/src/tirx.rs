@@ -29,15 +29,16 @@
 //!
 //! **Law**: `parse(print(layout)) == layout`.
 
-use crate::cursor::{Cursor, Spanned};
+use crate::cursor::{Spanned, TextCursor};
 use crate::notation::NotationRow;
-use crate::symbols::resolve;
-use crate::{Diagnostic, Parsed};
+use crate::symbols::resolve_symbols;
+use crate::{Diagnostic, ParsedText};
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::ops::Range;
 use zellige_layout::{
-    Axis, AxisKind, AxisTable, Error, Extent, Iter, Layout, Scope, Swizzle, TileLayout, Window,
+    Axis, AxisKind, AxisTable, ExecutionScope, Iter, Layout, LayoutError, PaddedExtent, Swizzle,
+    TileLayout, ValidWindow,
 };
 
 type Result<T> = std::result::Result<T, Diagnostic>;
@@ -49,97 +50,108 @@ pub(crate) static ROW: NotationRow = NotationRow {
     example: "S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid",
     recognises: |text| {
         // `S<..>` and `Swizzle<..>` are CuTe's.
-        let cute = ["S", "Swizzle"].iter().any(|w| Cursor::new(text).follows(w, '<'));
+        let cute = ["S", "Swizzle"].iter().any(|w| TextCursor::new(text).word_follows(w, '<'));
         let words = ["S", "R", "Swizzle", "SwizzleLayout", "ComposeLayout", "TileLayout"];
-        let mut c = Cursor::new(text);
-        module(&mut c);
-        c.word().is_some_and(|w| words.contains(&w.value)) && !cute
+        let mut c = TextCursor::new(text);
+        skip_module_prefix(&mut c);
+        c.read_word().is_some_and(|w| words.contains(&w.value)) && !cute
     },
-    parse: |text, axes| parse(text, axes).map(Parsed::from),
-    print: |parsed| parsed.algebra().map_or_else(String::new, print),
-    express: |layout, _, _| Ok(print(layout)),
+    parse: |text, axes| parse(text, axes).map(ParsedText::from),
+    print: |parsed| parsed.algebra_layout().map_or_else(String::new, print_tirx),
+    express: |layout, _, _| Ok(print_tirx(layout)),
     needs_dtype: false,
 };
 
 /// Reads a layout; axis names are looked up in `axes`, and in what the text declares.
 pub fn parse(text: &str, axes: &AxisTable) -> Result<Layout> {
-    let resolved = resolve(text)?;
-    parse_numbers(&resolved.text, axes).map_err(|e| resolved.place(e))
+    let resolved = resolve_symbols(text)?;
+    parse_without_symbols(&resolved.text, axes).map_err(|e| resolved.place_in_written_text(e))
 }
 
 /// Reads a layout without symbols.
-fn parse_numbers(text: &str, axes: &AxisTable) -> Result<Layout> {
-    let (end, axes) = declarations(text, axes)?;
-    let mut c = Cursor::new(&text[..end]);
-    let layout = layout(&mut c, &axes)?;
-    c.finish("the layout")?;
+fn parse_without_symbols(text: &str, axes: &AxisTable) -> Result<Layout> {
+    let (end, axes) = read_axis_declarations(text, axes)?;
+    let mut c = TextCursor::new(&text[..end]);
+    let layout = read_layout(&mut c, &axes)?;
+    c.expect_end("the layout")?;
     Ok(layout)
 }
 
 /// Where the layout ends and `axes[..]` begins, and the axes with those that it declares.
-fn declarations<'t>(text: &str, axes: &'t AxisTable) -> Result<(usize, Cow<'t, AxisTable>)> {
+fn read_axis_declarations<'t>(
+    text: &str,
+    axes: &'t AxisTable,
+) -> Result<(usize, Cow<'t, AxisTable>)> {
     let none = (text.len(), Cow::Borrowed(axes));
     let Some(start) = text.rfind("axes") else { return Ok(none) };
-    let mut c = Cursor::new(text);
-    c.skip_to(start);
+    let mut c = TextCursor::new(text);
+    c.skip_to_place(start);
     let inside_a_word = text[..start].ends_with(|p: char| p.is_alphanumeric() || p == '_');
-    if inside_a_word || !c.eat_word("axes") || !c.eat('[') {
+    if inside_a_word || !c.eat_word("axes") || !c.eat_char('[') {
         return Ok(none);
     }
     let mut table = axes.clone();
     let mut first = true;
-    while !c.eat(']') {
-        if !first && !c.eat(',') {
-            return Err(c.expected("`,` or `]`"));
+    while !c.eat_char(']') {
+        if !first && !c.eat_char(',') {
+            return Err(c.refuse_next_token("`,` or `]`"));
         }
         first = false;
-        let Some(name) = c.word() else { return Err(c.expected("the name of an axis")) };
-        c.expect('=', "between an axis and its kind")?;
-        let kind = axis_kind(&mut c)?;
-        table.declare(name.value, kind).map_err(|e| Diagnostic::meaning(name.span, e))?;
+        let Some(name) = c.read_word() else {
+            return Err(c.refuse_next_token("the name of an axis"));
+        };
+        c.expect_char('=', "between an axis and its kind")?;
+        let kind = read_axis_kind(&mut c)?;
+        table
+            .declare_axis(name.value, kind)
+            .map_err(|e| Diagnostic::meaning_error(name.span, e))?;
     }
-    c.finish("the axes")?;
+    c.expect_end("the axes")?;
     Ok((start, Cow::Owned(table)))
 }
 
 /// `memory`, `device`, or what an axis of threads counts and in what, `thread/warp`.
-fn axis_kind(c: &mut Cursor<'_>) -> Result<AxisKind> {
+fn read_axis_kind(c: &mut TextCursor<'_>) -> Result<AxisKind> {
     let known = || {
-        let scopes: Vec<&str> = Scope::ALL.iter().map(|s| s.name()).collect();
+        let scopes: Vec<&str> = ExecutionScope::ALL.iter().map(|s| s.name()).collect();
         format!("kinds are memory, device, and scope/scope with {}", scopes.join(", "))
     };
-    let Some(word) = c.word() else { return Err(c.expected("the kind of an axis").help(known())) };
+    let Some(word) = c.read_word() else {
+        return Err(c.refuse_next_token("the kind of an axis").with_help(known()));
+    };
     let unknown = |word: &Spanned<&str>| {
-        let message = format!("`{}` is no kind of axis", shorten(word.value));
-        Diagnostic::syntax(word.span.clone(), message, "unknown").help(known())
+        let message = format!("`{}` is no kind of axis", shorten_name(word.value));
+        Diagnostic::syntax_error(word.span.clone(), message, "unknown").with_help(known())
     };
     match word.value {
         "memory" => Ok(AxisKind::Memory),
         "device" => Ok(AxisKind::Device),
         name => {
-            let of = Scope::from_name(name).ok_or_else(|| unknown(&word))?;
-            c.expect('/', "between what is counted and in what")?;
-            let Some(within) = c.word() else { return Err(c.expected("a scope").help(known())) };
-            let within = Scope::from_name(within.value).ok_or_else(|| unknown(&within))?;
+            let of = ExecutionScope::from_name(name).ok_or_else(|| unknown(&word))?;
+            c.expect_char('/', "between what is counted and in what")?;
+            let Some(within) = c.read_word() else {
+                return Err(c.refuse_next_token("a scope").with_help(known()));
+            };
+            let within = ExecutionScope::from_name(within.value).ok_or_else(|| unknown(&within))?;
             Ok(AxisKind::Thread { of, within })
         }
     }
 }
 
 /// The text of a layout.
-pub fn print(layout: &Layout) -> String {
+pub fn print_tirx(layout: &Layout) -> String {
     let mut out = String::new();
     if let Some(sw) = layout.swizzle() {
         let _ = write!(out, "{sw:?} o ");
     }
-    out += &print_tile(layout.tile());
+    out += &print_tile_layout(layout.tile());
     if let Some(w) = layout.window() {
-        let dims: Vec<String> = w.dims().iter().map(print_dim).collect();
+        let dims: Vec<String> = w.dims().iter().map(print_window_dim).collect();
         let _ = write!(out, " valid[{}]", dims.join(","));
     }
     let known = AxisTable::new();
     let own = layout.tile().axes().iter().filter(|a| known.get(a.name()) != Ok(**a));
-    let declared: Vec<String> = own.map(|a| print_axis(*a)).collect();
+    let declared: Vec<String> = own.map(|a| print_declared_axis(*a)).collect();
     if !declared.is_empty() {
         let _ = write!(out, " axes[{}]", declared.join(", "));
     }
@@ -147,7 +159,7 @@ pub fn print(layout: &Layout) -> String {
 }
 
 /// An axis with its kind, as it is declared.
-fn print_axis(axis: Axis) -> String {
+fn print_declared_axis(axis: Axis) -> String {
     match axis.kind() {
         AxisKind::Memory => format!("{axis}=memory"),
         AxisKind::Device => format!("{axis}=device"),
@@ -156,35 +168,35 @@ fn print_axis(axis: Axis) -> String {
 }
 
 /// The text of a tile layout.
-pub fn print_tile(tile: &TileLayout) -> String {
+pub fn print_tile_layout(tile: &TileLayout) -> String {
     let mut out = print_iters('S', tile.shard());
     if !tile.replica().is_empty() {
         out += " + ";
         out += &print_iters('R', tile.replica());
     }
     for (axis, value) in tile.offset() {
-        let _ = write!(out, " + {}", print_on(*value, *axis));
+        let _ = write!(out, " + {}", print_on_axis(*value, *axis));
     }
     out
 }
 
-fn print_on(value: i64, axis: Axis) -> String {
+fn print_on_axis(value: i64, axis: Axis) -> String {
     if axis == Axis::M { value.to_string() } else { format!("{value}@{axis}") }
 }
 
 fn print_iters(letter: char, iters: &[Iter]) -> String {
     match iters {
         [] => format!("{letter}[]"),
-        [it] => format!("{letter}[{}:{}]", it.extent, print_on(it.stride, it.axis)),
+        [it] => format!("{letter}[{}:{}]", it.extent, print_on_axis(it.stride, it.axis)),
         many => {
             let extents: Vec<_> = many.iter().map(|it| it.extent.to_string()).collect();
-            let strides: Vec<_> = many.iter().map(|it| print_on(it.stride, it.axis)).collect();
+            let strides: Vec<_> = many.iter().map(|it| print_on_axis(it.stride, it.axis)).collect();
             format!("{letter}[({}):({})]", extents.join(","), strides.join(","))
         }
     }
 }
 
-fn print_dim(d: &Extent) -> String {
+fn print_window_dim(d: &PaddedExtent) -> String {
     match d {
         d if d.begin == 0 && d.valid == d.padded => d.valid.to_string(),
         d if d.begin == 0 => format!("{}/{}", d.valid, d.padded),
@@ -193,106 +205,109 @@ fn print_dim(d: &Extent) -> String {
 }
 
 /// `T.` before a name, the module that upstream prints.
-fn module(c: &mut Cursor<'_>) {
+fn skip_module_prefix(c: &mut TextCursor<'_>) {
     let mut ahead = c.clone();
-    if ahead.eat_word("T") && ahead.eat('.') {
+    if ahead.eat_word("T") && ahead.eat_char('.') {
         *c = ahead;
     }
 }
 
 /// The three numbers of a swizzle that stand before the layout, as upstream prints a composition.
-fn leading_numbers(c: &mut Cursor<'_>) -> Result<[i64; 3]> {
-    let m = c.int(SWIZZLE[0].0)?.value;
-    c.expect(',', "after M")?;
-    let b = c.int(SWIZZLE[1].0)?.value;
-    c.expect(',', "after B")?;
-    Ok([m, b, c.int(SWIZZLE[2].0)?.value])
+fn read_leading_numbers(c: &mut TextCursor<'_>) -> Result<[i64; 3]> {
+    let m = c.read_integer(SWIZZLE[0].0)?.value;
+    c.expect_char(',', "after M")?;
+    let b = c.read_integer(SWIZZLE[1].0)?.value;
+    c.expect_char(',', "after B")?;
+    Ok([m, b, c.read_integer(SWIZZLE[2].0)?.value])
 }
 
 /// `, swizzle_inner=True` after the layout of a composition, or nothing.
-fn trailing_variant(c: &mut Cursor<'_>) -> Result<bool> {
-    if !c.eat(',') {
+fn read_trailing_variant(c: &mut TextCursor<'_>) -> Result<bool> {
+    if !c.eat_char(',') {
         return Ok(true);
     }
     if c.eat_word("swizzle_inner") {
-        c.expect('=', "after `swizzle_inner`")?;
+        c.expect_char('=', "after `swizzle_inner`")?;
     }
     match (c.eat_word("True"), c.eat_word("False")) {
         (true, _) => Ok(true),
         (_, true) => Ok(false),
-        _ => Err(c.expected("True or False")),
+        _ => Err(c.refuse_next_token("True or False")),
     }
 }
 
-fn layout(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Layout> {
-    let start = c.at();
-    module(c);
+fn read_layout(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<Layout> {
+    let start = c.next_token_start();
+    skip_module_prefix(c);
     let composed = c.eat_word("ComposeLayout");
     if composed {
-        c.expect('(', "after `ComposeLayout`")?;
+        c.expect_char('(', "after `ComposeLayout`")?;
     }
-    let first = c.at();
-    let numbers = match composed && c.peek().is_some_and(|ch| ch.is_ascii_digit()) {
-        true => Some((leading_numbers(c)?, first..c.here())),
+    let first = c.next_token_start();
+    let numbers = match composed && c.peek_char().is_some_and(|ch| ch.is_ascii_digit()) {
+        true => Some((read_leading_numbers(c)?, first..c.last_token_end())),
         false => None,
     };
-    let mut swizzle = if numbers.is_some() { None } else { swizzle(c)? };
+    let mut swizzle = if numbers.is_some() { None } else { read_swizzle(c)? };
     if composed {
         if swizzle.is_none() && numbers.is_none() {
-            return Err(c.expected("a swizzle such as Swizzle(3,3,3)"));
+            return Err(c.refuse_next_token("a swizzle such as Swizzle(3,3,3)"));
         }
-        c.expect(',', "between the swizzle and the layout")?;
+        c.expect_char(',', "between the swizzle and the layout")?;
     } else if let Some(sw) = swizzle
-        && c.peek().is_none()
+        && c.peek_char().is_none()
     {
-        return swizzle_alone(sw).map_err(|e| Diagnostic::meaning(start..c.here(), e));
-    } else if swizzle.is_some() && !c.eat('∘') && !c.eat_word("o") {
-        return Err(c.expected("`o` and the layout that is swizzled"));
+        return layout_of_swizzle_alone(sw)
+            .map_err(|e| Diagnostic::meaning_error(start..c.last_token_end(), e));
+    } else if swizzle.is_some() && !c.eat_char('∘') && !c.eat_word("o") {
+        return Err(c.refuse_next_token("`o` and the layout that is swizzled"));
     }
-    let body = c.at();
-    let tile = tile(c, axes)?;
+    let body = c.next_token_start();
+    let tile = read_tile_layout(c, axes)?;
     if let Some(([m, b, s], span)) = numbers {
-        let found = Swizzle::new(m, b, s, trailing_variant(c)?);
-        swizzle = Some(found.map_err(|e| Diagnostic::meaning(span, e))?);
+        let found = Swizzle::new(m, b, s, read_trailing_variant(c)?);
+        swizzle = Some(found.map_err(|e| Diagnostic::meaning_error(span, e))?);
     }
     if composed {
-        c.expect(')', "at the end of `ComposeLayout(..)`")?;
+        c.expect_char(')', "at the end of `ComposeLayout(..)`")?;
     }
-    let end = c.at();
+    let end = c.next_token_start();
     let layout = match swizzle {
-        Some(sw) => Layout::swizzled(sw, tile).map_err(|e| Diagnostic::meaning(start..end, e))?,
+        Some(sw) => Layout::from_swizzled_tile(sw, tile)
+            .map_err(|e| Diagnostic::meaning_error(start..end, e))?,
         None => tile.into(),
     };
-    let at = c.at();
+    let at = c.next_token_start();
     if !c.eat_word("valid") {
         return Ok(layout);
     }
-    let window = valid(c)?;
-    let span = at..c.here();
-    let window = Window::new(window).map_err(|e| Diagnostic::meaning(span.clone(), e))?;
+    let window = read_valid_window(c)?;
+    let span = at..c.last_token_end();
+    let window =
+        ValidWindow::new(window).map_err(|e| Diagnostic::meaning_error(span.clone(), e))?;
     layout.with_window(window).map_err(|e| {
         let help = format!("the layout before it (byte {body}) says how many positions there are");
-        Diagnostic::meaning(span, e).help(help)
+        Diagnostic::meaning_error(span, e).with_help(help)
     })
 }
 
 /// A swizzle by itself: the addresses of one of its periods, permuted, as a layout of memory.
-fn swizzle_alone(sw: Swizzle) -> zellige_layout::Result<Layout> {
+fn layout_of_swizzle_alone(sw: Swizzle) -> zellige_layout::Result<Layout> {
     let period =
         1i64.checked_shl(sw.per_element() + sw.swizzle_len() + sw.atom_len()).filter(|n| *n > 0);
-    let period = period.ok_or_else(|| Error::overflow("the period of the swizzle"))?;
-    Layout::swizzled(sw, TileLayout::row_major(&[period])?)
+    let period = period.ok_or_else(|| LayoutError::overflow_of("the period of the swizzle"))?;
+    Layout::from_swizzled_tile(sw, TileLayout::row_major(&[period])?)
 }
 
 /// A layout without swizzle, by itself or named as upstream's class.
-fn tile(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
-    module(c);
+fn read_tile_layout(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
+    skip_module_prefix(c);
     if !c.eat_word("TileLayout") {
-        return terms(c, axes);
+        return read_terms(c, axes);
     }
-    c.expect('(', "after `TileLayout`")?;
-    let tile = terms(c, axes)?;
-    c.expect(')', "at the end of `TileLayout(..)`")?;
+    c.expect_char('(', "after `TileLayout`")?;
+    let tile = read_terms(c, axes)?;
+    c.expect_char(')', "at the end of `TileLayout(..)`")?;
     Ok(tile)
 }
 
@@ -303,40 +318,40 @@ const SWIZZLE: [(&str, [&str; 2]); 3] = [
     ("S, the distance between the two bit fields", ["S", "atom_len"]),
 ];
 
-fn swizzle(c: &mut Cursor<'_>) -> Result<Option<Swizzle>> {
-    let start = c.at();
+fn read_swizzle(c: &mut TextCursor<'_>) -> Result<Option<Swizzle>> {
+    let start = c.next_token_start();
     let mut ahead = c.clone();
-    module(&mut ahead);
+    skip_module_prefix(&mut ahead);
     if !ahead.eat_word("Swizzle") && !ahead.eat_word("SwizzleLayout") {
         return Ok(None);
     }
     *c = ahead;
-    c.expect('(', "after `Swizzle`")?;
+    c.expect_char('(', "after `Swizzle`")?;
     let mut numbers: [Option<i64>; 3] = [None; 3];
     let mut inner = None;
     let mut named = false;
     for k in 0..4 {
-        if k > 0 && c.peek() == Some(')') && numbers.iter().all(Option::is_some) {
+        if k > 0 && c.peek_char() == Some(')') && numbers.iter().all(Option::is_some) {
             break;
         }
         if k > 0 {
             let after = ["", "after M", "after B", "after S"][k];
-            c.expect(',', if named { "between the numbers of a swizzle" } else { after })?;
+            c.expect_char(',', if named { "between the numbers of a swizzle" } else { after })?;
         }
         let mut ahead = c.clone();
-        let key = ahead.word().filter(|_| ahead.eat('='));
+        let key = ahead.read_word().filter(|_| ahead.eat_char('='));
         let slot = match &key {
-            None if named => return Err(c.expected("a named number, such as S=3")),
+            None if named => return Err(c.refuse_next_token("a named number, such as S=3")),
             None if k < 3 => k,
             None => {
-                inner = Some(variant(c)?);
+                inner = Some(read_swizzle_variant(c)?);
                 break;
             }
             Some(w) if matches!(w.value, "swizzle_inner" | "inner") && inner.is_none() => {
                 *c = ahead;
                 let yes = c.eat_word("True");
                 if !yes && !c.eat_word("False") {
-                    return Err(c.expected("True or False"));
+                    return Err(c.refuse_next_token("True or False"));
                 }
                 inner = Some(yes);
                 named = true;
@@ -345,39 +360,41 @@ fn swizzle(c: &mut Cursor<'_>) -> Result<Option<Swizzle>> {
             Some(w) => {
                 let found = SWIZZLE.iter().position(|(_, names)| names.contains(&w.value));
                 let Some(slot) = found.filter(|slot| numbers[*slot].is_none()) else {
-                    let message =
-                        format!("`{}` of a swizzle is unknown or given twice", shorten(w.value));
+                    let message = format!(
+                        "`{}` of a swizzle is unknown or given twice",
+                        shorten_name(w.value)
+                    );
                     let label = "expected M, B and S, each once";
-                    return Err(Diagnostic::syntax(w.span.clone(), message, label));
+                    return Err(Diagnostic::syntax_error(w.span.clone(), message, label));
                 };
                 *c = ahead;
                 named = true;
                 slot
             }
         };
-        numbers[slot] = Some(c.int(SWIZZLE[slot].0)?.value);
+        numbers[slot] = Some(c.read_integer(SWIZZLE[slot].0)?.value);
     }
     let missing = numbers.iter().position(Option::is_none);
     let [Some(m), Some(b), Some(s)] = numbers else {
         let what = SWIZZLE[missing.unwrap_or(0)].0;
-        return Err(c.expected(what));
+        return Err(c.refuse_next_token(what));
     };
-    c.expect(')', "at the end of the swizzle")?;
-    let span = start..c.here();
+    c.expect_char(')', "at the end of the swizzle")?;
+    let span = start..c.last_token_end();
     let swizzle = Swizzle::new(m, b, s, inner.unwrap_or(true));
-    swizzle.map(Some).map_err(|e| Diagnostic::meaning(span, e))
+    swizzle.map(Some).map_err(|e| Diagnostic::meaning_error(span, e))
 }
 
 /// `inner` or `outer`.
-fn variant(c: &mut Cursor<'_>) -> Result<bool> {
-    match c.word() {
+fn read_swizzle_variant(c: &mut TextCursor<'_>) -> Result<bool> {
+    match c.read_word() {
         Some(w) if w.value == "inner" => Ok(true),
         Some(w) if w.value == "outer" => Ok(false),
         Some(w) => {
             let message = format!("unknown swizzle variant `{}`", w.value);
-            Err(Diagnostic::syntax(w.span, message, "expected `inner` or `outer`"))
+            Err(Diagnostic::syntax_error(w.span, message, "expected `inner` or `outer`"))
         }
-        None => Err(c.expected("`inner` or `outer`")),
+        None => Err(c.refuse_next_token("`inner` or `outer`")),
     }
 }
 
@@ -389,30 +406,30 @@ struct TermSum {
     offset: Vec<(Axis, i64)>,
 }
 
-fn terms(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
-    let start = c.at();
+fn read_terms(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
+    let start = c.next_token_start();
     let mut parts = TermSum::default();
     let mut negative = false;
     loop {
-        term(c, axes, negative, &mut parts)?;
-        if c.eat('+') {
+        read_term(c, axes, negative, &mut parts)?;
+        if c.eat_char('+') {
             negative = false;
-        } else if c.eat('-') {
+        } else if c.eat_char('-') {
             negative = true;
         } else {
             break;
         }
     }
-    let span = start..c.here();
+    let span = start..c.last_token_end();
     let Some((shard, shard_spans)) = parts.shard else {
         let message = "the layout has no shard `S[..]`";
-        return Err(Diagnostic::syntax(span, message, "expected `S[..]` among these terms"));
+        return Err(Diagnostic::syntax_error(span, message, "expected `S[..]` among these terms"));
     };
     let (replica, replica_spans) = parts.replica.unwrap_or_default();
     TileLayout::new(shard, replica, parts.offset).map_err(|e| {
         // Point at the iter where the algebra names one.
         let place = match &e {
-            zellige_layout::Error::NegativeExtent { what, index, .. } => {
+            zellige_layout::LayoutError::NegativeExtent { what, index, .. } => {
                 if what.starts_with('s') {
                     shard_spans.get(*index)
                 } else {
@@ -421,171 +438,180 @@ fn terms(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<TileLayout> {
             }
             _ => None,
         };
-        Diagnostic::meaning(place.cloned().unwrap_or(span), e)
+        Diagnostic::meaning_error(place.cloned().unwrap_or(span), e)
     })
 }
 
-fn term(c: &mut Cursor<'_>, axes: &AxisTable, negative: bool, parts: &mut TermSum) -> Result<()> {
-    let start = c.at();
-    if c.peek().is_some_and(|ch| ch.is_ascii_digit() || ch == '-' || ch == '+') {
-        let value = c.int("an offset")?;
-        let axis = on_axis(c, axes)?;
+fn read_term(
+    c: &mut TextCursor<'_>,
+    axes: &AxisTable,
+    negative: bool,
+    parts: &mut TermSum,
+) -> Result<()> {
+    let start = c.next_token_start();
+    if c.peek_char().is_some_and(|ch| ch.is_ascii_digit() || ch == '-' || ch == '+') {
+        let value = c.read_integer("an offset")?;
+        let axis = read_axis_suffix(c, axes)?;
         let signed = if negative { value.value.checked_neg() } else { Some(value.value) };
         let signed = signed.ok_or_else(|| {
-            Diagnostic::syntax(value.span, "the offset does not fit in 64 bits", "too large")
-                .id("Z003")
+            Diagnostic::syntax_error(value.span, "the offset does not fit in 64 bits", "too large")
+                .with_id("Z003")
         })?;
         parts.offset.push((axis, signed));
         return Ok(());
     }
-    module(c);
-    let word = c.word();
+    skip_module_prefix(c);
+    let word = c.read_word();
     let letter = match &word {
         Some(w) if w.value == "S" || w.value == "R" => w.value,
         Some(w) => {
-            let message = format!("unexpected name `{}`", shorten(w.value));
+            let message = format!("unexpected name `{}`", shorten_name(w.value));
             let label = "expected `S[..]`, `R[..]` or an offset such as 5@warpid";
-            return Err(Diagnostic::syntax(w.span.clone(), message, label));
+            return Err(Diagnostic::syntax_error(w.span.clone(), message, label));
         }
-        None => return Err(c.expected("`S[..]`, `R[..]` or an offset")),
+        None => return Err(c.refuse_next_token("`S[..]`, `R[..]` or an offset")),
     };
     let (after, at_end) = match letter {
         "S" => ("after `S`", "at the end of `S[..]`"),
         _ => ("after `R`", "at the end of `R[..]`"),
     };
-    c.expect('[', after)?;
-    let iters = iters(c, axes)?;
-    c.expect(']', at_end)?;
-    let span = start..c.here();
+    c.expect_char('[', after)?;
+    let iters = read_iters(c, axes)?;
+    c.expect_char(']', at_end)?;
+    let span = start..c.last_token_end();
     if negative {
         let message = format!("`{letter}[..]` cannot be subtracted");
-        return Err(Diagnostic::syntax(span, message, "write + before it"));
+        return Err(Diagnostic::syntax_error(span, message, "write + before it"));
     }
     let slot = if letter == "S" { &mut parts.shard } else { &mut parts.replica };
     if slot.is_some() {
         let message = format!("a second `{letter}[..]`");
         let help = format!("write all iters in one: {letter}[(4,2):(8,1)]");
-        return Err(Diagnostic::syntax(span, message, "one is already given").help(help));
+        return Err(Diagnostic::syntax_error(span, message, "one is already given").with_help(help));
     }
     *slot = Some(iters);
     Ok(())
 }
 
-fn shorten(name: &str) -> String {
+fn shorten_name(name: &str) -> String {
     name.chars().take(40).collect()
 }
 
-fn iters(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<(Vec<Iter>, Vec<Range<usize>>)> {
-    let start = c.at();
+fn read_iters(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<(Vec<Iter>, Vec<Range<usize>>)> {
+    let start = c.next_token_start();
     let mut extents: Vec<Spanned<i64>> = Vec::new();
-    let bracketed = c.eat('(');
+    let bracketed = c.eat_char('(');
     let close = if bracketed { ')' } else { ']' };
-    while c.peek() != Some(close) && c.peek() != Some(':') {
+    while c.peek_char() != Some(close) && c.peek_char() != Some(':') {
         if !extents.is_empty() {
-            if !c.eat(',') {
-                return Err(c.expected(&format!("`,`, `:` or `{close}`")));
+            if !c.eat_char(',') {
+                return Err(c.refuse_next_token(&format!("`,`, `:` or `{close}`")));
             }
-            if c.peek() == Some(close) {
+            if c.peek_char() == Some(close) {
                 break;
             }
         }
-        extents.push(c.int("an extent")?);
+        extents.push(c.read_integer("an extent")?);
     }
     if bracketed {
-        c.expect(')', "after the extents")?;
+        c.expect_char(')', "after the extents")?;
     }
     let spans = extents.iter().map(|e| e.span.clone()).collect();
-    if !c.eat(':') {
+    if !c.eat_char(':') {
         let values: Vec<i64> = extents.iter().map(|e| e.value).collect();
-        let span = start..c.here();
+        let span = start..c.last_token_end();
         let tile = TileLayout::row_major(&values).map_err(|e| match e {
-            zellige_layout::Error::NegativeExtent { index, .. } => {
-                Diagnostic::meaning(extents[index].span.clone(), e)
+            zellige_layout::LayoutError::NegativeExtent { index, .. } => {
+                Diagnostic::meaning_error(extents[index].span.clone(), e)
             }
-            e => Diagnostic::meaning(span, e),
+            e => Diagnostic::meaning_error(span, e),
         })?;
         return Ok((tile.shard().to_vec(), spans));
     }
     if !bracketed && extents.len() > 1 {
         let message = "several extents with strides need brackets";
         let label = "write S[(8,4):(4,1)]";
-        return Err(Diagnostic::syntax(start..c.here(), message, label));
+        return Err(Diagnostic::syntax_error(start..c.last_token_end(), message, label));
     }
-    let strides_start = c.at();
+    let strides_start = c.next_token_start();
     let mut strides: Vec<(i64, Axis)> = Vec::new();
-    let many = c.eat('(');
+    let many = c.eat_char('(');
     loop {
-        if many && c.peek() == Some(')') {
+        if many && c.peek_char() == Some(')') {
             break;
         }
-        let value = c.int("a stride")?.value;
-        strides.push((value, on_axis(c, axes)?));
-        if !(many && c.eat(',')) {
+        let value = c.read_integer("a stride")?.value;
+        strides.push((value, read_axis_suffix(c, axes)?));
+        if !(many && c.eat_char(',')) {
             break;
         }
     }
     if many {
-        c.expect(')', "after the strides")?;
+        c.expect_char(')', "after the strides")?;
     }
     if strides.len() != extents.len() {
         let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let message =
             format!("{} but {}", count(extents.len(), "extent"), count(strides.len(), "stride"));
         let label = format!("expected {}", count(extents.len(), "stride"));
-        return Err(Diagnostic::syntax(strides_start..c.here(), message, label).id("Z004"));
+        return Err(Diagnostic::syntax_error(strides_start..c.last_token_end(), message, label)
+            .with_id("Z004"));
     }
     let iters = extents.iter().zip(strides).map(|(e, (s, a))| Iter::new(e.value, s, a)).collect();
     Ok((iters, spans))
 }
 
 /// `@axis`, or `m` where it is left out.
-fn on_axis(c: &mut Cursor<'_>, axes: &AxisTable) -> Result<Axis> {
-    if !c.eat('@') {
+fn read_axis_suffix(c: &mut TextCursor<'_>, axes: &AxisTable) -> Result<Axis> {
+    if !c.eat_char('@') {
         return Ok(Axis::M);
     }
     let mut ahead = c.clone();
-    if ahead.eat_word("Axis") && ahead.eat('.') {
+    if ahead.eat_word("Axis") && ahead.eat_char('.') {
         *c = ahead;
     }
-    let Some(name) = c.word() else { return Err(c.expected("the name of an axis")) };
+    let Some(name) = c.read_word() else { return Err(c.refuse_next_token("the name of an axis")) };
     axes.get(name.value).map_err(|e| {
         let known: Vec<String> = axes.iter().map(|a| a.name().to_string()).collect();
-        let message = format!("unknown axis `{}`", shorten(name.value));
-        Diagnostic { message, ..Diagnostic::meaning(name.span, e) }
-            .help(format!(
+        let message = format!("unknown axis `{}`", shorten_name(name.value));
+        Diagnostic { message, ..Diagnostic::meaning_error(name.span, e) }
+            .with_help(format!(
                 "known axes: {}, and the aliases tid (tx) and reg (m); others are declared, as in S[2:1@x] axes[x=device]",
                 known.join(", ")
             ))
     })
 }
 
-fn valid(c: &mut Cursor<'_>) -> Result<Vec<Extent>> {
-    c.expect('[', "after `valid`")?;
+fn read_valid_window(c: &mut TextCursor<'_>) -> Result<Vec<PaddedExtent>> {
+    c.expect_char('[', "after `valid`")?;
     let mut dims = Vec::new();
-    while !c.eat(']') {
+    while !c.eat_char(']') {
         if !dims.is_empty() {
-            if !c.eat(',') {
-                return Err(c.expected("`,` or `]`"));
+            if !c.eat_char(',') {
+                return Err(c.refuse_next_token("`,` or `]`"));
             }
-            if c.eat(']') {
+            if c.eat_char(']') {
                 break;
             }
         }
-        let first = c.int("a valid extent")?;
-        let (begin, valid) = if c.eat('.') {
-            c.expect('.', "in `begin..end`")?;
-            let end = c.int("the end of the valid part")?;
+        let first = c.read_integer("a valid extent")?;
+        let (begin, valid) = if c.eat_char('.') {
+            c.expect_char('.', "in `begin..end`")?;
+            let end = c.read_integer("the end of the valid part")?;
             let valid = end.value.checked_sub(first.value).ok_or_else(|| {
-                Diagnostic::syntax(end.span, "the valid part does not fit in 64 bits", "here")
-                    .id("Z003")
+                Diagnostic::syntax_error(end.span, "the valid part does not fit in 64 bits", "here")
+                    .with_id("Z003")
             })?;
             (first.value, valid)
         } else {
             (0, first.value)
         };
-        let padded =
-            if c.eat('/') { c.int("a padded extent")?.value } else { begin.saturating_add(valid) };
-        dims.push(Extent { begin, valid, padded });
+        let padded = if c.eat_char('/') {
+            c.read_integer("a padded extent")?.value
+        } else {
+            begin.saturating_add(valid)
+        };
+        dims.push(PaddedExtent { begin, valid, padded });
     }
     Ok(dims)
 }

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 /// Whether a character is shown as it is: no control or format character, no space but the common one.
 ///
 /// Marks that combine with the letter in front are shown.
-pub(crate) fn plain(c: char) -> bool {
+pub(crate) fn is_shown_as_is(c: char) -> bool {
     match c {
         ' '..='~' => true,
         '\0'..='\u{9f}' => false,
@@ -22,15 +22,15 @@ pub(crate) fn plain(c: char) -> bool {
 ///
 /// **Law**: the result has no control and no format character; a text that has none is given back as it
 /// is; two different texts that have some are never shown alike.
-pub fn visible(text: &str) -> Cow<'_, str> {
-    if text.chars().all(plain) {
+pub fn make_visible(text: &str) -> Cow<'_, str> {
+    if text.chars().all(is_shown_as_is) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
         match c {
             '\\' => out.push_str("\\\\"),
-            c if plain(c) => out.push(c),
+            c if is_shown_as_is(c) => out.push(c),
             c => out.extend(c.escape_default()),
         }
     }
@@ -38,24 +38,24 @@ pub fn visible(text: &str) -> Cow<'_, str> {
 }
 
 /// The beginning of a name of any length, enough to recognise it in a message.
-pub fn quote(text: &str, most: usize) -> String {
+pub fn quote_beginning(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
-        None => visible(text).into_owned(),
-        Some((end, _)) => format!("{}...", visible(&text[..end])),
+        None => make_visible(text).into_owned(),
+        Some((end, _)) => format!("{}...", make_visible(&text[..end])),
     }
 }
 
 /// A text of several lines for a terminal: names in it were made visible before, and what was forgotten is
 /// made visible here. Lines stay lines; colours stay where the text was coloured by us.
-pub fn visible_lines(text: &str, coloured: bool) -> Cow<'_, str> {
-    let kept = |c: char| c == '\n' || c == '\t' || plain(c);
+pub fn make_lines_visible(text: &str, coloured: bool) -> Cow<'_, str> {
+    let kept = |c: char| c == '\n' || c == '\t' || is_shown_as_is(c);
     if text.chars().all(kept) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let colour = if coloured && c == '\x1b' { colour(rest) } else { None };
+        let colour = if coloured && c == '\x1b' { leading_colour_escape(rest) } else { None };
         let taken = colour.map_or(c.len_utf8(), str::len);
         match colour {
             Some(code) => out.push_str(code),
@@ -68,15 +68,15 @@ pub fn visible_lines(text: &str, coloured: bool) -> Cow<'_, str> {
 }
 
 /// The escape sequence at the beginning that sets a colour or a weight: `ESC [ numbers m`.
-fn colour(text: &str) -> Option<&str> {
+fn leading_colour_escape(text: &str) -> Option<&str> {
     let end = text.strip_prefix("\x1b[")?.find(|c: char| !c.is_ascii_digit() && c != ';')? + 2;
     text[end..].starts_with('m').then(|| &text[..=end])
 }
 
 /// A JSON text for a terminal, of the same value: JSON itself lets most of what a terminal obeys stand.
-pub fn visible_json(json: &str) -> Cow<'_, str> {
+pub fn make_json_visible(json: &str) -> Cow<'_, str> {
     // Outside of its strings JSON has no character but plain ones and white space.
-    let kept = |c: char| matches!(c, '\n' | '\t' | '\r') || plain(c);
+    let kept = |c: char| matches!(c, '\n' | '\t' | '\r') || is_shown_as_is(c);
     if json.chars().all(kept) {
         return Cow::Borrowed(json);
     }
@@ -113,10 +113,14 @@ mod tests {
     fn every_character_is_visible() {
         for c in (0..=0x10_ffffu32).filter_map(char::from_u32) {
             let name = format!("a{c}b");
-            let seen = visible(&name);
+            let seen = make_visible(&name);
             assert!(!seen.chars().any(obeyed), "{c:?}");
-            assert!(!visible_lines(&name, false).chars().any(|s| obeyed(s) && !"\n\t".contains(s)));
-            assert!(!visible_lines(&name, true).chars().any(|s| obeyed(s) && !"\n\t".contains(s)));
+            assert!(
+                !make_lines_visible(&name, false).chars().any(|s| obeyed(s) && !"\n\t".contains(s))
+            );
+            assert!(
+                !make_lines_visible(&name, true).chars().any(|s| obeyed(s) && !"\n\t".contains(s))
+            );
             if !obeyed(c) && c.is_alphanumeric() && c < '\u{2000}' {
                 assert_eq!(seen, name, "letters stay");
             }
@@ -124,7 +128,7 @@ mod tests {
         for name in
             ["weight", "layers.0/attn", "größe", "重み", "e\u{301}te\u{301}", "a'b\"c\\d", "𝒙"]
         {
-            assert_eq!(visible(name), name);
+            assert_eq!(make_visible(name), name);
         }
     }
 
@@ -139,21 +143,24 @@ mod tests {
                 }
             }
         }
-        let shown: HashSet<String> =
-            names.iter().filter(|n| visible(n) != n.as_str()).map(|n| visible(n).into()).collect();
-        assert_eq!(shown.len(), names.iter().filter(|n| visible(n) != n.as_str()).count());
+        let shown: HashSet<String> = names
+            .iter()
+            .filter(|n| make_visible(n) != n.as_str())
+            .map(|n| make_visible(n).into())
+            .collect();
+        assert_eq!(shown.len(), names.iter().filter(|n| make_visible(n) != n.as_str()).count());
     }
 
     #[test]
     fn names_are_cut_and_lines_are_kept() {
-        assert_eq!(quote("abc", 3), "abc");
-        assert_eq!(quote("ab\x07cd", 3), "ab\\u{7}...");
-        assert_eq!(visible_lines("a\n\tb", false), "a\n\tb");
+        assert_eq!(quote_beginning("abc", 3), "abc");
+        assert_eq!(quote_beginning("ab\x07cd", 3), "ab\\u{7}...");
+        assert_eq!(make_lines_visible("a\n\tb", false), "a\n\tb");
         let red = "\x1b[1;31mred\x1b[0m";
-        assert_eq!(visible_lines(red, true), red);
-        assert_eq!(visible_lines(red, false), "\\u{1b}[1;31mred\\u{1b}[0m");
+        assert_eq!(make_lines_visible(red, true), red);
+        assert_eq!(make_lines_visible(red, false), "\\u{1b}[1;31mred\\u{1b}[0m");
         for bad in ["\x1b[2J", "\x1b]0;x\x07", "\x1b[", "\x1b", "\x1b[1;31", "\u{9b}31m", "\r"] {
-            assert!(!visible_lines(bad, true).chars().any(char::is_control), "{bad:?}");
+            assert!(!make_lines_visible(bad, true).chars().any(char::is_control), "{bad:?}");
         }
     }
 
@@ -161,7 +168,7 @@ mod tests {
     fn json_keeps_its_value() {
         let value =
             serde_json::json!({"a\u{9b}2J": "\u{202e}x\u{7f}\u{e0041}\n\"\\", "b": [1.5, null]});
-        let shown = visible_json(&value.to_string()).into_owned();
+        let shown = make_json_visible(&value.to_string()).into_owned();
         assert!(!shown.chars().any(obeyed), "{shown}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }

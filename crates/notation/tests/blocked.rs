@@ -17,7 +17,7 @@ fn ints(v: &Value) -> Vec<i64> {
 
 /// The position of every element.
 fn order(layout: &Layout) -> Vec<i64> {
-    layout.offsets(Axis::M).expect("small")
+    layout.offset_table(Axis::M).expect("small")
 }
 
 /// What only a library says, and no request: the shapes and descriptors behind positions.
@@ -35,8 +35,8 @@ fn shapes_and_descriptors_are_the_recorded_ones() {
         assert_eq!(found, Ok(ints(&case["packed_shape"])), "{}", case["op"]);
     }
     for case in cases("onednn.json") {
-        let tag = onednn::Tag::new(case["tag"].as_str().expect("a tag")).expect("a tag");
-        let md = tag.descriptor(&ints(&case["dims"])).expect("a descriptor");
+        let tag = onednn::FormatTag::new(case["tag"].as_str().expect("a tag")).expect("a tag");
+        let md = tag.memory_descriptor(&ints(&case["dims"])).expect("a descriptor");
         assert_eq!(md.padded_dims, ints(&case["padded_dims"]), "{case}");
         assert_eq!(md.strides, ints(&case["strides"]), "{case}");
         assert_eq!(md.inner_blks, ints(&case["inner_blks"]), "{case}");
@@ -139,16 +139,16 @@ fn config() -> ProptestConfig {
 fn check_stored(text: &str, notation: Notation, shape: &[i64]) -> bool {
     let axes = AxisTable::new();
     let parsed = parse_as(text, notation, &axes).expect(text);
-    assert_eq!(parse_as(&parsed.text(), notation, &axes), Ok(parsed.clone()), "{text}");
-    let stored = parsed.stored(Some(shape)).expect("it stores elements").expect(text);
+    assert_eq!(parse_as(&parsed.notation_text(), notation, &axes), Ok(parsed.clone()), "{text}");
+    let stored = parsed.stored_elements(Some(shape)).expect("it stores elements").expect(text);
     let mut used = stored.order.clone();
     used.sort_unstable();
     used.dedup();
     assert_eq!(used.len(), stored.order.len(), "{text}: two elements in one place");
     assert!(used.last().is_none_or(|last| *last < stored.positions), "{text}");
-    let Ok(layout) = parsed.layout(Some(shape)) else { return false };
+    let Ok(layout) = parsed.layout_over_shape(Some(shape)) else { return false };
     assert_eq!(order(&layout), stored.order, "{text}");
-    let written = zellige_notation::convert::convert(&layout, shape, None, notation);
+    let written = zellige_notation::convert::convert_layout(&layout, shape, None, notation);
     // A tile that cuts an earlier tile unevenly gives the window a dimension of its own, which no search for tiles undoes.
     // Nor does it look for dimensions that are merged and padded together.
     let uneven = layout.window().is_some_and(|w| w.shape() != shape) || text.contains('*');
@@ -157,7 +157,7 @@ fn check_stored(text: &str, notation: Notation, shape: &[i64]) -> bool {
         other => other.unwrap_or_else(|e| panic!("{text}: {e:?}")),
     };
     let again = parse_as(&written, notation, &axes).expect(&written);
-    let again = again.layout(Some(shape)).expect(&written);
+    let again = again.layout_over_shape(Some(shape)).expect(&written);
     assert_eq!(order(&again), stored.order, "{text} as {written}");
     true
 }
@@ -206,25 +206,29 @@ fn memrefs_are_their_definition() {
         let parsed = parse(text, &axes).unwrap_or_else(|e| panic!("{text}: {e}"));
         assert_eq!(parsed.notation(), Notation::MEMREF);
         assert_eq!(
-            parsed.text(),
+            parsed.notation_text(),
             text.replace("(i, j)", "(d0, d1)").replace("i * 3 + j", "d0 * 3 + d1")
         );
         let want = zellige_notation::tirx::parse(layout, &axes).expect(layout);
-        let found = parsed.layout(None).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!(found.difference(&want), Ok(None), "{text}: {found:?}");
+        let found = parsed.layout_over_shape(None).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(found.find_difference(&want), Ok(None), "{text}: {found:?}");
         let shape = parsed.default_shape().expect("a shape");
         let written =
-            zellige_notation::convert::convert(&found, &shape, None, Notation::MEMREF).expect(text);
-        let again = parse(&written, &axes).expect(&written).layout(Some(&shape)).expect(&written);
-        assert_eq!(again.difference(&want), Ok(None), "{text} as {written}");
+            zellige_notation::convert::convert_layout(&found, &shape, None, Notation::MEMREF)
+                .expect(text);
+        let again = parse(&written, &axes)
+            .expect(&written)
+            .layout_over_shape(Some(&shape))
+            .expect(&written);
+        assert_eq!(again.find_difference(&want), Ok(None), "{text} as {written}");
     }
     // A map across dimensions that carries from one to the other.
     let carrying =
         "memref<2x4xf32, affine_map<(d0, d1) -> ((d0 * 4 + d1) mod 3, (d0 * 4 + d1) floordiv 3)>>";
     let parsed = parse(carrying, &axes).expect(carrying);
-    assert_eq!(parsed.layout(None).map_err(|e| e.id), Err("Z008"));
+    assert_eq!(parsed.layout_over_shape(None).map_err(|e| e.id), Err("Z008"));
     assert_eq!(
-        parsed.stored(None).expect("positions").expect("small").order,
+        parsed.stored_elements(None).expect("positions").expect("small").order,
         [0, 3, 6, 1, 4, 7, 2, 5]
     );
 }
@@ -236,20 +240,20 @@ proptest! {
     #[test]
     fn memrefs_write_what_tags_describe((tag, dims) in onednn_text(), offset in 0i64..3, sign in any::<bool>()) {
         let axes = AxisTable::new();
-        let layout = parse(&tag, &axes).expect(&tag).layout(Some(&dims)).expect(&tag);
+        let layout = parse(&tag, &axes).expect(&tag).layout_over_shape(Some(&dims)).expect(&tag);
         let shard: Vec<_> = layout.tile().shard().iter()
-            .map(|it| zellige_layout::Iter::mem(it.extent, if sign { 2 * it.stride } else { it.stride })).collect();
+            .map(|it| zellige_layout::Iter::in_memory(it.extent, if sign { 2 * it.stride } else { it.stride })).collect();
         let tile = zellige_layout::TileLayout::new(shard, Vec::new(), [(Axis::M, offset)]).expect("small");
         let layout = match layout.window() {
             Some(w) => Layout::from(tile).with_window(w.clone()).expect("the same size"),
             None => tile.into(),
         };
-        let text = zellige_notation::convert::convert(&layout, &dims, None, Notation::MEMREF).expect(&tag);
+        let text = zellige_notation::convert::convert_layout(&layout, &dims, None, Notation::MEMREF).expect(&tag);
         let parsed = parse(&text, &axes).expect(&text);
-        prop_assert_eq!(parsed.text(), text.as_str());
-        let again = parsed.layout(Some(&dims)).expect(&text);
-        prop_assert_eq!(again.difference(&layout), Ok(None), "{} as {}", tag, text);
-        if let Some(stored) = parsed.stored(Some(&dims)) {
+        prop_assert_eq!(parsed.notation_text(), text.as_str());
+        let again = parsed.layout_over_shape(Some(&dims)).expect(&text);
+        prop_assert_eq!(again.find_difference(&layout), Ok(None), "{} as {}", tag, text);
+        if let Some(stored) = parsed.stored_elements(Some(&dims)) {
             prop_assert_eq!(stored.expect(&text).order, order(&layout));
         }
     }
@@ -278,14 +282,16 @@ fn numpy_arrays_are_strided() {
     for (text, layout) in texts {
         let parsed = parse(text, &axes).unwrap_or_else(|e| panic!("{text}: {e}"));
         assert_eq!(parsed.notation(), Notation::NUMPY);
-        assert_eq!(parse(&parsed.text(), &axes), Ok(parsed.clone()), "{text}");
+        assert_eq!(parse(&parsed.notation_text(), &axes), Ok(parsed.clone()), "{text}");
         let want = zellige_notation::tirx::parse(layout, &axes).expect(layout);
-        let found = parsed.layout(None).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!(found.difference(&want), Ok(None), "{text}: {found:?}");
+        let found = parsed.layout_over_shape(None).unwrap_or_else(|e| panic!("{text}: {e}"));
+        assert_eq!(found.find_difference(&want), Ok(None), "{text}: {found:?}");
         let shape = parsed.default_shape().expect("a shape");
         let written =
-            zellige_notation::convert::convert(&found, &shape, None, Notation::NUMPY).expect(text);
-        let again = parse(&written, &axes).expect(&written).layout(None).expect(&written);
-        assert_eq!(again.difference(&want), Ok(None), "{text} as {written}");
+            zellige_notation::convert::convert_layout(&found, &shape, None, Notation::NUMPY)
+                .expect(text);
+        let again =
+            parse(&written, &axes).expect(&written).layout_over_shape(None).expect(&written);
+        assert_eq!(again.find_difference(&want), Ok(None), "{text} as {written}");
     }
 }

@@ -4,10 +4,12 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zellige_float::Dtype;
-use zellige_layout::{AxisTable, Layout, Point};
-use zellige_notation::convert::{Conversion, Refusal, convert, convert_or_refine};
+use zellige_layout::{AxisTable, Layout, PhysicalCoordinate};
+use zellige_notation::convert::{
+    ConversionRefusal, NotationConversion, convert_layout, convert_or_refine,
+};
 use zellige_notation::sharding::on_numbered_devices;
-use zellige_notation::{Notation, Parsed, parse, parse_as};
+use zellige_notation::{Notation, ParsedText, parse, parse_as};
 
 fn config() -> ProptestConfig {
     let cases = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok()).unwrap_or(200);
@@ -15,10 +17,15 @@ fn config() -> ProptestConfig {
 }
 
 /// The places of every element in row-major order, one by one.
-fn places(layout: &Layout) -> Vec<Vec<Point>> {
+fn places(layout: &Layout) -> Vec<Vec<PhysicalCoordinate>> {
     let normal = |index: i64| {
-        let mut all: Vec<Point> =
-            layout.places(index).expect("an element").points().iter().map(Point::normal).collect();
+        let mut all: Vec<PhysicalCoordinate> = layout
+            .physical_coordinates(index)
+            .expect("an element")
+            .sorted_coordinates()
+            .iter()
+            .map(PhysicalCoordinate::without_zero_entries)
+            .collect();
         all.sort();
         all.dedup();
         all
@@ -30,18 +37,19 @@ fn places(layout: &Layout) -> Vec<Vec<Point>> {
 fn declared(layout: &Layout) -> AxisTable {
     let mut axes = AxisTable::new();
     for axis in layout.tile().axes() {
-        axes.declare(axis.name(), axis.kind()).expect("axes of one layout");
+        axes.declare_axis(axis.name(), axis.kind()).expect("axes of one layout");
     }
     axes
 }
 
 /// Converts a layout into every notation; how many conversions were equal, by notation.
-fn check(parsed: &Parsed, shape: &[i64], counts: &mut BTreeMap<&'static str, [usize; 3]>) {
-    let text = parsed.text();
-    let layout =
-        parsed.layout(Some(shape)).unwrap_or_else(|e| panic!("{text} over {shape:?}: {e:?}"));
+fn check(parsed: &ParsedText, shape: &[i64], counts: &mut BTreeMap<&'static str, [usize; 3]>) {
+    let text = parsed.notation_text();
+    let layout = parsed
+        .layout_over_shape(Some(shape))
+        .unwrap_or_else(|e| panic!("{text} over {shape:?}: {e:?}"));
     let expected = places(&layout);
-    for to in Notation::all() {
+    for to in Notation::all_notations() {
         let format = to.needs_dtype().then_some(Dtype::Float16);
         let found = convert_or_refine(parsed, &layout, shape, format, to);
         let read = |written: &str, over: &[i64]| {
@@ -53,12 +61,12 @@ fn check(parsed: &Parsed, shape: &[i64], counts: &mut BTreeMap<&'static str, [us
                 Ok(found) => assert_eq!(found.notation(), to, "{text} as {written}"),
                 Err(asked) => assert_eq!(asked.id, "Z007", "{text} as {written}: {asked:?}"),
             }
-            let layout = again.layout(Some(over));
+            let layout = again.layout_over_shape(Some(over));
             (again, layout.unwrap_or_else(|e| panic!("{text} as {written} over {over:?}: {e:?}")))
         };
         let count = counts.entry(to.name()).or_default();
         match found {
-            Ok(Conversion::Equal(written)) => {
+            Ok(NotationConversion::Equal(written)) => {
                 count[0] += 1;
                 let (again, converted) = read(&written, shape);
                 match on_numbered_devices(parsed, &again, shape) {
@@ -66,19 +74,19 @@ fn check(parsed: &Parsed, shape: &[i64], counts: &mut BTreeMap<&'static str, [us
                     None => assert_eq!(places(&converted), expected, "{text} as {written}"),
                 }
             }
-            Ok(Conversion::Refined { text: written, shape: finer, .. }) => {
+            Ok(NotationConversion::Refined { text: written, shape: finer, .. }) => {
                 count[1] += 1;
                 let (_, converted) = read(&written, &finer);
                 assert_eq!(places(&converted), expected, "{text} as {written} over {finer:?}");
             }
-            Err(Refusal::NotExpressible(why)) => {
+            Err(ConversionRefusal::NotExpressible(why)) => {
                 count[2] += 1;
                 assert!(!why.reason.is_empty(), "{text} as {}", to.name());
                 let inside = why.witness.is_none_or(|i| (0..layout.size()).contains(&i));
                 assert!(inside, "{text} as {}: {why:?}", to.name());
             }
             // A format of the card holds no gaps, repeats or negative strides: the request itself is wrong.
-            Err(Refusal::Error(_)) => count[2] += 1,
+            Err(ConversionRefusal::Error(_)) => count[2] += 1,
         }
     }
 }
@@ -229,7 +237,7 @@ fn algebra(seed: u64) -> (String, Vec<i64>) {
 fn check_random(seed: u64, counts: &mut BTreeMap<&'static str, [usize; 3]>) {
     let (text, shape) = algebra(seed);
     let mut axes = AxisTable::new();
-    axes.declare("x", zellige_layout::AxisKind::Device).expect("a device axis");
+    axes.declare_axis("x", zellige_layout::AxisKind::Device).expect("a device axis");
     // Some of them are no layouts: a negative device, an overlap of an axis with itself.
     if let Ok(parsed) = parse_as(&text, Notation::TIRX, &axes) {
         check(&parsed, &shape, counts);
@@ -259,9 +267,12 @@ fn lists_of_devices_name_each_device_once() {
     for text in
         ["S[(2,2):(1@pid,1@pid)]", "S[(2,3):(2@pid,1@pid)]", "S[(4,2):(1@pid,2@pid)] + 1@pid"]
     {
-        let layout = parse_as(text, Notation::TIRX, &axes).expect(text).layout(None).expect(text);
-        let refused = convert(&layout, &layout.default_shape(), None, Notation::HLO);
-        let Err(Refusal::NotExpressible(why)) = refused else { panic!("{text}: {refused:?}") };
+        let layout =
+            parse_as(text, Notation::TIRX, &axes).expect(text).layout_over_shape(None).expect(text);
+        let refused = convert_layout(&layout, &layout.default_shape(), None, Notation::HLO);
+        let Err(ConversionRefusal::NotExpressible(why)) = refused else {
+            panic!("{text}: {refused:?}")
+        };
         assert!(why.reason.contains("each device once"), "{text}: {}", why.reason);
     }
 }
@@ -270,21 +281,27 @@ fn lists_of_devices_name_each_device_once() {
 #[test]
 fn placements_on_no_mesh_are_read_back() {
     let axes = AxisTable::new();
-    let layout = parse("S[(4,6):(6,1)]", &axes).expect("a layout").layout(None).expect("whole");
-    let text = convert(&layout, &[4, 6], None, Notation::DTENSOR).expect("a text");
+    let layout =
+        parse("S[(4,6):(6,1)]", &axes).expect("a layout").layout_over_shape(None).expect("whole");
+    let text = convert_layout(&layout, &[4, 6], None, Notation::DTENSOR).expect("a text");
     assert_eq!(text, "() mesh=[]");
     let again = parse(&text, &axes).expect("recognised");
     assert_eq!(again.notation(), Notation::DTENSOR);
-    assert_eq!(again.layout(Some(&[4, 6])).expect("over a shape").difference(&layout), Ok(None));
+    assert_eq!(
+        again.layout_over_shape(Some(&[4, 6])).expect("over a shape").find_difference(&layout),
+        Ok(None)
+    );
 }
 
 /// Strides of NumPy are in bytes of the type that is asked for.
 #[test]
 fn numpy_strides_are_bytes_of_the_dtype() {
     let axes = AxisTable::new();
-    let layout =
-        parse("S[(4,6):(12,2)] + 3", &axes).expect("a layout").layout(None).expect("whole");
-    let write = |dtype| convert(&layout, &[4, 6], dtype, Notation::NUMPY);
+    let layout = parse("S[(4,6):(12,2)] + 3", &axes)
+        .expect("a layout")
+        .layout_over_shape(None)
+        .expect("whole");
+    let write = |dtype| convert_layout(&layout, &[4, 6], dtype, Notation::NUMPY);
     for (dtype, bytes, typestr) in [
         (None, 1, "|V1"),
         (Some(Dtype::Float16), 2, "<f2"),
@@ -301,11 +318,11 @@ fn numpy_strides_are_bytes_of_the_dtype() {
         );
         assert_eq!(write(dtype).expect("a text"), expected);
     }
-    assert!(matches!(write(Some(Dtype::Int4)), Err(Refusal::NotExpressible(_))));
+    assert!(matches!(write(Some(Dtype::Int4)), Err(ConversionRefusal::NotExpressible(_))));
     // A stride that does not fit in bytes.
     let far = parse("S[(2,2):(4611686018427387904,3)]", &axes).expect("a layout");
-    let far = far.layout(None).expect("whole");
-    assert!(convert(&far, &[2, 2], Some(Dtype::Float64), Notation::NUMPY).is_err());
+    let far = far.layout_over_shape(None).expect("whole");
+    assert!(convert_layout(&far, &[2, 2], Some(Dtype::Float64), Notation::NUMPY).is_err());
 }
 
 /// An order of memory that takes a tile for every digit is refused, as every tile doubles what follows it.
@@ -315,13 +332,18 @@ fn tiles_of_xla_end_somewhere() {
         let extents = vec!["2"; digits].join(",");
         let strides: Vec<String> = (0..digits).map(|k| (1i64 << k).to_string()).collect();
         let text = format!("S[({extents}):({})]", strides.join(","));
-        let layout =
-            parse(&text, &AxisTable::new()).expect("a layout").layout(None).expect("whole");
-        let refused = convert(&layout, &[1 << digits], None, Notation::XLA);
-        let Err(Refusal::NotExpressible(why)) = refused else { panic!("{digits}: {refused:?}") };
+        let layout = parse(&text, &AxisTable::new())
+            .expect("a layout")
+            .layout_over_shape(None)
+            .expect("whole");
+        let refused = convert_layout(&layout, &[1 << digits], None, Notation::XLA);
+        let Err(ConversionRefusal::NotExpressible(why)) = refused else {
+            panic!("{digits}: {refused:?}")
+        };
         assert!(why.reason.contains("dimensions in memory"), "{digits}: {}", why.reason);
         // Each of its own dimensions has a place.
-        let own = convert(&layout, &layout.default_shape(), None, Notation::XLA).expect("a text");
+        let own =
+            convert_layout(&layout, &layout.default_shape(), None, Notation::XLA).expect("a text");
         assert!(own.len() < 400, "{own}");
     }
 }
@@ -339,7 +361,7 @@ proptest! {
         let axes = AxisTable::new();
         let parsed = parse_as(&text, notation, &axes).unwrap_or_else(|e| panic!("{text}: {e:?}"));
         // A text that the algebra has no layout for is refused as such, elsewhere.
-        if parsed.layout(Some(&shape)).is_ok() {
+        if parsed.layout_over_shape(Some(&shape)).is_ok() {
             check(&parsed, &shape, &mut BTreeMap::new());
         }
     }
@@ -370,12 +392,15 @@ fn plain_layouts_are_written_in_every_notation_that_has_them() {
     ];
     for (text, shape, wanted) in table {
         let parsed = zellige_notation::parse(text, &axes).expect(text);
-        let layout = parsed.layout(Some(shape)).expect(text);
+        let layout = parsed.layout_over_shape(Some(shape)).expect(text);
         for name in wanted {
             let to = Notation::from_name(name).expect("a notation");
             let format = to.needs_dtype().then_some(Dtype::Float16);
             let found = convert_or_refine(&parsed, &layout, shape, format, to);
-            assert!(matches!(found, Ok(Conversion::Equal(_))), "{text} as {name}: {found:?}");
+            assert!(
+                matches!(found, Ok(NotationConversion::Equal(_))),
+                "{text} as {name}: {found:?}"
+            );
         }
     }
 }
@@ -392,19 +417,22 @@ fn padding_around_the_elements_is_left_out() {
     ] {
         let parsed = read(text);
         check(&parsed, &shape, &mut counts);
-        let layout = parsed.layout(None).expect(text);
+        let layout = parsed.layout_over_shape(None).expect(text);
         for to in [Notation::TORCH, Notation::CUTE, Notation::LINEAR, Notation::TRITON] {
             let found = convert_or_refine(&parsed, &layout, &shape, None, to);
-            assert!(matches!(found, Ok(Conversion::Equal(_))), "{text} as {to:?}: {found:?}");
+            assert!(
+                matches!(found, Ok(NotationConversion::Equal(_))),
+                "{text} as {to:?}: {found:?}"
+            );
         }
     }
     // Rows that are 4 longer than their elements are padded shared memory.
     let rows = read("S[(16,36):(36,1)] valid[16,32/36]");
     check(&rows, &[16, 32], &mut counts);
-    let layout = rows.layout(None).expect("a layout");
+    let layout = rows.layout_over_shape(None).expect("a layout");
     let found = convert_or_refine(&rows, &layout, &[16, 32], None, Notation::TRITON);
     let padded = "#ttg.padded_shared<[32:+4] {order = [1, 0], shape = [16, 32]}>";
-    assert_eq!(found, Ok(Conversion::Equal(padded.into())));
+    assert_eq!(found, Ok(NotationConversion::Equal(padded.into())));
     // Here it cannot: the third element of a row is in another tile.
     let tiles = read("S[(2,2,4,2):(8,2,4,1)] valid[4,3/8]");
     check(&tiles, &[4, 3], &mut counts);

@@ -5,7 +5,7 @@
 use serde_json::Value;
 use zellige_layout::AxisTable;
 use zellige_notation::cute::atoms::{self, AtomLayouts};
-use zellige_notation::cute::{self, CuteText, Modes, SwizzleOf};
+use zellige_notation::cute::{self, CuteModes, CuteText, SwizzleTarget};
 use zellige_notation::{Notation, parse, parse_as};
 
 fn data(name: &str) -> Vec<Value> {
@@ -19,7 +19,7 @@ fn data(name: &str) -> Vec<Value> {
 
 /// The offset at an index, by CuTe's definition: split over the leaves, the first fastest; the last
 /// leaf goes on.
-fn at(m: &Modes, index: i64) -> i64 {
+fn at(m: &CuteModes, index: i64) -> i64 {
     let leaves = m.leaves();
     let (mut rest, mut offset) = (index, 0);
     for (i, leaf) in leaves.iter().enumerate() {
@@ -31,7 +31,7 @@ fn at(m: &Modes, index: i64) -> i64 {
     offset
 }
 
-fn offsets(m: &Modes) -> Vec<i64> {
+fn offsets(m: &CuteModes) -> Vec<i64> {
     (0..m.size().unwrap()).map(|i| at(m, i)).collect()
 }
 
@@ -42,11 +42,11 @@ fn every_print_form_is_read_and_printed_back() {
     for case in data("cute_texts.json") {
         let text = case["text"].as_str().unwrap();
         let read = cute::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!(read.text(), text);
+        assert_eq!(read.print_cute_text(), text);
         let bare = |s: String| s.replace('_', "");
         if let Some(shape) = case["shape"].as_str() {
             let CuteText::Layout(layout) = &read else { panic!("{text} is a layout") };
-            let (s, d) = cute::modes_text(&layout.modes)
+            let (s, d) = cute::print_modes(&layout.modes)
                 .split_once(':')
                 .map(|(s, d)| (s.to_string(), d.to_string()))
                 .unwrap();
@@ -54,8 +54,8 @@ fn every_print_form_is_read_and_printed_back() {
             assert_eq!(bare(d), case["stride"].as_str().unwrap(), "{text}");
             let parsed = parse(text, &axes).unwrap_or_else(|e| panic!("{text}: {e}"));
             assert_eq!(parsed.notation(), Notation::CUTE);
-            let lowered = parsed.layout(None).unwrap_or_else(|e| panic!("{text}: {e}"));
-            lowered.admit(&parsed.default_shape().unwrap()).unwrap();
+            let lowered = parsed.layout_over_shape(None).unwrap_or_else(|e| panic!("{text}: {e}"));
+            lowered.check_shape_size(&parsed.default_shape().unwrap()).unwrap();
             let swizzle = layout.swizzle.as_ref();
             let found = swizzle.map(|(sw, _)| serde_json::json!([sw.bits, sw.base, sw.shift]));
             assert_eq!(found.unwrap_or(Value::Null), case["swizzle"], "{text}");
@@ -68,11 +68,14 @@ fn every_print_form_is_read_and_printed_back() {
                     form,
                     [sw.swizzle_len(), sw.per_element(), sw.atom_len()].map(i64::from)
                 );
-                assert!(!matches!(swizzle, Some((_, SwizzleOf::Elements(_)))));
+                assert!(!matches!(swizzle, Some((_, SwizzleTarget::Elements(_)))));
             }
             layouts += 1;
         } else {
-            assert!(parse_as(text, Notation::CUTE, &axes).unwrap().layout(None).is_err(), "{text}");
+            assert!(
+                parse_as(text, Notation::CUTE, &axes).unwrap().layout_over_shape(None).is_err(),
+                "{text}"
+            );
             others += 1;
         }
     }
@@ -82,10 +85,10 @@ fn every_print_form_is_read_and_printed_back() {
 /// Every element of an operand is held as often as any other, and none is left out.
 #[test]
 fn every_listed_atom_covers_its_operands() {
-    let names = atoms::names();
+    let names = atoms::list_atom_names();
     assert!(names.len() >= 300, "{}", names.len());
     for name in &names {
-        let atom = atoms::find(name).unwrap_or_else(|| panic!("{name} is not known"));
+        let atom = atoms::find_atom(name).unwrap_or_else(|| panic!("{name} is not known"));
         let AtomLayouts::Mma { shape: [m, n, k], a, b, c } = &atom.layouts else { continue };
         for (modes, size) in [(a, m * k), (b, n * k), (c, m * n)] {
             if modes.size().unwrap() > 1 << 16 {
@@ -110,7 +113,7 @@ fn every_listed_atom_covers_its_operands() {
         "x<",
         "SM90_64x8x16_F16F16F16_SS<",
     ] {
-        assert_eq!(atoms::find(name), None, "{name}");
+        assert_eq!(atoms::find_atom(name), None, "{name}");
     }
 }
 
@@ -121,7 +124,7 @@ fn other_print_forms_are_read_and_printed_back() {
     let tiled = format!(
         "TiledMMA\n  ThrLayoutVMNK:  (_32,_2,_2,_1):(_1,_32,_64,_0)\n  PermutationMNK: (_,_16:_1,_8)\n{mma}"
     );
-    let atom = atoms::find("SM75_U32x4_LDSM_N").unwrap().block().text();
+    let atom = atoms::find_atom("SM75_U32x4_LDSM_N").unwrap().print_block().print_cute_text();
     let texts = [
         "ArithTuple(0,_0) o (_8,_4):(_1@0,_1@1)",
         "Sw<3,4,3>_smem_ptr[16b](0x7f0000000400) o (_8,_64):(_64,_1)",
@@ -141,7 +144,7 @@ fn other_print_forms_are_read_and_printed_back() {
     ];
     for text in texts {
         let read = parse(text, &AxisTable::new()).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!((read.notation(), read.text()), (Notation::CUTE, text.to_string()));
+        assert_eq!((read.notation(), read.notation_text()), (Notation::CUTE, text.to_string()));
     }
     for (text, printed) in [
         ("Layout", ""),
@@ -151,7 +154,7 @@ fn other_print_forms_are_read_and_printed_back() {
         ("_8{}:_1{}", "_8:_1"),
     ] {
         match cute::parse(text) {
-            Ok(read) => assert_eq!(read.text(), printed),
+            Ok(read) => assert_eq!(read.print_cute_text(), printed),
             Err(e) => assert!(printed.is_empty(), "{text}: {e}"),
         }
     }

@@ -4,12 +4,15 @@
 
 use proptest::prelude::*;
 use std::collections::HashSet;
-use zellige_layout::{Axis, AxisTable, Error, Iter, Layout, Swizzle, TileLayout, unflatten};
-use zellige_notation::convert::{Refusal, convert};
-use zellige_notation::cute::operators::{
-    Arrange, Tiler, coalesce, complement, composition, divide, left_inverse, product, right_inverse,
+use zellige_layout::{
+    Axis, AxisTable, Iter, Layout, LayoutError, Swizzle, TileLayout, unflatten_index,
 };
-use zellige_notation::cute::{self, Look, Mode, Modes, Nest};
+use zellige_notation::convert::{ConversionRefusal, convert_layout};
+use zellige_notation::cute::operators::{
+    TileArrangement, Tiler, coalesce, complement, composition, divide_by_tiler, left_inverse,
+    product_with_tiler, right_inverse,
+};
+use zellige_notation::cute::{self, CuteMode, CuteModes, IntegerStyle, NestedTuple};
 use zellige_notation::{Notation, parse, parse_as};
 
 fn config() -> ProptestConfig {
@@ -21,19 +24,21 @@ fn config() -> ProptestConfig {
 fn modes(
     extent: impl Strategy<Value = i64> + Clone + 'static,
     stride: impl Strategy<Value = i64> + Clone + 'static,
-) -> impl Strategy<Value = Modes> {
-    let leaf = (extent, stride).prop_map(|(e, s)| Nest::Leaf(Mode::new(e, s)));
-    leaf.prop_recursive(2, 5, 3, |inner| prop::collection::vec(inner, 1..4).prop_map(Nest::Tuple))
+) -> impl Strategy<Value = CuteModes> {
+    let leaf = (extent, stride).prop_map(|(e, s)| NestedTuple::Leaf(CuteMode::new(e, s)));
+    leaf.prop_recursive(2, 5, 3, |inner| {
+        prop::collection::vec(inner, 1..4).prop_map(NestedTuple::Tuple)
+    })
 }
 
 /// Small layouts, often with strides that meet extents.
-fn small() -> impl Strategy<Value = Modes> {
+fn small() -> impl Strategy<Value = CuteModes> {
     let stride = prop_oneof![4 => prop::sample::select(vec![0i64, 1, 2, 3, 4, 6, 8, 12, 16, 24]), 1 => 0i64..30];
     modes(prop_oneof![1i64..5, Just(6), Just(8)], stride)
 }
 
 /// The offset at an index: split over the leaves, the first fastest; the last leaf goes on.
-fn at(m: &Modes, index: i64) -> i64 {
+fn at(m: &CuteModes, index: i64) -> i64 {
     let leaves = m.leaves();
     let (mut rest, mut offset) = (index, 0);
     for (i, leaf) in leaves.iter().enumerate() {
@@ -45,7 +50,7 @@ fn at(m: &Modes, index: i64) -> i64 {
     offset
 }
 
-fn offsets(m: &Modes) -> Vec<i64> {
+fn offsets(m: &CuteModes) -> Vec<i64> {
     (0..m.size().unwrap()).map(|i| at(m, i)).collect()
 }
 
@@ -64,7 +69,7 @@ fn is_layout(values: &[i64]) -> bool {
 }
 
 /// Whether `i -> values[i]` is a layout compatible with `b`: a sum over the leaves of `b`, each a layout.
-fn compatible(values: &[i64], b: &Modes) -> bool {
+fn compatible(values: &[i64], b: &CuteModes) -> bool {
     let (mut weight, mut parts) = (1, Vec::new());
     for leaf in b.leaves() {
         let e = usize::try_from(leaf.extent).unwrap();
@@ -99,10 +104,10 @@ fn free_places(tile: &[i64], count: i64) -> Option<Vec<i64>> {
 }
 
 /// Whether the nesting refines that of `b`: leaves become leaves or flat tuples of the same size.
-fn refines(found: &Modes, b: &Modes) -> bool {
+fn refines(found: &CuteModes, b: &CuteModes) -> bool {
     match (found, b) {
-        (found, Nest::Leaf(leaf)) => found.size().unwrap() == leaf.extent,
-        (Nest::Tuple(f), Nest::Tuple(b)) => {
+        (found, NestedTuple::Leaf(leaf)) => found.size().unwrap() == leaf.extent,
+        (NestedTuple::Tuple(f), NestedTuple::Tuple(b)) => {
             f.len() == b.len() && f.iter().zip(b).all(|(f, b)| refines(f, b))
         }
         _ => false,
@@ -118,11 +123,11 @@ proptest! {
         let want: Vec<i64> = (0..n).map(|i| at(&a, at(&b, i))).collect();
         match composition(&a, &Tiler::Layout(b.clone())) {
             Ok(found) => {
-                prop_assert_eq!(offsets(&found), want, "{}", found.text(Look::Bare));
-                prop_assert!(refines(&found, &b), "{}", found.text(Look::Bare));
+                prop_assert_eq!(offsets(&found), want, "{}", found.print_cute_text(IntegerStyle::Bare));
+                prop_assert!(refines(&found, &b), "{}", found.print_cute_text(IntegerStyle::Bare));
             }
-            Err(Error::NotExpressible { index, .. }) => {
-                prop_assert!(!compatible(&want, &b), "{} o {}", a.text(Look::Bare), b.text(Look::Bare));
+            Err(LayoutError::NotExpressible { index, .. }) => {
+                prop_assert!(!compatible(&want, &b), "{} o {}", a.print_cute_text(IntegerStyle::Bare), b.print_cute_text(IntegerStyle::Bare));
                 prop_assert!((0..n).contains(&index));
             }
             Err(e) => prop_assert!(false, "{e}"),
@@ -141,8 +146,8 @@ proptest! {
     #[test]
     fn a_complement_fills_what_is_free(a in small(), cosize in 0i64..200) {
         // Modes of stride 0 do not count.
-        let moving: Vec<Mode> = a.leaves().into_iter().filter(|m| m.stride != 0).cloned().collect();
-        let moving = Nest::Tuple(moving.into_iter().map(Nest::Leaf).collect());
+        let moving: Vec<CuteMode> = a.leaves().into_iter().filter(|m| m.stride != 0).cloned().collect();
+        let moving = NestedTuple::Tuple(moving.into_iter().map(NestedTuple::Leaf).collect());
         match complement(&a, cosize) {
             Ok(found) => {
                 let strides: Vec<i64> = found.leaves().iter().map(|m| m.stride).collect();
@@ -150,15 +155,15 @@ proptest! {
                 let mut all = HashSet::new();
                 for i in offsets(&moving) {
                     for j in offsets(&found) {
-                        prop_assert!(all.insert(i + j), "{}", found.text(Look::Bare));
+                        prop_assert!(all.insert(i + j), "{}", found.print_cute_text(IntegerStyle::Bare));
                     }
                 }
-                prop_assert!((0..cosize).all(|p| all.contains(&p)), "{}", found.text(Look::Bare));
+                prop_assert!((0..cosize).all(|p| all.contains(&p)), "{}", found.print_cute_text(IntegerStyle::Bare));
             }
-            Err(Error::Aliased { a: i, b: j, .. }) => {
+            Err(LayoutError::Aliased { a: i, b: j, .. }) => {
                 prop_assert!(i != j && at(&a, i) == at(&a, j));
             }
-            Err(e) => prop_assert!(matches!(e, Error::NotExpressible { .. }), "{e}"),
+            Err(e) => prop_assert!(matches!(e, LayoutError::NotExpressible { .. }), "{e}"),
         }
     }
 
@@ -166,14 +171,14 @@ proptest! {
     fn inverses_are_inverse(a in small()) {
         let right = right_inverse(&a).unwrap();
         for i in 0..right.size().unwrap() {
-            prop_assert_eq!(at(&a, at(&right, i)), i, "{}", right.text(Look::Bare));
+            prop_assert_eq!(at(&a, at(&right, i)), i, "{}", right.print_cute_text(IntegerStyle::Bare));
         }
         match left_inverse(&a) {
             Ok(left) => for i in 0..a.size().unwrap() {
-                prop_assert_eq!(at(&left, at(&a, i)), i, "{}", left.text(Look::Bare));
+                prop_assert_eq!(at(&left, at(&a, i)), i, "{}", left.print_cute_text(IntegerStyle::Bare));
             },
-            Err(Error::Aliased { a: i, b: j, .. }) => prop_assert_eq!(at(&a, i), at(&a, j)),
-            Err(e) => prop_assert!(matches!(e, Error::NotExpressible { .. }), "{e}"),
+            Err(LayoutError::Aliased { a: i, b: j, .. }) => prop_assert_eq!(at(&a, i), at(&a, j)),
+            Err(e) => prop_assert!(matches!(e, LayoutError::NotExpressible { .. }), "{e}"),
         }
     }
 
@@ -182,10 +187,10 @@ proptest! {
     fn divides_and_products_are_their_laws(a in small(), b in small()) {
         let tiler = Tiler::Layout(b.clone());
         if let Ok(rest) = complement(&b, a.size().unwrap()) {
-            let both = Nest::Tuple(vec![b.clone(), rest]);
+            let both = NestedTuple::Tuple(vec![b.clone(), rest]);
             let want: Vec<i64> = offsets(&both).iter().map(|i| at(&a, *i)).collect();
-            for arrange in [Arrange::Logical, Arrange::Zipped, Arrange::Tiled, Arrange::Flat] {
-                match divide(&a, &tiler, arrange) {
+            for arrange in [TileArrangement::Logical, TileArrangement::Zipped, TileArrangement::Tiled, TileArrangement::Flat] {
+                match divide_by_tiler(&a, &tiler, arrange) {
                     Ok(found) => prop_assert_eq!(offsets(&found), want.clone()),
                     Err(e) => prop_assert!(!compatible(&want, &both), "{e}"),
                 }
@@ -193,21 +198,21 @@ proptest! {
         }
         // Modes of stride 0 do not count, as in a complement.
         let moving: Vec<_> = a.leaves().into_iter().filter(|m| m.stride != 0).cloned().collect();
-        let moving = Nest::Tuple(moving.into_iter().map(Nest::Leaf).collect());
+        let moving = NestedTuple::Tuple(moving.into_iter().map(NestedTuple::Leaf).collect());
         match free_places(&offsets(&moving), b.cosize().unwrap()) {
             Some(free) => {
                 let copies: Vec<i64> = offsets(&b).iter().map(|i| free[usize::try_from(*i).unwrap()]).collect();
                 let want: Vec<i64> = copies.iter().flat_map(|c| offsets(&a).into_iter().map(move |o| c + o)).collect();
-                for arrange in [Arrange::Logical, Arrange::Zipped, Arrange::Tiled, Arrange::Flat] {
-                    match product(&a, &tiler, arrange) {
+                for arrange in [TileArrangement::Logical, TileArrangement::Zipped, TileArrangement::Tiled, TileArrangement::Flat] {
+                    match product_with_tiler(&a, &tiler, arrange) {
                         Ok(found) => prop_assert_eq!(offsets(&found), want.clone()),
                         Err(e) => prop_assert!(!compatible(&copies, &b), "{e}"),
                     }
                 }
             }
             None => prop_assert!(
-                product(&a, &tiler, Arrange::Logical).is_err(),
-                "{} x {}", a.text(Look::Bare), b.text(Look::Bare)
+                product_with_tiler(&a, &tiler, TileArrangement::Logical).is_err(),
+                "{} x {}", a.print_cute_text(IntegerStyle::Bare), b.print_cute_text(IntegerStyle::Bare)
             ),
         }
     }
@@ -216,27 +221,27 @@ proptest! {
     #[test]
     fn coordinates_are_those_of_cute(a in small(), sw in prop::option::of((0i64..4, 0i64..4, 0i64..4, 0i64..70))) {
         let text = match sw {
-            None => a.text(Look::Static),
-            Some((b, m, s, offset)) => format!("Sw<{b},{m},{}> o {offset} o {}", b + s, a.text(Look::Bare)),
+            None => a.print_cute_text(IntegerStyle::Static),
+            Some((b, m, s, offset)) => format!("Sw<{b},{m},{}> o {offset} o {}", b + s, a.print_cute_text(IntegerStyle::Bare)),
         };
         let parsed = parse(&text, &AxisTable::new()).unwrap();
-        prop_assert_eq!(parsed.text(), text.clone());
-        let layout = parsed.layout(None).unwrap();
+        prop_assert_eq!(parsed.notation_text(), text.clone());
+        let layout = parsed.layout_over_shape(None).unwrap();
         let shape = parsed.default_shape().unwrap();
         for flat in 0..layout.size() {
-            let coordinate = unflatten(&shape, flat);
-            let mut want: i64 = a.modes().iter().zip(&coordinate).map(|(m, c)| at(m, *c)).sum();
+            let coordinate = unflatten_index(&shape, flat);
+            let mut want: i64 = a.top_modes().iter().zip(&coordinate).map(|(m, c)| at(m, *c)).sum();
             if let Some((b, m, s, offset)) = sw {
                 want += offset;
                 want ^= ((want >> (m + b + s)) & ((1 << b) - 1)) << m;
             }
-            let found = layout.apply(&shape, &coordinate).unwrap().points();
+            let found = layout.apply_to_coordinate(&shape, &coordinate).unwrap().sorted_coordinates();
             prop_assert_eq!(found[0].get(Axis::M), want, "{} at {:?}", text, coordinate);
         }
         // Any layout of CuTe is written in CuTe.
-        let again = convert(&layout, &shape, None, Notation::CUTE).unwrap();
+        let again = convert_layout(&layout, &shape, None, Notation::CUTE).unwrap();
         let again = parse_as(&again, Notation::CUTE, &AxisTable::new()).unwrap();
-        prop_assert_eq!(again.layout(Some(&shape)).unwrap().difference(&layout), Ok(None));
+        prop_assert_eq!(again.layout_over_shape(Some(&shape)).unwrap().find_difference(&layout), Ok(None));
         prop_assert_eq!(again.default_shape().unwrap(), shape);
     }
 
@@ -248,9 +253,9 @@ proptest! {
         offset in prop::option::of(0i64..9),
         sw in prop::option::of((0i64..3, 0i64..3, 0i64..3, any::<bool>())),
     ) {
-        let shard: Vec<Iter> = iters.iter().map(|(e, s)| Iter::mem(*e, *s)).collect();
+        let shard: Vec<Iter> = iters.iter().map(|(e, s)| Iter::in_memory(*e, *s)).collect();
         let tile = TileLayout::new(shard, vec![], offset.map(|o| (Axis::M, o))).unwrap();
-        let layout = match sw.map(|(m, b, s, inner)| Layout::swizzled(Swizzle::new(m, b, b + s, inner).unwrap(), tile.clone())) {
+        let layout = match sw.map(|(m, b, s, inner)| Layout::from_swizzled_tile(Swizzle::new(m, b, b + s, inner).unwrap(), tile.clone())) {
             Some(Ok(layout)) => layout,
             _ => Layout::from(tile),
         };
@@ -260,17 +265,17 @@ proptest! {
         let (rows, all) = (size(&iters[..at]), layout.size());
         let cut = (1..=all).rev().find(|r| all % r == 0 && *r * *r <= all).unwrap();
         for shape in [vec![rows, all / rows], vec![cut, all / cut], vec![all]] {
-            match convert(&layout, &shape, None, Notation::CUTE) {
+            match convert_layout(&layout, &shape, None, Notation::CUTE) {
                 Ok(text) => {
                     let again = parse(&text, &AxisTable::new()).unwrap();
                     prop_assert_eq!(again.default_shape().unwrap(), shape.clone());
-                    prop_assert_eq!(again.layout(None).unwrap().difference(&layout), Ok(None), "{}", text);
+                    prop_assert_eq!(again.layout_over_shape(None).unwrap().find_difference(&layout), Ok(None), "{}", text);
                 }
-                Err(Refusal::NotExpressible(e)) => {
+                Err(ConversionRefusal::NotExpressible(e)) => {
                     prop_assert!(layout.swizzle().is_some() || shape[0] == cut || shape.len() == 1, "{e:?}");
                     if layout.swizzle().is_none() {
                         // By columns, as CuTe counts: every dimension is a layout of its own, or this is none.
-                        let offsets = layout.offsets(Axis::M).unwrap();
+                        let offsets = layout.offset_table(Axis::M).unwrap();
                         let columns = *shape.last().unwrap();
                         let rows = all / columns;
                         let by_row: Vec<i64> = (0..rows).map(|r| offsets[usize::try_from(r * columns).unwrap()]).collect();
@@ -292,10 +297,10 @@ proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in "[-(),:_0-9oSw<>?@/{}a-z \\[\\]]{0,40}") {
         if let Ok(read) = cute::parse(&text) {
-            let printed = read.text();
-            prop_assert_eq!(cute::parse(&printed).map(|t| t.text()), Ok(printed));
+            let printed = read.print_cute_text();
+            prop_assert_eq!(cute::parse(&printed).map(|t| t.print_cute_text()), Ok(printed));
         }
-        if let Err(e) = parse_as(&text, Notation::CUTE, &AxisTable::new()).and_then(|p| p.layout(None)) {
+        if let Err(e) = parse_as(&text, Notation::CUTE, &AxisTable::new()).and_then(|p| p.layout_over_shape(None)) {
             prop_assert!(e.span.end <= text.len());
         }
     }
@@ -304,7 +309,9 @@ proptest! {
 /// Where no complement fills all places of a product, the copies that are asked for may have theirs.
 #[test]
 fn products_need_the_copies_that_are_asked_for() {
-    let read = |t: &str| cute::parse(t).unwrap().as_layout().unwrap().numbers(None).unwrap();
+    let read = |t: &str| {
+        cute::parse(t).unwrap().as_layout_text().unwrap().modes_with_numbers(None).unwrap()
+    };
     for (a, b, want) in [
         ("(3,2,2):(5,4,16)", "1:2", "((3,2,2),1):((5,4,16),0)"),
         ("(2,2):(1,1)", "1:0", "((2,2),1):((1,1),0)"),
@@ -312,17 +319,27 @@ fn products_need_the_copies_that_are_asked_for() {
         ("(2,2):(4,6)", "2:1", "((2,2),2):((4,6),1)"),
         ("(2,2):(4,6)", "(2,2):(0,1)", "((2,2),(2,2)):((4,6),(0,1))"),
     ] {
-        let found = product(&read(a), &Tiler::Layout(read(b)), Arrange::Logical);
-        assert_eq!(found.map(|m| m.text(Look::Bare)).as_deref(), Ok(want), "{a} x {b}");
+        let found = product_with_tiler(&read(a), &Tiler::Layout(read(b)), TileArrangement::Logical);
+        assert_eq!(
+            found.map(|m| m.print_cute_text(IntegerStyle::Bare)).as_deref(),
+            Ok(want),
+            "{a} x {b}"
+        );
     }
-    let error = product(&read("(2,2):(4,6)"), &Tiler::Layout(read("3:1")), Arrange::Logical);
-    assert!(matches!(error, Err(Error::NotExpressible { .. })), "{error:?}");
+    let error = product_with_tiler(
+        &read("(2,2):(4,6)"),
+        &Tiler::Layout(read("3:1")),
+        TileArrangement::Logical,
+    );
+    assert!(matches!(error, Err(LayoutError::NotExpressible { .. })), "{error:?}");
 }
 
 /// What every existing implementation gets wrong.
 #[test]
 fn known_mistakes_are_right_or_refused_with_a_witness() {
-    let read = |t: &str| cute::parse(t).unwrap().as_layout().unwrap().numbers(None).unwrap();
+    let read = |t: &str| {
+        cute::parse(t).unwrap().as_layout_text().unwrap().modes_with_numbers(None).unwrap()
+    };
     for (a, b, witness) in [
         ("(6,2):(1,7)", "(3,2):(2,3)", 5),
         ("(4,6,8):(2,3,5)", "6:3", 3),
@@ -331,17 +348,17 @@ fn known_mistakes_are_right_or_refused_with_a_witness() {
     ] {
         let (am, bm) = (read(a), read(b));
         let error = composition(&am, &Tiler::Layout(bm.clone())).unwrap_err();
-        let Error::NotExpressible { index, .. } = error else { panic!("{a} o {b}: {error}") };
+        let LayoutError::NotExpressible { index, .. } = error else { panic!("{a} o {b}: {error}") };
         assert_eq!(index, witness, "{a} o {b}");
     }
     let found =
         composition(&read("(8,2,4):(0,8,16)"), &Tiler::Layout(read("(12,4):(12,1)"))).unwrap();
-    assert_eq!(found.text(Look::Bare), "((2,6),4):((8,24),0)");
+    assert_eq!(found.print_cute_text(IntegerStyle::Bare), "((2,6),4):((8,24),0)");
     let error = complement(&read("(2,2):(1,1)"), 8).unwrap_err();
-    assert!(matches!(error, Error::Aliased { a: 1, b: 2, .. }), "{error}");
+    assert!(matches!(error, LayoutError::Aliased { a: 1, b: 2, .. }), "{error}");
     // The places are counted in the layout that was given, with its modes of stride 0.
     let error = complement(&read("(3,2,2):(0,1,1)"), 8).unwrap_err();
-    assert!(matches!(error, Error::Aliased { a: 3, b: 6, .. }), "{error}");
+    assert!(matches!(error, LayoutError::Aliased { a: 3, b: 6, .. }), "{error}");
 }
 
 /// Refused texts: the message, and the place.
@@ -351,10 +368,11 @@ fn tensors_of_the_python_dsl_are_read() {
     let axes = AxisTable::new();
     let lowered = |text: &str| {
         let parsed = parse(text, &axes).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!((parsed.notation(), parsed.text().as_str()), (Notation::CUTE, text));
-        parsed.layout(None).unwrap_or_else(|e| panic!("{text}: {e}"))
+        assert_eq!((parsed.notation(), parsed.notation_text().as_str()), (Notation::CUTE, text));
+        parsed.layout_over_shape(None).unwrap_or_else(|e| panic!("{text}: {e}"))
     };
-    let same = |a: &str, b: &str| assert_eq!(lowered(a).difference(&lowered(b)), Ok(None), "{a}");
+    let same =
+        |a: &str, b: &str| assert_eq!(lowered(a).find_difference(&lowered(b)), Ok(None), "{a}");
     same("tensor<ptr<f16, gmem, align<16>> o (8,4):(4,1)>", "(8,4):(4,1)");
     same("tensor<ptr<f4E2M1FN, generic> o ((4,2),1):((1,4),0)>", "((4,2),1):((1,4),0)");
     // A swizzle of the pointer is one of bytes; one of the layout, of elements.
@@ -369,11 +387,11 @@ fn tensors_of_the_python_dsl_are_read() {
     same("tensor<(0,0) o (8,4):(1@0,1@1)>", "(8,4):(1@0,1@1)");
     // A coordinate tensor begins where it says.
     let tile = lowered("tensor<((4,0),2) o (4,2):(1@0@0,1@1)>");
-    let printed = zellige_notation::tirx::print(&tile);
+    let printed = zellige_notation::tirx::print_tirx(&tile);
     let declared = "axes[crd0_0=memory, crd1=memory]";
     assert_eq!(printed, format!("S[(4,2):(1@crd0_0,1@crd1)] + 4@crd0_0 + 2@crd1 {declared}"));
     let open = "tensor<ptr<f16, gmem, align<16>> o (?,?{div=8}):(?{i64 div=8},1)>";
-    assert_eq!(parse(open, &axes).expect(open).text(), open);
+    assert_eq!(parse(open, &axes).expect(open).notation_text(), open);
     for text in ["C<8>{}:C<1>{}", "_8:_1{}", "_1@1@0", "_", "_-3"] {
         assert_eq!(parse(text, &axes).expect(text).notation(), Notation::CUTE, "{text}");
     }
@@ -482,36 +500,39 @@ fn what_is_no_layout_says_what_it_is() {
     ] {
         let parsed = parse_as(text, Notation::CUTE, &AxisTable::new())
             .unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!(parsed.text(), text);
-        assert_eq!(parsed.layout(None).unwrap_err().message, message, "{text}");
+        assert_eq!(parsed.notation_text(), text);
+        assert_eq!(parsed.layout_over_shape(None).unwrap_err().message, message, "{text}");
     }
     // An extent that is left open comes from the shape.
     let open = parse("(?{div=4},64):(64,1)", &AxisTable::new()).unwrap();
-    assert_eq!(open.layout(Some(&[8, 64])).unwrap().size(), 512);
-    assert!(open.layout(Some(&[6, 64])).is_err());
+    assert_eq!(open.layout_over_shape(Some(&[8, 64])).unwrap().size(), 512);
+    assert!(open.layout_over_shape(Some(&[6, 64])).is_err());
     // A shape of one dimension is CuTe's own index, the first mode fastest.
-    let index = parse("(4,2):(2,1)", &AxisTable::new()).unwrap().layout(Some(&[8])).unwrap();
-    assert_eq!(index.offsets(Axis::M).unwrap(), [0, 2, 4, 6, 1, 3, 5, 7]);
+    let index =
+        parse("(4,2):(2,1)", &AxisTable::new()).unwrap().layout_over_shape(Some(&[8])).unwrap();
+    assert_eq!(index.offset_table(Axis::M).unwrap(), [0, 2, 4, 6, 1, 3, 5, 7]);
     let split = parse("(4,2):(2,1)", &AxisTable::new()).unwrap();
     let shaped = |shape: &[i64], at: &[i64]| {
-        let layout = split.layout(Some(shape)).unwrap();
-        layout.apply(shape, at).unwrap().points()[0].get(Axis::M)
+        let layout = split.layout_over_shape(Some(shape)).unwrap();
+        layout.apply_to_coordinate(shape, at).unwrap().sorted_coordinates()[0].get(Axis::M)
     };
     assert_eq!(
         (shaped(&[2, 4], &[1, 0]), shaped(&[2, 4], &[0, 1]), shaped(&[2, 2, 2], &[0, 0, 1])),
         (2, 4, 1)
     );
-    assert!(parse("(4,3):(2,1)", &AxisTable::new()).unwrap().layout(Some(&[6, 2])).is_err());
+    assert!(
+        parse("(4,3):(2,1)", &AxisTable::new()).unwrap().layout_over_shape(Some(&[6, 2])).is_err()
+    );
     let noted = parse("S<3,4,3> o 0 o (8,64):(64,1)", &AxisTable::new()).unwrap();
-    assert!(noted.note().unwrap().contains("element offsets"), "{noted:?}");
-    assert_eq!(noted.text(), "S<3,4,3> o 0 o (8,64):(64,1)");
+    assert!(noted.reading_note().unwrap().contains("element offsets"), "{noted:?}");
+    assert_eq!(noted.notation_text(), "S<3,4,3> o 0 o (8,64):(64,1)");
 }
 
 /// Swizzles behind pointers act on bytes; the others on elements.
 #[test]
 fn byte_swizzles_are_those_of_elements() {
     let axes = AxisTable::new();
-    let layout = |t: &str| parse(t, &axes).unwrap().layout(None).unwrap();
+    let layout = |t: &str| parse(t, &axes).unwrap().layout_over_shape(None).unwrap();
     for (bytes, elements) in [
         ("Sw<3,4,3> o smem_ptr[16b](unset) o (8,64):(64,1)", "Sw<3,3,3> o 0 o (8,64):(64,1)"),
         ("Sw<3,4,3>_smem_ptr[16b](0x400) o (8,64):(64,1)", "Swizzle<3,3,3> o 0 o (8,64):(64,1)"),
@@ -523,37 +544,44 @@ fn byte_swizzles_are_those_of_elements() {
         ("Sw<2,0,-3> o 0 o 64:1", "Sw<2,0,-3> ∘ _0 ∘ Int<64>{}:_1"),
         ("Sw<3,4,3>_smem_ptr[16b](0x410) o (8,64):(64,1)", "Sw<3,3,3> o 8 o (8,64):(64,1)"),
     ] {
-        assert_eq!(layout(bytes).difference(&layout(elements)), Ok(None), "{bytes}");
+        assert_eq!(layout(bytes).find_difference(&layout(elements)), Ok(None), "{bytes}");
     }
-    assert!(parse("Sw<3,4,3>_smem_ptr[16b](0x401) o 8:1", &axes).unwrap().layout(None).is_err());
+    assert!(
+        parse("Sw<3,4,3>_smem_ptr[16b](0x401) o 8:1", &axes)
+            .unwrap()
+            .layout_over_shape(None)
+            .is_err()
+    );
 }
 
 /// Strides on a basis are axes of their own, and composition steps along modes.
 #[test]
 fn basis_strides_step_along_modes() {
     let axes = AxisTable::new();
-    let read = |t: &str| cute::parse(t).unwrap().as_layout().unwrap().numbers(None).unwrap();
+    let read = |t: &str| {
+        cute::parse(t).unwrap().as_layout_text().unwrap().modes_with_numbers(None).unwrap()
+    };
     let text = "(_4,(_2,_3)):(_1@1,(_1@0,_2@0))";
-    let layout = parse(text, &axes).unwrap().layout(None).unwrap();
-    let found = layout.apply(&[4, 6], &[3, 5]).unwrap().points();
-    let on = |basis: &[usize]| found[0].get(cute::basis_axis(basis).unwrap());
+    let layout = parse(text, &axes).unwrap().layout_over_shape(None).unwrap();
+    let found = layout.apply_to_coordinate(&[4, 6], &[3, 5]).unwrap().sorted_coordinates();
+    let on = |basis: &[usize]| found[0].get(cute::axis_of_mode_basis(basis).unwrap());
     assert_eq!((on(&[0]), on(&[1])), (1 + 4, 3));
-    let again = convert(&layout, &[4, 6], None, Notation::CUTE).unwrap();
+    let again = convert_layout(&layout, &[4, 6], None, Notation::CUTE).unwrap();
     assert_eq!(again, "(4,6):(1@1,1@0)");
     let a = read("(8,4):(1@0,1@1)");
     let found = composition(&a, &Tiler::Layout(read("(2,16):(16,1)"))).unwrap();
-    assert_eq!(found.text(Look::Bare), "(2,(8,2)):(2@1,(1@0,1@1))");
+    assert_eq!(found.print_cute_text(IntegerStyle::Bare), "(2,(8,2)):(2@1,(1@0,1@1))");
     let found = composition(
         &read("(8,(4,2)):(10,(1,100))"),
         &Tiler::Layout(read("(2,(2,4)):(1@1@1,(2@0,1@0@1))")),
     )
     .unwrap();
-    assert_eq!(found.text(Look::Bare), "(2,(2,4)):(100,(20,1))");
+    assert_eq!(found.print_cute_text(IntegerStyle::Bare), "(2,(2,4)):(100,(20,1))");
     let past = composition(&a, &Tiler::Layout(read("16:1@0"))).unwrap_err();
-    assert!(matches!(past, Error::OutsideDomain { size: 8, .. }), "{past}");
+    assert!(matches!(past, LayoutError::OutsideDomain { size: 8, .. }), "{past}");
     // The last mode goes on.
     let on = composition(&a, &Tiler::Layout(read("16:1@1"))).unwrap();
-    assert_eq!(on.text(Look::Bare), "16:1@1");
+    assert_eq!(on.print_cute_text(IntegerStyle::Bare), "16:1@1");
 }
 
 /// What has no CuTe text, and why.
@@ -581,9 +609,9 @@ fn what_cute_cannot_say_is_refused() {
         ),
         ("S[8:1] - 3", vec![8], "the offset -3 is below 0", Some(0)),
     ] {
-        let layout = parse(text, &axes).unwrap().layout(None).unwrap();
-        match convert(&layout, &shape, None, Notation::CUTE) {
-            Err(Refusal::NotExpressible(e)) => {
+        let layout = parse(text, &axes).unwrap().layout_over_shape(None).unwrap();
+        match convert_layout(&layout, &shape, None, Notation::CUTE) {
+            Err(ConversionRefusal::NotExpressible(e)) => {
                 assert_eq!((e.reason.as_str(), e.witness), (reason, witness));
             }
             other => panic!("{text}: {other:?}"),
@@ -609,7 +637,11 @@ fn what_cute_cannot_say_is_refused() {
         ("S[(2,4,8):(32,8,1)] valid[8,5/8]", vec![8, 5], "(8,5):(8,1)"),
         ("size=[4, 6] stride=[1, 4]", vec![4, 6], "(4,6):(1,4)"),
     ] {
-        let layout = parse(text, &axes).unwrap().layout(None).unwrap();
-        assert_eq!(convert(&layout, &shape, None, Notation::CUTE).as_deref(), Ok(want), "{text}");
+        let layout = parse(text, &axes).unwrap().layout_over_shape(None).unwrap();
+        assert_eq!(
+            convert_layout(&layout, &shape, None, Notation::CUTE).as_deref(),
+            Ok(want),
+            "{text}"
+        );
     }
 }

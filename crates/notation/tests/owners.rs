@@ -2,28 +2,31 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use zellige_layout::{Axis, AxisTable, Layout, flatten};
-use zellige_notation::cute::{Modes, atoms};
+use zellige_layout::{Axis, AxisTable, Layout, flatten_coordinate};
+use zellige_notation::cute::{CuteModes, atoms};
 use zellige_notation::preset;
 
 fn layout(text: &str, shape: &[i64]) -> Layout {
-    zellige_notation::parse(text, &AxisTable::new()).expect(text).layout(Some(shape)).expect(text)
+    zellige_notation::parse(text, &AxisTable::new())
+        .expect(text)
+        .layout_over_shape(Some(shape))
+        .expect(text)
 }
 
 /// Every element of every atom is where CuTe's own layout says: thread and value, one by one.
 #[test]
 fn every_value_of_every_thread_is_found_again() {
     let mut checked = 0;
-    for name in atoms::names() {
-        let atom = atoms::find(&name).expect("a name of the list");
-        let fields = atom.fields();
-        for (k, part) in preset::of_atom(&atom).into_iter().enumerate() {
+    for name in atoms::list_atom_names() {
+        let atom = atoms::find_atom(&name).expect("a name of the list");
+        let fields = atom.layout_fields();
+        for (k, part) in preset::presets_of_atom(&atom).into_iter().enumerate() {
             let Some(owned) = part.owners else { continue };
             checked += 1;
             let found = layout(&owned.text, &owned.shape);
             let tv = fields[k].1;
             let ints =
-                |m: &Modes| m.leaves().iter().map(|l| (l.extent, l.stride)).collect::<Vec<_>>();
+                |m: &CuteModes| m.leaves().iter().map(|l| (l.extent, l.stride)).collect::<Vec<_>>();
             let at = |leaves: &[(i64, i64)], mut i: i64| {
                 let mut sum = 0;
                 for (extent, stride) in leaves {
@@ -32,7 +35,7 @@ fn every_value_of_every_thread_is_found_again() {
                 }
                 sum
             };
-            let (thread, value) = (ints(&tv.modes()[0]), ints(&tv.modes()[1]));
+            let (thread, value) = (ints(&tv.top_modes()[0]), ints(&tv.top_modes()[1]));
             let size = |l: &[(i64, i64)]| l.iter().map(|(e, _)| e).product::<i64>();
             // The first size of the tile, along which its elements are numbered.
             let rows =
@@ -45,13 +48,19 @@ fn every_value_of_every_thread_is_found_again() {
                         (_, 1) => vec![element / rows, element % rows],
                         _ => vec![element % rows, element / rows],
                     };
-                    let index = flatten(&owned.shape, &coordinate).expect("inside");
+                    let index = flatten_coordinate(&owned.shape, &coordinate).expect("inside");
                     let lane = at(&ints(&atom.threads), t);
-                    let held = found.places(index).expect("an element").points().iter().any(|p| {
-                        let warp = p.entries().iter().find(|(a, _)| a.name() == "wid_in_wg");
-                        let warp = warp.map_or(0, |(_, w)| *w);
-                        p.get(Axis::LANEID) + 32 * warp == lane && p.get(Axis::M) == v
-                    });
+                    let held = found
+                        .physical_coordinates(index)
+                        .expect("an element")
+                        .sorted_coordinates()
+                        .iter()
+                        .any(|p| {
+                            let warp =
+                                p.axis_entries().iter().find(|(a, _)| a.name() == "wid_in_wg");
+                            let warp = warp.map_or(0, |(_, w)| *w);
+                            p.get(Axis::LANEID) + 32 * warp == lane && p.get(Axis::M) == v
+                        });
                     assert!(held, "{name} {k}: element {element} of thread {t}, value {v}");
                 }
             }
@@ -71,14 +80,14 @@ fn operands_are_the_presets_of_the_same_instruction() {
         ("SM80_16x8x8_F32F16F16F32_TN.B", "mma-m16n8k8-b"),
         ("cute-sm90-c", "wgmma-64x64"),
     ] {
-        let owned = preset::find(atom).and_then(|p| p.owners).expect(atom);
-        let own = preset::find(own).expect(own);
+        let owned = preset::find_preset(atom).and_then(|p| p.owners).expect(atom);
+        let own = preset::find_preset(own).expect(own);
         assert_eq!(owned.shape, own.shape, "{atom}");
         assert_eq!(owned.dtype, Some(own.dtype), "{atom}");
         let (a, b) = (layout(&owned.text, &owned.shape), layout(&own.text, &own.shape));
-        assert_eq!(a.difference(&b), Ok(None), "{atom} and {}", own.name);
+        assert_eq!(a.find_difference(&b), Ok(None), "{atom} and {}", own.name);
     }
     for none in ["SM90_64x64x16_F32F16F16_SS.A", "cute-sm100-c", "UniversalFMA.C"] {
-        assert_eq!(preset::find(none).expect(none).owners, None, "{none}");
+        assert_eq!(preset::find_preset(none).expect(none).owners, None, "{none}");
     }
 }

@@ -40,18 +40,18 @@ fn meshes_are_read_as_they_are_printed() {
         "device_mesh=DeviceMesh([[0, 1], [2, 3]], mesh_dim_names=('dp', 'tp'))",
     ] {
         let text = format!("{mesh}, placements=(Shard(dim=0), Shard(dim=1))");
-        assert_eq!(read("dtensor", &text).expect(&text).text(), placed);
+        assert_eq!(read("dtensor", &text).expect(&text).notation_text(), placed);
     }
     let other = "DeviceMesh((2, 2), 'cuda', stride=(1, 2)) [Shard(0), Shard(1)]";
     assert!(read("dtensor", other).expect_err(other).contains("not numbered in order"));
     let one = r#"#sdy.sharding<mesh<[], device_ids=[3]>, [{}]>"#;
-    let layout = read("shardy", one).expect(one).layout(Some(&[4])).expect(one);
-    assert_eq!(zellige_notation::tirx::print(&layout), "S[4:1] + 3@pid");
+    let layout = read("shardy", one).expect(one).layout_over_shape(Some(&[4])).expect(one);
+    assert_eq!(zellige_notation::tirx::print_tirx(&layout), "S[4:1] + 3@pid");
     let turned = r#"#sdy.sharding<mesh<["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>, [{"x"}, {"y"}]>"#;
-    assert_eq!(read("shardy", turned).expect(turned).text(), turned);
+    assert_eq!(read("shardy", turned).expect(turned).notation_text(), turned);
     let in_order = r#"#sdy.sharding<mesh<["x"=2], device_ids=[0, 1]>, [{"x"}]>"#;
     let printed = r#"#sdy.sharding<mesh<["x"=2]>, [{"x"}]>"#;
-    assert_eq!(read("shardy", in_order).expect(in_order).text(), printed);
+    assert_eq!(read("shardy", in_order).expect(in_order).notation_text(), printed);
     let wrong = r#"#sdy.sharding<mesh<["x"=2], device_ids=[0, 2]>, [{"x"}]>"#;
     assert!(read("shardy", wrong).expect_err(wrong).contains("are not the 2 devices"));
 }
@@ -68,12 +68,16 @@ fn verbose_lines_name_their_tag() {
             true => assert_eq!(parsed.expect_err(text).span, 17..18),
             false => {
                 let parsed = parsed.expect(text);
-                assert_eq!((parsed.notation(), parsed.text().as_str()), (Notation::ONEDNN, text));
+                assert_eq!(
+                    (parsed.notation(), parsed.notation_text().as_str()),
+                    (Notation::ONEDNN, text)
+                );
                 let tag = text.split(':').nth(3).expect("a tag");
                 let tag = parse_as(tag, Notation::ONEDNN, &AxisTable::new()).expect(tag);
                 let shape = [2, 17, 3, 4];
-                let (a, b) = (parsed.layout(Some(&shape)), tag.layout(Some(&shape)));
-                assert_eq!(a.expect(text).difference(&b.expect(text)), Ok(None));
+                let (a, b) =
+                    (parsed.layout_over_shape(Some(&shape)), tag.layout_over_shape(Some(&shape)));
+                assert_eq!(a.expect(text).find_difference(&b.expect(text)), Ok(None));
             }
         }
     }
@@ -84,8 +88,8 @@ fn texts_without_places_are_read_and_printed() {
     for (name, text, why) in NOWHERE {
         let notation = Notation::from_name(name).expect(name);
         let parsed = parse_as(text, notation, &AxisTable::new()).expect(text);
-        assert_eq!(parsed.text(), *text);
-        let refused = parsed.layout(Some(&[3, 5])).expect_err(text);
+        assert_eq!(parsed.notation_text(), *text);
+        let refused = parsed.layout_over_shape(Some(&[3, 5])).expect_err(text);
         assert!(refused.message.contains(why), "{text}: {}", refused.message);
     }
 }
@@ -115,7 +119,7 @@ fn texts_of_xla_are_printed_as_xla_prints_them() {
     ] {
         let notation = Notation::from_name(name).expect(name);
         let parsed = parse_as(text, notation, &AxisTable::new()).expect(text);
-        assert_eq!(parsed.text(), printed);
+        assert_eq!(parsed.notation_text(), printed);
         assert_eq!(parse_as(printed, notation, &AxisTable::new()), Ok(parsed));
     }
 }
@@ -480,7 +484,7 @@ proptest! {
     #[test]
     fn any_text_is_read_or_refused(text in nearly_good()) {
         let axes = AxisTable::new();
-        for notation in Notation::all() {
+        for notation in Notation::all_notations() {
             match parse_as(&text, notation, &axes) {
                 Err(refused) => {
                     let span = refused.span.clone();
@@ -488,14 +492,14 @@ proptest! {
                     let _ = refused.render(&text, false);
                 }
                 Ok(parsed) => {
-                    let printed = parsed.text();
-                    prop_assert_eq!(parse_as(&printed, notation, &axes).map(|p| p.text()), Ok(printed.clone()), "{} {:?}", text, notation);
+                    let printed = parsed.notation_text();
+                    prop_assert_eq!(parse_as(&printed, notation, &axes).map(|p| p.notation_text()), Ok(printed.clone()), "{} {:?}", text, notation);
                     for shape in [None, Some(&[4, 6][..]), Some(&[8][..]), Some(&[2, 3, 4, 5][..]), Some(&[][..])] {
-                        let Ok(layout) = parsed.layout(shape) else { continue };
+                        let Ok(layout) = parsed.layout_over_shape(shape) else { continue };
                         if layout.size() > 1 << 12 {
                             continue;
                         }
-                        if let (Some(Ok(stored)), Ok(order)) = (parsed.stored(shape), layout.offsets(zellige_layout::Axis::M)) {
+                        if let (Some(Ok(stored)), Ok(order)) = (parsed.stored_elements(shape), layout.offset_table(zellige_layout::Axis::M)) {
                             prop_assert_eq!(stored.order, order, "{}", text);
                         }
                     }
@@ -519,7 +523,7 @@ fn names_of_mlir_layouts_are_defined_or_refused() {
         format!("#other = strided<[6, 1]>\n#map = {map}\nmemref<4x6xf32, #map>"),
     ] {
         let parsed = read(&text).expect(&text);
-        assert_eq!(parsed.text(), format!("memref<4x6xf32, {map}>"));
+        assert_eq!(parsed.notation_text(), format!("memref<4x6xf32, {map}>"));
     }
     for (text, printed) in [
         (format!("#map = {map} #map"), map),
@@ -532,7 +536,7 @@ fn names_of_mlir_layouts_are_defined_or_refused() {
             "memref<4x6xf32, #gpu.address_space<workgroup>>",
         ),
     ] {
-        assert_eq!(read(&text).expect(&text).text(), printed);
+        assert_eq!(read(&text).expect(&text).notation_text(), printed);
     }
     let twice = "#a = strided<[1]> #a = strided<[2]> memref<4xf32, #a>";
     assert_eq!(read(twice).expect_err(twice).message, "`#a` is defined twice");
@@ -547,7 +551,10 @@ fn memrefs_hold_vectors_and_complex_numbers() {
         ("memref<4x6xcomplex<f32>>", 64),
     ] {
         let parsed = parse(text, &AxisTable::new()).expect(text);
-        assert_eq!((parsed.text().as_str(), parsed.element_bits(None)), (text, Some(bits)));
+        assert_eq!(
+            (parsed.notation_text().as_str(), parsed.element_bits(None)),
+            (text, Some(bits))
+        );
         assert_eq!(parsed.default_shape(), Some(vec![4, 6]));
     }
     let nested = "memref<4xvector<4xvector<4xf32>>>";
@@ -560,7 +567,7 @@ fn memrefs_hold_vectors_and_complex_numbers() {
 fn refusals_of_a_whole_text_underline_it() {
     let text = "{1,0:T(8,128)}";
     let parsed = parse(text, &AxisTable::new()).expect(text);
-    let refused = parsed.layout(None).expect_err("no shape");
+    let refused = parsed.layout_over_shape(None).expect_err("no shape");
     assert_eq!(refused.span, 0..0);
     let rendered = refused.render(text, false);
     assert!(
@@ -576,11 +583,11 @@ fn array_interfaces_are_read_as_numpy_prints_them() {
     let plain = "{'data': (94, False), 'strides': None, 'descr': [('', '<f8')], 'typestr': '<f8', 'shape': (4, 6), 'version': 3}";
     let parsed = read(plain).expect(plain);
     assert_eq!(parsed.notation(), Notation::NUMPY);
-    let layout = parsed.layout(None).expect(plain);
-    assert_eq!(zellige_notation::tirx::print(&layout), "S[(4,6):(6,1)]");
+    let layout = parsed.layout_over_shape(None).expect(plain);
+    assert_eq!(zellige_notation::tirx::print_tirx(&layout), "S[(4,6):(6,1)]");
     let records = "{'data': (94, False), 'strides': (32,), 'descr': [('a', '<f4'), ('[b', '<f4', (3,))], 'typestr': '|V16', 'shape': (4,), 'version': 3}";
-    let layout = read(records).expect(records).layout(None).expect(records);
-    assert_eq!(zellige_notation::tirx::print(&layout), "S[4:2]");
+    let layout = read(records).expect(records).layout_over_shape(None).expect(records);
+    assert_eq!(zellige_notation::tirx::print_tirx(&layout), "S[4:2]");
     let other = plain.replace("[('', '<f8')]", "[('', '<f4')]");
     let refused = read(&other).expect_err(&other);
     assert_eq!(refused.message, "items of `<f4`, and typestr says `<f8`");
@@ -608,7 +615,7 @@ fn tirx_is_read_as_upstream_prints_it() {
         ),
         ("T.S[(4, 4):(32, 1)]", "S[(4,4):(32,1)]"),
     ] {
-        assert_eq!(read(text).expect(text).text(), printed);
+        assert_eq!(read(text).expect(text).notation_text(), printed);
     }
     let narrow = "T.ComposeLayout(3, 3, 2, T.S[64:1])";
     let refused = read(narrow).expect_err(narrow);

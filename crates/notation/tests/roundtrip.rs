@@ -2,8 +2,10 @@
 
 use proptest::prelude::*;
 use zellige_float::Dtype;
-use zellige_layout::{Axis, AxisTable, Extent, Iter, Layout, Strided, Swizzle, TileLayout, Window};
-use zellige_notation::{Parsed, json, parse, spyre, tirx, torch};
+use zellige_layout::{
+    Axis, AxisTable, Iter, Layout, PaddedExtent, StridedLayout, Swizzle, TileLayout, ValidWindow,
+};
+use zellige_notation::{ParsedText, json, parse, spyre, tirx, torch};
 use zellige_stick::StickLayout;
 
 /// A thousand cases of each law; `PROPTEST_CASES` asks for more.
@@ -46,7 +48,7 @@ fn layout() -> impl Strategy<Value = Layout> {
             let extents: Vec<i64> = tile.shard().iter().map(|it| it.extent).collect();
             let sw =
                 sw.map(|(m, b, s, inner)| Swizzle::new(m, b, b + s, inner).expect("well-formed"));
-            let layout = match sw.map(|sw| Layout::swizzled(sw, tile.clone())) {
+            let layout = match sw.map(|sw| Layout::from_swizzled_tile(sw, tile.clone())) {
                 Some(Ok(l)) => l,
                 _ => Layout::from(tile),
             };
@@ -57,9 +59,9 @@ fn layout() -> impl Strategy<Value = Layout> {
             };
             let dims = extents.iter().map(|padded| {
                 let begin = below(*padded);
-                Extent { begin, valid: below(padded - begin), padded: *padded }
+                PaddedExtent { begin, valid: below(padded - begin), padded: *padded }
             });
-            let window = Window::new(dims.collect()).expect("inside");
+            let window = ValidWindow::new(dims.collect()).expect("inside");
             layout.with_window(window).expect("the padded extents are those of the layout")
         },
     )
@@ -71,13 +73,13 @@ proptest! {
     #[test]
     fn layouts_survive_text_and_json(l in layout()) {
         let axes = AxisTable::new();
-        let text = tirx::print(&l);
+        let text = tirx::print_tirx(&l);
         prop_assert_eq!(tirx::parse(&text, &axes), Ok(l.clone()), "{}", text);
-        prop_assert_eq!(parse(&text, &axes), Ok(Parsed::from(l.clone())), "{}", text);
-        let value = json::print(&l);
-        prop_assert_eq!(json::parse(&value, &axes), Ok(l.clone()), "{}", value);
+        prop_assert_eq!(parse(&text, &axes), Ok(ParsedText::from(l.clone())), "{}", text);
+        let value = json::layout_to_json(&l);
+        prop_assert_eq!(json::layout_from_json(&value, &axes), Ok(l.clone()), "{}", value);
         let again = serde_json::from_str(&value.to_string()).expect("its own JSON");
-        prop_assert_eq!(json::parse(&again, &axes), Ok(l.clone()), "{}", value);
+        prop_assert_eq!(json::layout_from_json(&again, &axes), Ok(l.clone()), "{}", value);
     }
 
     #[test]
@@ -86,10 +88,10 @@ proptest! {
         offset in number(),
     ) {
         let (size, stride): (Vec<i64>, Vec<i64>) = dims.into_iter().unzip();
-        if let Ok(host) = Strided::new(&size, &stride, offset) {
-            let text = torch::print(&host);
+        if let Ok(host) = StridedLayout::new(&size, &stride, offset) {
+            let text = torch::print_torch_layout(&host);
             prop_assert_eq!(torch::parse(&text), Ok(host.clone()), "{}", text);
-            prop_assert_eq!(parse(&text, &AxisTable::new()), Ok(Parsed::from(host)), "{}", text);
+            prop_assert_eq!(parse(&text, &AxisTable::new()), Ok(ParsedText::from(host)), "{}", text);
         }
     }
 
@@ -103,13 +105,13 @@ proptest! {
             true => StickLayout::with_stick_dims(
                 &[(rows + 7) / 8, (columns + 7) / 8, 8, 8], &[8 * columns, 8, columns, 1], format, 2,
             ),
-            false => StickLayout::explicit(&[(columns + 63) / 64, rows, 64], &[64, columns, 1], format),
+            false => StickLayout::from_size_and_stride_map(&[(columns + 63) / 64, rows, 64], &[64, columns, 1], format),
         };
         let plain = made.expect("a layout");
         let mut strides = plain.device_strides().expect("small");
         strides[0] *= gap;
         let stick = plain.with_device_strides(&strides).expect("gaps");
-        let text = spyre::print(&stick);
+        let text = spyre::print_spyre_layout(&stick);
         prop_assert_eq!(text.contains("device_stride"), gap > 1, "{}", &text);
         prop_assert_eq!(text.contains("stick_dims=2"), square, "{}", &text);
         prop_assert_eq!(spyre::parse(&text), Ok(stick));
@@ -128,12 +130,12 @@ proptest! {
         let order: Vec<i64> = (0..).take(size.len()).collect();
         let made = StickLayout::with_dim_order(&size, Some(&strides), Dtype::Float16, &order);
         let stick = made.expect("small");
-        for text in [spyre::print_bound(&stick), spyre::print_given(&stick)] {
+        for text in [spyre::print_with_bound_host(&stick), spyre::print_with_given_host(&stick)] {
             let again = spyre::parse(&text).expect("its own text");
             prop_assert_eq!(&again, &stick, "{}", text);
             if text.contains("host_stride") {
                 prop_assert_eq!(again.host(), stick.host(), "{}", text);
-                prop_assert_eq!(again.lower(), stick.lower(), "{}", text);
+                prop_assert_eq!(again.lower_to_layout(), stick.lower_to_layout(), "{}", text);
             }
         }
     }
@@ -143,13 +145,13 @@ proptest! {
         size in prop::collection::vec(0i64..200, 0..5),
         dtype in prop::sample::select(vec![Dtype::Float16, Dtype::Float32, Dtype::Int8]),
     ) {
-        if let Ok(stick) = StickLayout::default(&size, dtype) {
-            let text = spyre::print_bound(&stick);
+        if let Ok(stick) = StickLayout::default_for_dtype(&size, dtype) {
+            let text = spyre::print_with_bound_host(&stick);
             let again = spyre::parse(&text);
             prop_assert_eq!(&again, &Ok(stick.clone()), "{}", text);
             let again = again.expect("equal");
             prop_assert_eq!(again.host(), stick.host(), "{}", text);
-            prop_assert_eq!(spyre::parse(&spyre::print(&stick)), Ok(stick.clone()));
+            prop_assert_eq!(spyre::parse(&spyre::print_spyre_layout(&stick)), Ok(stick.clone()));
         }
     }
 }
@@ -168,7 +170,7 @@ fn spellings_of_documents_are_read() {
         "ComposeLayout(SwizzleLayout(3, 3, 3), TileLayout(S[(8, 64) : (64@m, 1@m)]))",
     ] {
         let found = parse(text, &axes).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!(found, Parsed::from(swizzled.clone()), "{text}");
+        assert_eq!(found, ParsedText::from(swizzled.clone()), "{text}");
     }
     let outer = tirx::parse("Swizzle(3,3,3,outer) o S[(8,64):(64,1)]", &axes).expect("as printed");
     let text = "Swizzle(M=3, B=3, S=3, inner=False) o S[(8,64):(64,1)]";
@@ -184,13 +186,13 @@ fn spellings_of_documents_are_read() {
     for strides in ["", ", host_stride=[131072, 512, 1]", ", host_stride=[1, 65536, 128]"] {
         let text = format!("{start}dim_map=[1, 2, 0, 2], {end}{strides})");
         let stick = spyre::parse(&text).unwrap_or_else(|e| panic!("{text}: {e}"));
-        assert_eq!(stick.dim_map().expect(&text), [1, 2, 0, 2]);
-        let printed = spyre::print_bound(&stick);
+        assert_eq!(stick.recover_dim_map().expect(&text), [1, 2, 0, 2]);
+        let printed = spyre::print_with_bound_host(&stick);
         assert!(strides.is_empty() || printed.contains(strides), "{printed}");
         assert_eq!(spyre::parse(&printed), Ok(stick));
     }
     let broadcast = "SpyreTensorLayout(device_size=[1, 4, 64], stride_map =[64, 0, 1], \
                      device_dtype=DataFormats.SEN169_FP16, host_size=[4, 64], host_stride=[0, 1])";
     let stick = spyre::parse(broadcast).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(spyre::print_bound(&stick), broadcast);
+    assert_eq!(spyre::print_with_bound_host(&stick), broadcast);
 }

@@ -1,11 +1,11 @@
 //! Shardings against their own definitions. `crates/conformance` has the recorded answers of JAX.
 
 use proptest::prelude::*;
-use zellige_layout::{Axis, AxisKind, AxisTable, Layout, unflatten};
-use zellige_notation::convert::{Refusal, translate};
-use zellige_notation::{Notation, Parsed, jax, parse, parse_as};
+use zellige_layout::{Axis, AxisKind, AxisTable, Layout, unflatten_index};
+use zellige_notation::convert::{ConversionRefusal, translate_notation};
+use zellige_notation::{Notation, ParsedText, jax, parse, parse_as};
 
-fn read(text: &str) -> Parsed {
+fn read(text: &str) -> ParsedText {
     parse(text, &AxisTable::new()).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
@@ -14,7 +14,7 @@ fn owners(layout: &Layout, axes: &[(String, i64)]) -> Vec<Vec<(i64, i64)>> {
     let axis = |name: &str| Axis::new(name, AxisKind::Device).expect("a name");
     (0..layout.size())
         .map(|i| {
-            let places = layout.places(i).expect("inside").points();
+            let places = layout.physical_coordinates(i).expect("inside").sorted_coordinates();
             let mut all: Vec<(i64, i64)> = places
                 .iter()
                 .map(|p| {
@@ -29,15 +29,16 @@ fn owners(layout: &Layout, axes: &[(String, i64)]) -> Vec<Vec<(i64, i64)>> {
 }
 
 /// **Laws**: a text is read again as it is printed; its layout is written as a text with the same layout.
-fn check_again(parsed: &Parsed, shape: &[i64]) {
-    let (axes, text) = (AxisTable::new(), parsed.text());
+fn check_again(parsed: &ParsedText, shape: &[i64]) {
+    let (axes, text) = (AxisTable::new(), parsed.notation_text());
     assert_eq!(parse_as(&text, parsed.notation(), &axes), Ok(parsed.clone()), "{text}");
-    let layout = parsed.layout(Some(shape)).expect(&text);
-    let written = zellige_notation::convert::convert(&layout, shape, None, parsed.notation());
+    let layout = parsed.layout_over_shape(Some(shape)).expect(&text);
+    let written =
+        zellige_notation::convert::convert_layout(&layout, shape, None, parsed.notation());
     let written = written.unwrap_or_else(|e| panic!("{text}: {e:?}"));
     let again = parse_as(&written, parsed.notation(), &axes).expect(&written);
-    let again = again.layout(Some(shape)).expect(&written);
-    assert_eq!(again.difference(&layout), Ok(None), "{text} as {written}");
+    let again = again.layout_over_shape(Some(shape)).expect(&written);
+    assert_eq!(again.find_difference(&layout), Ok(None), "{text} as {written}");
 }
 
 /// Cases of each law; `PROPTEST_CASES` asks for more.
@@ -82,19 +83,19 @@ proptest! {
     #[test]
     fn jax_specs_survive_and_are_their_slices((text, shape) in jax_text()) {
         let parsed = read(&text);
-        prop_assert_eq!(parsed.text(), text.as_str());
+        prop_assert_eq!(parsed.notation_text(), text.as_str());
         if shape.iter().all(|n| *n > 0) {
             check_again(&parsed, &shape);
         }
         let sharding = jax::parse(&text).expect("as before");
-        let layout = parsed.layout(Some(&shape)).expect("a layout");
-        let mesh: Vec<(String, i64)> = sharding.mesh().axes().iter()
+        let layout = parsed.layout_over_shape(Some(&shape)).expect("a layout");
+        let mesh: Vec<(String, i64)> = sharding.mesh().named_sizes().iter()
             .map(|(n, s)| (if n == "m" { "mesh_m".into() } else { n.clone() }, *s)).collect();
         let holders = owners(&layout, &mesh);
         let shard = sharding.shard_shape(&shape).expect("a shard");
         for (place, (_, own)) in (0i64..).zip(sharding.device_slices(&shape).expect("slices")) {
             for (i, held) in (0i64..).zip(&holders) {
-                let c = unflatten(&shape, i);
+                let c = unflatten_index(&shape, i);
                 let inside = c.iter().zip(&own).all(|(c, (b, e))| (*b..*e).contains(c));
                 let m = c.iter().zip(&own).zip(&shard).fold(0, |m, ((c, (b, _)), n)| m * n + c - b);
                 let held: Vec<i64> = held.iter().filter(|(d, _)| *d == place).map(|(_, m)| *m).collect();
@@ -103,25 +104,25 @@ proptest! {
         }
         // Through every other notation and back: the same devices.
         for to in [Notation::SHARDY, Notation::DTENSOR] {
-            let text = match translate(&parsed, &shape, None, to) {
+            let text = match translate_notation(&parsed, &shape, None, to) {
                 Ok(text) => text,
                 // Shards of shards are cut in another way where they are not even.
                 Err(_) if to == Notation::DTENSOR && layout.window().is_some() => continue,
                 Err(e) => panic!("{text} in {to:?}: {e:?}"),
             };
             let other = parse_as(&text, to, &AxisTable::new()).expect(&text);
-            prop_assert_eq!(other.text(), text.as_str());
-            let again = other.layout(Some(&shape)).expect(&text);
-            prop_assert_eq!(again.difference(&layout), Ok(None), "{}", text);
+            prop_assert_eq!(other.notation_text(), text.as_str());
+            let again = other.layout_over_shape(Some(&shape)).expect(&text);
+            prop_assert_eq!(again.find_difference(&layout), Ok(None), "{}", text);
             if shape.iter().all(|n| *n > 0) {
                 check_again(&other, &shape);
             }
         }
-        let hlo = translate(&parsed, &shape, None, Notation::HLO).expect("a mesh has numbers");
+        let hlo = translate_notation(&parsed, &shape, None, Notation::HLO).expect("a mesh has numbers");
         let numbered = parse_as(&hlo, Notation::HLO, &AxisTable::new()).expect(&hlo);
         if hlo != "{replicated}" {
             let pid = [("pid".to_string(), mesh.iter().map(|(_, n)| n).product())];
-            let numbered = numbered.layout(Some(&shape)).expect(&hlo);
+            let numbered = numbered.layout_over_shape(Some(&shape)).expect(&hlo);
             prop_assert_eq!(owners(&numbered, &pid), holders);
         }
     }
@@ -131,15 +132,15 @@ proptest! {
 #[test]
 fn jax_divides_evenly() {
     let text = "Mesh('x': 2, 'y': 4) PartitionSpec('x', None)";
-    let refused = read(text).layout(Some(&[7, 4])).expect_err("7 over 2 devices");
+    let refused = read(text).layout_over_shape(Some(&[7, 4])).expect_err("7 over 2 devices");
     assert_eq!(refused.message, "dimension 0 of 7 elements is not divided evenly over 2 devices");
     let given = format!("{text} shape=[7, 4]");
     let refused = parse(&given, &AxisTable::new()).expect_err("7 over 2 devices");
     assert_eq!(&given[refused.span], "shape=[7, 4]");
     let padded = read("{devices=[2,1,4]<=[8] last_tile_dim_replicate}");
-    assert!(translate(&padded, &[8, 4], None, Notation::JAX).is_ok());
-    match translate(&padded, &[7, 4], None, Notation::JAX) {
-        Err(Refusal::NotExpressible(why)) => {
+    assert!(translate_notation(&padded, &[8, 4], None, Notation::JAX).is_ok());
+    match translate_notation(&padded, &[7, 4], None, Notation::JAX) {
+        Err(ConversionRefusal::NotExpressible(why)) => {
             assert_eq!(
                 why.reason,
                 "dimension 0 of 7 elements is not divided evenly over 2 devices"
@@ -147,7 +148,7 @@ fn jax_divides_evenly() {
         }
         other => panic!("{other:?}"),
     }
-    assert!(translate(&padded, &[7, 4], None, Notation::SHARDY).is_ok());
+    assert!(translate_notation(&padded, &[7, 4], None, Notation::SHARDY).is_ok());
 }
 
 /// Meshes as JAX 0.10 prints them, with `repr`, `str` and as abstract ones.
@@ -159,7 +160,7 @@ fn jax_meshes_are_read_as_they_are_printed() {
         "Mesh('x': 2, 'y': 4, axis_types=(Auto, Auto))",
         "AbstractMesh('x': 2, 'y': 4, axis_types=(Auto, Auto), device_kind=cpu, num_cores=None, platform=cpu)",
     ] {
-        assert_eq!(read(&format!("{mesh} P('x', None)")).text(), printed);
+        assert_eq!(read(&format!("{mesh} P('x', None)")).notation_text(), printed);
     }
     for (text, message) in [
         ("Mesh(axis_sizes=(2, 4), axis_names=('x',)) P('x')", "2 axes of 1 names"),
@@ -192,13 +193,14 @@ fn dtensor_cuts_from_left_to_right() {
         for mesh in [vec![2], vec![3], vec![2, 2], vec![4, 3], vec![2, 1, 3]] {
             let shards = vec!["Shard(0)"; mesh.len()].join(", ");
             let text = format!("[{shards}] mesh={mesh:?}");
-            let Ok(layout) = read(&text).layout(Some(&[extent])) else {
+            let Ok(layout) = read(&text).layout_over_shape(Some(&[extent])) else {
                 assert!(extent % mesh[0] != 0 && mesh.len() > 1, "{text} of {extent}");
                 continue;
             };
             for i in 0..extent {
                 let (device, at) = dtensor_by_hand(extent, &mesh, i);
-                let place = layout.places(i).expect("inside").points().remove(0);
+                let place =
+                    layout.physical_coordinates(i).expect("inside").sorted_coordinates().remove(0);
                 assert_eq!(place.get(Axis::M), at, "{text} of {extent} at {i}");
                 for (k, d) in device.iter().enumerate() {
                     let axis = Axis::new(&format!("mesh{k}"), AxisKind::Device).expect("a name");
@@ -209,9 +211,9 @@ fn dtensor_cuts_from_left_to_right() {
     }
     // Tensor parallelism first, then the data parallel dimension inside of each shard.
     let text = "(_StridedShard(dim=0, split_factor=2), Shard(dim=0)) mesh=[2, 2] mesh_dim_names=('dp', 'tp')";
-    let layout = read(text).layout(Some(&[8])).expect(text);
+    let layout = read(text).layout_over_shape(Some(&[8])).expect(text);
     assert_eq!(
-        zellige_notation::tirx::print(&layout),
+        zellige_notation::tirx::print_tirx(&layout),
         "S[(2,1,2,2):(1@tp,2,1@dp,1)] axes[dp=device, tp=device]"
     );
     check_again(&read(text), &[8]);
@@ -229,7 +231,7 @@ fn one_sharding_in_every_notation() {
     for from in texts {
         for to in texts {
             let notation = read(to).notation();
-            let found = translate(&read(from), &shape, None, notation).expect(from);
+            let found = translate_notation(&read(from), &shape, None, notation).expect(from);
             // Numbered devices have no names of axes: each part is an axis, or a part of the one axis.
             let named = match (from.starts_with('{'), notation == Notation::SHARDY) {
                 (true, true) => {

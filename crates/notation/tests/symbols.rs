@@ -1,14 +1,14 @@
 //! Symbols with values in TIRx texts, swizzles alone, and the second names of axes.
 
 use zellige_layout::{Axis, AxisTable};
-use zellige_notation::{Diagnostic, Parsed, parse, tirx};
+use zellige_notation::{Diagnostic, ParsedText, parse, tirx};
 
-fn read(text: &str) -> Result<Parsed, Diagnostic> {
+fn read(text: &str) -> Result<ParsedText, Diagnostic> {
     parse(text, &AxisTable::new())
 }
 
 fn layout(text: &str) -> zellige_layout::Layout {
-    read(text).and_then(|p| p.layout(None)).unwrap_or_else(|d| panic!("{text}: {d}"))
+    read(text).and_then(|p| p.layout_over_shape(None)).unwrap_or_else(|d| panic!("{text}: {d}"))
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn symbols_are_their_values() {
     // Axes are no symbols, whatever their names.
     assert_eq!(layout("S[m:2@m] where m=3"), layout("S[3:2]"));
     let declared = "S[(2,4):(1@where,1)] axes[where=memory]";
-    assert_eq!(tirx::print(&layout(declared)), declared);
+    assert_eq!(tirx::print_tirx(&layout(declared)), declared);
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn a_swizzle_alone_is_a_layout_of_memory() {
             let found = layout(&text);
             assert_eq!(found.size(), 1 << (m + b + s), "{text}");
             let swizzle = found.swizzle().expect("kept");
-            for (i, at) in (0..).zip(found.offsets(Axis::M).expect("small")) {
-                assert_eq!(at, swizzle.apply(i), "{text}");
+            for (i, at) in (0..).zip(found.offset_table(Axis::M).expect("small")) {
+                assert_eq!(at, swizzle.apply_to_address(i), "{text}");
             }
-            assert_eq!(layout(&tirx::print(&found)), found);
+            assert_eq!(layout(&tirx::print_tirx(&found)), found);
         }
     }
     assert!(read("Swizzle(3,3,3) o").is_err());
@@ -82,9 +82,9 @@ fn a_swizzle_alone_is_a_layout_of_memory() {
 #[test]
 fn axes_are_printed_as_they_were_written() {
     for text in ["S[128:1@tid]", "S[128:1@tx]", "S[(4,2):(1@tid,1)] + 3@tid"] {
-        assert_eq!(tirx::print(&layout(text)), text);
+        assert_eq!(tirx::print_tirx(&layout(text)), text);
     }
     assert_eq!(layout("S[128:1@tid]"), layout("S[128:1@tx]"));
     let mixed = layout("S[(4,2):(2@tid,1@tx)]");
-    assert_eq!(mixed.difference(&layout("S[8:1@tx]")), Ok(None));
+    assert_eq!(mixed.find_difference(&layout("S[8:1@tx]")), Ok(None));
 }

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::Value;
 use zellige_layout::{AxisTable, LinearLayout};
-use zellige_notation::linear::{self, of_text, to_json};
-use zellige_notation::triton::{Attribute, parse_attribute, ttgir};
+use zellige_notation::linear::{self, linear_of_text, linear_to_json};
+use zellige_notation::triton::{TritonAttribute, parse_attribute, ttgir};
 use zellige_notation::{Notation, parse, parse_as};
 
 fn data(name: &str) -> Value {
@@ -27,8 +27,8 @@ fn text(v: &Value) -> &str {
 
 /// The bases of an attribute over a shape, as JSON.
 fn bases(text: &str, shape: &[i64]) -> String {
-    let linear = parse_attribute(text).expect(text).to_linear(shape).expect(text);
-    to_json(&linear)["in"].to_string()
+    let linear = parse_attribute(text).expect(text).to_linear_layout(shape).expect(text);
+    linear_to_json(&linear)["in"].to_string()
 }
 
 /// A layout of the algebra is written as the attribute that people know it by.
@@ -76,8 +76,9 @@ fn layouts_are_written_as_the_attribute_that_people_know() {
         ),
         ("#ttng.tensor_memory_scales_encoding<>", &[128, 8]),
     ] {
-        let layout = parse(text, &axes).expect(text).layout(Some(shape)).expect(text);
-        let found = zellige_notation::convert::convert(&layout, shape, None, Notation::TRITON);
+        let layout = parse(text, &axes).expect(text).layout_over_shape(Some(shape)).expect(text);
+        let found =
+            zellige_notation::convert::convert_layout(&layout, shape, None, Notation::TRITON);
         assert_eq!(found.as_deref(), Ok(text));
     }
 }
@@ -111,7 +112,7 @@ fn clusters_share_tensor_memory() {
     );
     // Every CTA holds whole blocks.
     let narrow = "#ttng.tensor_memory_encoding<blockM = 128, blockN = 64, colStride = 1, CGALayout = [[0, 1]]>";
-    assert!(parse_attribute(narrow).expect("fine").to_linear(&[256, 64]).is_err());
+    assert!(parse_attribute(narrow).expect("fine").to_linear_layout(&[256, 64]).is_err());
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn pieces_are_dealt_out_to_partitions() {
         bases(&text, &[16, 8]),
         r#"[["offset",[[0,1],[0,2],[0,4],[1,4],[2,0],[8,0]]],["partition",[[4,0]]],["block",[]]]"#
     );
-    assert!(parse_attribute(&text).expect("fine").to_linear(&[2, 8]).is_err());
+    assert!(parse_attribute(&text).expect("fine").to_linear_layout(&[2, 8]).is_err());
 }
 
 #[test]
@@ -164,7 +165,7 @@ fn attributes_that_triton_reads_and_has_no_layout_for_are_refused_with_the_reaso
             "tilesPerWarp has 1",
         ),
     ] {
-        let refused = parse_attribute(text).expect(text).to_linear(shape).expect_err(text);
+        let refused = parse_attribute(text).expect(text).to_linear_layout(shape).expect_err(text);
         assert!(refused.message.contains(expected), "{text}: {}", refused.message);
     }
 }
@@ -178,11 +179,11 @@ fn layouts_of_attributes_say_what_their_bases_say() {
     for case in list(&recorded) {
         let (written, shape) = (text(&case["text"]), ints(&case["shape"]));
         let parsed = parse(written, &axes).expect(written);
-        let Ok(layout) = parsed.layout(Some(&shape)) else { continue };
+        let Ok(layout) = parsed.layout_over_shape(Some(&shape)) else { continue };
         in_algebra += 1;
-        let found = of_text(&parsed, Some(&shape)).expect(written);
-        layout.admit(&shape).expect(written);
-        let places = linear::axes_of(&found.linear).expect(written);
+        let found = linear_of_text(&parsed, Some(&shape)).expect(written);
+        layout.check_shape_size(&shape).expect(written);
+        let places = linear::axes_of_in_dims(&found.linear).expect(written);
         let padded = |offset: i64| {
             let pads = found.padding.iter().flatten();
             pads.fold(offset, |at, (interval, pad)| at + offset / interval * pad)
@@ -195,9 +196,10 @@ fn layouts_of_attributes_say_what_their_bases_say() {
                 input.push((dim, rest % size));
                 rest /= size;
             }
-            let element = found.linear.apply(&input).expect(written);
-            let there = layout.apply(&shape, &element).expect(written).points();
-            let here = |p: &zellige_layout::Point| {
+            let element = found.linear.apply_to_input(&input).expect(written);
+            let there =
+                layout.apply_to_coordinate(&shape, &element).expect(written).sorted_coordinates();
+            let here = |p: &zellige_layout::PhysicalCoordinate| {
                 input.iter().zip(&places).all(|((dim, v), a)| {
                     p.get(a.axis) == if *dim == "offset" { padded(*v) } else { *v }
                 })
@@ -206,11 +208,11 @@ fn layouts_of_attributes_say_what_their_bases_say() {
         }
         if found.padding.is_none()
             && let Ok(text) =
-                zellige_notation::convert::convert(&layout, &shape, None, Notation::TRITON)
+                zellige_notation::convert::convert_layout(&layout, &shape, None, Notation::TRITON)
         {
             again += 1;
             let read = parse(&text, &axes).expect(&text);
-            let same = read.layout(Some(&shape)).expect(&text).difference(&layout);
+            let same = read.layout_over_shape(Some(&shape)).expect(&text).find_difference(&layout);
             assert_eq!(same, Ok(None), "{written} written as {text}");
         }
     }
@@ -226,23 +228,23 @@ fn linear_texts_are_read_in_three_forms() {
     for case in list(&recorded["cases"]) {
         let Some(printed) = case.get("to_string") else { continue };
         count += 1;
-        let expected = linear::from_json(&case["a"]).expect("a layout");
+        let expected = linear::linear_from_json(&case["a"]).expect("a layout");
         for form in [text(printed).to_string(), case["a"].to_string()] {
             let parsed = parse(&form, &axes).expect(&form);
             assert_eq!(parsed.notation(), Notation::LINEAR);
             assert_eq!(linear::parse(&form), Ok(expected.clone()));
-            assert_eq!(linear::parse(&parsed.text()), Ok(expected.clone()));
+            assert_eq!(linear::parse(&parsed.notation_text()), Ok(expected.clone()));
         }
     }
     assert!(count > 0);
     let short = parse("{register: [[0, 1]], lane: [[0, 2], [1, 0]]}", &axes).expect("a text");
     assert_eq!(
-        short.text(),
+        short.notation_text(),
         r#"{"in":[["register",[[0,1]]],["lane",[[0,2],[1,0]]]],"out":[["dim0",2],["dim1",4]]}"#
     );
     let odd = r#"{"in":[["a \"b\\",[[1]]],["",[]]],"out":[["é",2]]}"#;
     let read = linear::parse(odd).expect(odd);
-    assert_eq!((linear::print(&read).as_str(), read.in_size("a \"b\\")), (odd, Some(2)));
+    assert_eq!((linear::print_linear(&read).as_str(), read.in_size("a \"b\\")), (odd, Some(2)));
     for empty in ["(empty layout)", "\n(empty layout with out-dims [dim0 (size 1)])"] {
         let read = linear::parse(empty).expect(empty);
         assert_eq!(read.to_string().trim_start(), empty.trim_start());
@@ -267,21 +269,21 @@ module attributes {"ttg.num-warps" = 4 : i32} {
   }
 }
 "##;
-    let defined = ttgir::definitions(module).expect("definitions");
+    let defined = ttgir::read_definitions(module).expect("definitions");
     let names: Vec<&str> = defined.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["blocked", "row", "shared"]);
     assert!(
-        matches!(&defined[1].attribute, Attribute::Slice { dim: 0, parent } if **parent == defined[0].attribute)
+        matches!(&defined[1].attribute, TritonAttribute::Slice { dim: 0, parent } if **parent == defined[0].attribute)
     );
     assert_eq!(&module[defined[1].span.clone()], defined[1].text);
-    let types = ttgir::tensor_types(module).expect("types");
-    let shapes: Vec<Vec<i64>> = types.iter().map(ttgir::TensorType::layout_shape).collect();
+    let types = ttgir::read_tensor_types(module).expect("types");
+    let shapes: Vec<Vec<i64>> = types.iter().map(ttgir::TtgirTensorType::layout_shape).collect();
     assert_eq!(shapes, [vec![64], vec![128, 64], vec![128, 64]]);
     assert_eq!(types[1].element, "!tt.ptr<f16>");
     assert!(module[types[2].span.clone()].starts_with("!ttg.memdesc<2x"));
     let asked = parse(module, &AxisTable::new()).expect_err("three layouts");
     assert_eq!(asked.message, "the text has 3 layouts");
-    let surveyed = ttgir::survey(module);
+    let surveyed = ttgir::survey_layouts(module);
     assert_eq!((surveyed.definitions, surveyed.types), (defined, types));
     assert_eq!(surveyed.refused, []);
     let line = r"%5 = tt.load %4 : tensor<512xf32, #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>>";
@@ -289,8 +291,8 @@ module attributes {"ttg.num-warps" = 4 : i32} {
     let one = "#b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>\n%0 = foo : tensor<512xf32, #b>";
     let parsed = parse(one, &AxisTable::new()).expect("one layout");
     assert_eq!(parsed.default_shape(), Some(vec![512]));
-    assert_eq!(parsed.layout(None).expect("a layout").size(), 512);
-    assert_eq!(parse_as(&parsed.text(), Notation::TRITON, &AxisTable::new()), Ok(parsed));
+    assert_eq!(parsed.layout_over_shape(None).expect("a layout").size(), 512);
+    assert_eq!(parse_as(&parsed.notation_text(), Notation::TRITON, &AxisTable::new()), Ok(parsed));
 }
 
 /// What cannot be read of a module keeps nobody from the rest of it.
@@ -302,7 +304,7 @@ fn a_survey_goes_on_after_what_it_refuses() {
 %0 = foo : tensor<512xf32, #a> -> tensor<1024xf32, #b>
 %1 = foo : tensor<256xf32, #a> -> tensor<4x4xf32, #b>
 ";
-    let found = ttgir::survey(module);
+    let found = ttgir::survey_layouts(module);
     let names: Vec<&str> = found.definitions.iter().map(|d| d.name.as_str()).collect();
     assert_eq!(names, ["b"]);
     assert_eq!(found.types.len(), 1);
@@ -317,7 +319,7 @@ fn a_survey_goes_on_after_what_it_refuses() {
         ]
     );
     assert_eq!(&module[found.refused[0].span.clone()], "[3]");
-    assert_eq!(ttgir::survey("hello"), ttgir::Survey::default());
+    assert_eq!(ttgir::survey_layouts("hello"), ttgir::TtgirSurvey::default());
 }
 
 /// Every refusal names the place and what is wrong there.
@@ -424,7 +426,7 @@ fn bad_texts_are_refused_at_their_place() {
             "the width of a row in shared memory is 32; a swizzle of 128 bytes needs 64 or more",
         ),
     ] {
-        assert_eq!(attribute.to_linear(shape).expect_err("refused").message, message);
+        assert_eq!(attribute.to_linear_layout(shape).expect_err("refused").message, message);
     }
 }
 
@@ -432,9 +434,12 @@ fn bad_texts_are_refused_at_their_place() {
 fn layouts_that_triton_cannot_write_are_refused() {
     let axes = AxisTable::new();
     let refuse = |layout: &str, shape: &[i64], to: Notation| {
-        let layout = parse(layout, &axes).expect(layout).layout(Some(shape)).expect(layout);
-        match zellige_notation::convert::convert(&layout, shape, None, to) {
-            Err(zellige_notation::convert::Refusal::NotExpressible(n)) => (n.reason, n.witness),
+        let layout =
+            parse(layout, &axes).expect(layout).layout_over_shape(Some(shape)).expect(layout);
+        match zellige_notation::convert::convert_layout(&layout, shape, None, to) {
+            Err(zellige_notation::convert::ConversionRefusal::NotExpressible(n)) => {
+                (n.reason, n.witness)
+            }
             other => panic!("{other:?}"),
         }
     };
@@ -446,10 +451,10 @@ fn layouts_that_triton_cannot_write_are_refused() {
     assert!(reason.contains("two elements share a place"), "{reason}");
     let (reason, witness) = refuse("S[(4,4):(4,1)] + 4", &[4, 4], Notation::LINEAR);
     assert!(reason.contains("keeps 0") && witness == Some(0), "{reason}");
-    let written = zellige_notation::convert::convert(
+    let written = zellige_notation::convert::convert_layout(
         &parse("Swizzle(3,3,3) o S[(8,64):(64,1)]", &axes)
             .expect("a text")
-            .layout(None)
+            .layout_over_shape(None)
             .expect("a layout"),
         &[8, 64],
         None,
@@ -479,7 +484,7 @@ fn parsing_never_panics_on_damaged_texts() {
             for damaged in [cut, without, swapped] {
                 match parse_as(&damaged, Notation::TRITON, &axes) {
                     Ok(parsed) => {
-                        let _ = parsed.layout(Some(&ints(&case["shape"])));
+                        let _ = parsed.layout_over_shape(Some(&ints(&case["shape"])));
                     }
                     Err(d) => assert!(damaged.get(d.span.clone()).is_some(), "{damaged}: {d:?}"),
                 }
@@ -516,7 +521,7 @@ fn long_texts_are_answered_soon() {
     ] {
         let began = std::time::Instant::now();
         if let Ok(parsed) = parse(&text, &axes) {
-            let _ = parsed.layout(Some(&[4]));
+            let _ = parsed.layout_over_shape(Some(&[4]));
         }
         let took = began.elapsed().as_secs_f64();
         assert!(took < 10.0, "{took} s for {}", text.chars().take(60).collect::<String>());
@@ -526,7 +531,7 @@ fn long_texts_are_answered_soon() {
 /// The element of a register, lane and warp.
 fn element(l: &LinearLayout, register: i64, lane: i64, warp: i64) -> Vec<i64> {
     let input = [("register", register), ("lane", lane), ("warp", warp), ("block", 0)];
-    l.apply(&input).expect("inside")
+    l.apply_to_input(&input).expect("inside")
 }
 
 /// What the manuals of the instructions say of each element of a fragment, in their own terms.
@@ -536,8 +541,8 @@ fn operands_of_blocked_layouts_keep_their_registers() {
     let blocked = "#ttg.blocked<{sizePerThread = [2, 4], threadsPerWarp = [8, 2], warpsPerCTA = [2, 1], order = [1, 0]}>";
     let registers = |text: &str| {
         let parsed = parse(text, &AxisTable::new()).expect(text);
-        let found = of_text(&parsed, Some(&[1, 4])).expect(text).linear;
-        found.all_bases()[0].1.clone()
+        let found = linear_of_text(&parsed, Some(&[1, 4])).expect(text).linear;
+        found.bases_of_all_dims()[0].1.clone()
     };
     assert_eq!(registers(blocked), [[0, 1], [0, 2]]);
     let operand = format!("#ttg.dot_op<{{opIdx = 0, parent = {blocked}}}>");
@@ -547,7 +552,7 @@ fn operands_of_blocked_layouts_keep_their_registers() {
 #[test]
 fn fragments_are_those_of_the_manuals() {
     let of = |text: &str, shape: &[i64]| {
-        parse_attribute(text).expect(text).to_linear(shape).expect(text)
+        parse_attribute(text).expect(text).to_linear_layout(shape).expect(text)
     };
     let mma = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [16, 8]}>";
     let c = of(mma, &[16, 8]);
@@ -584,7 +589,7 @@ fn power(most: u32) -> impl Strategy<Value = i64> {
 }
 
 /// A blocked attribute and a shape that is whole tiles of it.
-fn any_blocked() -> impl Strategy<Value = (Attribute, Vec<i64>, Vec<i64>)> {
+fn any_blocked() -> impl Strategy<Value = (TritonAttribute, Vec<i64>, Vec<i64>)> {
     (1usize..4).prop_flat_map(|rank| {
         let sizes = || prop::collection::vec(power(2), rank);
         let order = Just((0..rank).collect::<Vec<usize>>()).prop_shuffle();
@@ -644,9 +649,9 @@ proptest! {
 
     #[test]
     fn blocked_is_its_definition((attribute, shape, reps) in any_blocked()) {
-        let Attribute::Blocked(b) = &attribute else { panic!("blocked") };
+        let TritonAttribute::Blocked(b) = &attribute else { panic!("blocked") };
         prop_assert_eq!(parse_attribute(&attribute.to_string()), Ok(attribute.clone()));
-        let linear = attribute.to_linear(&shape).expect("whole tiles");
+        let linear = attribute.to_linear_layout(&shape).expect("whole tiles");
         let size = |s: &[i64]| s.iter().product::<i64>();
         let (own, lanes, warps) = (size(&b.size_per_thread), size(&b.threads_per_warp), size(&b.warps_per_cta));
         for k in 0..64i64 {
@@ -659,10 +664,10 @@ proptest! {
                 .collect();
             prop_assert_eq!(element(&linear, r + own * rep, l, w), expected);
         }
-        let layout = zellige_notation::WrittenLayout::layout(&attribute, Some(&shape)).expect("a permutation");
-        let text = zellige_notation::convert::convert(&layout, &shape, None, Notation::TRITON).expect("blocked");
-        let again = parse(&text, &AxisTable::new()).expect(&text).layout(Some(&shape)).expect(&text);
-        prop_assert_eq!(again.difference(&layout), Ok(None));
+        let layout = zellige_notation::WrittenLayout::layout_over_shape(&attribute, Some(&shape)).expect("a permutation");
+        let text = zellige_notation::convert::convert_layout(&layout, &shape, None, Notation::TRITON).expect("blocked");
+        let again = parse(&text, &AxisTable::new()).expect(&text).layout_over_shape(Some(&shape)).expect(&text);
+        prop_assert_eq!(again.find_difference(&layout), Ok(None));
     }
 
     #[test]
@@ -672,18 +677,18 @@ proptest! {
         if attribute.rank() != shape.len() {
             return Ok(());
         }
-        let linear = attribute.to_linear(&shape).expect(&text);
+        let linear = attribute.to_linear_layout(&shape).expect(&text);
         prop_assert!(linear.is_surjective());
-        prop_assert_eq!(linear::parse(&linear::print(&linear)), Ok(linear.clone()));
+        prop_assert_eq!(linear::parse(&linear::print_linear(&linear)), Ok(linear.clone()));
         prop_assert_eq!(linear::parse(&linear.to_string()), Ok(linear.clone()));
-        let layout = linear::to_layout(&linear).expect("a permutation");
+        let layout = linear::linear_to_layout(&linear).expect("a permutation");
         let has_threads = linear.in_size("lane") > Some(1) || linear.in_size("warp") > Some(1);
         if has_threads {
-            let again = linear::of_layout(&layout, &shape).expect("linear");
-            prop_assert_eq!(linear::to_layout(&again).expect("a permutation").difference(&layout), Ok(None));
-            let text = zellige_notation::convert::convert(&layout, &shape, None, Notation::TRITON).expect(&text);
-            let again = parse(&text, &AxisTable::new()).expect(&text).layout(Some(&shape)).expect(&text);
-            prop_assert_eq!(again.difference(&layout), Ok(None));
+            let again = linear::linear_of_layout(&layout, &shape).expect("linear");
+            prop_assert_eq!(linear::linear_to_layout(&again).expect("a permutation").find_difference(&layout), Ok(None));
+            let text = zellige_notation::convert::convert_layout(&layout, &shape, None, Notation::TRITON).expect(&text);
+            let again = parse(&text, &AxisTable::new()).expect(&text).layout_over_shape(Some(&shape)).expect(&text);
+            prop_assert_eq!(again.find_difference(&layout), Ok(None));
         }
     }
 }
@@ -692,13 +697,17 @@ proptest! {
 fn axes_that_triton_does_not_have_keep_their_names() {
     let layout = parse("S[(64,2):(1@tx,1)]", &AxisTable::new())
         .expect("a text")
-        .layout(None)
+        .layout_over_shape(None)
         .expect("a layout");
-    let bases = linear::of_layout(&layout, &[64, 2]).expect("linear");
+    let bases = linear::linear_of_layout(&layout, &[64, 2]).expect("linear");
     assert_eq!(bases.in_dims().collect::<Vec<_>>(), ["register", "block", "tx"]);
-    assert_eq!(linear::to_layout(&bases).expect("a permutation").difference(&layout), Ok(None));
-    let refused = zellige_notation::convert::convert(&layout, &[64, 2], None, Notation::TRITON);
-    let Err(zellige_notation::convert::Refusal::NotExpressible(n)) = refused else {
+    assert_eq!(
+        linear::linear_to_layout(&bases).expect("a permutation").find_difference(&layout),
+        Ok(None)
+    );
+    let refused =
+        zellige_notation::convert::convert_layout(&layout, &[64, 2], None, Notation::TRITON);
+    let Err(zellige_notation::convert::ConversionRefusal::NotExpressible(n)) = refused else {
         panic!("{refused:?}")
     };
     assert!(n.reason.contains("tx being laneid + 32 warpid"), "{}", n.reason);
@@ -745,9 +754,9 @@ fn an_alias_of_pointers_and_values_is_picked_with_their_shape() {
              %2 = arith.addf %1, %1 : tensor<{last}xf32, #b>\n"
         )
     };
-    let picked = ttgir::pick(&module("1024"), "#b").expect("one shape");
+    let picked = ttgir::pick_layout(&module("1024"), "#b").expect("one shape");
     assert_eq!(picked.shape, Some(vec![1024]));
     assert!(picked.text.starts_with("tensor<1024xf32, "), "{}", picked.text);
-    let picked = ttgir::pick(&module("512"), "#b").expect("a layout of any shape");
+    let picked = ttgir::pick_layout(&module("512"), "#b").expect("a layout of any shape");
     assert_eq!(picked.shape, None);
 }

@@ -64,5 +64,5 @@ impl From<zellige_files::Error> for OnnxError {
 
 /// The start of a text of any length, enough to recognise it in a message.
 pub(crate) fn quote(text: &str) -> String {
-    zellige_notation::quote(text, 80)
+    zellige_notation::quote_beginning(text, 80)
 }

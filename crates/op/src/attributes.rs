@@ -80,7 +80,7 @@ impl Attributes {
             (Some(Value::String(name)), _) => {
                 let dtype =
                     Dtype::from_name(&name).map_err(|e| self.bad("dtype", e.to_string()))?;
-                zellige_stick::DataFormat::on_device(dtype)
+                zellige_stick::DataFormat::device_format_of(dtype)
                     .map_err(|e| self.bad("dtype", e.to_string()))?;
                 Ok(dtype)
             }

@@ -82,7 +82,8 @@ fn accepted(entry: &OpRow) -> Vec<Dtype> {
     let ops = probes(entry);
     let fits = |dtype: Dtype| ops.iter().any(|op| takes(entry, op, dtype));
     // What the card stores fills whole bytes.
-    let stored = |d: &Dtype| d.bits() >= 8 && zellige_stick::DataFormat::on_device(*d).is_ok();
+    let stored =
+        |d: &Dtype| d.bits() >= 8 && zellige_stick::DataFormat::device_format_of(*d).is_ok();
     Dtype::ALL.iter().copied().filter(stored).filter(|d| fits(*d)).collect()
 }
 

@@ -81,8 +81,8 @@ impl OpError {
     }
 }
 
-impl From<zellige_layout::Error> for OpError {
-    fn from(e: zellige_layout::Error) -> OpError {
+impl From<zellige_layout::LayoutError> for OpError {
+    fn from(e: zellige_layout::LayoutError) -> OpError {
         OpError::Layout(e.into())
     }
 }

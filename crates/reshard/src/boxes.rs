@@ -4,7 +4,7 @@
 //! the extents of the box, and addresses in the padded shard become those in the box.
 
 use crate::sharded::{Chunked, Sharded};
-use zellige_layout::Extent;
+use zellige_layout::PaddedExtent;
 use zellige_layout::int::div_ceil;
 use zellige_movement::{Loop, Nest};
 
@@ -45,9 +45,9 @@ impl ShardBox {
             (vec![1; count], vec![1; count], vec![(0, 1); count]);
         let (mut begin, mut interval) = (vec![0; count], true);
         // Iters in turn, window by window.
-        let windows: Vec<Extent> = match sharded.layout().window() {
+        let windows: Vec<PaddedExtent> = match sharded.layout().window() {
             Some(window) => window.dims().to_vec(),
-            None => shape.iter().map(|n| Extent::full(*n)).collect(),
+            None => shape.iter().map(|n| PaddedExtent::without_padding(*n)).collect(),
         };
         let mut at = 0;
         for window in windows {

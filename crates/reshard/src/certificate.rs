@@ -8,7 +8,7 @@ use crate::mesh::Mesh;
 use crate::reshard::Reshard;
 use crate::topology::Topology;
 use std::collections::HashMap;
-use zellige_layout::{Layout, Point};
+use zellige_layout::{Layout, PhysicalCoordinate};
 use zellige_movement::Nest;
 
 /// The most places that are listed.
@@ -87,7 +87,7 @@ impl Listing {
     }
 }
 
-fn rank_of(point: &Point, mesh: &Mesh) -> i64 {
+fn rank_of(point: &PhysicalCoordinate, mesh: &Mesh) -> i64 {
     mesh.axes().iter().fold(0, |rank, (axis, size)| rank * size + point.get(*axis))
 }
 
@@ -99,7 +99,7 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
     let (src, dst) = (plan.source(), plan.destination());
     let ranks = usize::try_from(plan.ranks()).unwrap_or(usize::MAX);
     let size: i64 = plan.shape().iter().product();
-    let places = |l: &Layout| size.saturating_mul(l.tile().copies());
+    let places = |l: &Layout| size.saturating_mul(l.tile().replica_count());
     if places(src.layout()).max(places(dst.layout())) > MAX_ELEMENTS || ranks > MAX_PLACES {
         let limit = MAX_PLACES as u64;
         return Err(Error::TooLarge { what: "places to look at", limit });

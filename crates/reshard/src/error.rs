@@ -9,7 +9,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 pub enum Error {
     /// The algebra refuses.
     #[error(transparent)]
-    Layout(#[from] zellige_layout::Error),
+    Layout(#[from] zellige_layout::LayoutError),
     /// A mesh that is none.
     #[error("{0}")]
     Mesh(String),

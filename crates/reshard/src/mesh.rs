@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use std::fmt;
-use zellige_layout::int::product;
+use zellige_layout::int::checked_product;
 use zellige_layout::{Axis, AxisKind, AxisTable, Layout};
 
 /// Device axes with their sizes, slowest first: the rank of a device counts the last axis fastest.
@@ -31,7 +31,7 @@ impl Mesh {
                 return Err(Error::Mesh(format!("the mesh has two axes `{axis}`")));
             }
         }
-        let ranks = product(axes.iter().map(|a| a.1), "the number of devices")?;
+        let ranks = checked_product(axes.iter().map(|a| a.1), "the number of devices")?;
         Ok(Mesh { axes, ranks })
     }
 
@@ -44,7 +44,7 @@ impl Mesh {
         for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
             let entry = part.split_once('=').and_then(|(name, size)| {
                 let size = size.trim().parse::<i64>().ok()?;
-                let axis = AxisTable::new().declare(name.trim(), AxisKind::Device).ok()?;
+                let axis = AxisTable::new().declare_axis(name.trim(), AxisKind::Device).ok()?;
                 Some((axis, size))
             });
             let accepted = || Error::Mesh(format!("`{part}`: accepted is name=size, as tp=4"));
@@ -56,7 +56,7 @@ impl Mesh {
     /// The device axes that a layout mentions, in the order of their names, each as long as the layout reaches.
     pub fn of(layout: &Layout) -> Result<Mesh> {
         let device = |a: &&Axis| a.kind() == AxisKind::Device;
-        let size = |a: &Axis| (*a, layout.tile().bounds(*a).max.saturating_add(1).max(1));
+        let size = |a: &Axis| (*a, layout.tile().axis_bounds(*a).max.saturating_add(1).max(1));
         Mesh::new(layout.tile().axes().iter().filter(device).map(size).collect())
     }
 
@@ -79,7 +79,7 @@ impl Mesh {
     /// The coordinates of a rank, in the order of the axes.
     pub fn coordinates(&self, rank: i64) -> Vec<i64> {
         let sizes: Vec<i64> = self.axes.iter().map(|(_, n)| *n).collect();
-        zellige_layout::unflatten(&sizes, rank)
+        zellige_layout::unflatten_index(&sizes, rank)
     }
 }
 

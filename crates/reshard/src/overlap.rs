@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::pieces::{MAX_STARTS, Move, RankNest};
 use crate::sharded::Sharded;
 use std::collections::HashMap;
-use zellige_layout::int::row_major;
+use zellige_layout::int::row_major_strides;
 use zellige_movement::Loop;
 
 /// A box of the tensor, in the shard of a rank.
@@ -74,7 +74,7 @@ fn pieces(sharded: &Sharded, shape: &[i64]) -> Result<Vec<Piece>> {
     }
     };
     let row = [shape.iter().product()];
-    let strides = row_major(shape)?;
+    let strides = row_major_strides(shape)?;
     let mut out = Vec::new();
     for rank in (0..sharded.mesh().ranks()).filter(|r| sharded.first_copy(*r) == Some(*r)) {
         let of = |shape: &[i64]| {
@@ -82,7 +82,7 @@ fn pieces(sharded: &Sharded, shape: &[i64]) -> Result<Vec<Piece>> {
             Some((found.begin.clone()?, found))
         };
         if let Some((begin, found)) = of(shape) {
-            let steps = row_major(&found.padded)?;
+            let steps = row_major_strides(&found.padded)?;
             out.push(Piece { rank, begin, len: found.actual, address: 0, steps });
             continue;
         }

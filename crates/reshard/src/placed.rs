@@ -2,8 +2,10 @@
 
 use crate::mesh::Mesh;
 use crate::sharded::{Sharded, padded_spec};
-use zellige_layout::int::{div_ceil, product};
-use zellige_layout::{Axis, AxisKind, AxisTable, Extent, Iter, Layout, TileLayout, Window};
+use zellige_layout::int::{checked_product, div_ceil};
+use zellige_layout::{
+    Axis, AxisKind, AxisTable, Iter, Layout, PaddedExtent, TileLayout, ValidWindow,
+};
 
 /// A layout of a tensor over a mesh, as rules write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,14 +150,15 @@ impl Placed {
                     return Err(format!("`flat {no}`: no such axis"));
                 }
                 let cuts = |a: &Axis| named.is_empty() || named.contains(&a.name());
-                let elements =
-                    product(shape.iter().copied(), "elements").map_err(|e| e.to_string())?;
+                let elements = checked_product(shape.iter().copied(), "elements")
+                    .map_err(|e| e.to_string())?;
                 let mut shard = copies(&cuts);
                 let parts: i64 = shard.iter().map(|it| it.extent).product();
                 let local = div_ceil(elements, parts);
-                shard.push(Iter::mem(local, 1));
+                shard.push(Iter::in_memory(local, 1));
                 let tile = TileLayout::new(shard, copies(&|a| !cuts(a)), []);
-                let window = Window::new(vec![Extent::padded(elements, parts * local)]);
+                let window =
+                    ValidWindow::new(vec![PaddedExtent::padded_to(elements, parts * local)]);
                 let layout = tile.map(Layout::from).and_then(|l| l.with_window(window?));
                 return layout.map(|layout| (layout, None)).map_err(|e| e.to_string());
             }
@@ -163,7 +166,7 @@ impl Placed {
         }
         let mut table = AxisTable::new();
         for (axis, _) in free {
-            table.declare(axis.name(), AxisKind::Device).map_err(|e| e.to_string())?;
+            table.declare_axis(axis.name(), AxisKind::Device).map_err(|e| e.to_string())?;
         }
         let sizes: Vec<String> = free.iter().map(|(_, n)| n.to_string()).collect();
         let on_mesh = match text {
@@ -181,7 +184,8 @@ impl Placed {
             }
             _ => text.to_string(),
         };
-        if let Some(evened) = zellige_notation::dtensor::evened(&on_mesh, Some(shape)) {
+        if let Some(evened) = zellige_notation::dtensor::even_out_placements(&on_mesh, Some(shape))
+        {
             return Ok((evened.layout, Some(evened.even)));
         }
         if let Some((layout, _)) = padded_spec(&on_mesh, shape) {
@@ -189,7 +193,8 @@ impl Placed {
         }
         let parsed =
             zellige_notation::parse(&on_mesh, &table).map_err(|d| d.render(&on_mesh, false))?;
-        let layout = parsed.layout(Some(shape)).map_err(|d| d.render(&on_mesh, false))?;
+        let layout =
+            parsed.layout_over_shape(Some(shape)).map_err(|d| d.render(&on_mesh, false))?;
         Ok((layout, None))
     }
 }

@@ -41,13 +41,15 @@ impl Reshard {
     pub fn between(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Reshard> {
         let nests = rank_nests(src, dst, shape)?;
         if !dst.places_in_shard().is_empty()
-            && let Some((a, b, place)) = dst.layout().clash()?
+            && let Some((a, b, place)) = dst.layout().find_clash()?
         {
-            return Err(zellige_layout::Error::Aliased { a, b, place: Box::new(place) }.into());
+            return Err(
+                zellige_layout::LayoutError::Aliased { a, b, place: Box::new(place) }.into()
+            );
         }
         // Whatever all ranks need together can be counted.
         let copies = [dst.layout().size(), src.copies(), dst.copies()];
-        zellige_layout::int::product(copies, "the elements of all copies")?;
+        zellige_layout::int::checked_product(copies, "the elements of all copies")?;
         let (src, dst) = (src.clone(), dst.clone());
         Ok(Reshard { shape: shape.to_vec(), src, dst, nests, senders: Senders::Even })
     }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::mesh::Mesh;
-use zellige_layout::{Axis, AxisKind, AxisTable, Iter, Layout, Point, TileLayout};
+use zellige_layout::{Axis, AxisKind, AxisTable, Iter, Layout, PhysicalCoordinate, TileLayout};
 
 /// A tensor over the ranks of a mesh.
 ///
@@ -65,7 +65,7 @@ impl Sharded {
         let tile = layout.tile();
         let memory = layout.memory_axis();
         for axis in tile.axes() {
-            let bounds = layout.bounds(*axis)?;
+            let bounds = layout.axis_bounds(*axis)?;
             match axis.kind() {
                 AxisKind::Thread { .. } => {
                     return refuse(format!("`{axis}` counts threads, not devices"));
@@ -121,7 +121,7 @@ impl Sharded {
             .filter_map(|(a, _)| Some(tile.offset_on(*a) * mesh.stride(*a)?))
             .sum();
         let down: i64 = digits.iter().map(|d| ((d.extent - 1) * d.stride).min(0)).sum();
-        let span = layout.span(memory)?.max(1);
+        let span = layout.axis_span(memory)?.max(1);
         Ok(Sharded { lowest: offset + down, digits, span, memory, layout, mesh, chunked: None })
     }
 
@@ -133,7 +133,7 @@ impl Sharded {
             let made = Mesh::new(axes).and_then(|mesh| Sharded::new(layout, mesh));
             return Some(made.map(|made| (made, shape.unwrap_or_default().to_vec())));
         }
-        let evened = zellige_notation::dtensor::evened(text, shape)?;
+        let evened = zellige_notation::dtensor::even_out_placements(text, shape)?;
         let made = Mesh::new(evened.axes).and_then(|mesh| Sharded::new(evened.layout, mesh));
         let (shape, even) = (evened.shape, evened.even);
         Some(made.map(|made| (made.with_chunks(shape.clone(), even), shape)))
@@ -167,7 +167,7 @@ impl Sharded {
     pub fn admit(&self, shape: &[i64]) -> Result<()> {
         match &self.chunked {
             Some(chunked) if chunked.shape == shape => Ok(()),
-            _ => Ok(self.layout.admit(shape)?),
+            _ => Ok(self.layout.check_shape_size(shape)?),
         }
     }
 
@@ -175,7 +175,7 @@ impl Sharded {
     ///
     /// # Errors
     /// An index that there is not, and more copies than can be listed.
-    pub(crate) fn places(&self, element: i64) -> Result<Vec<Point>> {
+    pub(crate) fn places(&self, element: i64) -> Result<Vec<PhysicalCoordinate>> {
         let mut index = element;
         if let Some((chunked, cuts)) = self.chunked.as_ref().and_then(|c| Some((c, self.cuts(c)?)))
         {
@@ -196,7 +196,7 @@ impl Sharded {
                 weight *= chunked.even[d];
             }
         }
-        Ok(self.layout.places(index)?.points())
+        Ok(self.layout.physical_coordinates(index)?.sorted_coordinates())
     }
 
     /// The same with devices numbered in another way: one step along an axis of the mesh is so many ranks, the device at 0 of all axes
@@ -206,7 +206,8 @@ impl Sharded {
     /// Numbers that do not tell devices apart, or that are outside of the ranks.
     pub fn numbered(&self, first: i64, steps: &[i64], ranks: i64) -> Result<Sharded> {
         let (tile, mesh) = (self.layout.tile(), Mesh::new(vec![(Axis::PID, ranks)])?);
-        let too_large = || zellige_layout::Error::Overflow { what: "numbers of devices".into() };
+        let too_large =
+            || zellige_layout::LayoutError::Overflow { what: "numbers of devices".into() };
         if steps.len() != self.mesh.axes().len() {
             let reason = format!("{} steps for its axes", steps.len());
             return Err(Error::NotSharded { mesh: self.mesh.to_string(), reason });
@@ -238,7 +239,7 @@ impl Sharded {
         offset.push((Axis::PID, rank));
         let tile = TileLayout::new(shard, replica, offset)?;
         let mut layout = match self.layout.swizzle() {
-            Some(swizzle) => Layout::swizzled(swizzle, tile)?,
+            Some(swizzle) => Layout::from_swizzled_tile(swizzle, tile)?,
             None => Layout::from(tile),
         };
         if let Some(window) = self.layout.window() {
@@ -329,7 +330,7 @@ impl Sharded {
     /// # Errors
     /// An index that there is not, and more copies than can be listed.
     pub fn ranks_of(&self, flat: i64) -> Result<Vec<i64>> {
-        let rank = |point: Point| {
+        let rank = |point: PhysicalCoordinate| {
             let axes = self.mesh.axes().iter();
             axes.fold(0, |rank, (axis, size)| rank * size + point.get(*axis))
         };
@@ -420,8 +421,9 @@ impl Sharded {
     /// that no swizzle reaches.
     pub(crate) fn with_ranks_in_addresses(&self) -> Result<(Layout, i64)> {
         let tile = self.layout.tile();
-        let too_long = || zellige_layout::Error::Overflow { what: "addresses of all ranks".into() };
-        let bits = self.layout.swizzle().map_or(0, |s| s.bits());
+        let too_long =
+            || zellige_layout::LayoutError::Overflow { what: "addresses of all ranks".into() };
+        let bits = self.layout.swizzle().map_or(0, |s| s.affected_low_bits());
         let unit = u64::try_from(self.span).unwrap_or(0).checked_mul(2).and_then(|n| {
             (n + 2).checked_next_power_of_two()?.max(1 << bits.min(62)).try_into().ok()
         });
@@ -432,7 +434,7 @@ impl Sharded {
                 Some(step) => it.stride.checked_mul(step).and_then(|s| s.checked_mul(unit)),
                 None => Some(it.stride),
             };
-            shard.push(Iter::mem(it.extent, stride.ok_or_else(too_long)?));
+            shard.push(Iter::in_memory(it.extent, stride.ok_or_else(too_long)?));
         }
         let mut offset = tile.offset_on(self.memory);
         for (axis, _) in self.mesh.axes() {
@@ -442,7 +444,7 @@ impl Sharded {
         }
         let tile = TileLayout::new(shard, Vec::new(), [(Axis::M, offset)])?;
         let layout = match self.layout.swizzle() {
-            Some(swizzle) => Layout::swizzled(swizzle, tile)?,
+            Some(swizzle) => Layout::from_swizzled_tile(swizzle, tile)?,
             None => Layout::from(tile),
         };
         match self.layout.window() {
@@ -461,7 +463,7 @@ pub(crate) fn padded_spec(text: &str, shape: &[i64]) -> Option<(Layout, Vec<(Axi
     }
     let layout = spec.padded_layout(shape).ok()?;
     let axis = |(name, size): &(String, i64)| {
-        AxisTable::new().declare(name, AxisKind::Device).ok().map(|axis| (axis, *size))
+        AxisTable::new().declare_axis(name, AxisKind::Device).ok().map(|axis| (axis, *size))
     };
-    Some((layout, spec.mesh().axes().iter().map(axis).collect::<Option<_>>()?))
+    Some((layout, spec.mesh().named_sizes().iter().map(axis).collect::<Option<_>>()?))
 }

@@ -9,24 +9,31 @@ mod common;
 
 use common::axis;
 use std::time::Instant;
-use zellige_layout::{Extent, Iter, Layout, TileLayout, Window};
+use zellige_layout::{Iter, Layout, PaddedExtent, TileLayout, ValidWindow};
 use zellige_reshard::{Mesh, Reshard, Sharded, certify};
 
 /// Rows over `parts` of the ranks, each part on `copies` of them, the copies fastest.
 fn rows(shape: [i64; 2], parts: i64, copies: i64) -> Sharded {
     let (r, local) = (axis("r"), (shape[0] + parts - 1) / parts);
-    let shard =
-        vec![Iter::new(parts, copies, r), Iter::mem(local, shape[1]), Iter::mem(shape[1], 1)];
+    let shard = vec![
+        Iter::new(parts, copies, r),
+        Iter::in_memory(local, shape[1]),
+        Iter::in_memory(shape[1], 1),
+    ];
     let tile = TileLayout::new(shard, vec![Iter::new(copies, 1, r)], []).unwrap();
-    let window = vec![Extent::padded(shape[0], parts * local), Extent::full(shape[1])];
-    let layout = Layout::from(tile).with_window(Window::new(window).unwrap()).unwrap();
+    let window = vec![
+        PaddedExtent::padded_to(shape[0], parts * local),
+        PaddedExtent::without_padding(shape[1]),
+    ];
+    let layout = Layout::from(tile).with_window(ValidWindow::new(window).unwrap()).unwrap();
     Sharded::new(layout, Mesh::new(vec![(r, parts * copies)]).unwrap()).unwrap()
 }
 
 /// Columns over `parts` of the ranks, each on `copies` of them, the copies slowest.
 fn columns(shape: [i64; 2], parts: i64, copies: i64) -> Sharded {
     let (r, local) = (axis("r"), shape[1] / parts);
-    let shard = vec![Iter::mem(shape[0], local), Iter::new(parts, 1, r), Iter::mem(local, 1)];
+    let shard =
+        vec![Iter::in_memory(shape[0], local), Iter::new(parts, 1, r), Iter::in_memory(local, 1)];
     let tile = TileLayout::new(shard, vec![Iter::new(copies, parts, r)], []).unwrap();
     Sharded::new(Layout::from(tile), Mesh::new(vec![(r, parts * copies)]).unwrap()).unwrap()
 }

@@ -3,19 +3,19 @@
 use crate::error::{Result, RunError};
 use zellige_device::host_format;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 /// A tensor in host memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostArray {
     bytes: Vec<u8>,
-    view: Strided,
+    view: StridedLayout,
     dtype: Dtype,
 }
 
 impl HostArray {
     /// Bytes seen through strides.
-    pub fn new(bytes: Vec<u8>, view: Strided, dtype: Dtype) -> HostArray {
+    pub fn new(bytes: Vec<u8>, view: StridedLayout, dtype: Dtype) -> HostArray {
         HostArray { bytes, view, dtype }
     }
 
@@ -24,7 +24,8 @@ impl HostArray {
     /// # Errors
     /// Sizes past 64 bits, another number of bytes than elements take.
     pub fn contiguous(bytes: Vec<u8>, size: &[i64], dtype: Dtype) -> Result<HostArray> {
-        let view = Strided::contiguous(size).map_err(zellige_device::DeviceError::from)?;
+        let view =
+            StridedLayout::new_contiguous(size).map_err(zellige_device::DeviceError::from)?;
         let needed = view.numel().unsigned_abs() * host_format(dtype)?.size() as u64;
         if bytes.len() as u64 != needed {
             return Err(zellige_device::DeviceError::HostBytes {
@@ -52,7 +53,7 @@ impl HostArray {
     }
 
     /// Size, strides and offset.
-    pub fn view(&self) -> &Strided {
+    pub fn view(&self) -> &StridedLayout {
         &self.view
     }
 

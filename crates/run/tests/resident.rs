@@ -3,7 +3,7 @@
 use zellige_compile::{Options, compile};
 use zellige_device::{Card, StreamId, Tensor};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_run::{HostArray, Model};
 
 const GRAPH: &str =
@@ -26,7 +26,7 @@ fn host(size: &[i64]) -> HostArray {
 fn on_card(card: &Card, size: &[i64]) -> Tensor {
     let bytes: Vec<u8> =
         numbers(size.iter().product()).iter().flat_map(|x| x.to_le_bytes()).collect();
-    let strided = Strided::contiguous(size).expect("a small size");
+    let strided = StridedLayout::new_contiguous(size).expect("a small size");
     Tensor::upload(card, &bytes, &strided, Dtype::Float32, None).expect("it fits").0
 }
 
@@ -116,7 +116,7 @@ fn states_change_where_they_are() {
     assert_eq!(card.memory().stats().allocated, used, "a model keeps no states of others");
     // A view of something larger lies otherwise: its next value is copied there.
     let larger = on_card(&card, &[9, 70]);
-    let part = larger.viewed(|v| v.slice(0, Some(1), Some(9), 1)).unwrap();
+    let part = larger.viewed(|v| v.slice_dim(0, Some(1), Some(9), 1)).unwrap();
     let given = |name: &str| Ok(if name == "x" { x.clone() } else { part.clone() });
     model.run_resident(StreamId::DEFAULT, &states, given, || true).unwrap();
     assert_eq!(row(&larger, 4), row(&x, 0));

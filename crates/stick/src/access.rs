@@ -3,8 +3,8 @@
 use crate::StickLayout;
 use crate::error::{Result, StickError};
 use std::fmt;
-use zellige_layout::Error;
-use zellige_layout::Strided;
+use zellige_layout::LayoutError;
+use zellige_layout::StridedLayout;
 
 /// A loop variable: it runs over `0..range`, and each step moves `step` elements on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -17,7 +17,7 @@ pub struct ViewLoop {
 
 /// `multiplier * (p % modulus // divisor)` for the loop variable `p` numbered `var`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Term {
+pub struct AccessTerm {
     /// Which loop.
     pub var: usize,
     /// Factor of the quotient.
@@ -28,22 +28,22 @@ pub struct Term {
     pub modulus: Option<i64>,
 }
 
-impl Term {
+impl AccessTerm {
     /// Its value for a value of its variable.
-    pub fn eval(&self, value: i64) -> i64 {
+    pub fn evaluate_term(&self, value: i64) -> i64 {
         let reduced = self.modulus.map_or(value, |m| value % m);
         // In range for every value that the loop takes: it is at most the offset it contributes.
         self.multiplier.saturating_mul(reduced / self.divisor)
     }
 
     /// Its largest value while the variable runs over `0..range`.
-    fn max(&self, range: i64) -> i128 {
+    fn largest_value(&self, range: i64) -> i128 {
         let top = self.modulus.map_or(range - 1, |m| (range - 1).min(m - 1)).max(0);
         i128::from(self.multiplier) * i128::from(top / self.divisor)
     }
 }
 
-impl fmt::Display for Term {
+impl fmt::Display for AccessTerm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let simple = self.modulus.is_none() && self.divisor == 1;
         if self.multiplier != 1 {
@@ -65,23 +65,23 @@ impl fmt::Display for Term {
 
 /// The coordinate in one device dimension: a sum of terms and a constant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
-pub struct Expr {
+pub struct AccessExpr {
     /// The terms, by variable.
-    pub terms: Vec<Term>,
+    pub terms: Vec<AccessTerm>,
     /// The constant.
     pub constant: i64,
 }
 
-impl Expr {
+impl AccessExpr {
     /// Its value for values of all loop variables.
-    pub fn eval(&self, values: &[i64]) -> i64 {
+    pub fn evaluate_at(&self, values: &[i64]) -> i64 {
         self.terms.iter().fold(self.constant, |sum, t| {
-            sum.saturating_add(t.eval(values.get(t.var).copied().unwrap_or(0)))
+            sum.saturating_add(t.evaluate_term(values.get(t.var).copied().unwrap_or(0)))
         })
     }
 }
 
-impl fmt::Display for Expr {
+impl fmt::Display for AccessExpr {
     /// `2*p1+p3//64+3`; `0` where there is nothing to add.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, term) in self.terms.iter().enumerate() {
@@ -99,13 +99,13 @@ impl fmt::Display for Expr {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceAccess {
     loops: Vec<ViewLoop>,
-    coordinates: Vec<Expr>,
+    coordinates: Vec<AccessExpr>,
     device_size: Vec<i64>,
 }
 
 impl DeviceAccess {
     /// One expression per device dimension.
-    pub fn coordinates(&self) -> &[Expr] {
+    pub fn coordinates(&self) -> &[AccessExpr] {
         &self.coordinates
     }
 
@@ -117,12 +117,12 @@ impl DeviceAccess {
     /// The first device dimension whose coordinate leaves its extent for some values, with the
     /// largest value it takes. An access that starts inside a stick overruns the stick dimension:
     /// its lanes past the end are those of the next stick.
-    pub fn overrun(&self) -> Option<(usize, i64)> {
+    pub fn first_overrun(&self) -> Option<(usize, i64)> {
         if self.loops.iter().any(|l| l.range == 0) {
             return None;
         }
         self.coordinates.iter().zip(&self.device_size).enumerate().find_map(|(dim, (e, n))| {
-            let terms = e.terms.iter().map(|t| t.max(self.loops[t.var].range));
+            let terms = e.terms.iter().map(|t| t.largest_value(self.loops[t.var].range));
             let top = terms.fold(i128::from(e.constant), |a, b| a + b);
             (top >= i128::from(*n)).then(|| (dim, i64::try_from(top).unwrap_or(i64::MAX)))
         })
@@ -134,20 +134,20 @@ impl StickLayout {
     ///
     /// Law: for all values of the loops, the dot product of the coordinates with `stride_map`
     /// (entries of -1 left out) is the host offset of the access; the coordinates are inside
-    /// `device_size` when [`DeviceAccess::overrun`] is `None`.
+    /// `device_size` when [`DeviceAccess::first_overrun`] is `None`.
     ///
     /// The stick coordinate comes out as one variable, one variable modulo the stick, or none,
     /// plus a constant; an access that would need anything else is refused.
     pub fn device_access(&self, loops: &[ViewLoop], offset: i64) -> Result<DeviceAccess> {
-        let access = self.decomposed(loops, offset)?;
-        self.check_stick(&access.coordinates)?;
+        let access = self.decompose_access(loops, offset)?;
+        self.check_stick_coordinate(&access.coordinates)?;
         Ok(access)
     }
 
     /// The same, whatever the stick coordinate comes out as.
-    pub(super) fn decomposed(&self, loops: &[ViewLoop], offset: i64) -> Result<DeviceAccess> {
-        self.standard()?;
-        let mut coordinates = vec![Expr::default(); self.device_rank()];
+    pub(super) fn decompose_access(&self, loops: &[ViewLoop], offset: i64) -> Result<DeviceAccess> {
+        self.require_standard_arrangement()?;
+        let mut coordinates = vec![AccessExpr::default(); self.device_rank()];
         let mut order: Vec<usize> = (0..self.device_rank())
             .filter(|j| self.stride_map[*j] > 0 && self.device_size[*j] > 1)
             .collect();
@@ -155,7 +155,7 @@ impl StickLayout {
 
         if offset < 0 {
             let accepted = "offsets are 0 or more".into();
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "the offset of a view",
                 value: offset,
                 accepted,
@@ -176,10 +176,10 @@ impl StickLayout {
                 let (what, value) =
                     if l.range < 0 { ("a loop range", l.range) } else { ("a loop step", l.step) };
                 let accepted = format!("range and step of p{var} are 0 or more");
-                return Err(Error::BadParameter { what, value, accepted }.into());
+                return Err(LayoutError::BadParameter { what, value, accepted }.into());
             }
             if l.range > 1 && l.step > 0 {
-                self.decompose(var, *l, &order, &mut coordinates)?;
+                self.decompose_loop(var, *l, &order, &mut coordinates)?;
             }
         }
         let device_size = self.device_size.clone();
@@ -190,17 +190,18 @@ impl StickLayout {
     ///
     /// The view is described in the tensor's own strides, as the functions of [`Strided`] make it
     /// from a base with those strides.
-    pub fn view_access(&self, view: &Strided) -> Result<DeviceAccess> {
+    pub fn view_access(&self, view: &StridedLayout) -> Result<DeviceAccess> {
         let loops: Vec<ViewLoop> =
-            view.dims().map(|(range, step)| ViewLoop { range, step }).collect();
+            view.sizes_and_strides().map(|(range, step)| ViewLoop { range, step }).collect();
         self.device_access(&loops, view.offset())
     }
 
     /// Dimensions of the host with more than one element: the number, the extent, and the own stride. A dimension that no
     /// device dimension steps along is one with the next faster one, where the two are dense: a device dimension that is
     /// longer than that one carries into it.
-    fn host_runs(&self) -> Option<Vec<(usize, i64, i64)>> {
-        let long = self.host()?.dims().enumerate().filter(|(_, (n, own))| *n > 1 && *own > 0);
+    fn host_dim_runs(&self) -> Option<Vec<(usize, i64, i64)>> {
+        let long =
+            self.host()?.sizes_and_strides().enumerate().filter(|(_, (n, own))| *n > 1 && *own > 0);
         let mut dims: Vec<(usize, i64, i64)> = long.map(|(d, (n, own))| (d, n, own)).collect();
         dims.sort_by_key(|(_, _, own)| *own);
         let mut runs: Vec<(usize, i64, i64)> = Vec::new();
@@ -223,9 +224,9 @@ impl StickLayout {
     /// the padding of a stick hides. The host carries into the next dimension then, and coordinates
     /// do not.
     ///
-    /// Law: where this and [`DeviceAccess::overrun`] are `None`, no coordinate is in the padding.
-    pub fn outside(&self, access: &DeviceAccess) -> Option<(usize, i64)> {
-        self.host_runs()?.into_iter().find_map(|(dim, extent, own)| {
+    /// Law: where this and [`DeviceAccess::first_overrun`] are `None`, no coordinate is in the padding.
+    pub fn first_outside_dim(&self, access: &DeviceAccess) -> Option<(usize, i64)> {
+        self.host_dim_runs()?.into_iter().find_map(|(dim, extent, own)| {
             let end = i128::from(own) * i128::from(extent);
             let inside = |j: usize| {
                 let stride = self.stride_map[j];
@@ -253,7 +254,13 @@ impl StickLayout {
     }
 
     /// Spreads one loop over the device dimensions, largest stride first.
-    fn decompose(&self, var: usize, l: ViewLoop, order: &[usize], out: &mut [Expr]) -> Result<()> {
+    fn decompose_loop(
+        &self,
+        var: usize,
+        l: ViewLoop,
+        order: &[usize],
+        out: &mut [AccessExpr],
+    ) -> Result<()> {
         let refuse = |dim: usize, why: &str| {
             let (stride, step) = (self.stride_map[dim], l.step);
             let reason = format!("p{var} steps by {step} on the host, and stride {stride} {why}");
@@ -261,7 +268,7 @@ impl StickLayout {
         };
         let reach = (l.range - 1)
             .checked_mul(l.step)
-            .ok_or_else(|| Error::overflow(format!("the reach of p{var}")))?;
+            .ok_or_else(|| LayoutError::overflow_of(format!("the reach of p{var}")))?;
         let mut modulus = None;
         for j in order.iter().copied() {
             let stride = self.stride_map[j];
@@ -273,7 +280,7 @@ impl StickLayout {
                     return refuse(j, "does not divide that");
                 }
                 let multiplier = l.step / stride;
-                out[j].terms.push(Term { var, multiplier, divisor: 1, modulus });
+                out[j].terms.push(AccessTerm { var, multiplier, divisor: 1, modulus });
                 return Ok(());
             }
             if stride % l.step != 0 {
@@ -285,7 +292,7 @@ impl StickLayout {
             }
             // A dimension with the stride of the one before it gets nothing that is left.
             if modulus != Some(divisor) {
-                out[j].terms.push(Term { var, multiplier: 1, divisor, modulus });
+                out[j].terms.push(AccessTerm { var, multiplier: 1, divisor, modulus });
             }
             modulus = Some(divisor);
             if divisor == 1 {
@@ -300,7 +307,7 @@ impl StickLayout {
         Err(StickError::HostNotCovered { index: l.step, reason })
     }
 
-    fn check_stick(&self, coordinates: &[Expr]) -> Result<()> {
+    fn check_stick_coordinate(&self, coordinates: &[AccessExpr]) -> Result<()> {
         let Some((dim, stick)) = coordinates.iter().enumerate().next_back() else { return Ok(()) };
         if self.stick_dims != 1 {
             let reason = format!(
@@ -310,8 +317,9 @@ impl StickLayout {
             return Err(StickError::BadStick { dim, reason });
         }
         let eps = self.device_size[dim];
-        let plain =
-            |t: &Term| t.multiplier == 1 && t.divisor == 1 && t.modulus.is_none_or(|m| m == eps);
+        let plain = |t: &AccessTerm| {
+            t.multiplier == 1 && t.divisor == 1 && t.modulus.is_none_or(|m| m == eps)
+        };
         if stick.terms.len() > 1 || !stick.terms.iter().all(plain) {
             let reason = format!(
                 "the stick coordinate comes out as `{stick}`; it has to be a loop variable, one \

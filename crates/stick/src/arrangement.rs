@@ -9,12 +9,12 @@ use crate::error::{Result, StickError};
 use crate::lower::StickDigit;
 use crate::{DataFormat, StickLayout};
 use std::fmt;
-use zellige_layout::Error;
+use zellige_layout::LayoutError;
 use zellige_layout::int::div_ceil;
 
 /// The order of the elements inside a stick, or inside a pair of sticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Arrangement {
+pub enum LaneArrangement {
     /// Lane `i` holds element `i`.
     #[default]
     Standard,
@@ -32,34 +32,34 @@ pub enum Arrangement {
     Qfp8Ch,
 }
 
-impl Arrangement {
+impl LaneArrangement {
     /// Every arrangement.
-    pub const ALL: [Arrangement; 5] = [
-        Arrangement::Standard,
-        Arrangement::Dl16ToFp32,
-        Arrangement::Fp32ToDl16,
-        Arrangement::Qfp8Wt,
-        Arrangement::Qfp8Ch,
+    pub const ALL: [LaneArrangement; 5] = [
+        LaneArrangement::Standard,
+        LaneArrangement::Dl16ToFp32,
+        LaneArrangement::Fp32ToDl16,
+        LaneArrangement::Qfp8Wt,
+        LaneArrangement::Qfp8Ch,
     ];
 
     /// The upper-case name of the field.
     pub fn name(self) -> &'static str {
         match self {
-            Arrangement::Standard => "STANDARD",
-            Arrangement::Dl16ToFp32 => "DL16_TO_FP32",
-            Arrangement::Fp32ToDl16 => "FP32_TO_DL16",
-            Arrangement::Qfp8Wt => "QFP8WT",
-            Arrangement::Qfp8Ch => "QFP8CH",
+            LaneArrangement::Standard => "STANDARD",
+            LaneArrangement::Dl16ToFp32 => "DL16_TO_FP32",
+            LaneArrangement::Fp32ToDl16 => "FP32_TO_DL16",
+            LaneArrangement::Qfp8Wt => "QFP8WT",
+            LaneArrangement::Qfp8Ch => "QFP8CH",
         }
     }
 
     /// The arrangement of that name.
-    pub fn from_name(name: &str) -> Option<Arrangement> {
-        Arrangement::ALL.into_iter().find(|a| a.name() == name)
+    pub fn from_name(name: &str) -> Option<LaneArrangement> {
+        LaneArrangement::ALL.into_iter().find(|a| a.name() == name)
     }
 }
 
-impl fmt::Display for Arrangement {
+impl fmt::Display for LaneArrangement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -67,15 +67,15 @@ impl fmt::Display for Arrangement {
 
 impl StickLayout {
     /// The same sizes and strides with another order of lanes, checked to fit the stick.
-    pub fn with_arrangement(&self, arrangement: Arrangement) -> Result<StickLayout> {
+    pub fn with_arrangement(&self, arrangement: LaneArrangement) -> Result<StickLayout> {
         let layout = StickLayout { arrangement, ..self.clone() };
-        if arrangement != Arrangement::Standard {
-            self.plain_sticks("an element arrangement")?;
+        if arrangement != LaneArrangement::Standard {
+            self.require_plain_sticks("an element arrangement")?;
         }
-        if arrangement != Arrangement::Qfp8Ch {
-            layout.slots()?;
+        if arrangement != LaneArrangement::Qfp8Ch {
+            layout.lane_order_digits()?;
         } else if layout.elems_per_stick() != 128 {
-            return Err(layout.misfit("sticks of 128 elements"));
+            return Err(layout.arrangement_misfit("sticks of 128 elements"));
         }
         Ok(layout)
     }
@@ -85,15 +85,17 @@ impl StickLayout {
     /// Law, for `K` even and `N` a multiple of 64: element `(k, n)` is at device element
     /// `k % 2 + 2 * (n % 64) + 128 * (k / 2) + 64 * K * (n / 64)`.
     pub fn qfp8_weights(k: i64, n: i64) -> Result<StickLayout> {
-        let host = crate::build::host_of(&[k, n], None)?;
+        let host = crate::build::build_host_layout(&[k, n], None)?;
         let sizes = [div_ceil(n, 64), div_ceil(k, 2), 128];
-        let rows = n.checked_mul(2).ok_or_else(|| Error::overflow("a stride of stride_map"))?;
-        let plain = StickLayout::explicit(&sizes, &[64, rows, 1], DataFormat::SEN143_FP8)?;
-        StickLayout { host: Some(host), ..plain }.with_arrangement(Arrangement::Qfp8Wt)
+        let rows =
+            n.checked_mul(2).ok_or_else(|| LayoutError::overflow_of("a stride of stride_map"))?;
+        let plain =
+            StickLayout::from_size_and_stride_map(&sizes, &[64, rows, 1], DataFormat::SEN143_FP8)?;
+        StickLayout { host: Some(host), ..plain }.with_arrangement(LaneArrangement::Qfp8Wt)
     }
 
     /// The device dimensions as the lowering reads them: the digits of the stick in their order.
-    pub(super) fn slots(&self) -> Result<Vec<StickDigit>> {
+    pub(super) fn lane_order_digits(&self) -> Result<Vec<StickDigit>> {
         let device = self.device_strides()?;
         let fields = self.device_size.iter().zip(&self.stride_map).zip(&device);
         let mut slots: Vec<StickDigit> = fields
@@ -110,17 +112,18 @@ impl StickLayout {
             if step <= 0 {
                 return Ok(step);
             }
-            step.checked_mul(k).ok_or_else(|| Error::overflow("a stride of the stick's digits"))
+            step.checked_mul(k)
+                .ok_or_else(|| LayoutError::overflow_of("a stride of the stick's digits"))
         };
         let digit = |extent, k, stride| -> Result<StickDigit> {
             Ok(StickDigit { dim: stick.dim, extent, step: times(stick.step, k)?, stride })
         };
         match self.arrangement {
-            Arrangement::Standard => {}
-            Arrangement::Dl16ToFp32 => {
-                let count = self.count_slot().filter(|j| slots[*j].extent % 2 == 0);
+            LaneArrangement::Standard => {}
+            LaneArrangement::Dl16ToFp32 => {
+                let count = self.stick_count_dim().filter(|j| slots[*j].extent % 2 == 0);
                 let (32, Some(count)) = (stick.extent, count) else {
-                    return Err(self.misfit("pairs of sticks of 32 elements"));
+                    return Err(self.arrangement_misfit("pairs of sticks of 32 elements"));
                 };
                 let pairs = slots[count];
                 slots.pop();
@@ -132,19 +135,19 @@ impl StickLayout {
                 };
                 slots.extend([digit(8, 8, 4)?, digit(2, 4, pairs.stride)?, digit(4, 1, 1)?]);
             }
-            Arrangement::Fp32ToDl16 => {
+            LaneArrangement::Fp32ToDl16 => {
                 if stick.extent != 64 {
-                    return Err(self.misfit("sticks of 64 elements"));
+                    return Err(self.arrangement_misfit("sticks of 64 elements"));
                 }
                 slots.pop();
                 slots.extend([digit(2, 32, 4)?, digit(8, 4, 8)?, digit(4, 1, 1)?]);
             }
-            Arrangement::Qfp8Wt => {
+            LaneArrangement::Qfp8Wt => {
                 let rows = slots.len().checked_sub(2).map(|j| slots[j]);
                 let (128, Some(rows)) = (stick.extent, rows.filter(|r| r.step % 2 == 0)) else {
-                    return Err(
-                        self.misfit("sticks of 128 elements below a dimension of row pairs")
-                    );
+                    return Err(self.arrangement_misfit(
+                        "sticks of 128 elements below a dimension of row pairs",
+                    ));
                 };
                 slots.pop();
                 slots.extend([
@@ -152,7 +155,7 @@ impl StickLayout {
                     StickDigit { dim: stick.dim, extent: 2, step: rows.step / 2, stride: 1 },
                 ]);
             }
-            Arrangement::Qfp8Ch => {
+            LaneArrangement::Qfp8Ch => {
                 let reason = "the order of lanes of QFP8CH is not published, so no element can be \
                               placed; only its size and stride_map are known";
                 return Err(StickError::BadStick { dim: stick.dim, reason: reason.into() });
@@ -161,7 +164,7 @@ impl StickLayout {
         Ok(slots)
     }
 
-    fn misfit(&self, needs: &str) -> StickError {
+    fn arrangement_misfit(&self, needs: &str) -> StickError {
         let dim = self.device_rank().saturating_sub(1);
         let reason = format!(
             "arrangement {} needs {needs}; the device size is {:?} with stride_map {:?}",

@@ -1,9 +1,9 @@
 //! Layouts bound to their host tensor: the strides in which `stride_map` is read.
 
 use crate::StickLayout;
-use crate::build::host_of;
+use crate::build::build_host_layout;
 use crate::error::Result;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 impl StickLayout {
     /// The layout bound to a host tensor of that size, whose memory has those strides (row-major
@@ -26,35 +26,38 @@ impl StickLayout {
     /// of its own like any other that is not dense.
     pub fn with_host(&self, size: &[i64], stride: Option<&[i64]>) -> Result<StickLayout> {
         let host = match stride {
-            Some(stride) => Strided::new(size, stride, 0)?,
-            None => host_of(size, None)?,
+            Some(stride) => StridedLayout::new(size, stride, 0)?,
+            None => build_host_layout(size, None)?,
         };
         let own = self.with_own_strides(size, &host.own_strides()?)?;
-        let kept = |h: &&Strided| {
+        let kept = |h: &&StridedLayout| {
             h.size() == size
-                && !broadcast(h)
+                && !is_broadcast_host(h)
                 && (!h.is_dense_non_overlapping() || own.host() == Some(h))
         };
         if self.host.as_ref().filter(kept).is_some() {
             return Ok(self.clone());
         }
-        if self.stride_map.contains(&0) && broadcast(&host) {
-            let without = host.dims().filter(|(n, s)| *s != 0 || *n == 1);
+        if self.stride_map.contains(&0) && is_broadcast_host(&host) {
+            let without = host.sizes_and_strides().filter(|(n, s)| *s != 0 || *n == 1);
             let (n, s): (Vec<i64>, Vec<i64>) = without.unzip();
-            if !Strided::new(&n, &s, 0)?.is_dense_non_overlapping() {
+            if !StridedLayout::new(&n, &s, 0)?.is_dense_non_overlapping() {
                 return Ok(own);
             }
             let broadcast = self.with_own_strides(size, host.stride())?;
-            let only_own = broadcast.lower().is_err() && own.lower().is_ok();
+            let only_own = broadcast.lower_to_layout().is_err() && own.lower_to_layout().is_ok();
             return Ok(if only_own { own } else { broadcast });
         }
-        let Some(dense) = own.host.as_ref().filter(|h| h.numel() > 0 && !self.names(h)) else {
+        let Some(dense) =
+            own.host.as_ref().filter(|h| h.numel() > 0 && !self.map_names_strides_of(h))
+        else {
             return Ok(own);
         };
-        let in_memory = Some(&host).filter(|h| self.names(h)).map(|h| h.stride().to_vec());
-        for strides in in_memory.into_iter().chain(self.box_strides(dense)) {
+        let in_memory =
+            Some(&host).filter(|h| self.map_names_strides_of(h)).map(|h| h.stride().to_vec());
+        for strides in in_memory.into_iter().chain(self.strides_of_host_box(dense)) {
             let gapped = self.with_own_strides(size, &strides)?;
-            if gapped.lower().is_ok() {
+            if gapped.lower_to_layout().is_ok() {
                 return Ok(gapped);
             }
         }
@@ -64,7 +67,7 @@ impl StickLayout {
     /// The layout bound to a host tensor whose own strides are named, whatever its memory is:
     /// also ones with gaps between the rows.
     pub fn with_own_strides(&self, size: &[i64], own: &[i64]) -> Result<StickLayout> {
-        Ok(StickLayout { host: Some(host_of(size, Some(own))?), ..self.clone() })
+        Ok(StickLayout { host: Some(build_host_layout(size, Some(own))?), ..self.clone() })
     }
 
     /// Whether the map and the strides of a host's memory say in which strides the map is read; where they do
@@ -77,15 +80,15 @@ impl StickLayout {
     }
 
     /// Whether every stride along which the host steps is one of the map.
-    fn names(&self, host: &Strided) -> bool {
-        host.dims().all(|(n, s)| n == 1 || s > 0 && self.stride_map.contains(&s))
+    fn map_names_strides_of(&self, host: &StridedLayout) -> bool {
+        host.sizes_and_strides().all(|(n, s)| n == 1 || s > 0 && self.stride_map.contains(&s))
     }
 
     /// The strides of a host that is a corner of the box of the device dimensions.
     ///
     /// The dimensions with strides have to nest without gaps from stride 1 on. Each host dimension,
     /// the fastest first, takes as many of them as it needs.
-    fn box_strides(&self, host: &Strided) -> Option<Vec<i64>> {
+    fn strides_of_host_box(&self, host: &StridedLayout) -> Option<Vec<i64>> {
         let fields = self.stride_map.iter().zip(&self.device_size);
         let mut digits: Vec<(i64, i64)> =
             fields.filter(|(w, n)| **w > 0 && **n > 1).map(|(w, n)| (*w, *n)).collect();
@@ -116,6 +119,6 @@ impl StickLayout {
 }
 
 /// Whether a dimension repeats its elements.
-fn broadcast(host: &Strided) -> bool {
-    host.dims().any(|(n, s)| n != 1 && s == 0)
+fn is_broadcast_host(host: &StridedLayout) -> bool {
+    host.sizes_and_strides().any(|(n, s)| n != 1 && s == 0)
 }

@@ -1,18 +1,18 @@
 //! The constructors of a stick layout.
 
 use crate::error::{Result, StickError};
-use crate::{Arrangement, DataFormat, StickLayout};
+use crate::{DataFormat, LaneArrangement, StickLayout};
 use zellige_float::Dtype;
-use zellige_layout::Error;
-use zellige_layout::int::{div_ceil, product, row_major};
-use zellige_layout::{Strided, check_sizes};
+use zellige_layout::LayoutError;
+use zellige_layout::int::{checked_product, div_ceil, row_major_strides};
+use zellige_layout::{StridedLayout, check_nonnegative_sizes};
 
 impl StickLayout {
     /// The default layout of a contiguous host tensor: its last dimension is cut into sticks and
     /// its first one sits right above them. Dimensions of size 1 do not contribute, so `[512, 1]`
     /// has the layout of `[512]`.
-    pub fn default(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
-        StickLayout::default_in(size, None, DataFormat::on_device(dtype)?)
+    pub fn default_for_dtype(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
+        StickLayout::default_in_format(size, None, DataFormat::device_format_of(dtype)?)
     }
 
     /// The default layout in a named device format, for a host with the given strides (row-major
@@ -20,17 +20,17 @@ impl StickLayout {
     ///
     /// A tensor that is stored in another format than its dtype's own, such as float32 that is
     /// down-cast on its way to the device, is built here.
-    pub fn default_in(
+    pub fn default_in_format(
         size: &[i64],
         stride: Option<&[i64]>,
         format: DataFormat,
     ) -> Result<StickLayout> {
-        let host = host_of(size, stride)?;
+        let host = build_host_layout(size, stride)?;
         // A slice of a larger tensor has row-major strides of its own.
-        let own = Strided::new(size, &host.own_strides()?, 0)?;
-        let inner = own.canonical();
+        let own = StridedLayout::new(size, &host.own_strides()?, 0)?;
+        let inner = own.canonical_form();
         let order: Vec<i64> = (0..).take(inner.rank()).collect();
-        let layout = from_order(&inner, format, &order)?;
+        let layout = from_checked_order(&inner, format, &order)?;
         Ok(StickLayout { host: Some(own), ..layout })
     }
 
@@ -45,24 +45,29 @@ impl StickLayout {
         dtype: Dtype,
         dim_order: &[i64],
     ) -> Result<StickLayout> {
-        StickLayout::with_dim_order_in(size, stride, DataFormat::on_device(dtype)?, dim_order)
+        StickLayout::with_dim_order_in_format(
+            size,
+            stride,
+            DataFormat::device_format_of(dtype)?,
+            dim_order,
+        )
     }
 
     /// The same as [`StickLayout::with_dim_order`], in a named device format.
-    pub fn with_dim_order_in(
+    pub fn with_dim_order_in_format(
         size: &[i64],
         stride: Option<&[i64]>,
         format: DataFormat,
         dim_order: &[i64],
     ) -> Result<StickLayout> {
-        let host = host_of(size, stride)?;
-        check_order(size.len(), dim_order)?;
-        let layout = from_order(&host, format, dim_order)?;
+        let host = build_host_layout(size, stride)?;
+        check_dim_order(size.len(), dim_order)?;
+        let layout = from_checked_order(&host, format, dim_order)?;
         Ok(StickLayout { host: Some(host), ..layout })
     }
 
     /// A layout from its fields, bound to no host.
-    pub fn explicit(
+    pub fn from_size_and_stride_map(
         device_size: &[i64],
         stride_map: &[i64],
         format: DataFormat,
@@ -94,9 +99,9 @@ impl StickLayout {
         }
         let (expected, found) = (device_size.len(), stride_map.len());
         if expected != found {
-            return Err(Error::LengthMismatch { what: "stride_map", expected, found }.into());
+            return Err(LayoutError::LengthMismatch { what: "stride_map", expected, found }.into());
         }
-        let eps = format.stick()?;
+        let eps = format.require_elems_per_stick()?;
         let Some(last) = device_size.len().checked_sub(1) else {
             let reason = format!("it is missing; the last one is the stick, of size {eps}");
             return Err(StickError::BadStick { dim: 0, reason });
@@ -107,7 +112,7 @@ impl StickLayout {
                 format!("stick_dims is {stick_dims}; 1 to {} dimensions are there", last + 1);
             return Err(StickError::BadStick { dim: last, reason });
         };
-        let n = product(device_size[first..].iter().copied(), "the size of a stick")?;
+        let n = checked_product(device_size[first..].iter().copied(), "the size of a stick")?;
         if n != eps {
             let reason = format!("the stick has size {n}; a stick of {format} holds {eps}");
             return Err(StickError::BadStick { dim: last, reason });
@@ -119,18 +124,18 @@ impl StickLayout {
             );
             return Err(StickError::BadStick { dim, reason });
         }
-        product(device_size.iter().copied(), "the number of device positions")?;
-        row_major(device_size)?;
+        checked_product(device_size.iter().copied(), "the number of device positions")?;
+        row_major_strides(device_size)?;
         let layout = StickLayout {
             device_size: device_size.to_vec(),
             stride_map: stride_map.to_vec(),
             format,
-            arrangement: Arrangement::Standard,
+            arrangement: LaneArrangement::Standard,
             stick_dims,
             storage: None,
             host: None,
         };
-        layout.bytes()?;
+        layout.device_bytes()?;
         Ok(layout)
     }
 
@@ -153,7 +158,9 @@ impl StickLayout {
     pub fn with_device_strides(&self, strides: &[i64]) -> Result<StickLayout> {
         let (expected, found) = (self.device_rank(), strides.len());
         if expected != found {
-            return Err(Error::LengthMismatch { what: "device_stride", expected, found }.into());
+            return Err(
+                LayoutError::LengthMismatch { what: "device_stride", expected, found }.into()
+            );
         }
         let mut storage = self.device_size.clone();
         let mut inner = 1;
@@ -182,9 +189,9 @@ impl StickLayout {
         }
         let storage = Some(storage).filter(|s| *s != self.device_size);
         let layout = StickLayout { storage, ..self.clone() };
-        product(layout.storage_size().iter().copied(), "the number of device positions")?;
+        checked_product(layout.storage_size().iter().copied(), "the number of device positions")?;
         layout.device_strides()?;
-        layout.bytes()?;
+        layout.device_bytes()?;
         Ok(layout)
     }
 }
@@ -193,29 +200,30 @@ impl StickLayout {
 ///
 /// A size of 0 makes those strides 0, where PyTorch writes 1. No element tells the two apart, and
 /// this is what the device's own constructor prints.
-pub(super) fn host_of(size: &[i64], stride: Option<&[i64]>) -> Result<Strided> {
-    check_sizes(size)?;
+pub(super) fn build_host_layout(size: &[i64], stride: Option<&[i64]>) -> Result<StridedLayout> {
+    check_nonnegative_sizes(size)?;
     let Some(stride) = stride else {
         let mut plain = vec![1i64; size.len()];
         for d in (1..size.len()).rev() {
-            plain[d - 1] =
-                plain[d].checked_mul(size[d]).ok_or_else(|| Error::overflow("a host stride"))?;
+            plain[d - 1] = plain[d]
+                .checked_mul(size[d])
+                .ok_or_else(|| LayoutError::overflow_of("a host stride"))?;
         }
-        return Ok(Strided::new(size, &plain, 0)?);
+        return Ok(StridedLayout::new(size, &plain, 0)?);
     };
     // Nothing steps along a dimension of size 1, nor along any of an empty tensor.
     let empty = size.contains(&0);
     let steps = size.iter().zip(stride).filter(|(n, _)| **n > 1 && !empty);
     if let Some((_, s)) = steps.into_iter().find(|(_, s)| **s < 0) {
         let accepted = "a device layout steps forward through its host".into();
-        return Err(Error::BadParameter { what: "a host stride", value: *s, accepted }.into());
+        return Err(LayoutError::BadParameter { what: "a host stride", value: *s, accepted }.into());
     }
     let stride: Vec<i64> = stride.iter().map(|s| (*s).max(0)).collect();
-    Ok(Strided::new(size, &stride, 0)?)
+    Ok(StridedLayout::new(size, &stride, 0)?)
 }
 
 /// Checks that it is a permutation of the dimensions, with or without a trailing -1.
-fn check_order(rank: usize, order: &[i64]) -> Result<()> {
+fn check_dim_order(rank: usize, order: &[i64]) -> Result<()> {
     let dims = match order.split_last() {
         Some((-1, dims)) if order.len() == rank + 1 => dims,
         _ => order,
@@ -227,33 +235,43 @@ fn check_order(rank: usize, order: &[i64]) -> Result<()> {
             Some(seen) if !*seen => *seen = true,
             Some(_) => {
                 let accepted = "each dimension is named once".into();
-                return Err(
-                    Error::BadParameter { what: "a dim_order entry", value: *d, accepted }.into()
-                );
+                return Err(LayoutError::BadParameter {
+                    what: "a dim_order entry",
+                    value: *d,
+                    accepted,
+                }
+                .into());
             }
             None => {
                 let accepted = format!(
                     "entries are dimensions 0 to {} in some order; -1 may follow them all",
                     rank.saturating_sub(1)
                 );
-                return Err(
-                    Error::BadParameter { what: "a dim_order entry", value: *d, accepted }.into()
-                );
+                return Err(LayoutError::BadParameter {
+                    what: "a dim_order entry",
+                    value: *d,
+                    accepted,
+                }
+                .into());
             }
         }
     }
     if dims.len() != rank {
         let found = order.len();
-        return Err(Error::LengthMismatch { what: "dim_order", expected: rank, found }.into());
+        return Err(LayoutError::LengthMismatch { what: "dim_order", expected: rank, found }.into());
     }
     Ok(())
 }
 
 /// The layout for a checked order; not bound.
-fn from_order(host: &Strided, format: DataFormat, order: &[i64]) -> Result<StickLayout> {
-    let eps = format.stick()?;
+fn from_checked_order(
+    host: &StridedLayout,
+    format: DataFormat,
+    order: &[i64],
+) -> Result<StickLayout> {
+    let eps = format.require_elems_per_stick()?;
     let Some((first, rest)) = order.split_first() else {
-        return StickLayout::explicit(&[1, eps], &[-1, -1], format);
+        return StickLayout::from_size_and_stride_map(&[1, eps], &[-1, -1], format);
     };
     let stick = *order.last().unwrap_or(first);
     let mut slots: Vec<i64> = rest.to_vec();
@@ -276,8 +294,8 @@ fn from_order(host: &Strided, format: DataFormat, order: &[i64]) -> Result<Stick
             None => host.stride()[d],
             Some(right) => strides[right]
                 .checked_mul(sizes[right])
-                .ok_or_else(|| Error::overflow("a stride of stride_map"))?,
+                .ok_or_else(|| LayoutError::overflow_of("a stride of stride_map"))?,
         };
     }
-    StickLayout::explicit(&sizes, &strides, format)
+    StickLayout::from_size_and_stride_map(&sizes, &strides, format)
 }

@@ -1,10 +1,10 @@
 //! Changes of a stick layout: another stick dimension, another format.
 
 use crate::error::{Result, StickError};
-use crate::{Arrangement, DataFormat, StickLayout};
-use zellige_layout::Error;
+use crate::{DataFormat, LaneArrangement, StickLayout};
+use zellige_layout::LayoutError;
 use zellige_layout::int::div_ceil;
-use zellige_layout::wrap_dim;
+use zellige_layout::wrap_negative_dim;
 
 impl StickLayout {
     /// The layout whose stick runs along host dimension `to_dim`.
@@ -12,11 +12,11 @@ impl StickLayout {
     /// The stick count becomes that of the new dimension, the slot where the new dimension was
     /// takes the size and stride of the old one, and the stick takes the new stride. A layout
     /// whose stick is there already is returned as it is.
-    pub fn restickified(&self, to_dim: i64) -> Result<StickLayout> {
-        self.standard()?;
-        self.plain_sticks("another stick dimension")?;
-        let host = self.bound("restickifying")?;
-        let to = wrap_dim(to_dim, host.rank())?;
+    pub fn restickify_along(&self, to_dim: i64) -> Result<StickLayout> {
+        self.require_standard_arrangement()?;
+        self.require_plain_sticks("another stick dimension")?;
+        let host = self.require_bound_host("restickifying")?;
+        let to = wrap_negative_dim(to_dim, host.rank())?;
         let last = self.device_rank() - 1;
         let (old_step, eps) = (self.stride_map[last], self.device_size[last]);
         let (new_size, new_step) = match host.size()[to] {
@@ -26,7 +26,7 @@ impl StickLayout {
         if new_step == old_step {
             return Ok(self.clone());
         }
-        let count = self.count_slot().ok_or_else(|| StickError::BadStick {
+        let count = self.stick_count_dim().ok_or_else(|| StickError::BadStick {
             dim: last,
             reason: format!("no device dimension counts its sticks (stride {old_step} x {eps})"),
         })?;
@@ -42,7 +42,7 @@ impl StickLayout {
         })?;
         let old_size = match old_step {
             -1 => 1,
-            _ => self.stick_extent().ok_or_else(|| StickError::BadStick {
+            _ => self.host_stick_extent().ok_or_else(|| StickError::BadStick {
                 dim: last,
                 reason: format!(
                     "its stride {old_step} is that of no single host dimension, which would take \
@@ -53,11 +53,11 @@ impl StickLayout {
         let (mut size, mut map) = (self.device_size.clone(), self.stride_map.clone());
         (size[count], map[count]) = match new_step {
             -1 => (1, -1),
-            _ => (div_ceil(new_size, eps), times(new_step, eps)?),
+            _ => (div_ceil(new_size, eps), checked_stride_product(new_step, eps)?),
         };
         (size[slot], map[slot]) = (old_size, old_step);
         map[last] = new_step;
-        let changed = StickLayout::explicit(&size, &map, self.format)?;
+        let changed = StickLayout::from_size_and_stride_map(&size, &map, self.format)?;
         Ok(StickLayout { host: self.host.clone(), ..changed })
     }
 
@@ -67,24 +67,28 @@ impl StickLayout {
     /// that of the bound host, else all positions of the present sticks, which must then fill
     /// whole new sticks. Down-conversion from 16-bit floats to 8-bit ones leaves the lanes in the
     /// arrangement QFP8CH, except in a sparse layout, which has no lanes to arrange.
-    pub fn with_dtype(&self, format: DataFormat, stick_extent: Option<i64>) -> Result<StickLayout> {
-        self.plain_sticks("another format")?;
-        let new_eps = format.stick()?;
+    pub fn with_device_format(
+        &self,
+        format: DataFormat,
+        stick_extent: Option<i64>,
+    ) -> Result<StickLayout> {
+        self.require_plain_sticks("another format")?;
+        let new_eps = format.require_elems_per_stick()?;
         let last = self.device_rank() - 1;
         let (step, eps) = (self.stride_map[last], self.device_size[last]);
         let (mut size, mut map) = (self.device_size.clone(), self.stride_map.clone());
         size[last] = new_eps;
         if !self.is_sparse() && new_eps != eps {
-            let count = self.count_slot().ok_or_else(|| StickError::BadStick {
+            let count = self.stick_count_dim().ok_or_else(|| StickError::BadStick {
                 dim: last,
                 reason: format!("no device dimension counts its sticks (stride {step} x {eps})"),
             })?;
-            let present = times(self.device_size[count], eps)?;
-            size[count] = match stick_extent.or_else(|| self.stick_extent()) {
+            let present = checked_stride_product(self.device_size[count], eps)?;
+            size[count] = match stick_extent.or_else(|| self.host_stick_extent()) {
                 Some(n) if (0..=present).contains(&n) => div_ceil(n, new_eps),
                 Some(n) => {
                     let accepted = format!("the present sticks hold 0 to {present} elements");
-                    return Err(Error::BadParameter {
+                    return Err(LayoutError::BadParameter {
                         what: "the stick extent",
                         value: n,
                         accepted,
@@ -101,30 +105,31 @@ impl StickLayout {
                     return Err(StickError::BadStick { dim: count, reason });
                 }
             };
-            map[count] = times(step, new_eps)?;
+            map[count] = checked_stride_product(step, new_eps)?;
         }
         let staggers = (self.format, format) == (DataFormat::SEN169_FP16, DataFormat::SEN143_FP8);
-        let changed = StickLayout::explicit(&size, &map, format)?;
+        let changed = StickLayout::from_size_and_stride_map(&size, &map, format)?;
         let arrangement = match staggers && !self.is_sparse() {
-            true => Arrangement::Qfp8Ch,
-            false => Arrangement::Standard,
+            true => LaneArrangement::Qfp8Ch,
+            false => LaneArrangement::Standard,
         };
         Ok(StickLayout { host: self.host.clone(), arrangement, ..changed })
     }
 
     /// The extent of the one host dimension that the stick runs along, where there is one and the
     /// stick count agrees with it.
-    pub(super) fn stick_extent(&self) -> Option<i64> {
+    pub(super) fn host_stick_extent(&self) -> Option<i64> {
         let host = self.host.as_ref()?;
         let last = self.device_rank().checked_sub(1)?;
         let (step, eps) = (self.stride_map[last], self.device_size[last]);
-        let count = self.device_size[self.count_slot()?];
-        let mut along = host.dims().filter(|(n, s)| *n != 1 && *s == step).map(|(n, _)| n);
+        let count = self.device_size[self.stick_count_dim()?];
+        let mut along =
+            host.sizes_and_strides().filter(|(n, s)| *n != 1 && *s == step).map(|(n, _)| n);
         let n = along.next().filter(|_| along.next().is_none())?;
         (n <= count.checked_mul(eps)?).then_some(n)
     }
 }
 
-fn times(a: i64, b: i64) -> Result<i64> {
-    Ok(a.checked_mul(b).ok_or_else(|| Error::overflow("a stride of stride_map"))?)
+fn checked_stride_product(a: i64, b: i64) -> Result<i64> {
+    Ok(a.checked_mul(b).ok_or_else(|| LayoutError::overflow_of("a stride of stride_map"))?)
 }

@@ -5,14 +5,14 @@
 //! combine with strides that grow from right to left; -1 is synthetic. Host dimensions of size 1
 //! do not contribute and may be left out.
 
-use crate::build::host_of;
+use crate::build::build_host_layout;
 use crate::error::{Result, StickError};
 use crate::{DataFormat, StickLayout};
-use zellige_layout::Error;
-use zellige_layout::Strided;
+use zellige_layout::LayoutError;
+use zellige_layout::StridedLayout;
 
 /// Steps of the search before it gives up; each device dimension rarely has two candidates.
-const LIMIT: u64 = 100_000;
+const MAX_SEARCH_STEPS: u64 = 100_000;
 
 impl StickLayout {
     /// The layout that a legacy map describes, bound to its host.
@@ -23,10 +23,10 @@ impl StickLayout {
         dim_map: &[i64],
         format: DataFormat,
     ) -> Result<StickLayout> {
-        let host = host_of(size, stride)?;
+        let host = build_host_layout(size, stride)?;
         let (expected, found) = (device_size.len(), dim_map.len());
         if expected != found {
-            return Err(Error::LengthMismatch { what: "dim_map", expected, found }.into());
+            return Err(LayoutError::LengthMismatch { what: "dim_map", expected, found }.into());
         }
         let mut strides = vec![-1; found];
         let mut right: Vec<Option<usize>> = vec![None; size.len()];
@@ -46,14 +46,14 @@ impl StickLayout {
                 None => host.stride()[d],
                 Some(k) => strides[k]
                     .checked_mul(device_size[k])
-                    .ok_or_else(|| Error::overflow("a stride of stride_map"))?,
+                    .ok_or_else(|| LayoutError::overflow_of("a stride of stride_map"))?,
             };
         }
         if let Some(d) = (0..size.len()).find(|d| size[*d] != 1 && right[*d].is_none()) {
             let reason = format!("dim_map {dim_map:?} does not name host dimension {d}");
             return Err(StickError::HostNotCovered { index: host.stride()[d], reason });
         }
-        let layout = StickLayout::explicit(device_size, &strides, format)?;
+        let layout = StickLayout::from_size_and_stride_map(device_size, &strides, format)?;
         Ok(StickLayout { host: Some(host), ..layout })
     }
 
@@ -63,8 +63,8 @@ impl StickLayout {
     /// host dimension elsewhere than the dimensions to its right do (split), or could belong to
     /// two host dimensions (ambiguous). Dimensions of extent 1 say nothing about where they came
     /// from, so they get the host dimension that the constructors would give them.
-    pub fn dim_map(&self) -> Result<Vec<i64>> {
-        let host = self.bound("the dim_map")?;
+    pub fn recover_dim_map(&self) -> Result<Vec<i64>> {
+        let host = self.require_bound_host("the dim_map")?;
         let rank = self.device_rank();
         let order = (0..rank).rev().filter(|j| self.device_size[*j] > 1);
         let mut search = DimMapSearch {
@@ -76,7 +76,7 @@ impl StickLayout {
             stuck: None,
             steps: 0,
         };
-        search.go(0)?;
+        search.assign_dims_from(0)?;
         let found = std::mem::take(&mut search.found);
         let Some(first) = found.first() else {
             let none = StickError::BadStick { dim: 0, reason: "no map exists".into() };
@@ -97,15 +97,15 @@ impl StickLayout {
             }
         }
         search.map.clone_from(first);
-        search.name_short();
+        search.assign_short_dims();
         let number = |d: &Option<usize>| d.map_or(-1, |d| i64::try_from(d).unwrap_or(i64::MAX));
         let mut map: Vec<i64> = search.map.iter().map(number).collect();
-        self.name_units(host, &mut map);
+        self.assign_unit_dims(host, &mut map);
         Ok(map)
     }
 
     /// Gives host dimensions of size 1 the device dimensions without a stride.
-    fn name_units(&self, host: &Strided, map: &mut [i64]) {
+    fn assign_unit_dims(&self, host: &StridedLayout, map: &mut [i64]) {
         // The constructors rotate the order left by one.
         let rotated = (1..host.rank()).chain((host.rank() > 0).then_some(0));
         let mut units = rotated.filter(|d| host.size()[*d] == 1).peekable();
@@ -113,7 +113,7 @@ impl StickLayout {
         let last = map.len() - 1;
         let free = |j: &usize| self.stride_map[*j] == -1 && self.device_size[*j] == 1;
         let mut slots: Vec<usize> = (0..last).filter(free).collect();
-        let pair = self.count_slot().filter(|_| self.is_sparse());
+        let pair = self.stick_count_dim().filter(|_| self.is_sparse());
         if slots.len() > waiting {
             // A sparse stick comes with a count of its own, which belongs to no dimension.
             slots.retain(|j| Some(*j) != pair);
@@ -131,7 +131,7 @@ impl StickLayout {
 /// Assignment of device dimensions to host dimensions.
 struct DimMapSearch<'a> {
     layout: &'a StickLayout,
-    host: &'a Strided,
+    host: &'a StridedLayout,
     /// The device dimensions of extent 2 or more, right to left. Their extents multiply to a
     /// number that fits in 64 bits, so the search is never deep; shorter ones decide nothing.
     order: Vec<usize>,
@@ -144,13 +144,17 @@ struct DimMapSearch<'a> {
 impl DimMapSearch<'_> {
     /// Assigns the device dimensions from place `at` of the order on, in every way; it stops at
     /// two answers, which show an ambiguity.
-    fn go(&mut self, at: usize) -> Result<()> {
+    fn assign_dims_from(&mut self, at: usize) -> Result<()> {
         self.steps += 1;
-        if self.steps > LIMIT {
-            return Err(Error::TooLarge { what: "finding the dim_map", limit: LIMIT }.into());
+        if self.steps > MAX_SEARCH_STEPS {
+            return Err(LayoutError::TooLarge {
+                what: "finding the dim_map",
+                limit: MAX_SEARCH_STEPS,
+            }
+            .into());
         }
         let Some(j) = self.order.get(at).copied() else {
-            match self.complete() {
+            match self.check_all_covered() {
                 Ok(()) => self.found.push(self.map.clone()),
                 Err(e) => {
                     self.stuck.get_or_insert(e);
@@ -158,14 +162,14 @@ impl DimMapSearch<'_> {
             }
             return Ok(());
         };
-        let candidates = self.candidates(j);
+        let candidates = self.candidate_host_dims(j);
         if candidates.is_empty() {
-            let e = self.unmatched(j);
+            let e = self.unmatched_dim_error(j);
             self.stuck.get_or_insert(e);
         }
         for d in candidates {
             self.map[j] = Some(d);
-            self.go(at + 1)?;
+            self.assign_dims_from(at + 1)?;
             self.map[j] = None;
             if self.found.len() > 1 {
                 break;
@@ -175,26 +179,26 @@ impl DimMapSearch<'_> {
     }
 
     /// The host dimensions whose next device dimension, from the right, may be `j`.
-    fn candidates(&self, j: usize) -> Vec<usize> {
+    fn candidate_host_dims(&self, j: usize) -> Vec<usize> {
         let step = Some(self.layout.stride_map[j]);
         let dims = (0..self.host.rank()).filter(|d| self.host.size()[*d] != 1);
-        dims.filter(|d| self.next_step(*d, j + 1) == step).collect()
+        dims.filter(|d| self.next_stride_of(*d, j + 1) == step).collect()
     }
 
     /// Gives device dimensions of extent 0 or 1 a host dimension whose stride they continue; a
     /// stick count goes with its stick.
-    fn name_short(&mut self) {
-        let count = self.layout.count_slot();
+    fn assign_short_dims(&mut self) {
+        let count = self.layout.stick_count_dim();
         for j in (0..self.map.len()).rev() {
             if self.layout.device_size[j] < 2 && self.layout.stride_map[j] != -1 {
                 let stick = self.map[self.map.len() - 1].filter(|_| Some(j) == count);
-                self.map[j] = stick.or_else(|| self.candidates(j).first().copied());
+                self.map[j] = stick.or_else(|| self.candidate_host_dims(j).first().copied());
             }
         }
     }
 
     /// The stride that the next device dimension of host dimension `d` must have.
-    fn next_step(&self, d: usize, end: usize) -> Option<i64> {
+    fn next_stride_of(&self, d: usize, end: usize) -> Option<i64> {
         match (end..self.map.len()).find(|j| self.map[*j] == Some(d)) {
             None => Some(self.host.stride()[d]),
             Some(j) => self.layout.stride_map[j].checked_mul(self.layout.device_size[j]),
@@ -202,14 +206,14 @@ impl DimMapSearch<'_> {
     }
 
     /// Whether every host dimension has room on its device dimensions.
-    fn complete(&self) -> Result<()> {
+    fn check_all_covered(&self) -> Result<()> {
         for d in (0..self.host.rank()).filter(|d| self.host.size()[*d] != 1) {
             let n = self.host.size()[d];
             let own = || (0..self.map.len()).filter(|j| self.map[*j] == Some(d));
             let room = own().fold(1i64, |r, j| r.saturating_mul(self.layout.device_size[j]));
             // Dimensions of extent 0 are named later: they have room for nothing.
             if n > 0 && room < n {
-                let (stride, faster) = (self.host.stride()[d], self.longest_below(d));
+                let (stride, faster) = (self.host.stride()[d], self.longest_stride_below(d));
                 let reason = format!(
                     "fused: it runs past its host dimension into dimension {d} (size {n}, stride \
                      {stride}), which has no device dimension of that stride with room for it"
@@ -222,7 +226,7 @@ impl DimMapSearch<'_> {
 
     /// The device dimension of the largest stride at or below that of a host dimension, or that
     /// runs over it.
-    fn longest_below(&self, d: usize) -> usize {
+    fn longest_stride_below(&self, d: usize) -> usize {
         let map = &self.layout.stride_map;
         let over = |j: &usize| {
             let reach = map[*j].saturating_mul(self.layout.device_size[*j]);
@@ -231,9 +235,9 @@ impl DimMapSearch<'_> {
         (0..map.len()).filter(over).min_by_key(|j| map[*j]).unwrap_or(map.len() - 1)
     }
 
-    fn unmatched(&self, j: usize) -> StickError {
+    fn unmatched_dim_error(&self, j: usize) -> StickError {
         let step = self.layout.stride_map[j];
-        let inside = self.host.dims().position(|(n, s)| {
+        let inside = self.host.sizes_and_strides().position(|(n, s)| {
             n != 1 && s > 0 && s < step && i128::from(step) < i128::from(n) * i128::from(s)
         });
         let reason = match inside {

@@ -6,8 +6,8 @@
 //! A tensor whose own strides leave gaps is several such blocks, one inside the other.
 
 use crate::NamedNest;
-use crate::{Arrangement, StickLayout};
-use zellige_layout::Strided;
+use crate::{LaneArrangement, StickLayout};
+use zellige_layout::StridedLayout;
 
 /// Nests of one transfer; a layout whose every dimension ends inside a digit is better cut by the planner.
 const MOST_NESTS: usize = 256;
@@ -23,13 +23,13 @@ const MOST_NESTS: usize = 256;
 /// does.
 ///
 /// **Law**: where there are nests, they are the mapping of the plan.
-pub(crate) fn nests(
-    host: &Strided,
+pub(crate) fn plan_dimension_nests(
+    host: &StridedLayout,
     device: &StickLayout,
     to_device: bool,
 ) -> Option<Vec<NamedNest>> {
     let own = device.host()?;
-    if device.arrangement() != Arrangement::Standard {
+    if device.arrangement() != LaneArrangement::Standard {
         return None;
     }
     let numel: i64 = own.size().iter().product();
@@ -41,37 +41,38 @@ pub(crate) fn nests(
     let map = device.stride_map();
     let mut order: Vec<usize> = (0..sizes.len()).filter(|j| sizes[*j] > 1 && map[*j] > 0).collect();
     order.sort_by_key(|j| std::cmp::Reverse(map[*j]));
-    let digits = Digits { order, sizes, strides, map, blocks: blocks(own)? };
+    let digits =
+        DigitDimensions { order, sizes, strides, map, blocks: blocks_of_own_strides(own)? };
     let mut parts = Vec::new();
     let copies = |j: usize| if to_device && map[j] == 0 { sizes[j] } else { 1 };
     let counts = (0..sizes.len()).map(copies).collect();
     let whole = DigitBox { counts, own: 0, device: 0, left: Vec::new() };
-    digits.cut((0, 0), digits.blocks.first().map_or(1, |b| b.end), whole, &mut parts)?;
+    digits.cut_into_boxes((0, 0), digits.blocks.first().map_or(1, |b| b.end), whole, &mut parts)?;
     // What varies slowest is the stick: all whole ones come before what is left of them.
     parts.sort_by(|a, b| a.left.iter().rev().cmp(b.left.iter().rev()));
     let places = HostPlaces { host, own };
-    parts.iter().map(|part| places.nest(part, &digits)).collect()
+    parts.iter().map(|part| places.nest_of_box(part, &digits)).collect()
 }
 
 /// Numbers without gaps: those below `end` that `unit` divides.
 #[derive(Debug, Clone, Copy)]
-struct Block {
+struct NumberBlock {
     unit: i64,
     end: i64,
 }
 
 /// The blocks of a tensor's own strides, the largest first; none where elements share a number.
-fn blocks(own: &Strided) -> Option<Vec<Block>> {
-    let mut dims: Vec<(i64, i64)> = own.dims().filter(|(n, _)| *n > 1).collect();
+fn blocks_of_own_strides(own: &StridedLayout) -> Option<Vec<NumberBlock>> {
+    let mut dims: Vec<(i64, i64)> = own.sizes_and_strides().filter(|(n, _)| *n > 1).collect();
     dims.sort_by_key(|(_, s)| *s);
-    let mut blocks: Vec<Block> = Vec::new();
+    let mut blocks: Vec<NumberBlock> = Vec::new();
     for (n, unit) in dims {
         let end = n.checked_mul(unit)?;
         match blocks.last_mut() {
             Some(below) if below.end == unit => below.end = end,
             Some(below) if below.end > unit => return None,
             _ if unit < 1 => return None,
-            _ => blocks.push(Block { unit, end }),
+            _ => blocks.push(NumberBlock { unit, end }),
         }
     }
     blocks.reverse();
@@ -79,9 +80,9 @@ fn blocks(own: &Strided) -> Option<Vec<Block>> {
 }
 
 /// The device dimensions that are digits, the largest stride first, and all of them.
-struct Digits<'d> {
+struct DigitDimensions<'d> {
     /// What they are digits of.
-    blocks: Vec<Block>,
+    blocks: Vec<NumberBlock>,
     order: Vec<usize>,
     sizes: &'d [i64],
     strides: Vec<i64>,
@@ -101,10 +102,10 @@ struct DigitBox {
     left: Vec<bool>,
 }
 
-impl Digits<'_> {
+impl DigitDimensions<'_> {
     /// Cuts the numbers below `end` of a block by a digit and those below it; none where they do not reach it
     /// all.
-    fn cut(
+    fn cut_into_boxes(
         &self,
         (digit, block): (usize, usize),
         end: i64,
@@ -119,7 +120,7 @@ impl Digits<'_> {
         };
         if self.map[j] < unit {
             let next = self.blocks.get(block + 1).filter(|_| end == unit)?;
-            return self.cut((digit, block + 1), next.end, part, found);
+            return self.cut_into_boxes((digit, block + 1), next.end, part, found);
         }
         if self.map[j] % unit != 0 {
             return None;
@@ -132,14 +133,14 @@ impl Digits<'_> {
             let mut whole = part.clone();
             whole.counts[j] = steps;
             whole.left.push(false);
-            self.cut((digit + 1, block), self.map[j], whole, found)?;
+            self.cut_into_boxes((digit + 1, block), self.map[j], whole, found)?;
         }
         if rest > 0 {
             let mut last = part;
             last.own += steps * self.map[j];
             last.device += steps * self.strides[j];
             last.left.push(true);
-            self.cut((digit + 1, block), rest, last, found)?;
+            self.cut_into_boxes((digit + 1, block), rest, last, found)?;
         }
         Some(())
     }
@@ -147,13 +148,13 @@ impl Digits<'_> {
 
 /// Where numbers lie in host memory.
 struct HostPlaces<'h> {
-    host: &'h Strided,
-    own: &'h Strided,
+    host: &'h StridedLayout,
+    own: &'h StridedLayout,
 }
 
 impl HostPlaces<'_> {
     /// The coordinate of a number.
-    fn coordinate(&self, mut number: i64) -> Vec<i64> {
+    fn coordinate_of_number(&self, mut number: i64) -> Vec<i64> {
         let (size, own) = (self.own.size(), self.own.stride());
         let mut order: Vec<usize> = (0..size.len()).filter(|d| size[*d] > 1).collect();
         order.sort_by_key(|d| std::cmp::Reverse(own[*d]));
@@ -166,36 +167,36 @@ impl HostPlaces<'_> {
     }
 
     /// Size, own stride and host stride of every dimension.
-    fn dims(&self) -> impl Iterator<Item = (i64, i64, i64)> + '_ {
+    fn host_dims(&self) -> impl Iterator<Item = (i64, i64, i64)> + '_ {
         let (own, host) = (self.own.stride(), self.host.stride());
         self.own.size().iter().zip(own).zip(host).map(|((n, own), host)| (*n, *own, *host))
     }
 
     /// How far a step of a coordinate goes in host memory.
-    fn step(&self, coordinate: &[i64]) -> Option<i64> {
+    fn memory_step(&self, coordinate: &[i64]) -> Option<i64> {
         let terms = coordinate.iter().zip(self.host.stride());
         i64::try_from(terms.map(|(c, s)| i128::from(*c) * i128::from(*s)).sum::<i128>()).ok()
     }
 
-    fn nest(&self, part: &DigitBox, digits: &Digits<'_>) -> Option<NamedNest> {
-        let first = self.coordinate(part.own);
+    fn nest_of_box(&self, part: &DigitBox, digits: &DigitDimensions<'_>) -> Option<NamedNest> {
+        let first = self.coordinate_of_number(part.own);
         let mut last = first.clone();
         let mut host_strides = Vec::with_capacity(part.counts.len());
         for (j, count) in part.counts.iter().enumerate() {
             let stride = digits.map[j];
             if *count > 1 {
-                let step = self.coordinate(stride);
+                let step = self.coordinate_of_number(stride);
                 last.iter_mut().zip(&step).for_each(|(l, s)| *l += s * (count - 1));
-                host_strides.push(self.step(&step)?);
+                host_strides.push(self.memory_step(&step)?);
             } else {
                 // No step is made; the stride that is shown is the one that a step would have.
-                let same = self.dims().find(|(n, own, _)| *n > 1 && *own == stride);
+                let same = self.host_dims().find(|(n, own, _)| *n > 1 && *own == stride);
                 let none = if stride == -1 { 1 } else { stride };
                 host_strides.push(same.map_or(none, |(_, _, host)| host));
             }
         }
         // A step that carries into the next dimension goes elsewhere in memory with other strides than its own.
-        let as_own = self.dims().all(|(n, own, host)| n == 1 || own == host);
+        let as_own = self.host_dims().all(|(n, own, host)| n == 1 || own == host);
         if !as_own && last.iter().zip(self.own.size()).any(|(l, n)| l >= n) {
             return None;
         }
@@ -203,7 +204,7 @@ impl HostPlaces<'_> {
             ranges: part.counts.clone(),
             host_strides,
             device_strides: digits.strides.clone(),
-            host_offset: self.host.address(&first).ok()?,
+            host_offset: self.host.element_address(&first).ok()?,
             device_offset: part.device,
         })
     }

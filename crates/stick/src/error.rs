@@ -1,7 +1,7 @@
 //! What can be wrong with a device layout.
 
 use zellige_float::UnknownDtype;
-use zellige_layout::{Error, Witness};
+use zellige_layout::{LayoutError, LayoutWitness};
 
 /// The result of every fallible operation of this crate.
 pub type Result<T, E = StickError> = std::result::Result<T, E>;
@@ -11,7 +11,7 @@ pub type Result<T, E = StickError> = std::result::Result<T, E>;
 pub enum StickError {
     /// A refusal of the algebra.
     #[error(transparent)]
-    Layout(#[from] Error),
+    Layout(#[from] LayoutError),
     /// A name that is no dtype.
     #[error(transparent)]
     UnknownDtype(#[from] UnknownDtype),
@@ -63,15 +63,17 @@ impl StickError {
     }
 
     /// The place it points at, where there is one.
-    pub fn witness(&self) -> Option<Witness> {
+    pub fn witness(&self) -> Option<LayoutWitness> {
         match self {
             StickError::Layout(e) => e.witness(),
             StickError::UnknownDtype(UnknownDtype { dtype, .. })
-            | StickError::UnsupportedDtype { dtype, .. } => Some(Witness::Name(dtype.clone())),
-            StickError::BadStick { dim, .. } | StickError::NegativeDeviceSize { dim, .. } => {
-                Some(Witness::Dim(*dim))
+            | StickError::UnsupportedDtype { dtype, .. } => {
+                Some(LayoutWitness::Name(dtype.clone()))
             }
-            StickError::HostNotCovered { index, .. } => Some(Witness::Index(*index)),
+            StickError::BadStick { dim, .. } | StickError::NegativeDeviceSize { dim, .. } => {
+                Some(LayoutWitness::Dim(*dim))
+            }
+            StickError::HostNotCovered { index, .. } => Some(LayoutWitness::Index(*index)),
         }
     }
 }

@@ -178,7 +178,7 @@ impl DataFormat {
     }
 
     /// Its elements as numbers, where they fill whole bytes.
-    pub fn number_format(self) -> Option<Format> {
+    pub fn element_number_format(self) -> Option<Format> {
         Some(match self {
             DataFormat::SEN169_FP16 => Format::DL16,
             DataFormat::IEEE_FP32 => Format::F32,
@@ -197,17 +197,19 @@ impl DataFormat {
     }
 
     /// The format of a dtype's elements in host memory.
-    pub fn on_host(dtype: Dtype) -> Result<DataFormat> {
-        pair(dtype).map(|(host, _)| host).ok_or_else(|| unsupported(dtype))
+    pub fn host_format_of(dtype: Dtype) -> Result<DataFormat> {
+        host_and_device_formats(dtype).map(|(host, _)| host).ok_or_else(|| unsupported_dtype(dtype))
     }
 
     /// The format in which the device stores a dtype.
-    pub fn on_device(dtype: Dtype) -> Result<DataFormat> {
-        pair(dtype).map(|(_, device)| device).ok_or_else(|| unsupported(dtype))
+    pub fn device_format_of(dtype: Dtype) -> Result<DataFormat> {
+        host_and_device_formats(dtype)
+            .map(|(_, device)| device)
+            .ok_or_else(|| unsupported_dtype(dtype))
     }
 
     /// Elements in a stick, or the reason why the device cannot hold the format.
-    pub(crate) fn stick(self) -> Result<i64> {
+    pub(crate) fn require_elems_per_stick(self) -> Result<i64> {
         self.elems_per_stick().ok_or_else(|| {
             let stored = DataFormat::ALL.into_iter().filter(|f| f.elems_per_stick().is_some());
             let supported = stored.map(DataFormat::name).collect::<Vec<_>>().join(", ");
@@ -223,7 +225,7 @@ impl fmt::Display for DataFormat {
 }
 
 /// Host and device format of a dtype, where the device stores it.
-fn pair(dtype: Dtype) -> Option<(DataFormat, DataFormat)> {
+fn host_and_device_formats(dtype: Dtype) -> Option<(DataFormat, DataFormat)> {
     use DataFormat::{
         BFLOAT16, BOOL, IEEE_FP16, IEEE_FP32, IEEE_INT32, IEEE_INT64, SEN143_FP8, SEN152_FP8,
         SEN169_FP16, SENINT2, SENINT4, SENINT8, SENINT16, SENUINT2, SENUINT32,
@@ -257,8 +259,8 @@ fn pair(dtype: Dtype) -> Option<(DataFormat, DataFormat)> {
     }
 }
 
-fn unsupported(dtype: Dtype) -> StickError {
-    let stored = Dtype::ALL.iter().filter(|d| pair(**d).is_some());
+fn unsupported_dtype(dtype: Dtype) -> StickError {
+    let stored = Dtype::ALL.iter().filter(|d| host_and_device_formats(**d).is_some());
     let supported = stored.map(|d| d.name()).collect::<Vec<_>>().join(", ");
     StickError::UnsupportedDtype { dtype: dtype.name().into(), supported }
 }
@@ -270,7 +272,7 @@ mod tests {
     #[test]
     fn numbers_have_the_bits_of_their_format() {
         for format in DataFormat::ALL {
-            if let Some(found) = format.number_format() {
+            if let Some(found) = format.element_number_format() {
                 assert_eq!(i64::try_from(found.size() * 8).ok(), format.bits(), "{format}");
             }
         }

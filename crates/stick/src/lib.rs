@@ -1,8 +1,8 @@
 //! Stick layouts: how the Spyre device holds a tensor, 128 bytes at a time, and the descriptors of
 //! transfers to and from it.
 //!
-//! A [`StickLayout`] is a notation for a [`zellige_layout::Layout`]: [`StickLayout::lower`] turns it
-//! into one, and every question about places and padding is answered there. A [`Transfer`] is a plan
+//! A [`StickLayout`] is a notation for a [`zellige_layout::Layout`]: [`StickLayout::lower_to_layout`] turns it
+//! into one, and every question about places and padding is answered there. A [`PlannedTransfer`] is a plan
 //! of `zellige-movement` between a host tensor and such a layout, written as the device's tools read
 //! it.
 //!
@@ -44,11 +44,11 @@ mod stick_layout;
 mod transfer;
 mod view;
 
-pub use access::{DeviceAccess, Expr, Term, ViewLoop};
-pub use arrangement::Arrangement;
+pub use access::{AccessExpr, AccessTerm, DeviceAccess, ViewLoop};
+pub use arrangement::LaneArrangement;
 pub use error::{Result, StickError};
 pub use format::{DataFormat, STICK_BYTES};
 pub use padding::PaddingMap;
 pub use request::LayoutRequest;
 pub use stick_layout::StickLayout;
-pub use transfer::{Dcsi, Descriptor, Direction, NamedNest, Transfer};
+pub use transfer::{Dcsi, NamedNest, PlannedTransfer, TransferDescriptor, TransferDirection};

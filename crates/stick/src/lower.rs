@@ -8,12 +8,12 @@
 
 use crate::StickLayout;
 use crate::error::{Result, StickError};
-use zellige_layout::Error;
 use zellige_layout::Layout;
-use zellige_layout::Strided;
-use zellige_layout::int::product;
-use zellige_layout::{Extent, Window};
+use zellige_layout::LayoutError;
+use zellige_layout::StridedLayout;
+use zellige_layout::int::checked_product;
 use zellige_layout::{Iter, TileLayout};
+use zellige_layout::{PaddedExtent, ValidWindow};
 
 /// One digit of the device: `extent` steps of `step` on the host, `stride` on the device.
 #[derive(Debug, Clone, Copy)]
@@ -50,43 +50,43 @@ impl StickLayout {
     /// A device dimension of stride 0 that no broadcast host dimension takes is a replica: each of
     /// its coordinates holds the same element.
     ///
-    /// Laws: for every host coordinate `c`, each place of `lower().apply(size, c)`, split row-major
-    /// over `device_size`, is a device coordinate whose [`StickLayout::offset_of`] is the own-stride
+    /// Laws: for every host coordinate `c`, each place of `lower_to_layout().apply(size, c)`, split row-major
+    /// over `device_size`, is a device coordinate whose [`StickLayout::own_stride_offset`] is the own-stride
     /// offset of `c` (standard arrangement); no two elements share a place; and every coordinate of a
     /// replica is among the places of each element.
-    pub fn lower(&self) -> Result<Layout> {
-        let host = self.bound("lowering to a layout")?;
+    pub fn lower_to_layout(&self) -> Result<Layout> {
+        let host = self.require_bound_host("lowering to a layout")?;
         if host.numel() == 0 {
-            return Ok(TileLayout::of(vec![Iter::mem(0, 1)])?.into());
+            return Ok(TileLayout::from_shard(vec![Iter::in_memory(0, 1)])?.into());
         }
         if let Some(dim) = self.device_size.iter().position(|n| *n == 0) {
             let reason = format!("device dimension {dim} has size 0, so the device holds nothing");
             return Err(StickError::HostNotCovered { index: 0, reason });
         }
-        let mut plan = DigitPlacement::new(&self.slots()?);
+        let mut plan = DigitPlacement::new(&self.lane_order_digits()?);
         let mut groups: Vec<(usize, Vec<WindowGroup>)> = Vec::new();
-        for line in lines(host)? {
-            groups.push((line.dim, plan.place(line)?));
+        for line in host_lines(host)? {
+            groups.push((line.dim, plan.place_host_line(line)?));
         }
-        plan.check_reach(host)?;
-        groups.extend(self.broadcasts(host, &mut plan)?);
+        plan.check_device_reach(host)?;
+        groups.extend(self.place_broadcast_dims(host, &mut plan)?);
         // Stable, and every line is a run of neighbouring host dimensions: the order is row-major.
         groups.sort_by_key(|(dim, _)| *dim);
-        groups.push((usize::MAX, plan.idle()));
-        assemble(groups.into_iter().flat_map(|(_, g)| g), plan.replicas())
+        groups.push((usize::MAX, plan.idle_window_groups()));
+        assemble_layout(groups.into_iter().flat_map(|(_, g)| g), plan.replica_iters())
     }
 
     /// Host dimensions of stride 0 on device dimensions of stride 0.
     ///
     /// The two share no stride by which to recognise each other. Equal sizes meet first, in
     /// order, then whatever has room; a broadcast stick is taken together with its count.
-    fn broadcasts(
+    fn place_broadcast_dims(
         &self,
-        host: &Strided,
+        host: &StridedLayout,
         plan: &mut DigitPlacement,
     ) -> Result<Vec<(usize, Vec<WindowGroup>)>> {
         let wanted: Vec<(usize, i64)> = host
-            .dims()
+            .sizes_and_strides()
             .enumerate()
             .filter(|(_, (n, s))| *s == 0 && *n != 1)
             .map(|(d, (n, _))| (d, n))
@@ -96,7 +96,7 @@ impl StickLayout {
         }
         let mut units: Vec<Vec<usize>> = Vec::new();
         let last = self.device_rank() - 1;
-        let count = self.count_slot().filter(|_| self.stride_map[last] == 0);
+        let count = self.stick_count_dim().filter(|_| self.stride_map[last] == 0);
         for (i, slot) in plan.all.iter().enumerate() {
             if slot.step == 0 && Some(slot.dim) != count && slot.dim != last {
                 units.push(vec![i]);
@@ -108,7 +108,7 @@ impl StickLayout {
             units.push(stick);
         }
         let room = |unit: &[usize]| {
-            product(unit.iter().map(|i| plan.all[*i].extent), "a broadcast dimension")
+            checked_product(unit.iter().map(|i| plan.all[*i].extent), "a broadcast dimension")
         };
         let mut taken: Vec<Option<usize>> = vec![None; wanted.len()];
         for exact in [true, false] {
@@ -143,10 +143,10 @@ impl StickLayout {
 
 /// The lines of host elements, largest stride first. Dimensions that are neighbours both in the
 /// row-major order and in memory are one line.
-fn lines(host: &Strided) -> Result<Vec<HostLine>> {
+fn host_lines(host: &StridedLayout) -> Result<Vec<HostLine>> {
     let mut lines: Vec<HostLine> = Vec::new();
     let mut previous = None;
-    for (dim, (count, step)) in host.dims().enumerate().filter(|(_, (n, _))| *n != 1) {
+    for (dim, (count, step)) in host.sizes_and_strides().enumerate().filter(|(_, (n, _))| *n != 1) {
         if step == 0 {
             previous = None;
             continue;
@@ -168,9 +168,12 @@ fn lines(host: &Strided) -> Result<Vec<HostLine>> {
                  offset {below}",
                 line.dim
             );
-            return Err(
-                Error::BadParameter { what: "an own stride", value: line.step, accepted }.into()
-            );
+            return Err(LayoutError::BadParameter {
+                what: "an own stride",
+                value: line.step,
+                accepted,
+            }
+            .into());
         }
         line.below = below;
         // The largest address of the host, which its constructor checked.
@@ -237,7 +240,7 @@ impl DigitPlacement {
     ///
     /// Invariant of the loop: the elements still to be told apart are `0..rest`, and `group` holds
     /// the digits found since its first cut, of which `group.valid` elements exist.
-    fn place(&mut self, line: HostLine) -> Result<Vec<WindowGroup>> {
+    fn place_host_line(&mut self, line: HostLine) -> Result<Vec<WindowGroup>> {
         let HostLine { dim, count, step, below } = line;
         let reach = (count - 1) * step + below;
         let mut groups = Vec::new();
@@ -278,7 +281,7 @@ impl DigitPlacement {
                 );
                 return Err(StickError::BadStick { dim: digit.dim, reason });
             }
-            self.touch(j, need - 1, i128::from(unit) * i128::from(step));
+            self.mark_digit_used(j, need - 1, i128::from(unit) * i128::from(step));
             rest = unit;
         }
         if rest > 1 {
@@ -301,7 +304,7 @@ impl DigitPlacement {
             let wide = rest.max(self.room[j] / ratio);
             let stride = ratio
                 .checked_mul(digit.stride)
-                .ok_or_else(|| Error::overflow("a stride on the device"))?;
+                .ok_or_else(|| LayoutError::overflow_of("a stride on the device"))?;
             if group.digits.is_empty() {
                 group.digits.push((wide, stride));
             } else if wide > rest && group.valid % rest == 0 {
@@ -311,14 +314,14 @@ impl DigitPlacement {
             } else {
                 group.digits.push((rest, stride));
             }
-            self.touch(j, (rest - 1) * ratio, i128::from(digit.step));
+            self.mark_digit_used(j, (rest - 1) * ratio, i128::from(digit.step));
             self.room[j] = ratio;
         }
         groups.push(group);
         Ok(groups)
     }
 
-    fn touch(&mut self, j: usize, steps: i64, step: i128) {
+    fn mark_digit_used(&mut self, j: usize, steps: i64, step: i128) {
         self.used[j] += i128::from(steps);
         self.witness[j] += i128::from(steps) * step;
         for i in &self.parts[j] {
@@ -327,7 +330,7 @@ impl DigitPlacement {
     }
 
     /// Refuses a device dimension that is shorter than the elements along it need.
-    fn check_reach(&self, host: &Strided) -> Result<()> {
+    fn check_device_reach(&self, host: &StridedLayout) -> Result<()> {
         for (j, digit) in self.digits.iter().enumerate() {
             if self.used[j] >= i128::from(digit.extent) {
                 let reason = format!(
@@ -348,30 +351,37 @@ impl DigitPlacement {
     }
 
     /// Digits that no host dimension moves along.
-    fn still(&self) -> impl Iterator<Item = &StickDigit> + '_ {
+    fn unmoved_digits(&self) -> impl Iterator<Item = &StickDigit> + '_ {
         let still = self.all.iter().zip(&self.idle).filter(|(s, idle)| **idle && s.extent != 1);
         still.map(|(s, _)| s)
     }
 
     /// Digits along which only the first step holds elements.
-    fn idle(&self) -> Vec<WindowGroup> {
-        let idle = self.still().filter(|s| s.step != 0);
+    fn idle_window_groups(&self) -> Vec<WindowGroup> {
+        let idle = self.unmoved_digits().filter(|s| s.step != 0);
         idle.map(|s| WindowGroup { valid: 1, digits: vec![(s.extent, s.stride)] }).collect()
     }
 
     /// Digits along which every step holds the same elements.
-    fn replicas(&self) -> Vec<Iter> {
-        self.still().filter(|s| s.step == 0).map(|s| Iter::mem(s.extent, s.stride)).collect()
+    fn replica_iters(&self) -> Vec<Iter> {
+        self.unmoved_digits()
+            .filter(|s| s.step == 0)
+            .map(|s| Iter::in_memory(s.extent, s.stride))
+            .collect()
     }
 }
 
 /// The tile layout over all digits, and the window of the valid ones.
-fn assemble(groups: impl Iterator<Item = WindowGroup>, replicas: Vec<Iter>) -> Result<Layout> {
+fn assemble_layout(
+    groups: impl Iterator<Item = WindowGroup>,
+    replicas: Vec<Iter>,
+) -> Result<Layout> {
     let (mut shard, mut window) = (Vec::new(), Vec::new());
     for group in groups {
-        let padded = product(group.digits.iter().map(|(n, _)| *n), "a padded extent")?;
-        window.push(Extent::padded(group.valid, padded));
-        shard.extend(group.digits.iter().map(|(n, stride)| Iter::mem(*n, *stride)));
+        let padded = checked_product(group.digits.iter().map(|(n, _)| *n), "a padded extent")?;
+        window.push(PaddedExtent::padded_to(group.valid, padded));
+        shard.extend(group.digits.iter().map(|(n, stride)| Iter::in_memory(*n, *stride)));
     }
-    Ok(Layout::from(TileLayout::new(shard, replicas, [])?).with_window(Window::new(window)?)?)
+    Ok(Layout::from(TileLayout::new(shard, replicas, [])?)
+        .with_window(ValidWindow::new(window)?)?)
 }

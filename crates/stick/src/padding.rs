@@ -2,8 +2,8 @@
 
 use crate::StickLayout;
 use crate::error::Result;
-use zellige_layout::Error;
-use zellige_layout::{Layout, flatten, unflatten};
+use zellige_layout::LayoutError;
+use zellige_layout::{Layout, flatten_coordinate, unflatten_index};
 
 /// The answer, for every device position of a bound layout, to "which element is here?".
 ///
@@ -22,9 +22,9 @@ pub struct PaddingMap {
 
 impl StickLayout {
     /// Reads the lowered layout backwards.
-    pub fn padding_map(&self) -> Result<PaddingMap> {
-        let layout = self.lower()?;
-        let size = self.bound("the padding map")?.size().to_vec();
+    pub fn build_padding_map(&self) -> Result<PaddingMap> {
+        let layout = self.lower_to_layout()?;
+        let size = self.require_bound_host("the padding map")?.size().to_vec();
         let mut digits = Vec::new();
         let mut weight = 1i64;
         for it in layout.tile().shard().iter().rev() {
@@ -38,7 +38,7 @@ impl StickLayout {
         digits.extend(copies.map(|it| (it.stride, it.extent, 0)));
         digits.sort_by_key(|(stride, ..)| std::cmp::Reverse(*stride));
         let storage = self.storage_size().to_vec();
-        Ok(PaddingMap { positions: self.positions(), layout, size, storage, digits })
+        Ok(PaddingMap { positions: self.count_positions(), layout, size, storage, digits })
     }
 }
 
@@ -46,7 +46,9 @@ impl PaddingMap {
     /// The row-major index of the element at a device position, or `None` for padding and gaps.
     pub fn element_at(&self, position: i64) -> Result<Option<i64>> {
         if !(0..self.positions).contains(&position) {
-            return Err(Error::IndexOutOfRange { index: position, size: self.positions }.into());
+            return Err(
+                LayoutError::IndexOutOfRange { index: position, size: self.positions }.into()
+            );
         }
         if self.layout.size() == 0 {
             return Ok(None);
@@ -66,32 +68,33 @@ impl PaddingMap {
             return Ok(None);
         }
         Ok(match self.layout.window() {
-            Some(window) => window.to_valid(padded),
+            Some(window) => window.valid_index_of(padded),
             None => Some(padded),
         })
     }
 
     /// The host coordinate of the element at device coordinates, or `None` for padding and gaps.
-    pub fn host_coordinate(&self, device: &[i64]) -> Result<Option<Vec<i64>>> {
-        let position = flatten(&self.storage, device)?;
-        Ok(self.element_at(position)?.map(|flat| unflatten(&self.size, flat)))
+    pub fn host_coordinate_at(&self, device: &[i64]) -> Result<Option<Vec<i64>>> {
+        let position = flatten_coordinate(&self.storage, device)?;
+        Ok(self.element_at(position)?.map(|flat| unflatten_index(&self.size, flat)))
     }
 
     /// The device coordinates of the element at a host coordinate, of its first replica.
-    pub fn device_coordinate(&self, coordinate: &[i64]) -> Result<Vec<i64>> {
-        let flat = flatten(&self.size, coordinate)?;
-        let places = self.layout.places(flat)?;
-        let position = places.rows().next().and_then(|r| r.first().copied()).unwrap_or(0);
-        Ok(unflatten(&self.storage, position))
+    pub fn device_coordinate_of(&self, coordinate: &[i64]) -> Result<Vec<i64>> {
+        let flat = flatten_coordinate(&self.size, coordinate)?;
+        let places = self.layout.physical_coordinates(flat)?;
+        let position =
+            places.coordinate_rows().next().and_then(|r| r.first().copied()).unwrap_or(0);
+        Ok(unflatten_index(&self.storage, position))
     }
 
     /// The number of positions that hold no element.
-    pub fn padding(&self) -> i64 {
-        self.positions - self.layout.size() * self.layout.tile().copies()
+    pub fn count_padding(&self) -> i64 {
+        self.positions - self.layout.size() * self.layout.tile().replica_count()
     }
 
     /// The layout that it reads backwards.
-    pub fn layout(&self) -> &Layout {
+    pub fn lowered_layout(&self) -> &Layout {
         &self.layout
     }
 }

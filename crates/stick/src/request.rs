@@ -20,7 +20,7 @@ pub enum LayoutRequest {
 
 impl LayoutRequest {
     /// The order of dimensions that asks for one element in each stick.
-    pub fn sparse_order(rank: usize) -> Vec<i64> {
+    pub fn sparse_dim_order(rank: usize) -> Vec<i64> {
         let rank = i64::try_from(rank).unwrap_or(i64::MAX);
         (0..rank).chain([-1]).collect()
     }

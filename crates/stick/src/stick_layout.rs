@@ -1,12 +1,12 @@
 //! A device layout: its fields, and what follows from them.
 
 use crate::error::{Result, StickError};
-use crate::{Arrangement, DataFormat, STICK_BYTES};
+use crate::{DataFormat, LaneArrangement, STICK_BYTES};
 use std::fmt;
 use std::hash::{Hash, Hasher};
-use zellige_layout::Error;
-use zellige_layout::Strided;
-use zellige_layout::int::{narrow, product};
+use zellige_layout::LayoutError;
+use zellige_layout::StridedLayout;
+use zellige_layout::int::{checked_product, narrow_to_i64};
 
 /// A device layout: sizes, the host stride of one step in each device dimension, and the format.
 ///
@@ -43,12 +43,12 @@ pub struct StickLayout {
     pub(crate) device_size: Vec<i64>,
     pub(crate) stride_map: Vec<i64>,
     pub(crate) format: DataFormat,
-    pub(crate) arrangement: Arrangement,
+    pub(crate) arrangement: LaneArrangement,
     /// How many of the last device dimensions are the stick; 1 or more.
     pub(crate) stick_dims: usize,
     /// The device dimensions with the gaps behind them, where there are gaps.
     pub(crate) storage: Option<Vec<i64>>,
-    pub(crate) host: Option<Strided>,
+    pub(crate) host: Option<StridedLayout>,
 }
 
 impl StickLayout {
@@ -68,12 +68,12 @@ impl StickLayout {
     }
 
     /// The order of the lanes.
-    pub fn arrangement(&self) -> Arrangement {
+    pub fn arrangement(&self) -> LaneArrangement {
         self.arrangement
     }
 
     /// Size and own strides of the tensor it is bound to.
-    pub fn host(&self) -> Option<&Strided> {
+    pub fn host(&self) -> Option<&StridedLayout> {
         self.host.as_ref()
     }
 
@@ -112,47 +112,47 @@ impl StickLayout {
     }
 
     /// The number of positions on the device, padding and gaps included.
-    pub fn positions(&self) -> i64 {
+    pub fn count_positions(&self) -> i64 {
         // The constructors check that it fits.
-        product(self.storage_size().iter().copied(), "the device size").unwrap_or(i64::MAX)
+        checked_product(self.storage_size().iter().copied(), "the device size").unwrap_or(i64::MAX)
     }
 
     /// The number of sticks.
-    pub fn sticks(&self) -> i64 {
-        self.positions() / self.elems_per_stick().max(1)
+    pub fn count_sticks(&self) -> i64 {
+        self.count_positions() / self.elems_per_stick().max(1)
     }
 
     /// The bytes it takes on the device: 128 for every stick.
-    pub fn bytes(&self) -> Result<i64> {
-        let total = i128::from(self.sticks()) * i128::from(STICK_BYTES);
-        Ok(narrow(total, "the number of bytes on the device")?)
+    pub fn device_bytes(&self) -> Result<i64> {
+        let total = i128::from(self.count_sticks()) * i128::from(STICK_BYTES);
+        Ok(narrow_to_i64(total, "the number of bytes on the device")?)
     }
 
     /// Strides of the device dimensions, in elements.
     pub fn device_strides(&self) -> Result<Vec<i64>> {
-        Ok(zellige_layout::int::row_major(self.storage_size())?)
+        Ok(zellige_layout::int::row_major_strides(self.storage_size())?)
     }
 
     /// The own-stride offset of the element at device coordinates; the identity. It speaks of the
     /// standard order of lanes and is refused in any other.
-    pub fn offset_of(&self, device: &[i64]) -> Result<i64> {
-        self.standard()?;
-        zellige_layout::flatten(&self.device_size, device)?;
+    pub fn own_stride_offset(&self, device: &[i64]) -> Result<i64> {
+        self.require_standard_arrangement()?;
+        zellige_layout::flatten_coordinate(&self.device_size, device)?;
         let steps = device.iter().zip(&self.stride_map).filter(|(_, w)| **w >= 0);
         let dot: i128 = steps.map(|(c, w)| i128::from(*c) * i128::from(*w)).sum();
-        Ok(narrow(dot, "the offset of a device position")?)
+        Ok(narrow_to_i64(dot, "the offset of a device position")?)
     }
 
     /// The bound host, or a refusal that says what needs it.
-    pub(crate) fn bound(&self, what: &'static str) -> Result<&Strided> {
+    pub(crate) fn require_bound_host(&self, what: &'static str) -> Result<&StridedLayout> {
         self.host.as_ref().ok_or_else(|| {
             let accepted = "the layout first has to be bound to its host's size and strides".into();
-            Error::BadParameter { what, value: 0, accepted }.into()
+            LayoutError::BadParameter { what, value: 0, accepted }.into()
         })
     }
 
     /// Refuses sticks of several dimensions, and gaps, for what speaks of one dimension cut into sticks.
-    pub(crate) fn plain_sticks(&self, what: &str) -> Result<()> {
+    pub(crate) fn require_plain_sticks(&self, what: &str) -> Result<()> {
         if self.stick_dims == 1 && self.storage.is_none() {
             return Ok(());
         }
@@ -162,8 +162,8 @@ impl StickLayout {
     }
 
     /// Refuses an order of lanes in which a lane's number does not tell its element.
-    pub(crate) fn standard(&self) -> Result<()> {
-        if self.arrangement == Arrangement::Standard {
+    pub(crate) fn require_standard_arrangement(&self) -> Result<()> {
+        if self.arrangement == LaneArrangement::Standard {
             return Ok(());
         }
         let dim = self.device_rank().saturating_sub(1);
@@ -176,7 +176,7 @@ impl StickLayout {
 
     /// The device dimension that counts the sticks of the stick's host dimension: by convention
     /// the third from the end (the first of two), where its stride agrees.
-    pub(crate) fn count_slot(&self) -> Option<usize> {
+    pub(crate) fn stick_count_dim(&self) -> Option<usize> {
         if self.stick_dims != 1 {
             return None;
         }
@@ -225,7 +225,7 @@ impl fmt::Display for StickLayout {
             "SpyreTensorLayout(device_size={:?}, stride_map ={:?}, device_dtype=DataFormats.{}",
             self.device_size, self.stride_map, self.format
         )?;
-        if self.arrangement != Arrangement::Standard {
+        if self.arrangement != LaneArrangement::Standard {
             write!(f, ", element_arrangement=ElementArrangement.{}", self.arrangement)?;
         }
         if let (true, Ok(strides)) = (self.has_gaps(), self.device_strides()) {

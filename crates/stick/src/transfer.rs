@@ -4,12 +4,12 @@ use crate::dimension_nests;
 use crate::{DataFormat, Result, StickLayout};
 use serde::Serialize;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_movement::{Fill, Nest, Plan};
 
 /// Which way a transfer goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
+pub enum TransferDirection {
     /// Host to device.
     HostToDevice,
     /// Device to host.
@@ -37,8 +37,8 @@ impl Dcsi {
             list.reverse();
             if list.is_empty() { vec![1] } else { list }
         };
-        let (from, to) = in_order(to_device, nest.host_strides, nest.device_strides);
-        let (first, place) = in_order(to_device, nest.host_offset, nest.device_offset);
+        let (from, to) = order_read_then_write(to_device, nest.host_strides, nest.device_strides);
+        let (first, place) = order_read_then_write(to_device, nest.host_offset, nest.device_offset);
         Dcsi {
             size_: innermost_first(nest.ranges),
             stride_src_: innermost_first(from),
@@ -52,7 +52,7 @@ impl Dcsi {
 /// A transfer descriptor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[allow(non_snake_case, reason = "the field names are those of the interchange form")]
-pub struct Descriptor {
+pub struct TransferDescriptor {
     /// The name of the data structure.
     pub dci_dsName_: String,
     /// Whether it goes to the device.
@@ -86,7 +86,7 @@ pub struct NamedNest {
 
 impl NamedNest {
     /// The loops with the largest device stride first; they may run in any order.
-    fn order_by_device(&mut self) {
+    fn sort_by_device_stride(&mut self) {
         let mut order: Vec<usize> = (0..self.ranges.len()).collect();
         order.sort_by_key(|k| std::cmp::Reverse(self.device_strides[*k].unsigned_abs()));
         for list in [&mut self.ranges, &mut self.host_strides, &mut self.device_strides] {
@@ -95,7 +95,7 @@ impl NamedNest {
     }
 
     /// The nest as the documents write it: ranges, device strides, host strides.
-    pub fn documented(&self) -> String {
+    pub fn print_as_documented(&self) -> String {
         let tuple = |list: &[i64]| {
             let list: Vec<String> = list.iter().map(i64::to_string).collect();
             let comma = if list.len() == 1 { "," } else { "" };
@@ -109,29 +109,29 @@ impl NamedNest {
 
 /// A planned transfer between a host tensor and the device.
 #[derive(Debug, Clone)]
-pub struct Transfer {
+pub struct PlannedTransfer {
     plan: Plan,
-    direction: Direction,
-    host: Strided,
+    direction: TransferDirection,
+    host: StridedLayout,
     device: StickLayout,
     dtype: Dtype,
 }
 
-impl Transfer {
+impl PlannedTransfer {
     /// Plans the transfer of a host tensor to or from a device layout that is bound to it.
     pub fn new(
-        host: &Strided,
+        host: &StridedLayout,
         device: &StickLayout,
         dtype: Dtype,
-        direction: Direction,
-    ) -> Result<Transfer> {
-        let (h, d) = (host.to_layout()?, device.lower()?);
+        direction: TransferDirection,
+    ) -> Result<PlannedTransfer> {
+        let (h, d) = (host.to_layout()?, device.lower_to_layout()?);
         let (src, dst) = match direction {
-            Direction::HostToDevice => (&h, &d),
-            Direction::DeviceToHost => (&d, &h),
+            TransferDirection::HostToDevice => (&h, &d),
+            TransferDirection::DeviceToHost => (&d, &h),
         };
         let plan = Plan::between(src, dst, host.size(), Fill::Leave)?;
-        Ok(Transfer { plan, direction, host: host.clone(), device: device.clone(), dtype })
+        Ok(PlannedTransfer { plan, direction, host: host.clone(), device: device.clone(), dtype })
     }
 
     /// The plan.
@@ -140,21 +140,21 @@ impl Transfer {
     }
 
     /// Every nest, one per start.
-    fn flat(&self) -> impl Iterator<Item = (&Nest, i64, i64)> {
+    fn nests_with_starts(&self) -> impl Iterator<Item = (&Nest, i64, i64)> {
         self.plan.nests().iter().flat_map(|n| n.starts.iter().map(move |(a, b)| (n, *a, *b)))
     }
 
     /// The nests with host and device named, in the order of the documents: device strides decrease.
-    pub fn nests(&self) -> Vec<NamedNest> {
-        let mut nests = self.plan_nests();
-        nests.iter_mut().for_each(NamedNest::order_by_device);
+    pub fn named_nests(&self) -> Vec<NamedNest> {
+        let mut nests = self.nests_in_plan_order();
+        nests.iter_mut().for_each(NamedNest::sort_by_device_stride);
         nests
     }
 
     /// The nests in the order of the plan's loops.
-    fn plan_nests(&self) -> Vec<NamedNest> {
-        let to_device = self.direction == Direction::HostToDevice;
-        self.flat()
+    fn nests_in_plan_order(&self) -> Vec<NamedNest> {
+        let to_device = self.direction == TransferDirection::HostToDevice;
+        self.nests_with_starts()
             .map(|(nest, a, b)| {
                 let (src, dst) =
                     (nest.loops.iter().map(|l| l.src), nest.loops.iter().map(|l| l.dst));
@@ -185,20 +185,20 @@ impl Transfer {
 
     /// The descriptor in the interchange form: a loop for every device dimension where that is a mapping of the
     /// tensor's digits, else the loops of the plan.
-    pub fn descriptor(&self, name: &str) -> Result<Descriptor> {
+    pub fn build_descriptor(&self, name: &str) -> Result<TransferDescriptor> {
         let innermost_first = |list: &[i64]| -> Vec<i64> { list.iter().rev().copied().collect() };
         let host_shape =
             if self.host.size().is_empty() { vec![1] } else { innermost_first(self.host.size()) };
         let device_shape = innermost_first(self.device.device_size());
-        let host_format = DataFormat::on_host(self.dtype)?.name().to_string();
+        let host_format = DataFormat::host_format_of(self.dtype)?.name().to_string();
         let device_format = self.device.device_dtype().name().to_string();
-        let to_device = self.direction == Direction::HostToDevice;
-        let (input, output) = in_order(to_device, host_shape, device_shape);
-        let (from, to) = in_order(to_device, host_format, device_format);
-        let nests = dimension_nests::nests(&self.host, &self.device, to_device)
-            .unwrap_or_else(|| self.plan_nests());
+        let to_device = self.direction == TransferDirection::HostToDevice;
+        let (input, output) = order_read_then_write(to_device, host_shape, device_shape);
+        let (from, to) = order_read_then_write(to_device, host_format, device_format);
+        let nests = dimension_nests::plan_dimension_nests(&self.host, &self.device, to_device)
+            .unwrap_or_else(|| self.nests_in_plan_order());
         let dcsi = nests.into_iter().map(|n| Dcsi::new(n, to_device)).collect();
-        Ok(Descriptor {
+        Ok(TransferDescriptor {
             dci_dsName_: name.into(),
             isHostToSen_: to_device,
             dataformat_src_: from,
@@ -211,6 +211,6 @@ impl Transfer {
 }
 
 /// What is read, then what is written.
-fn in_order<T>(to_device: bool, host: T, device: T) -> (T, T) {
+fn order_read_then_write<T>(to_device: bool, host: T, device: T) -> (T, T) {
     if to_device { (host, device) } else { (device, host) }
 }

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
-use zellige_stick::{DataFormat, Dcsi, Direction, StickLayout, Transfer};
+use zellige_layout::StridedLayout;
+use zellige_stick::{DataFormat, Dcsi, PlannedTransfer, StickLayout, TransferDirection};
 
 /// Every recorded descriptor, field by field.
 ///
@@ -20,21 +20,25 @@ fn recorded_descriptors_have_the_same_loops() {
         let (size, own) = (ints(&case["host_size"]), ints(&case["dma_stride"]));
         let format = DataFormat::from_name(case["device_format"].as_str().expect("a name"));
         let (sizes, map) = (ints(&case["device_size"]), ints(&case["stride_map"]));
-        let device = StickLayout::explicit(&sizes, &map, format.expect("known"))
+        let device = StickLayout::from_size_and_stride_map(&sizes, &map, format.expect("known"))
             .and_then(|l| l.with_own_strides(&size, &own))
             .expect("a layout");
         let offset = case["host_offset"].as_i64().expect("an offset");
-        let there = Strided::new(&size, &ints(&case["host_stride"]), offset).expect("a host");
-        let back = Strided::new(&size, &own, 0).expect("a host");
+        let there = StridedLayout::new(&size, &ints(&case["host_stride"]), offset).expect("a host");
+        let back = StridedLayout::new(&size, &own, 0).expect("a host");
         let dtype = Dtype::from_name(case["dtype"].as_str().expect("a name")).expect("a dtype");
-        for (host, direction, key) in
-            [(there, Direction::HostToDevice, "h2d"), (back, Direction::DeviceToHost, "d2h")]
-        {
-            let transfer = Transfer::new(&host, &device, dtype, direction).expect("a plan");
-            let made = transfer.descriptor("DCI-Tensor-0").expect("a descriptor");
+        for (host, direction, key) in [
+            (there, TransferDirection::HostToDevice, "h2d"),
+            (back, TransferDirection::DeviceToHost, "d2h"),
+        ] {
+            let transfer = PlannedTransfer::new(&host, &device, dtype, direction).expect("a plan");
+            let made = transfer.build_descriptor("DCI-Tensor-0").expect("a descriptor");
             let want = &case[key];
             let heads = (&made.dci_dsName_, made.isHostToSen_);
-            assert_eq!(heads, (&"DCI-Tensor-0".to_string(), direction == Direction::HostToDevice));
+            assert_eq!(
+                heads,
+                (&"DCI-Tensor-0".to_string(), direction == TransferDirection::HostToDevice)
+            );
             assert_eq!(made.input_shape_, ints(&want["input_shape_"]), "{size:?} {key}");
             assert_eq!(made.output_shape_, ints(&want["output_shape_"]), "{size:?} {key}");
             let list = want["dcsi_"].as_array().expect("a list").iter().map(|d| Dcsi {
@@ -56,20 +60,22 @@ fn a_corner_of_a_padded_box_is_two_nests() {
     let (size, padded) = ([100, 200, 500], [131_072, 512, 1]);
     let format = DataFormat::SEN169_FP16;
     let map = [512, 64, 131_072, 1];
-    let device = StickLayout::explicit(&[256, 8, 128, 64], &map, format).expect("a layout");
+    let device =
+        StickLayout::from_size_and_stride_map(&[256, 8, 128, 64], &map, format).expect("a layout");
     for (stride, to_row) in [(padded, 512), ([100_000, 500, 1], 500)] {
-        let host = Strided::new(&size, &stride, 0).expect("a host");
+        let host = StridedLayout::new(&size, &stride, 0).expect("a host");
         let bound = device.with_host(&size, Some(&stride)).expect("a host that fits");
-        for direction in [Direction::HostToDevice, Direction::DeviceToHost] {
-            let transfer = Transfer::new(&host, &bound, Dtype::Float16, direction).expect("a plan");
-            let nests = transfer.nests();
+        for direction in [TransferDirection::HostToDevice, TransferDirection::DeviceToHost] {
+            let transfer =
+                PlannedTransfer::new(&host, &bound, Dtype::Float16, direction).expect("a plan");
+            let nests = transfer.named_nests();
             assert_eq!(nests.len(), 2, "{nests:?}");
             let moved: i64 = nests.iter().map(|n| n.ranges.iter().product::<i64>()).sum();
             assert_eq!(moved, 100 * 200 * 500);
-            let dci = transfer.descriptor("DCI-Tensor-0").expect("a descriptor");
+            let dci = transfer.build_descriptor("DCI-Tensor-0").expect("a descriptor");
             let sizes: Vec<&[i64]> = dci.dcsi_.iter().map(|d| &d.size_[..]).collect();
             assert_eq!(sizes, [&[64, 100, 7, 200][..], &[52, 100, 1, 200]]);
-            let there = direction == Direction::HostToDevice;
+            let there = direction == TransferDirection::HostToDevice;
             let on_host =
                 |d: &Dcsi| if there { d.stride_src_.clone() } else { d.stride_dst_.clone() };
             let on_card =
@@ -133,14 +139,14 @@ proptest! {
             _ => {}
         }
         let low: i64 = size.iter().zip(&strides).map(|(n, s)| (n - 1).max(0) * s.min(&0)).sum();
-        let host_tensor = Strided::new(&size, &strides, 3 - low).expect("small");
+        let host_tensor = StridedLayout::new(&size, &strides, 3 - low).expect("small");
         let device = StickLayout::with_dim_order(&size, Some(&own), Dtype::Float16, &dims).expect("small");
-        let direction = if back { Direction::DeviceToHost } else { Direction::HostToDevice };
-        let transfer = Transfer::new(&host_tensor, &device, Dtype::Float16, direction).expect("a plan");
-        let mut want: Vec<(i64, i64)> = transfer.nests().iter().flat_map(|n| {
+        let direction = if back { TransferDirection::DeviceToHost } else { TransferDirection::HostToDevice };
+        let transfer = PlannedTransfer::new(&host_tensor, &device, Dtype::Float16, direction).expect("a plan");
+        let mut want: Vec<(i64, i64)> = transfer.named_nests().iter().flat_map(|n| {
             pairs(&n.ranges, &n.host_strides, &n.device_strides, (n.host_offset, n.device_offset))
         }).collect();
-        let made = transfer.descriptor("x").expect("a descriptor");
+        let made = transfer.build_descriptor("x").expect("a descriptor");
         let mut got: Vec<(i64, i64)> = made.dcsi_.iter().flat_map(|d| {
             let one = pairs(&d.size_, &d.stride_src_, &d.stride_dst_, (d.offset_src_, d.offset_dst_));
             one.into_iter().map(|(a, b)| if back { (b, a) } else { (a, b) })
@@ -159,16 +165,18 @@ proptest! {
 #[test]
 fn gaps_and_squares_are_loops_too() {
     let format = DataFormat::SEN169_FP16;
-    let plain = StickLayout::explicit(&[3, 5, 64], &[64, 150, 1], format).expect("a layout");
+    let plain = StickLayout::from_size_and_stride_map(&[3, 5, 64], &[64, 150, 1], format)
+        .expect("a layout");
     let gapped = plain.with_device_strides(&[1024, 128, 1]).expect("gaps");
     let squares = StickLayout::with_stick_dims(&[4, 6, 8, 8], &[360, 8, 45, 1], format, 2);
     for (layout, size, most) in [(gapped, [5, 150], 2), (squares.expect("squares"), [30, 45], 4)] {
-        let host = Strided::contiguous(&size).expect("a host");
+        let host = StridedLayout::new_contiguous(&size).expect("a host");
         let bound = layout.with_own_strides(&size, host.stride()).expect("bound");
-        let map = bound.padding_map().expect("a map");
-        for direction in [Direction::HostToDevice, Direction::DeviceToHost] {
-            let transfer = Transfer::new(&host, &bound, Dtype::Float16, direction).expect("a plan");
-            let made = transfer.descriptor("x").expect("a descriptor");
+        let map = bound.build_padding_map().expect("a map");
+        for direction in [TransferDirection::HostToDevice, TransferDirection::DeviceToHost] {
+            let transfer =
+                PlannedTransfer::new(&host, &bound, Dtype::Float16, direction).expect("a plan");
+            let made = transfer.build_descriptor("x").expect("a descriptor");
             assert!(made.dcsi_.len() <= most, "{:?}", made.dcsi_);
             let mut seen = vec![false; usize::try_from(host.numel()).expect("small")];
             for d in &made.dcsi_ {
@@ -176,8 +184,11 @@ fn gaps_and_squares_are_loops_too() {
                 let all =
                     pairs(&d.size_, &d.stride_src_, &d.stride_dst_, (d.offset_src_, d.offset_dst_));
                 for (from, to) in all {
-                    let (element, place) =
-                        if direction == Direction::HostToDevice { (from, to) } else { (to, from) };
+                    let (element, place) = if direction == TransferDirection::HostToDevice {
+                        (from, to)
+                    } else {
+                        (to, from)
+                    };
                     assert_eq!(map.element_at(place), Ok(Some(element)));
                     let seen = &mut seen[usize::try_from(element).expect("small")];
                     assert!(!std::mem::replace(seen, true));

@@ -3,19 +3,19 @@
 
 use std::collections::BTreeMap;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
-use zellige_stick::{DataFormat, Direction, NamedNest, StickLayout, Transfer};
+use zellige_layout::StridedLayout;
+use zellige_stick::{DataFormat, NamedNest, PlannedTransfer, StickLayout, TransferDirection};
 
-fn transfer(size: &[i64], order: &[i64], direction: Direction) -> Transfer {
-    let host = Strided::contiguous(size).expect("small");
+fn transfer(size: &[i64], order: &[i64], direction: TransferDirection) -> PlannedTransfer {
+    let host = StridedLayout::new_contiguous(size).expect("small");
     let stick = if order.is_empty() {
-        let format = DataFormat::on_device(Dtype::Float16).expect("stored");
-        StickLayout::default_in(size, Some(host.stride()), format).expect("small")
+        let format = DataFormat::device_format_of(Dtype::Float16).expect("stored");
+        StickLayout::default_in_format(size, Some(host.stride()), format).expect("small")
     } else {
         StickLayout::with_dim_order(size, Some(host.stride()), Dtype::Float16, order)
             .expect("small")
     };
-    Transfer::new(&host, &stick, Dtype::Float16, direction).expect("planned")
+    PlannedTransfer::new(&host, &stick, Dtype::Float16, direction).expect("planned")
 }
 
 /// Host element to device element, by running the loops.
@@ -43,8 +43,8 @@ fn device_strides_decrease_both_ways() {
         let rank = i64::try_from(size.len()).expect("small");
         let turned: Vec<i64> = (0..rank).rev().collect();
         for order in [&[][..], &turned] {
-            let [there, back] = [Direction::HostToDevice, Direction::DeviceToHost]
-                .map(|d| transfer(size, order, d).nests());
+            let [there, back] = [TransferDirection::HostToDevice, TransferDirection::DeviceToHost]
+                .map(|d| transfer(size, order, d).named_nests());
             for nest in there.iter().chain(&back) {
                 let falls = nest.device_strides.windows(2).all(|w| w[0] >= w[1]);
                 assert!(falls, "{size:?} {order:?}: {nest:?}");
@@ -57,9 +57,9 @@ fn device_strides_decrease_both_ways() {
 /// The worked example of the design documents.
 #[test]
 fn the_example_of_the_documents() {
-    for direction in [Direction::HostToDevice, Direction::DeviceToHost] {
-        let nests = transfer(&[1024, 256], &[], direction).nests();
-        assert_eq!(nests[0].documented(), "((4,1024,64),(65536,64,1),(64,256,1))");
+    for direction in [TransferDirection::HostToDevice, TransferDirection::DeviceToHost] {
+        let nests = transfer(&[1024, 256], &[], direction).named_nests();
+        assert_eq!(nests[0].print_as_documented(), "((4,1024,64),(65536,64,1),(64,256,1))");
         assert_eq!(nests.len(), 1);
     }
 }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use zellige_float::Dtype;
-use zellige_layout::{Axis, Strided, unflatten};
-use zellige_stick::{Arrangement, DataFormat, StickError, StickLayout, ViewLoop};
+use zellige_layout::{Axis, StridedLayout, unflatten_index};
+use zellige_stick::{DataFormat, LaneArrangement, StickError, StickLayout, ViewLoop};
 
 fn load(name: &str) -> Value {
     let path = format!("{}/../../tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -31,17 +31,19 @@ fn fields(l: &StickLayout) -> (Vec<i64>, Vec<i64>) {
 }
 
 fn f16(device_size: &[i64], stride_map: &[i64]) -> StickLayout {
-    StickLayout::explicit(device_size, stride_map, DataFormat::SEN169_FP16).unwrap()
+    StickLayout::from_size_and_stride_map(device_size, stride_map, DataFormat::SEN169_FP16).unwrap()
 }
 
 /// Device positions of every host element, in row-major order: one, or all its replicas.
 fn replicas(l: &StickLayout) -> Vec<Vec<i64>> {
-    let lowered = l.lower().unwrap();
+    let lowered = l.lower_to_layout().unwrap();
     let host = l.host().unwrap();
-    lowered.admit(host.size()).unwrap();
-    let on_m = |p: &zellige_layout::Point| p.get(Axis::M);
+    lowered.check_shape_size(host.size()).unwrap();
+    let on_m = |p: &zellige_layout::PhysicalCoordinate| p.get(Axis::M);
     (0..host.numel())
-        .map(|i| lowered.places(i).unwrap().points().iter().map(on_m).collect())
+        .map(|i| {
+            lowered.physical_coordinates(i).unwrap().sorted_coordinates().iter().map(on_m).collect()
+        })
         .collect()
 }
 
@@ -60,19 +62,19 @@ fn check_laws(l: &StickLayout) {
     let found = replicas(l);
     for (i, all) in (0..).zip(&found) {
         for p in all {
-            let device = unflatten(l.storage_size(), *p);
-            let offset = host.address(&unflatten(host.size(), i)).unwrap();
-            assert_eq!(l.offset_of(&device), Ok(offset), "{l} of {host:?}: element {i}");
+            let device = unflatten_index(l.storage_size(), *p);
+            let offset = host.element_address(&unflatten_index(host.size(), i)).unwrap();
+            assert_eq!(l.own_stride_offset(&device), Ok(offset), "{l} of {host:?}: element {i}");
         }
     }
     let distinct: BTreeSet<_> = found.iter().flatten().collect();
     let held: usize = found.iter().map(Vec::len).sum();
     assert_eq!(distinct.len(), held, "{l} of {host:?}: two elements in one place");
 
-    let map = l.padding_map().unwrap();
-    assert_eq!(map.padding(), l.positions() - i64::try_from(held).unwrap());
+    let map = l.build_padding_map().unwrap();
+    assert_eq!(map.count_padding(), l.count_positions() - i64::try_from(held).unwrap());
     let mut padding = 0;
-    for p in 0..l.positions() {
+    for p in 0..l.count_positions() {
         match map.element_at(p).unwrap() {
             Some(i) => {
                 assert!(found[usize::try_from(i).unwrap()].contains(&p), "{l} of {host:?}");
@@ -80,7 +82,7 @@ fn check_laws(l: &StickLayout) {
             None => padding += 1,
         }
     }
-    assert_eq!(padding, map.padding(), "{l} of {host:?}");
+    assert_eq!(padding, map.count_padding(), "{l} of {host:?}");
 }
 
 /// Upstream's default keeps dimensions of size 1 as device dimensions of extent 1. The design
@@ -98,9 +100,9 @@ fn every_layout_vector_is_reproduced() {
         if c["kind"] == "explicit" {
             let format = match c["device_dtype"].as_str() {
                 Some(name) => DataFormat::from_name(name).unwrap(),
-                None => DataFormat::on_device(dtype(&c["dtype"])).unwrap(),
+                None => DataFormat::device_format_of(dtype(&c["dtype"])).unwrap(),
             };
-            let layout = StickLayout::explicit(&want.0, &want.1, format);
+            let layout = StickLayout::from_size_and_stride_map(&want.0, &want.1, format);
             if let Some(message) = c["error"].as_str() {
                 assert!(layout.unwrap_err().to_string().contains(message));
                 continue;
@@ -108,7 +110,7 @@ fn every_layout_vector_is_reproduced() {
             let layout = layout.unwrap();
             assert_eq!(fields(&layout), want);
             if let Some(bytes) = c["nbytes"].as_i64() {
-                assert_eq!(layout.bytes(), Ok(bytes));
+                assert_eq!(layout.device_bytes(), Ok(bytes));
             }
             if let Some(size) = size {
                 check_laws(&layout.with_host(&size, stride.as_deref()).unwrap());
@@ -116,17 +118,18 @@ fn every_layout_vector_is_reproduced() {
             continue;
         }
         let (size, ty) = (size.unwrap(), dtype(&c["dtype"]));
-        let format = DataFormat::on_device(ty).unwrap();
+        let format = DataFormat::device_format_of(ty).unwrap();
         let all: Vec<i64> = (0..).take(size.len()).collect();
         let with_order = |o: &[i64]| StickLayout::with_dim_order(&size, stride.as_deref(), ty, o);
         let layout = match maybe(&c["dim_order"]) {
             Some(order) => with_order(&order).unwrap(),
             None => {
-                let layout = StickLayout::default_in(&size, stride.as_deref(), format).unwrap();
+                let layout =
+                    StickLayout::default_in_format(&size, stride.as_deref(), format).unwrap();
                 if size.contains(&1) {
                     unit_dims += 1;
                     let canonical: Vec<i64> = size.iter().copied().filter(|n| *n != 1).collect();
-                    let inner = StickLayout::default(&canonical, ty).unwrap();
+                    let inner = StickLayout::default_for_dtype(&canonical, ty).unwrap();
                     assert_eq!(layout, inner, "{size:?} has the layout of {canonical:?}");
                     check_laws(&layout);
                 } else {
@@ -137,12 +140,12 @@ fn every_layout_vector_is_reproduced() {
         };
         assert_eq!(fields(&layout), want, "{c}");
         if let Some(bytes) = c["nbytes"].as_i64() {
-            assert_eq!(layout.bytes(), Ok(bytes));
+            assert_eq!(layout.device_bytes(), Ok(bytes));
         }
-        if layout.positions() <= 200_000 {
+        if layout.count_positions() <= 200_000 {
             check_laws(&layout);
         } else {
-            assert_eq!(layout.lower().unwrap().size(), layout.host().unwrap().numel());
+            assert_eq!(layout.lower_to_layout().unwrap().size(), layout.host().unwrap().numel());
         }
         if let Some(folded) = maybe(&c["host_size"]) {
             check_laws(&layout.with_host(&folded, None).unwrap());
@@ -177,21 +180,25 @@ fn lowering_is_the_mapping_of_every_transfer_vector() {
     for c in cases {
         let format = DataFormat::from_name(c["device_format"].as_str().unwrap()).unwrap();
         let (size, stride) = (ints(&c["host_size"]), ints(&c["host_stride"]));
-        let host = Strided::new(&size, &stride, c["host_offset"].as_i64().unwrap()).unwrap();
-        let layout =
-            StickLayout::explicit(&ints(&c["device_size"]), &ints(&c["stride_map"]), format)
-                .and_then(|l| l.with_host(&size, Some(&stride)))
-                .unwrap();
+        let host = StridedLayout::new(&size, &stride, c["host_offset"].as_i64().unwrap()).unwrap();
+        let layout = StickLayout::from_size_and_stride_map(
+            &ints(&c["device_size"]),
+            &ints(&c["stride_map"]),
+            format,
+        )
+        .and_then(|l| l.with_host(&size, Some(&stride)))
+        .unwrap();
         assert_eq!(layout.host().unwrap().stride(), ints(&c["dma_stride"]), "{c}");
         let elements = (0..).zip(places(&layout));
-        let mut found: Vec<(i64, i64)> =
-            elements.map(|(i, p)| (host.address(&unflatten(&size, i)).unwrap(), p)).collect();
+        let mut found: Vec<(i64, i64)> = elements
+            .map(|(i, p)| (host.element_address(&unflatten_index(&size, i)).unwrap(), p))
+            .collect();
         found.sort_unstable();
         assert_eq!(found, copied(&c["h2d"]["dcsi_"]), "{c}");
         if let Some(never) = c["device_elements_never_written"].as_i64() {
-            assert_eq!(layout.padding_map().unwrap().padding(), never);
+            assert_eq!(layout.build_padding_map().unwrap().count_padding(), never);
         }
-        if layout.positions() <= 100_000 {
+        if layout.count_positions() <= 100_000 {
             check_laws(&layout);
         }
     }
@@ -236,19 +243,21 @@ fn formats_and_dtypes_are_the_published_ones() {
             match (name.as_str(), t["host"].as_str()) {
                 // Upstream maps only the fnuz variant.
                 ("float8_e5m2", _) => {
-                    assert_eq!(DataFormat::on_device(ty), Ok(DataFormat::SEN152_FP8));
+                    assert_eq!(DataFormat::device_format_of(ty), Ok(DataFormat::SEN152_FP8));
                 }
                 // Upstream names a 2-bit format for it, which cannot hold four bits.
-                ("quint4x2", _) => assert_eq!(DataFormat::on_device(ty), Ok(DataFormat::SENINT4)),
+                ("quint4x2", _) => {
+                    assert_eq!(DataFormat::device_format_of(ty), Ok(DataFormat::SENINT4))
+                }
                 (_, Some(host)) => {
-                    assert_eq!(DataFormat::on_host(ty).unwrap().name(), host);
+                    assert_eq!(DataFormat::host_format_of(ty).unwrap().name(), host);
                     assert_eq!(
-                        DataFormat::on_device(ty).unwrap().name(),
+                        DataFormat::device_format_of(ty).unwrap().name(),
                         t["device"].as_str().unwrap()
                     );
                 }
                 (_, None) => {
-                    let e = DataFormat::on_device(ty).unwrap_err();
+                    let e = DataFormat::device_format_of(ty).unwrap_err();
                     assert_eq!(e.kind(), "unsupported_dtype");
                     let text = e.to_string();
                     assert!(text.contains(&name) && text.contains("float16, bfloat16"), "{text}");
@@ -262,14 +271,14 @@ fn formats_and_dtypes_are_the_published_ones() {
 
 #[test]
 fn the_print_form_is_exact() {
-    let l = StickLayout::default(&[5, 100, 150], Dtype::Float16).unwrap();
+    let l = StickLayout::default_for_dtype(&[5, 100, 150], Dtype::Float16).unwrap();
     assert_eq!(
         l.to_string(),
         "SpyreTensorLayout(device_size=[100, 3, 5, 64], stride_map =[150, 64, 15000, 1], \
          device_dtype=DataFormats.SEN169_FP16)"
     );
     assert_eq!(l, f16(&[100, 3, 5, 64], &[150, 64, 15000, 1]));
-    assert_ne!(l, l.with_arrangement(Arrangement::Fp32ToDl16).unwrap());
+    assert_ne!(l, l.with_arrangement(LaneArrangement::Fp32ToDl16).unwrap());
 }
 
 /// With no strides given, they are the products of the sizes to the right, also where one is 0;
@@ -277,81 +286,89 @@ fn the_print_form_is_exact() {
 /// prints for [4, 0].
 #[test]
 fn empty_tensors_are_legal_everywhere() {
-    let l = StickLayout::default(&[4, 0], Dtype::Float16).unwrap();
+    let l = StickLayout::default_for_dtype(&[4, 0], Dtype::Float16).unwrap();
     assert_eq!(fields(&l), (vec![0, 4, 64], vec![64, 0, 1]));
-    assert_eq!(l.bytes(), Ok(0));
+    assert_eq!(l.device_bytes(), Ok(0));
     for size in [&[4, 0][..], &[0], &[0, 60], &[3, 0, 5], &[1, 0]] {
-        let l = StickLayout::default(size, Dtype::Int8).unwrap();
-        assert_eq!(l.lower().unwrap().size(), 0, "{size:?}");
+        let l = StickLayout::default_for_dtype(size, Dtype::Int8).unwrap();
+        assert_eq!(l.lower_to_layout().unwrap().size(), 0, "{size:?}");
         check_laws(&l);
-        assert!(l.dim_map().is_ok(), "{size:?}");
-        assert!(l.restickified(-1).is_ok(), "{size:?}");
-        assert!(l.with_dtype(DataFormat::IEEE_FP32, None).is_ok(), "{size:?}");
+        assert!(l.recover_dim_map().is_ok(), "{size:?}");
+        assert!(l.restickify_along(-1).is_ok(), "{size:?}");
+        assert!(l.with_device_format(DataFormat::IEEE_FP32, None).is_ok(), "{size:?}");
     }
     check_laws(&f16(&[1, 40, 64], &[64, 60, 1]).with_host(&[0, 60], None).unwrap());
     let none = f16(&[0, 4, 64], &[64, 32, 1]).with_host(&[4, 32], None).unwrap();
-    assert_eq!(none.lower().unwrap_err().kind(), "host_not_covered");
+    assert_eq!(none.lower_to_layout().unwrap_err().kind(), "host_not_covered");
 }
 
 /// Law: a stride along which nothing steps says nothing, whatever its sign.
 #[test]
 fn strides_that_never_step_are_ignored() {
-    let plain = StickLayout::default(&[3, 128], Dtype::Float16).unwrap();
-    let format = DataFormat::on_device(Dtype::Float16).unwrap();
-    let one = StickLayout::default_in(&[3, 1, 128], Some(&[128, -1, 1]), format).unwrap();
+    let plain = StickLayout::default_for_dtype(&[3, 128], Dtype::Float16).unwrap();
+    let format = DataFormat::device_format_of(Dtype::Float16).unwrap();
+    let one = StickLayout::default_in_format(&[3, 1, 128], Some(&[128, -1, 1]), format).unwrap();
     assert_eq!(fields(&one), fields(&plain));
     let order = [0, 1, 2];
     let kept =
         StickLayout::with_dim_order(&[3, 1, 128], Some(&[128, -1, 1]), Dtype::Float16, &order);
     assert_eq!(fields(&kept.unwrap()), (vec![1, 2, 3, 64], vec![-1, 64, 128, 1]));
     // Nothing of an empty tensor is anywhere.
-    let empty = StickLayout::explicit(&[0, 1, 63, 64], &[63, -1, 1, -1], format).unwrap();
+    let empty =
+        StickLayout::from_size_and_stride_map(&[0, 1, 63, 64], &[63, -1, 1, -1], format).unwrap();
     assert!(empty.with_host(&[0, 63, 1], Some(&[-63, -1, -1])).is_ok());
-    let back = StickLayout::default_in(&[3, 128], Some(&[-128, 1]), format).unwrap_err();
+    let back = StickLayout::default_in_format(&[3, 128], Some(&[-128, 1]), format).unwrap_err();
     assert_eq!(back.kind(), "bad_parameter");
 }
 
 #[test]
 fn malformed_layouts_are_refused() {
     let f = DataFormat::SEN169_FP16;
-    let text = |d: &[i64], s: &[i64]| StickLayout::explicit(d, s, f).unwrap_err().to_string();
+    let text = |d: &[i64], s: &[i64]| {
+        StickLayout::from_size_and_stride_map(d, s, f).unwrap_err().to_string()
+    };
     assert!(text(&[4, 32], &[64, 1]).contains("a stick of SEN169_FP16 holds 64"));
     assert!(text(&[4, 64], &[1]).contains("stride_map has 1 entries, expected 2"));
     assert!(text(&[], &[]).contains("device dimension 0"));
     assert!(text(&[4, 64], &[-2, 1]).contains("below -1"));
     assert!(text(&[1 << 60, 1 << 60, 64], &[1, 1, 1]).contains("64 bits"));
     assert!(text(&[i64::MAX, 64], &[1, 1]).contains("64 bits"));
-    assert!(StickLayout::explicit(&[1, 64], &[64, 1], DataFormat::INVALID).is_err());
+    assert!(
+        StickLayout::from_size_and_stride_map(&[1, 64], &[64, 1], DataFormat::INVALID).is_err()
+    );
     for order in [&[0, 0][..], &[0], &[0, 2], &[-1, 0], &[0, 1, 2], &[0, 1, -1, -1], &[0, -1]] {
         let l = StickLayout::with_dim_order(&[4, 6], None, Dtype::Float16, order);
         assert!(l.is_err(), "{order:?}");
     }
-    assert!(StickLayout::default(&[-1], Dtype::Float16).is_err());
-    assert!(StickLayout::default(&[1 << 40, 1 << 40], Dtype::Float16).is_err());
-    assert!(f16(&[1, 64], &[64, 1]).lower().is_err());
-    assert_eq!(StickLayout::default(&[3], Dtype::Float64).unwrap_err().kind(), "unsupported_dtype");
+    assert!(StickLayout::default_for_dtype(&[-1], Dtype::Float16).is_err());
+    assert!(StickLayout::default_for_dtype(&[1 << 40, 1 << 40], Dtype::Float16).is_err());
+    assert!(f16(&[1, 64], &[64, 1]).lower_to_layout().is_err());
+    assert_eq!(
+        StickLayout::default_for_dtype(&[3], Dtype::Float64).unwrap_err().kind(),
+        "unsupported_dtype"
+    );
 }
 
 #[test]
 fn uncovered_hosts_have_a_witness() {
     let short = f16(&[1, 30, 64], &[64, 60, 1]).with_host(&[40, 60], None).unwrap();
-    match short.lower() {
+    match short.lower_to_layout() {
         Err(StickError::HostNotCovered { index, .. }) => assert_eq!(index, 39 * 60),
         other => panic!("{other:?}"),
     }
     // Rows of 70 on sticks that are 70 apart: lanes 64 to 69 are nowhere.
     let gap = f16(&[40, 64], &[70, 1]).with_host(&[40, 70], None).unwrap();
-    match gap.lower() {
+    match gap.lower_to_layout() {
         Err(StickError::HostNotCovered { index, .. }) => assert!((64..70).contains(&(index % 70))),
         other => panic!("{other:?}"),
     }
     let coarse = f16(&[2, 64], &[128, 2]).with_host(&[128], None).unwrap();
-    assert_eq!(coarse.lower().unwrap_err().kind(), "host_not_covered");
+    assert_eq!(coarse.lower_to_layout().unwrap_err().kind(), "host_not_covered");
     // 100 elements in rows of 60: the last row is short.
     check_laws(&f16(&[2, 64], &[60, 1]).with_host(&[100], None).unwrap());
     // 130 elements in rows of 100, each cut into sticks: the elements are no box.
     let ragged = f16(&[2, 2, 64], &[64, 100, 1]).with_host(&[130], None).unwrap();
-    assert_eq!(ragged.lower().unwrap_err().kind(), "bad_stick");
+    assert_eq!(ragged.lower_to_layout().unwrap_err().kind(), "bad_stick");
 }
 
 #[test]
@@ -359,9 +376,9 @@ fn own_strides_may_have_gaps() {
     let l = f16(&[20, 2, 13, 64], &[128, 64, 4096, 1]);
     check_laws(&l.with_own_strides(&[10, 20, 100], &[4096, 128, 1]).unwrap());
     // A contiguous tensor of that size does not fit these strides.
-    assert!(l.with_host(&[10, 20, 100], None).unwrap().lower().is_err());
+    assert!(l.with_host(&[10, 20, 100], None).unwrap().lower_to_layout().is_err());
     let overlap = l.with_own_strides(&[4, 4], &[2, 1]).unwrap();
-    assert_eq!(overlap.lower().unwrap_err().kind(), "bad_parameter");
+    assert_eq!(overlap.lower_to_layout().unwrap_err().kind(), "bad_parameter");
     assert!(l.with_own_strides(&[4, 4], &[-4, 1]).is_err());
     // A reversed host is not dense in the forward sense, so it is read row-major.
     check_laws(&f16(&[1, 40, 64], &[64, 60, 1]).with_host(&[40, 60], Some(&[-60, 1])).unwrap());
@@ -385,17 +402,17 @@ fn a_corner_of_a_padded_box_keeps_the_strides_of_the_box() {
         given.with_host(&size, Some(&[100_000, 500, 1])).unwrap(),
     ] {
         assert_eq!(bound.host().unwrap().stride(), padded);
-        let map = bound.padding_map().unwrap();
+        let map = bound.build_padding_map().unwrap();
         for c in [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 499], [99, 199, 499], [37, 101, 257]] {
             let device = [c[1], c[2] / 64, c[0], c[2] % 64];
-            assert_eq!(map.device_coordinate(&c).unwrap(), device, "{c:?}");
-            assert_eq!(map.host_coordinate(&device).unwrap(), Some(c.to_vec()));
+            assert_eq!(map.device_coordinate_of(&c).unwrap(), device, "{c:?}");
+            assert_eq!(map.host_coordinate_at(&device).unwrap(), Some(c.to_vec()));
         }
         // A lane past the row, a row past the columns, a step past the first dimension: padding, not the next element.
         for device in [[0, 7, 0, 52], [200, 0, 0, 0], [0, 0, 100, 0], [255, 7, 127, 63]] {
-            assert_eq!(map.host_coordinate(&device).unwrap(), None, "{device:?}");
+            assert_eq!(map.host_coordinate_at(&device).unwrap(), None, "{device:?}");
         }
-        assert_eq!(map.padding(), 256 * 8 * 128 * 64 - 100 * 200 * 500);
+        assert_eq!(map.count_padding(), 256 * 8 * 128 * 64 - 100 * 200 * 500);
     }
     // The sizes decide whether the strides of the tensor itself are those of the map, in whole or in part.
     let whole = l.with_host(&[128, 256, 512], None).unwrap();
@@ -441,7 +458,7 @@ fn device_strides_may_leave_gaps() {
         let l = plain.with_device_strides(strides).unwrap();
         assert_eq!(l.device_strides().unwrap(), strides);
         assert_eq!(
-            (l.positions(), l.sticks(), l.bytes()),
+            (l.count_positions(), l.count_sticks(), l.device_bytes()),
             (positions, positions / 64, Ok(positions * 2))
         );
         assert_eq!(l.has_gaps(), strides != [320, 64, 1]);
@@ -449,12 +466,14 @@ fn device_strides_may_leave_gaps() {
         let bound = l.with_host(&[5, 150], None).unwrap();
         check_laws(&bound);
         let (lowered, without) =
-            (bound.lower().unwrap(), plain.with_host(&[5, 150], None).unwrap());
-        let without = without.lower().unwrap();
+            (bound.lower_to_layout().unwrap(), plain.with_host(&[5, 150], None).unwrap());
+        let without = without.lower_to_layout().unwrap();
         for row in 0..5 {
             for column in 0..150 {
                 let at = |l: &zellige_layout::Layout| {
-                    l.apply(&[5, 150], &[row, column]).unwrap().points()[0].get(Axis::M)
+                    l.apply_to_coordinate(&[5, 150], &[row, column]).unwrap().sorted_coordinates()
+                        [0]
+                    .get(Axis::M)
                 };
                 let dot = column / 64 * strides[0] + row * strides[1] + column % 64;
                 assert_eq!(at(&lowered), dot);
@@ -476,7 +495,8 @@ fn device_strides_may_leave_gaps() {
     let gapped =
         plain.with_device_strides(&[640, 128, 1]).unwrap().with_host(&[5, 150], None).unwrap();
     assert!(
-        gapped.restickified(0).is_err() && gapped.with_dtype(DataFormat::IEEE_FP32, None).is_err()
+        gapped.restickify_along(0).is_err()
+            && gapped.with_device_format(DataFormat::IEEE_FP32, None).is_err()
     );
 }
 
@@ -493,12 +513,14 @@ fn sticks_may_have_several_dimensions() {
     ] {
         let l = StickLayout::with_stick_dims(sizes, map, format, k).unwrap();
         assert_eq!((l.stick_dims(), l.elems_per_stick(), l.is_sparse()), (k, 64, false));
-        assert_eq!(l.sticks(), sizes[..sizes.len() - k].iter().product::<i64>());
-        let bound =
-            l.with_own_strides(size, zellige_layout::Strided::contiguous(size).unwrap().stride());
+        assert_eq!(l.count_sticks(), sizes[..sizes.len() - k].iter().product::<i64>());
+        let bound = l.with_own_strides(
+            size,
+            zellige_layout::StridedLayout::new_contiguous(size).unwrap().stride(),
+        );
         let bound = bound.unwrap();
         check_laws(&bound);
-        assert!(bound.restickified(0).is_err());
+        assert!(bound.restickify_along(0).is_err());
         let loops = [zellige_stick::ViewLoop { range: size[0], step: 1 }];
         assert!(
             bound
@@ -511,12 +533,13 @@ fn sticks_may_have_several_dimensions() {
     let square = StickLayout::with_stick_dims(&[4, 6, 8, 8], &[384, 8, 48, 1], format, 2).unwrap();
     let square = square.with_host(&[32, 48], None).unwrap();
     for (row, column) in [(0, 0), (9, 17), (31, 47)] {
-        let place = square.padding_map().unwrap().device_coordinate(&[row, column]).unwrap();
+        let place =
+            square.build_padding_map().unwrap().device_coordinate_of(&[row, column]).unwrap();
         assert_eq!(place, [row / 8, column / 8, row % 8, column % 8]);
     }
     // With gaps between the rows of squares.
     let wide = square.with_device_strides(&[512, 64, 8, 1]).unwrap();
-    assert_eq!(wide.positions(), 4 * 512);
+    assert_eq!(wide.count_positions(), 4 * 512);
     check_laws(&wide);
     for (sizes, k, text) in [
         (&[4, 8, 4][..], 2, "the stick has size 32"),
@@ -543,7 +566,8 @@ fn broadcast_hosts_keep_their_own_places() {
         StickLayout::with_dim_order(&[4, 130], Some(&[1, 0]), Dtype::Float16, order).unwrap();
     assert_eq!(fields(&stick), (vec![3, 4, 64], vec![0, 1, 0]));
     check_laws(&stick);
-    let own = StickLayout::default_in(&[40, 130], Some(&[1, 0]), DataFormat::SEN169_FP16).unwrap();
+    let own =
+        StickLayout::default_in_format(&[40, 130], Some(&[1, 0]), DataFormat::SEN169_FP16).unwrap();
     assert_eq!(fields(&own), (vec![3, 40, 64], vec![64, 130, 1]));
     check_laws(&own);
     let order = &[0, 1, 2];
@@ -553,7 +577,7 @@ fn broadcast_hosts_keep_their_own_places() {
     // An expanded host on a layout without broadcast dimensions is read row-major.
     check_laws(&f16(&[3, 40, 64], &[64, 130, 1]).with_host(&[40, 130], Some(&[1, 0])).unwrap());
     let missing = l.with_own_strides(&[4, 9, 6], &[0, 0, 1]).unwrap();
-    assert_eq!(missing.lower().unwrap_err().kind(), "host_not_covered");
+    assert_eq!(missing.lower_to_layout().unwrap_err().kind(), "host_not_covered");
 }
 
 #[test]
@@ -583,7 +607,7 @@ fn constructor_layouts_obey_the_laws() {
                 let stride = [1, c, a * c];
                 check_laws(&StickLayout::with_dim_order(&size, Some(&stride), ty, order).unwrap());
             }
-            check_laws(&StickLayout::default(&size, Dtype::Bool).unwrap());
+            check_laws(&StickLayout::default_for_dtype(&size, Dtype::Bool).unwrap());
         }
     }
 }
@@ -607,16 +631,17 @@ fn random_layouts_obey_the_laws() {
         let mut map: Vec<i64> = (0..rank).map(|_| pick(&steps)).collect();
         device.push(16);
         map.push(pick(&[-1, 1, 1, 1, 2, 4]));
-        let mut host = Strided::contiguous(&size).unwrap();
+        let mut host = StridedLayout::new_contiguous(&size).unwrap();
         if pick(&[0, 1]) == 1 {
-            host = Strided::contiguous(&size.iter().rev().copied().collect::<Vec<_>>()).unwrap();
+            host = StridedLayout::new_contiguous(&size.iter().rev().copied().collect::<Vec<_>>())
+                .unwrap();
             let reversed: Vec<i64> = (0..).take(size.len()).collect::<Vec<_>>();
             host = host.permute(&reversed.into_iter().rev().collect::<Vec<_>>()).unwrap();
         }
-        let l = StickLayout::explicit(&device, &map, DataFormat::IEEE_INT64)
+        let l = StickLayout::from_size_and_stride_map(&device, &map, DataFormat::IEEE_INT64)
             .and_then(|l| l.with_host(host.size(), Some(host.stride())))
             .unwrap();
-        match l.lower() {
+        match l.lower_to_layout() {
             Ok(_) => {
                 lowered += 1;
                 check_laws(&l);
@@ -646,26 +671,29 @@ fn random_layouts_obey_the_laws() {
 #[test]
 fn restickify_vectors() {
     for c in load("spyre_extras.json")["restickify"].as_array().unwrap() {
-        let format = DataFormat::on_device(dtype(&c["dtype"])).unwrap();
+        let format = DataFormat::device_format_of(dtype(&c["dtype"])).unwrap();
         let size = ints(&c["size"]);
-        let from =
-            StickLayout::explicit(&ints(&c["in_device_size"]), &ints(&c["in_stride_map"]), format)
-                .and_then(|l| l.with_host(&size, maybe(&c["stride"]).as_deref()))
-                .unwrap();
-        let to = from.restickified(c["to_stick"].as_i64().unwrap()).unwrap();
+        let from = StickLayout::from_size_and_stride_map(
+            &ints(&c["in_device_size"]),
+            &ints(&c["in_stride_map"]),
+            format,
+        )
+        .and_then(|l| l.with_host(&size, maybe(&c["stride"]).as_deref()))
+        .unwrap();
+        let to = from.restickify_along(c["to_stick"].as_i64().unwrap()).unwrap();
         let want = (ints(&c["out_device_size"]), ints(&c["out_stride_map"]));
         assert_eq!(fields(&to), want);
-        to.lower().unwrap();
-        assert_eq!(to.restickified(c["from_stick"].as_i64().unwrap()).unwrap(), from);
-        assert_eq!(to.restickified(c["to_stick"].as_i64().unwrap()).unwrap(), to);
+        to.lower_to_layout().unwrap();
+        assert_eq!(to.restickify_along(c["from_stick"].as_i64().unwrap()).unwrap(), from);
+        assert_eq!(to.restickify_along(c["to_stick"].as_i64().unwrap()).unwrap(), to);
     }
-    let l = StickLayout::default(&[100, 70], Dtype::Float16).unwrap();
-    check_laws(&l.restickified(-2).unwrap());
-    assert!(l.restickified(2).is_err());
+    let l = StickLayout::default_for_dtype(&[100, 70], Dtype::Float16).unwrap();
+    check_laws(&l.restickify_along(-2).unwrap());
+    assert!(l.restickify_along(2).is_err());
     let folded = f16(&[38, 64], &[64, 1]).with_host(&[40, 60], None).unwrap();
-    assert_eq!(folded.restickified(0).unwrap_err().kind(), "bad_stick");
+    assert_eq!(folded.restickify_along(0).unwrap_err().kind(), "bad_stick");
     let sparse = StickLayout::with_dim_order(&[70, 5], None, Dtype::Float16, &[0, 1, -1]).unwrap();
-    check_laws(&sparse.restickified(0).unwrap());
+    check_laws(&sparse.restickify_along(0).unwrap());
 }
 
 #[test]
@@ -674,8 +702,8 @@ fn dtype_change_vectors() {
         let src = &c["src"];
         let format = |v: &Value| DataFormat::from_name(v.as_str().unwrap()).unwrap();
         let (size, map) = (ints(&src["device_size"]), ints(&src["stride_map"]));
-        let from = StickLayout::explicit(&size, &map, format(&src["fmt"])).unwrap();
-        let to = from.with_dtype(format(&c["dst"]), c["stick_extent"].as_i64());
+        let from = StickLayout::from_size_and_stride_map(&size, &map, format(&src["fmt"])).unwrap();
+        let to = from.with_device_format(format(&c["dst"]), c["stick_extent"].as_i64());
         if let Some(message) = c["error"].as_str() {
             let text = to.unwrap_err().to_string();
             assert!(text.contains(message), "{text}");
@@ -689,30 +717,30 @@ fn dtype_change_vectors() {
     // A bound layout knows its stick extent: the change gives what the constructor would.
     let (half, single) = (DataFormat::SEN169_FP16, DataFormat::IEEE_FP32);
     for size in [&[4, 63][..], &[4, 68], &[8, 192], &[2, 4, 8, 68], &[4, 16]] {
-        let a = StickLayout::default_in(size, None, half).unwrap();
-        let b = StickLayout::default_in(size, None, single).unwrap();
-        assert_eq!(a.with_dtype(single, None).unwrap(), b);
-        assert_eq!(b.with_dtype(half, None).unwrap(), a);
+        let a = StickLayout::default_in_format(size, None, half).unwrap();
+        let b = StickLayout::default_in_format(size, None, single).unwrap();
+        assert_eq!(a.with_device_format(single, None).unwrap(), b);
+        assert_eq!(b.with_device_format(half, None).unwrap(), a);
     }
     let sparse = StickLayout::with_dim_order(&[280, 1], None, Dtype::Float16, &[0, 1]).unwrap();
-    let narrow = sparse.with_dtype(DataFormat::SEN143_FP8, None).unwrap();
-    assert_eq!(narrow.arrangement(), Arrangement::Standard);
+    let narrow = sparse.with_device_format(DataFormat::SEN143_FP8, None).unwrap();
+    assert_eq!(narrow.arrangement(), LaneArrangement::Standard);
 }
 
 #[test]
 fn arrangements_are_their_formulas() {
     let at = |places: &[i64], i: i64| places[usize::try_from(i).unwrap()];
     // 3 rows of 128 columns, 32 to a stick: device [4, 3, 32].
-    let l = StickLayout::default(&[3, 128], Dtype::Float32).unwrap();
-    let found = places(&l.with_arrangement(Arrangement::Dl16ToFp32).unwrap());
+    let l = StickLayout::default_for_dtype(&[3, 128], Dtype::Float32).unwrap();
+    let found = places(&l.with_arrangement(LaneArrangement::Dl16ToFp32).unwrap());
     for row in 0..3 {
         for (p, g, s, e) in digits([2, 8, 2, 4]) {
             let (col, stick, lane) = (64 * p + 8 * g + 4 * s + e, 2 * p + s, 4 * g + e);
             assert_eq!(at(&found, row * 128 + col), stick * 96 + row * 32 + lane);
         }
     }
-    let l = StickLayout::default(&[3, 128], Dtype::Float16).unwrap();
-    let found = places(&l.with_arrangement(Arrangement::Fp32ToDl16).unwrap());
+    let l = StickLayout::default_for_dtype(&[3, 128], Dtype::Float16).unwrap();
+    let found = places(&l.with_arrangement(LaneArrangement::Fp32ToDl16).unwrap());
     for row in 0..3 {
         for (t, h, g, e) in digits([2, 2, 8, 4]) {
             let (col, lane) = (64 * t + 32 * h + 4 * g + e, 8 * g + 4 * h + e);
@@ -729,42 +757,42 @@ fn arrangements_are_their_formulas() {
     // Partial sticks and odd rows stay distinct and inside the device.
     for l in [
         StickLayout::qfp8_weights(5, 100).unwrap(),
-        StickLayout::default(&[3, 100], Dtype::Float16)
-            .and_then(|l| l.with_arrangement(Arrangement::Fp32ToDl16))
+        StickLayout::default_for_dtype(&[3, 100], Dtype::Float16)
+            .and_then(|l| l.with_arrangement(LaneArrangement::Fp32ToDl16))
             .unwrap(),
-        StickLayout::default(&[3, 100], Dtype::Float32)
-            .and_then(|l| l.with_arrangement(Arrangement::Dl16ToFp32))
+        StickLayout::default_for_dtype(&[3, 100], Dtype::Float32)
+            .and_then(|l| l.with_arrangement(LaneArrangement::Dl16ToFp32))
             .unwrap(),
     ] {
         let found = places(&l);
-        let map = l.padding_map().unwrap();
+        let map = l.build_padding_map().unwrap();
         for (i, p) in (0..).zip(&found) {
             assert_eq!(map.element_at(*p), Ok(Some(i)));
         }
         assert_eq!(found.iter().collect::<BTreeSet<_>>().len(), found.len());
     }
-    let plain = StickLayout::default(&[3, 128], Dtype::Float16).unwrap();
-    assert!(plain.with_arrangement(Arrangement::Dl16ToFp32).is_err());
-    let ch = plain.with_dtype(DataFormat::SEN143_FP8, None).unwrap();
-    assert_eq!(ch.lower().unwrap_err().kind(), "bad_stick");
-    assert!(ch.offset_of(&[0, 0, 0]).is_err());
+    let plain = StickLayout::default_for_dtype(&[3, 128], Dtype::Float16).unwrap();
+    assert!(plain.with_arrangement(LaneArrangement::Dl16ToFp32).is_err());
+    let ch = plain.with_device_format(DataFormat::SEN143_FP8, None).unwrap();
+    assert_eq!(ch.lower_to_layout().unwrap_err().kind(), "bad_stick");
+    assert!(ch.own_stride_offset(&[0, 0, 0]).is_err());
 }
 
 fn digits([a, b, c, d]: [i64; 4]) -> impl Iterator<Item = (i64, i64, i64, i64)> {
     (0..a * b * c * d).map(move |i| {
-        let v = unflatten(&[a, b, c, d], i);
+        let v = unflatten_index(&[a, b, c, d], i);
         (v[0], v[1], v[2], v[3])
     })
 }
 
 #[test]
 fn dim_maps_convert_both_ways() {
-    let l = StickLayout::default(&[128, 256, 512], Dtype::Float16).unwrap();
-    assert_eq!(l.dim_map().unwrap(), [1, 2, 0, 2]);
-    let map = l.padding_map().unwrap();
-    let element = map.host_coordinate(&[7, 3, 100, 9]).unwrap();
+    let l = StickLayout::default_for_dtype(&[128, 256, 512], Dtype::Float16).unwrap();
+    assert_eq!(l.recover_dim_map().unwrap(), [1, 2, 0, 2]);
+    let map = l.build_padding_map().unwrap();
+    let element = map.host_coordinate_at(&[7, 3, 100, 9]).unwrap();
     assert_eq!(element, Some(vec![100, 7, 3 * 64 + 9]));
-    assert_eq!(map.device_coordinate(&[100, 7, 201]), Ok(vec![7, 3, 100, 9]));
+    assert_eq!(map.device_coordinate_of(&[100, 7, 201]), Ok(vec![7, 3, 100, 9]));
 
     // The constructors' layouts all have the map of their rotated order.
     for (size, order) in [
@@ -790,7 +818,7 @@ fn dim_maps_convert_both_ways() {
         if want.is_empty() {
             want = vec![-1, -1];
         }
-        let map = l.dim_map().unwrap();
+        let map = l.recover_dim_map().unwrap();
         assert_eq!(map, want, "{l} of {size:?}");
         let back =
             StickLayout::from_dim_map(size, None, l.device_size(), &map, l.device_dtype()).unwrap();
@@ -798,7 +826,7 @@ fn dim_maps_convert_both_ways() {
     }
 
     let text = |d: &[i64], s: &[i64], host: &[i64]| {
-        f16(d, s).with_host(host, None).unwrap().dim_map().unwrap_err().to_string()
+        f16(d, s).with_host(host, None).unwrap().recover_dim_map().unwrap_err().to_string()
     };
     // The stick itself, of 64, runs over rows of 60; in the second, 80 sticks run over 40 rows.
     let fused = text(&[38, 64], &[64, 1], &[40, 60]);
@@ -810,7 +838,7 @@ fn dim_maps_convert_both_ways() {
     let ambiguous = f16(&[3, 1, 3, 64], &[0, 64, 0, 1])
         .with_host(&[3, 3, 64], Some(&[0, 0, 1]))
         .unwrap()
-        .dim_map()
+        .recover_dim_map()
         .unwrap_err()
         .to_string();
     assert!(ambiguous.contains("ambiguous"), "{ambiguous}");
@@ -853,27 +881,28 @@ fn device_coordinates_of_accesses() {
         assert_eq!(printed, want);
 
         // An access from inside a stick runs past its lanes; the others stay inside.
-        assert_eq!(access.overrun().is_some(), offset % 64 != 0);
+        assert_eq!(access.first_overrun().is_some(), offset % 64 != 0);
         let total: i64 = ranges.iter().product();
         for sample in (0..total).step_by(977) {
-            let values = unflatten(&ranges, sample);
-            let at: Vec<i64> = access.coordinates().iter().map(|e| e.eval(&values)).collect();
+            let values = unflatten_index(&ranges, sample);
+            let at: Vec<i64> =
+                access.coordinates().iter().map(|e| e.evaluate_at(&values)).collect();
             let dot: i64 = at.iter().zip(l.stride_map()).map(|(c, w)| c * w).sum();
             let index: i64 = values.iter().zip(&steps).map(|(v, s)| v * s).sum();
             assert_eq!(dot, index + offset);
-            if access.overrun().is_none() {
-                assert_eq!(l.offset_of(&at), Ok(index + offset));
+            if access.first_overrun().is_none() {
+                assert_eq!(l.own_stride_offset(&at), Ok(index + offset));
             }
         }
     }
     // Views of a (9, 15, 384) tensor: a permuted slice is fine, every second column is not.
-    let base = Strided::contiguous(&[9, 15, 384]).unwrap();
-    let l = StickLayout::default(base.size(), Dtype::Float16).unwrap();
-    let view = base.slice(1, Some(5), None, 1).and_then(|v| v.permute(&[2, 0, 1])).unwrap();
+    let base = StridedLayout::new_contiguous(&[9, 15, 384]).unwrap();
+    let l = StickLayout::default_for_dtype(base.size(), Dtype::Float16).unwrap();
+    let view = base.slice_dim(1, Some(5), None, 1).and_then(|v| v.permute(&[2, 0, 1])).unwrap();
     let printed: Vec<String> =
         l.view_access(&view).unwrap().coordinates().iter().map(ToString::to_string).collect();
     assert_eq!(printed, ["p2+5", "p0//64", "p1", "p0%64"]);
-    let columns = base.slice(2, None, None, 2).unwrap();
+    let columns = base.slice_dim(2, None, None, 2).unwrap();
     assert_eq!(l.view_access(&columns).unwrap_err().kind(), "bad_stick");
 
     let l = f16(&[256, 64, 2, 64], &[4096, 64, 1_048_576, 1]);
@@ -887,18 +916,21 @@ fn device_coordinates_of_accesses() {
     assert!(l.device_access(&[ViewLoop { range: 2, step: -1 }], 0).is_err());
     assert!(l.device_access(&[ViewLoop { range: i64::MAX, step: i64::MAX }], 0).is_err());
     assert!(l.device_access(&[], -1).is_err());
-    assert_eq!(l.device_access(&[ViewLoop { range: 0, step: 5 }], 0).unwrap().overrun(), None);
+    assert_eq!(
+        l.device_access(&[ViewLoop { range: 0, step: 5 }], 0).unwrap().first_overrun(),
+        None
+    );
 }
 
 /// One step of making a view; what does not apply leaves it as it is.
-fn change(v: &Strided, kind: u8, a: i64, b: i64, c: i64) -> Strided {
+fn change(v: &StridedLayout, kind: u8, a: i64, b: i64, c: i64) -> StridedLayout {
     let rank = i64::try_from(v.rank()).unwrap().max(1);
     let (d, e) = (a % rank, b % rank);
     let n = v.size().get(usize::try_from(d).unwrap()).copied().unwrap_or(1).max(1);
     let made = match kind {
         0 => v.transpose(d, e),
-        1 => v.slice(d, Some(b % n), Some(b % n + 1 + c % n), 1),
-        2 => v.slice(d, Some(b % n), None, 1 + c % 4),
+        1 => v.slice_dim(d, Some(b % n), Some(b % n + 1 + c % n), 1),
+        2 => v.slice_dim(d, Some(b % n), None, 1 + c % 4),
         3 => v.select(d, b % n),
         4 => v.unsqueeze(d).and_then(|u| {
             let mut size = u.size().to_vec();
@@ -925,20 +957,20 @@ proptest! {
         let n = dims.len();
         dims.rotate_left(order % n);
         let l = StickLayout::with_dim_order(&size, None, Dtype::Float16, &dims).unwrap();
-        let base = Strided::contiguous(&size).unwrap();
+        let base = StridedLayout::new_contiguous(&size).unwrap();
         let mut view = base;
         for (kind, a, b, c) in &steps {
             view = change(&view, *kind, *a, *b, *c);
         }
         let plain = steps.iter().all(|s| s.0 != 5 && s.0 != 2);
-        match l.view_layout(&view) {
+        match l.lower_view(&view) {
             Err(e) => prop_assert!(!plain, "{l}: {view:?}: {e}"),
             Ok(layout) => {
                 prop_assert_eq!(layout.size(), view.numel());
                 for i in (0..view.numel()).step_by(1 + usize::try_from(view.numel() / 500).unwrap()) {
-                    let p = layout.places(i).unwrap().points()[0].get(Axis::M);
-                    let at = view.address(&unflatten(view.size(), i)).unwrap();
-                    prop_assert_eq!(l.offset_of(&unflatten(l.device_size(), p)), Ok(at), "{} {:?}", l, view);
+                    let p = layout.physical_coordinates(i).unwrap().sorted_coordinates()[0].get(Axis::M);
+                    let at = view.element_address(&unflatten_index(view.size(), i)).unwrap();
+                    prop_assert_eq!(l.own_stride_offset(&unflatten_index(l.device_size(), p)), Ok(at), "{} {:?}", l, view);
                 }
             }
         }
@@ -950,8 +982,8 @@ proptest! {
 fn views_never_end_in_the_padding() {
     let (mut kept, mut refused) = (0, 0);
     for size in [[3, 5], [2, 70], [70, 2]] {
-        let l = StickLayout::default(&size, Dtype::Float16).unwrap();
-        let (map, end) = (l.padding_map().unwrap(), size[0] * size[1]);
+        let l = StickLayout::default_for_dtype(&size, Dtype::Float16).unwrap();
+        let (map, end) = (l.build_padding_map().unwrap(), size[0] * size[1]);
         let steps =
             [(1, 1), (1, 2), (size[1], 1), (size[1] - 1, 1), (64, 1), (2, 64), (1, size[1])];
         for (a, b) in steps {
@@ -960,17 +992,19 @@ fn views_never_end_in_the_padding() {
                     if offset + (n - 1) * a + (m - 1) * b >= end {
                         continue;
                     }
-                    let view = Strided::new(&[n, m], &[a, b], offset).unwrap();
-                    let Ok(layout) = l.view_layout(&view) else {
+                    let view = StridedLayout::new(&[n, m], &[a, b], offset).unwrap();
+                    let Ok(layout) = l.lower_view(&view) else {
                         refused += 1;
                         continue;
                     };
                     kept += 1;
                     for i in 0..view.numel() {
-                        let p = layout.places(i).unwrap().points()[0].get(Axis::M);
-                        let at = view.address(&unflatten(view.size(), i)).unwrap();
-                        let host = map.host_coordinate(&unflatten(l.device_size(), p)).unwrap();
-                        assert_eq!(host, Some(unflatten(&size, at)), "{l} {view:?} at {i}");
+                        let p = layout.physical_coordinates(i).unwrap().sorted_coordinates()[0]
+                            .get(Axis::M);
+                        let at = view.element_address(&unflatten_index(view.size(), i)).unwrap();
+                        let host =
+                            map.host_coordinate_at(&unflatten_index(l.device_size(), p)).unwrap();
+                        assert_eq!(host, Some(unflatten_index(&size, at)), "{l} {view:?} at {i}");
                     }
                 }
             }
@@ -1000,30 +1034,30 @@ proptest! {
         let mut map = map;
         map.resize(device.len(), 1);
         let built = [
-            StickLayout::default_in(&size, None, format),
-            StickLayout::default_in(&size, Some(&stride), format),
-            StickLayout::with_dim_order_in(&size, None, format, &order),
+            StickLayout::default_in_format(&size, None, format),
+            StickLayout::default_in_format(&size, Some(&stride), format),
+            StickLayout::with_dim_order_in_format(&size, None, format, &order),
             StickLayout::from_dim_map(&size, None, &device, &map, format),
-            StickLayout::explicit(&device, &map, format).and_then(|l| l.with_host(&size, None)),
-            StickLayout::explicit(&device, &map, format)
+            StickLayout::from_size_and_stride_map(&device, &map, format).and_then(|l| l.with_host(&size, None)),
+            StickLayout::from_size_and_stride_map(&device, &map, format)
                 .and_then(|l| l.with_own_strides(&size, &stride)),
             StickLayout::qfp8_weights(a, b),
         ];
         for l in built.into_iter().flatten() {
-            let _ = (l.bytes(), l.to_string(), l.dim_map(), l.restickified(0), l.restickified(-1));
-            let _ = (l.with_dtype(DataFormat::SEN143_FP8, None), l.with_dtype(format, Some(a)));
-            for arrangement in Arrangement::ALL {
-                let _ = l.with_arrangement(arrangement).and_then(|l| l.lower());
+            let _ = (l.device_bytes(), l.to_string(), l.recover_dim_map(), l.restickify_along(0), l.restickify_along(-1));
+            let _ = (l.with_device_format(DataFormat::SEN143_FP8, None), l.with_device_format(format, Some(a)));
+            for arrangement in LaneArrangement::ALL {
+                let _ = l.with_arrangement(arrangement).and_then(|l| l.lower_to_layout());
             }
-            if let Ok(m) = l.padding_map() {
-                let _ = (m.element_at(a), m.element_at(0), m.padding());
+            if let Ok(m) = l.build_padding_map() {
+                let _ = (m.element_at(a), m.element_at(0), m.count_padding());
             }
-            if let Ok(view) = Strided::new(&[a, 3], &[b, a], b) {
-                let _ = l.view_layout(&view);
+            if let Ok(view) = StridedLayout::new(&[a, 3], &[b, a], b) {
+                let _ = l.lower_view(&view);
             }
             let loops = [ViewLoop { range: a, step: b }, ViewLoop { range: 3, step: a }];
             if let Ok(access) = l.device_access(&loops, b) {
-                let _ = (access.overrun(), access.coordinates()[0].eval(&[a, b]));
+                let _ = (access.first_overrun(), access.coordinates()[0].evaluate_at(&[a, b]));
             }
         }
     }
@@ -1035,8 +1069,8 @@ fn there_is_no_rank_limit() {
     let order: Vec<i64> = (0..2002).collect();
     let l = StickLayout::with_dim_order(&size, None, Dtype::Float16, &order).unwrap();
     check_laws(&l);
-    assert_eq!(l.dim_map().unwrap().len(), 2003);
-    let l = StickLayout::default(&[2, 3, 4, 5, 2, 3, 2, 70], Dtype::Float16).unwrap();
+    assert_eq!(l.recover_dim_map().unwrap().len(), 2003);
+    let l = StickLayout::default_for_dtype(&[2, 3, 4, 5, 2, 3, 2, 70], Dtype::Float16).unwrap();
     assert_eq!(l.device_size(), [3, 4, 5, 2, 3, 2, 2, 2, 64]);
     check_laws(&l);
 }

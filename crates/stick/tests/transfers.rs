@@ -3,13 +3,13 @@
 #![allow(clippy::cast_possible_truncation, reason = "the low bits of a number are the value")]
 
 use zellige_float::Dtype;
-use zellige_layout::{Axis, Layout, Strided};
+use zellige_layout::{Axis, Layout, StridedLayout};
 use zellige_movement::{Fill, Mover, Plan, reference};
 use zellige_stick::StickLayout;
 
 /// Elements that a buffer of a layout holds, padding included.
 fn elements(l: &Layout) -> usize {
-    usize::try_from(l.padded().span(Axis::M).expect("small").max(0)).expect("small")
+    usize::try_from(l.padded_domain().axis_span(Axis::M).expect("small").max(0)).expect("small")
 }
 
 const STALE: u16 = 0x5a5a;
@@ -29,16 +29,18 @@ fn moved(src: &Layout, dst: &Layout, shape: &[i64], room: usize) -> (Plan, Vec<u
 }
 
 fn host(size: &[i64], stride: &[i64], offset: i64) -> Layout {
-    Strided::new(size, stride, offset).and_then(|s| s.to_layout()).expect("a host")
+    StridedLayout::new(size, stride, offset).and_then(|s| s.to_layout()).expect("a host")
 }
 
 fn sticks(size: &[i64]) -> Layout {
-    StickLayout::default(size, Dtype::Float16).and_then(|s| s.lower()).expect("a layout")
+    StickLayout::default_for_dtype(size, Dtype::Float16)
+        .and_then(|s| s.lower_to_layout())
+        .expect("a layout")
 }
 
 fn ordered(size: &[i64], order: &[i64]) -> Layout {
     let stick = StickLayout::with_dim_order(size, None, Dtype::Float16, order);
-    stick.and_then(|s| s.lower()).expect("a layout")
+    stick.and_then(|s| s.lower_to_layout()).expect("a layout")
 }
 
 #[test]
@@ -74,7 +76,7 @@ fn third_back_into_destinations_that_are_not_contiguous() {
 #[test]
 fn fourth_into_a_part_of_a_device_tensor() {
     let whole = sticks(&[8, 128]);
-    let rows = whole.slice(&[8, 128], &[(3, 5), (0, 128)]).expect("rows of sticks");
+    let rows = whole.slice_region(&[8, 128], &[(3, 5), (0, 128)]).expect("rows of sticks");
     let (_, image) = moved(&host(&[2, 128], &[128, 1], 0), &rows, &[2, 128], elements(&whole));
     assert_eq!((image[0], image[2 * 64], image[3 * 64], image[4 * 64 + 1]), (STALE, STALE, 0, 129));
     assert_eq!(image.iter().filter(|v| **v != STALE).count(), 256);
@@ -84,7 +86,7 @@ fn fourth_into_a_part_of_a_device_tensor() {
 fn fifth_another_size_in_flat_order() {
     // resize_([4, 128] -> [2, 128]) keeps the first 256 elements in flat order.
     let old = sticks(&[4, 128]);
-    let kept = old.slice(&[4, 128], &[(0, 2), (0, 128)]).expect("the first rows");
+    let kept = old.slice_region(&[4, 128], &[(0, 2), (0, 128)]).expect("the first rows");
     let (_, image) = moved(&kept, &sticks(&[2, 128]), &[2, 128], 0);
     assert_eq!((image[64], image[128], image[3 * 64]), (64, 4 * 64, 5 * 64));
 }
@@ -99,7 +101,7 @@ fn sixth_from_one_device_layout_to_another() {
 #[test]
 fn seventh_a_row_moves_only_its_own_sticks() {
     let whole = sticks(&[64, 256]);
-    let row = whole.slice(&[64, 256], &[(17, 18), (0, 256)]).expect("one row");
+    let row = whole.slice_region(&[64, 256], &[(17, 18), (0, 256)]).expect("one row");
     let (plan, _) = moved(&row, &host(&[1, 256], &[256, 1], 0), &[1, 256], 0);
     let cost = plan.cost(2, 2);
     assert_eq!((cost.bytes_read, cost.runs), (4 * 128, 4), "four sticks of 128 bytes");

@@ -3,17 +3,19 @@
 #![allow(clippy::result_large_err)]
 
 use std::error::Error;
-use zellige_layout::{Axis, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window};
+use zellige_layout::{
+    Axis, AxisTable, Iter, Layout, PaddedExtent, Swizzle, TileLayout, ValidWindow,
+};
 use zellige_view::{DrawOptions, Scene, png, svg, terminal};
 
 type Iters<'a> = &'a [(i64, i64, &'a str)];
 
-fn iters(list: Iters<'_>) -> Result<Vec<Iter>, zellige_layout::Error> {
+fn iters(list: Iters<'_>) -> Result<Vec<Iter>, zellige_layout::LayoutError> {
     let table = AxisTable::new();
     list.iter().map(|(e, s, a)| Ok(Iter::new(*e, *s, table.get(a)?))).collect()
 }
 
-fn tile(shard: Iters<'_>, replica: Iters<'_>) -> Result<TileLayout, zellige_layout::Error> {
+fn tile(shard: Iters<'_>, replica: Iters<'_>) -> Result<TileLayout, zellige_layout::LayoutError> {
     TileLayout::new(iters(shard)?, iters(replica)?, [])
 }
 
@@ -34,9 +36,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         (4, 1, "laneid"),
         (2, 1, "m"),
     ];
-    let window = Window::new(vec![Extent::full(5), Extent::padded(100, 128)])?;
+    let window = ValidWindow::new(vec![
+        PaddedExtent::without_padding(5),
+        PaddedExtent::padded_to(100, 128),
+    ])?;
     let sticks = plain(&[(5, 64, "m"), (2, 320, "m"), (64, 1, "m")], &[])?.with_window(window)?;
-    let column_major = TileLayout::strided(&[16, 3], &[1, 20], 0)?;
+    let column_major = TileLayout::from_strides(&[16, 3], &[1, 20], 0)?;
     let base = DrawOptions::default();
     let bank = DrawOptions { color_by: Some("bank".into()), ..base.clone() };
     let warp = DrawOptions { color_by: Some("warpid".into()), ..base.clone() };
@@ -47,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("shared memory, no swizzle", smem.clone().into(), &[8, 64], bank),
         (
             "shared memory, 128B swizzle",
-            Layout::swizzled(Swizzle::new(3, 3, 3, true)?, smem)?,
+            Layout::from_swizzled_tile(Swizzle::new(3, 3, 3, true)?, smem)?,
             &[8, 64],
             base.clone(),
         ),
@@ -67,14 +72,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("three dimensions", TileLayout::row_major(&[3, 4, 5])?.into(), &[3, 4, 5], bits(32)),
         ("column-major f64 with gaps", column_major.clone().into(), &[16, 3], bits(64)),
         ("24-bit", column_major.into(), &[16, 3], bits(24)),
-        ("scalar", TileLayout::of(vec![])?.into(), &[], base.clone()),
+        ("scalar", TileLayout::from_shard(vec![])?.into(), &[], base.clone()),
         ("empty", TileLayout::row_major(&[0, 4])?.into(), &[0, 4], base.clone()),
-        ("broadcast", TileLayout::strided(&[4, 8], &[0, 1], 0)?.into(), &[4, 8], base.clone()),
+        ("broadcast", TileLayout::from_strides(&[4, 8], &[0, 1], 0)?.into(), &[4, 8], base.clone()),
         ("one dimension", TileLayout::row_major(&[100])?.into(), &[100], base.clone()),
         ("big", TileLayout::row_major(&[4096, 4096])?.into(), &[4096, 4096], base.clone()),
         (
             "sparse lanes",
-            Layout::from(TileLayout::of(vec![Iter::new(8, 4, Axis::LANEID)])?),
+            Layout::from(TileLayout::from_shard(vec![Iter::new(8, 4, Axis::LANEID)])?),
             &[8],
             base,
         ),

@@ -138,8 +138,8 @@ mod tests {
     #[test]
     fn codes_are_short_and_never_clash() {
         let mut table = AxisTable::new();
-        let lx = table.declare("lx2", AxisKind::Memory).expect("fine");
-        let d = table.declare("D", AxisKind::Memory).expect("fine");
+        let lx = table.declare_axis("lx2", AxisKind::Memory).expect("fine");
+        let d = table.declare_axis("D", AxisKind::Memory).expect("fine");
         let get = |n: &str| table.get(n).expect("built in");
         let axes = [d, get("laneid"), lx, Axis::M, Axis::PID, Axis::TX];
         let codes: Vec<_> = axes.iter().map(|a| code(*a, &axes)).collect();

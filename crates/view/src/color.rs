@@ -5,7 +5,7 @@ use crate::options::{BANK_BITS, DrawOptions, LINE_BITS};
 use crate::scene::Swatch;
 use crate::ticks::Ticks;
 use std::collections::BTreeSet;
-use zellige_layout::{Axis, AxisKind, Error, Layout, Result, Scope};
+use zellige_layout::{Axis, AxisKind, ExecutionScope, Layout, LayoutError, Result};
 
 /// A map from places to owners.
 #[derive(Debug, Clone)]
@@ -51,12 +51,12 @@ impl ColorBy {
             }
             let known = ColorBy::choices(layout);
             let name = name.chars().take(64).collect();
-            return Err(Error::UnknownAxis { name, known: known.join(", ") });
+            return Err(LayoutError::UnknownAxis { name, known: known.join(", ") });
         }
         // The owner that is counted in the finest grain; then devices; then what memory offers.
         let rank = |a: &Axis| match a.kind() {
             AxisKind::Thread { of, .. } => (0, std::cmp::Reverse(Some(of))),
-            AxisKind::Device => (1, std::cmp::Reverse(None::<Scope>)),
+            AxisKind::Device => (1, std::cmp::Reverse(None::<ExecutionScope>)),
             AxisKind::Memory if a.name() == "TLane" || a.name() == "P" => {
                 (2, std::cmp::Reverse(None))
             }
@@ -69,7 +69,7 @@ impl ColorBy {
         if options.sticks {
             return Ok(on(Axis::M, ColorRule::Stick));
         }
-        let bounds = layout.tile().bounds(Axis::M);
+        let bounds = layout.tile().axis_bounds(Axis::M);
         let by_line = on(Axis::M, ColorRule::Line);
         let one = by_line.of_address(bounds.min) == by_line.of_address(bounds.max);
         let moved = layout.swizzle().is_some_and(|s| !s.is_identity());

@@ -65,7 +65,7 @@ pub(crate) fn elements_at(layout: &Layout, wanted: &[Vec<i64>], limit: usize) ->
         .map(|(list, axis)| {
             // A swizzle is its own inverse, so the wanted addresses go back through it.
             let swizzle = layout.swizzle().filter(|_| *axis == Axis::M);
-            let back = |v: i64| swizzle.filter(|_| v >= 0).map_or(v, |s| s.apply(v));
+            let back = |v: i64| swizzle.filter(|_| v >= 0).map_or(v, |s| s.apply_to_address(v));
             list.iter().enumerate().map(|(i, v)| (back(*v), i)).collect()
         })
         .collect();
@@ -175,10 +175,10 @@ mod tests {
 
     /// The definition: look at every element.
     fn by_definition(layout: &Layout, wanted: &[Vec<i64>]) -> Vec<(i64, Vec<usize>)> {
-        let padded = layout.padded();
+        let padded = layout.padded_domain();
         let mut all = Vec::new();
         for index in 0..padded.size() {
-            for row in padded.places(index).expect("inside").rows() {
+            for row in padded.physical_coordinates(index).expect("inside").coordinate_rows() {
                 let at: Option<Vec<usize>> = row
                     .iter()
                     .zip(wanted)
@@ -198,9 +198,9 @@ mod tests {
         let it = Iter::new;
         let m = Axis::M;
         let tiles = [
-            TileLayout::of(vec![it(2, 2, m), it(8, 4, lane), it(4, 1, lane), it(2, 1, m)]),
+            TileLayout::from_shard(vec![it(2, 2, m), it(8, 4, lane), it(4, 1, lane), it(2, 1, m)]),
             TileLayout::new(vec![it(4, 8, lane), it(8, -1, lane)], vec![it(3, 2, m)], [(lane, 7)]),
-            TileLayout::of(vec![it(3, 0, m), it(5, 3, m), it(4, -2, lane)]),
+            TileLayout::from_shard(vec![it(3, 0, m), it(5, 3, m), it(4, -2, lane)]),
             TileLayout::new(vec![], vec![], [(m, 3), (lane, -1)]),
         ];
         for tile in tiles {
@@ -218,19 +218,24 @@ mod tests {
             }
         }
         let tile = TileLayout::row_major(&[16, 64]).expect("fits");
-        let layout = Layout::swizzled(Swizzle::mode(128, 16).expect("fine"), tile).expect("fine");
+        let layout =
+            Layout::from_swizzled_tile(Swizzle::shared_memory_mode(128, 16).expect("fine"), tile)
+                .expect("fine");
         let wanted = [vec![8, 9, 72, 600, 601, 1023]];
         let hits = elements_at(&layout, &wanted, 99).hits;
         assert_eq!(hits.len(), 6);
         for h in hits {
-            let place = layout.places(h.index).expect("inside").points()[0].get(m);
+            let place = layout.physical_coordinates(h.index).expect("inside").sorted_coordinates()
+                [0]
+            .get(m);
             assert_eq!(place, wanted[0][h.at[0]]);
         }
     }
 
     #[test]
     fn limits_are_said() {
-        let layout = Layout::from(TileLayout::strided(&[1 << 30, 4], &[0, 1], 0).expect("fits"));
+        let layout =
+            Layout::from(TileLayout::from_strides(&[1 << 30, 4], &[0, 1], 0).expect("fits"));
         let found = elements_at(&layout, &[vec![0, 1, 2, 3]], 8);
         assert_eq!((found.hits.len(), found.complete), (8, false));
         let places: std::collections::BTreeSet<_> = found.hits.iter().map(|h| h.at[0]).collect();

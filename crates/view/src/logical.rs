@@ -4,7 +4,7 @@ use crate::cell_label;
 use crate::clip;
 use crate::scene::{CellKind, Panel, SceneCell};
 use crate::scene_builder::SceneContext;
-use zellige_layout::{Result, unflatten};
+use zellige_layout::{Result, unflatten_index};
 
 /// Columns of a one-dimensional tensor that is folded into a grid.
 pub(crate) const FOLD: i64 = 32;
@@ -41,7 +41,7 @@ pub(crate) fn panels(context: &SceneContext<'_>) -> Result<Vec<Panel>> {
 
     let mut panels = Vec::new();
     for slab in 0..shown.panels as i64 {
-        let leading = unflatten(lead, slab);
+        let leading = unflatten_index(lead, slab);
         let mut panel = Panel {
             caption: slab_caption(&leading),
             row_title: if rank < 2 { String::new() } else { row_name.clone() },
@@ -82,7 +82,7 @@ pub(crate) fn cell(context: &SceneContext<'_>, flat: i64, row: i64, col: i64) ->
         kind: CellKind::Element,
         label: cell_label::places(&places, context.axes()),
         colors: context.colors(&places),
-        elements: vec![unflatten(context.shape, flat)],
+        elements: vec![unflatten_index(context.shape, flat)],
         places,
     })
 }

@@ -1,7 +1,7 @@
 //! What a drawing may be asked for.
 
 use serde::{Deserialize, Serialize};
-use zellige_layout::{Error, Result};
+use zellige_layout::{LayoutError, Result};
 
 /// The largest [`DrawOptions::max_cells`].
 pub const MAX_CELLS: usize = 1 << 18;
@@ -45,21 +45,21 @@ impl DrawOptions {
     /// Refuses values that no drawing can honour.
     pub(crate) fn check(&self) -> Result<()> {
         if !(1..=LINE_BITS).contains(&self.dtype_bits) {
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "the element width in bits",
                 value: self.dtype_bits,
                 accepted: format!("drawings take 1 to {LINE_BITS}"),
             });
         }
         if !(1..=MAX_CELLS).contains(&self.max_cells) {
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "the number of cells to draw at most",
                 value: i64::try_from(self.max_cells).unwrap_or(i64::MAX),
                 accepted: format!("drawings take 1 to {MAX_CELLS}"),
             });
         }
         if self.sticks && LINE_BITS % self.dtype_bits != 0 {
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "the element width in bits",
                 value: self.dtype_bits,
                 accepted: format!("a stick of {LINE_BITS} bits holds whole elements"),

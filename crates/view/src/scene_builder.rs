@@ -7,7 +7,7 @@ use crate::scene::{AxisRange, CellKind, Panel, Scene, SceneCell};
 use crate::{logical, physical};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use zellige_layout::{Axis, Layout, Result, TileLayout, unflatten};
+use zellige_layout::{Axis, Layout, Result, TileLayout, unflatten_index};
 
 /// Copies of one element that are listed in a logical cell.
 const COPIES: i64 = 64;
@@ -19,7 +19,7 @@ impl Scene {
     /// option outside its range, sticks of a layout that is not on `m` alone.
     pub fn new(layout: &Layout, shape: &[i64], options: &DrawOptions) -> Result<Scene> {
         options.check()?;
-        layout.admit(shape)?;
+        layout.check_shape_size(shape)?;
         let context = SceneContext::new(layout, shape, options)?;
         let mut scene = Scene {
             title: options.title.clone(),
@@ -83,8 +83,8 @@ impl<'a> SceneContext<'a> {
 
     /// The places of an element, each once, in order; of very many copies the first.
     pub(crate) fn places(&self, flat: i64) -> Result<Vec<Vec<i64>>> {
-        let places = self.listed.places(flat)?;
-        let mut rows: Vec<Vec<i64>> = places.rows().map(<[i64]>::to_vec).collect();
+        let places = self.listed.physical_coordinates(flat)?;
+        let mut rows: Vec<Vec<i64>> = places.coordinate_rows().map(<[i64]>::to_vec).collect();
         rows.sort_unstable();
         rows.dedup();
         Ok(if self.axes().is_empty() { vec![Vec::new()] } else { rows })
@@ -92,7 +92,7 @@ impl<'a> SceneContext<'a> {
 
     /// The cell of an element in the memory of the host, without colours.
     pub(crate) fn host_cell(&self, flat: i64) -> Result<SceneCell> {
-        let element = unflatten(self.shape, flat);
+        let element = unflatten_index(self.shape, flat);
         Ok(SceneCell {
             row: 0,
             col: 0,
@@ -134,7 +134,7 @@ impl<'a> SceneContext<'a> {
 /// The same layout with replica extents cut until at most [`COPIES`] remain.
 fn list_few(layout: &Layout) -> Result<Layout> {
     let tile = layout.tile();
-    if tile.copies() <= COPIES {
+    if tile.replica_count() <= COPIES {
         return Ok(layout.clone());
     }
     let mut room = COPIES;
@@ -145,7 +145,7 @@ fn list_few(layout: &Layout) -> Result<Layout> {
     }
     let tile = TileLayout::new(tile.shard().to_vec(), replica, tile.offset().iter().copied())?;
     let few = match layout.swizzle() {
-        Some(swizzle) => Layout::swizzled(swizzle, tile)?,
+        Some(swizzle) => Layout::from_swizzled_tile(swizzle, tile)?,
         None => Layout::from(tile),
     };
     match layout.window() {
@@ -156,7 +156,7 @@ fn list_few(layout: &Layout) -> Result<Layout> {
 
 fn ranges(layout: &Layout) -> Result<Vec<AxisRange>> {
     let range = |axis: &Axis| {
-        let bounds = layout.bounds(*axis)?;
+        let bounds = layout.axis_bounds(*axis)?;
         let (name, kind) = (axis.name().to_string(), axis.kind().name().to_string());
         Ok(AxisRange { name, kind, min: bounds.min, max: bounds.max })
     };
@@ -176,8 +176,8 @@ fn facts(layout: &Layout, shape: &[i64], options: &DrawOptions, axes: &[AxisRang
     if padding > 0 {
         facts.push(format!("{padding} of padding"));
     }
-    if layout.tile().copies() > 1 {
-        facts.push(format!("{} copies of each", layout.tile().copies()));
+    if layout.tile().replica_count() > 1 {
+        facts.push(format!("{} copies of each", layout.tile().replica_count()));
     }
     if layout.size() > 0 {
         facts.extend(axes.iter().map(|a| format!("{} {}..={}", a.name, a.min, a.max)));
@@ -190,7 +190,7 @@ fn notes(layout: &Layout, context: &SceneContext<'_>) -> Vec<String> {
     if layout.size() == 0 {
         notes.push("The tensor is empty: it has no elements and no places.".into());
     }
-    let (copies, listed) = (layout.tile().copies(), context.listed.tile().copies());
+    let (copies, listed) = (layout.tile().replica_count(), context.listed.tile().replica_count());
     if copies > listed {
         notes.push(format!("Logical cells list {listed} of {copies} replica combinations."));
     }

@@ -26,7 +26,7 @@ impl Ticks {
     /// The ticks of a quantity that never falls as the coordinate rises, such as the line of an
     /// address.
     pub(crate) fn mapped(layout: &Layout, axis: Axis, map: impl Fn(i64) -> i64) -> Result<Ticks> {
-        let bounds = layout.bounds(axis)?;
+        let bounds = layout.axis_bounds(axis)?;
         let (min, max) = (map(bounds.min), map(bounds.max));
         let all = Ticks::Range { min, max };
         let moved = axis == Axis::M && layout.swizzle().is_some_and(|s| !s.is_identity());
@@ -120,7 +120,7 @@ fn width(min: i64, max: i64) -> i128 {
 /// Of each iter only the first `SAMPLE` digits can matter: they alone give as many sums.
 fn smallest(layout: &Layout, axis: Axis) -> BTreeSet<i64> {
     let tile = layout.tile();
-    let mut sums = BTreeSet::from([tile.bounds(axis).min]);
+    let mut sums = BTreeSet::from([tile.axis_bounds(axis).min]);
     for it in tile.shard().iter().chain(tile.replica()) {
         if it.axis != axis || it.stride == 0 || it.extent < 2 {
             continue;
@@ -151,8 +151,8 @@ mod tests {
     use zellige_layout::{Iter, TileLayout};
 
     fn layout(iters: &[(i64, i64)]) -> Layout {
-        let shard = iters.iter().map(|(e, s)| Iter::mem(*e, *s)).collect();
-        TileLayout::of(shard).expect("well-formed").into()
+        let shard = iters.iter().map(|(e, s)| Iter::in_memory(*e, *s)).collect();
+        TileLayout::from_shard(shard).expect("well-formed").into()
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use zellige_layout::{
-    Axis, AxisTable, Extent, Held, Iter, Layout, Swizzle, TileLayout, Window, flatten,
+    Axis, AxisTable, Iter, Layout, PaddedExtent, PlaceContent, Swizzle, TileLayout, ValidWindow,
+    flatten_coordinate,
 };
 use zellige_view::atlas::{
     Atlas, CellSpot, CellWindow, NOTHING, PADDING, SheetSide, SpotContent, UNUSED,
@@ -20,12 +21,14 @@ fn tile(shard: &[(i64, i64, &str)], replica: &[(i64, i64, &str)]) -> TileLayout 
 /// Layouts of every kind of picture, with shapes and element widths.
 fn layouts() -> Vec<(Layout, Vec<i64>, DrawOptions)> {
     let bits = |dtype_bits| DrawOptions { dtype_bits, ..DrawOptions::default() };
-    let swizzle = Swizzle::mode(128, 16).expect("fine");
+    let swizzle = Swizzle::shared_memory_mode(128, 16).expect("fine");
     let rows = tile(&[(16, 64, "m"), (64, 1, "m")], &[]);
     let sticks = tile(&[(5, 64, "m"), (2, 320, "m"), (64, 1, "m")], &[]);
-    let window = Window::new(vec![Extent::full(5), Extent::padded(100, 128)]).expect("fits");
+    let window =
+        ValidWindow::new(vec![PaddedExtent::without_padding(5), PaddedExtent::padded_to(100, 128)])
+            .expect("fits");
     vec![
-        (Layout::swizzled(swizzle, rows.clone()).expect("fine"), vec![16, 64], bits(16)),
+        (Layout::from_swizzled_tile(swizzle, rows.clone()).expect("fine"), vec![16, 64], bits(16)),
         (rows.clone().into(), vec![1024], bits(64)),
         (rows.into(), vec![4, 4, 64], bits(12)),
         (
@@ -96,13 +99,13 @@ fn cells_paint_and_spots_agree_with_the_layout() {
                         span: cell.span as i64,
                     };
                     for element in &cell.elements {
-                        let flat = flatten(&shape, element).expect("inside");
+                        let flat = flatten_coordinate(&shape, element).expect("inside");
                         named.entry((sheet.side, flat)).or_default().push(spot);
                     }
                     let here = atlas.at(sheet.side, index, spot.row, spot.col).expect("inside");
                     match here {
                         SpotContent::Element(flat) => {
-                            assert_eq!(flatten(&shape, &cell.elements[0]), Ok(flat));
+                            assert_eq!(flatten_coordinate(&shape, &cell.elements[0]), Ok(flat));
                         }
                         SpotContent::Place(place) => {
                             assert_eq!(cell.places, std::slice::from_ref(&place));
@@ -111,11 +114,11 @@ fn cells_paint_and_spots_agree_with_the_layout() {
                             let mut flats: Vec<i64> = cell
                                 .elements
                                 .iter()
-                                .map(|e| flatten(&shape, e).expect("inside"))
+                                .map(|e| flatten_coordinate(&shape, e).expect("inside"))
                                 .collect();
                             flats.sort_unstable();
-                            match layout.lookup(&held).expect("small") {
-                                Held::Elements(list) => assert_eq!(list, flats),
+                            match layout.look_up_place(&held).expect("small") {
+                                PlaceContent::Elements(list) => assert_eq!(list, flats),
                                 _ => assert!(flats.is_empty()),
                             }
                         }

@@ -21,11 +21,11 @@ fn cells(panels: &[Panel]) -> impl Iterator<Item = &SceneCell> {
 
 /// The places of an element as a set of rows, or `None` for more copies than are worth listing.
 fn places(layout: &Layout, shape: &[i64], element: &[i64]) -> Option<BTreeSet<Vec<i64>>> {
-    if layout.tile().copies() > 1000 {
+    if layout.tile().replica_count() > 1000 {
         return None;
     }
-    let places = layout.apply(shape, element).expect("an element");
-    let mut rows: BTreeSet<Vec<i64>> = places.rows().map(<[i64]>::to_vec).collect();
+    let places = layout.apply_to_coordinate(shape, element).expect("an element");
+    let mut rows: BTreeSet<Vec<i64>> = places.coordinate_rows().map(<[i64]>::to_vec).collect();
     if layout.tile().axes().is_empty() {
         rows.insert(Vec::new());
     }

@@ -8,7 +8,7 @@ use crate::error::{self, DeviceFault};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use zellige_device::DeviceError;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::{Collective, Time};
 
 /// The simulated moment, in picoseconds, at which the stream of this thread on a card is done.
@@ -78,8 +78,9 @@ pub(super) fn stage<'py>(
     if to.numel() == 0 {
         return Ok(());
     }
-    let strided =
-        |seen: &Seen| Strided::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e));
+    let strided = |seen: &Seen| {
+        StridedLayout::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))
+    };
     let refused = |e: DeviceError| error::device(&e);
     match (from.card, to.card) {
         (None, Some(_)) => {

@@ -32,7 +32,7 @@ pub(super) fn name_elements(
         Dtype::Uint16 => DataFormat::UINT16,
         _ => return Ok(integers.clone()),
     };
-    integers.with_dtype(format, None)
+    integers.with_device_format(format, None)
 }
 
 /// The layout of elements of 16 bytes whose halves are the last host dimension of a layout of int64. The halves of an
@@ -51,7 +51,7 @@ fn pair_integers(integers: &StickLayout) -> Result<StickLayout, StickError> {
     }
     size.push(per_stick / 2);
     map.push(-1);
-    let named = StickLayout::explicit(&size, &map, format)?;
+    let named = StickLayout::from_size_and_stride_map(&size, &map, format)?;
     let Some(host) = integers.host() else { return Ok(named) };
     let rank = host.size().len() - 1;
     let stride: Vec<i64> = host.stride()[..rank].iter().map(|s| s / 2).collect();

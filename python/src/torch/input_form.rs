@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
 use zellige_device::{Tensor, TensorLayout, default_layout};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 /// Everything of a tensor that a program is compiled for: the layout of its storage, and how it looks at it. Tensors with
 /// equal forms can take the same program.
@@ -16,7 +16,7 @@ use zellige_layout::Strided;
 pub(super) struct InputForm {
     laid: TensorLayout,
     /// The size of the storage. Equal layouts can have hosts of different sizes.
-    host: Option<Strided>,
+    host: Option<StridedLayout>,
 }
 
 impl InputForm {
@@ -30,7 +30,7 @@ impl InputForm {
     /// Whether it is the whole of a row-major storage, or has no elements: a program takes it as it is.
     #[getter]
     fn is_whole(&self) -> bool {
-        let plain = Strided::contiguous(self.laid.size());
+        let plain = StridedLayout::new_contiguous(self.laid.size());
         self.laid.numel() == 0
             || (self.laid.is_base() && plain.is_ok_and(|p| p == *self.laid.view()))
     }
@@ -49,7 +49,7 @@ impl InputForm {
         let usual = default_layout(storage.size(), None, storage.dtype(), keep);
         let usual = usual.map_err(|e| error::device(&e))?;
         let chosen = *storage.layout() != usual || storage.layout().host() != usual.host();
-        Ok(chosen.then(|| zellige_notation::spyre::print_given(storage.layout())))
+        Ok(chosen.then(|| zellige_notation::spyre::print_with_given_host(storage.layout())))
     }
 
     /// What forms have in common that differ in sizes alone: the dimensions by falling strides.

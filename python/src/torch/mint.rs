@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 use zellige_device::{DeviceError, Kept, Tensor, default_layout};
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::OpError;
 use zellige_stick::{DataFormat, StickLayout};
 
@@ -143,7 +143,9 @@ pub(super) fn empty<'py>(
     };
     let stride = match stride {
         Some(stride) => stride,
-        None => Strided::contiguous(&size).map_err(|e| error::layout(&e))?.stride().to_vec(),
+        None => {
+            StridedLayout::new_contiguous(&size).map_err(|e| error::layout(&e))?.stride().to_vec()
+        }
     };
     let (mut own_size, mut own_stride) = (size.clone(), stride.clone());
     if parts > 1 {
@@ -168,7 +170,7 @@ pub(super) fn empty_strided<'py>(
     index: usize,
     stride: Vec<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let view = Strided::new(&size, &stride, 0).map_err(|e| error::layout(&e))?;
+    let view = StridedLayout::new(&size, &stride, 0).map_err(|e| error::layout(&e))?;
     // Of strides without elements all are dense, and PyTorch keeps those that were asked for.
     if view.is_dense_non_overlapping() && !size.contains(&0) {
         return empty(py, size, dtype, index, Some(stride));
@@ -191,8 +193,8 @@ pub(super) fn zeros(
 
 /// Refuses a layout whose format has not the kind of numbers that the dtype has.
 pub(super) fn holds(layout: &StickLayout, dtype: Dtype) -> Result<(), DeviceError> {
-    let own = DataFormat::on_device(dtype)?;
-    let float = |format: DataFormat| format.number_format().map(Format::is_float);
+    let own = DataFormat::device_format_of(dtype)?;
+    let float = |format: DataFormat| format.element_number_format().map(Format::is_float);
     if float(own) == float(layout.device_dtype()) {
         return Ok(());
     }

@@ -12,7 +12,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_device::{Card, DeviceError, Kept, Tensor};
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::OpError;
 use zellige_op::Scalar;
 use zellige_stick::{DataFormat, StickLayout};
@@ -79,10 +79,10 @@ impl Number {
                 2 if wide.is_empty() || compared => (t.dtype(), t.layout().device_dtype()),
                 2 => (Dtype::Float32, DataFormat::IEEE_FP32),
                 _ if t.dtype() == Dtype::Int64 => (Dtype::Int64, int64),
-                _ => (t.dtype(), DataFormat::on_device(t.dtype())?),
+                _ => (t.dtype(), DataFormat::device_format_of(t.dtype())?),
             },
             _ => match self {
-                Number::Bool(_) => (Dtype::Bool, DataFormat::on_device(Dtype::Bool)?),
+                Number::Bool(_) => (Dtype::Bool, DataFormat::device_format_of(Dtype::Bool)?),
                 Number::Int(_) => (Dtype::Int64, int64),
                 Number::Float(_) => (Dtype::Float32, DataFormat::IEEE_FP32),
             },
@@ -145,9 +145,9 @@ impl Number {
         if let Some(tensor) = kept.get(&key) {
             return Ok(tensor.clone());
         }
-        let layout = StickLayout::default_in(&[], None, format)?;
+        let layout = StickLayout::default_in_format(&[], None, format)?;
         let tensor = Tensor::zeros(card, dtype, &layout)?;
-        let one = Strided::contiguous(&[])?;
+        let one = StridedLayout::new_contiguous(&[])?;
         let (bytes, from) = self.scalar().bytes();
         tensor.write_from(&bytes, &one, from)?;
         if kept.len() >= MOST {

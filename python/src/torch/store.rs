@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use zellige_device::{Card, DeviceError, Tensor, TensorLayout, WriteStamp, default_layout};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::OpError;
 
 /// What stands behind the address of a storage that PyTorch holds.
@@ -233,7 +233,7 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
     if whole {
         return Ok(base);
     }
-    base.viewed(|_| Strided::new(&seen.size, &seen.stride, seen.offset))
+    base.viewed(|_| StridedLayout::new(&seen.size, &seen.stride, seen.offset))
 }
 
 /// The layout of a tensor's storage on the device; `None` for a tensor of another device.

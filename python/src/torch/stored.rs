@@ -10,7 +10,7 @@ use pyo3::types::PyFloat;
 use zellige_device::{Past, Tensor, default_layout};
 use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 /// Whether the card holds elements of a dtype without computing with them.
 #[pyfunction]
@@ -52,7 +52,7 @@ pub(super) fn usual_layout(
 #[pyfunction]
 pub(super) fn chosen_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
     let seen = see(object)?;
-    let view = Strided::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))?;
+    let view = StridedLayout::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))?;
     if seen.offset != 0 || seen.numel() == 0 || !view.is_row_major() {
         return Ok(None);
     }
@@ -61,7 +61,7 @@ pub(super) fn chosen_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<String
     let usual = usual.map_err(|e| error::device(&e))?;
     let layout = tensor.layout();
     let chosen = layout.host().is_some_and(|h| h.size() == tensor.size()) && *layout != usual;
-    Ok(chosen.then(|| zellige_notation::spyre::print_given(layout)))
+    Ok(chosen.then(|| zellige_notation::spyre::print_with_given_host(layout)))
 }
 
 /// The layout in which products read a weight of `outputs x inputs` without moving it: its sticks run along the
@@ -73,7 +73,7 @@ pub(super) fn weight_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStic
     let is_whole = layout.host().is_some_and(|h| h.size() == tensor.size());
     match tensor.size() {
         [outputs, inputs] if is_whole && *outputs > 1 && *inputs > 1 => {
-            layout.restickified(0).map(PyStickLayout).map(Some).map_err(|e| error::layout(&e))
+            layout.restickify_along(0).map(PyStickLayout).map(Some).map_err(|e| error::layout(&e))
         }
         _ => Ok(None),
     }

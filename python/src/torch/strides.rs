@@ -9,7 +9,7 @@ use crate::error;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
 use zellige_device::{DeviceError, Tensor};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 
 /// How a result lies in memory that it fills.
@@ -42,7 +42,7 @@ impl Order {
 }
 
 /// Whether the strides are those of a new row-major tensor, in dimensions of one element too.
-fn has_row_major_strides(view: &Strided) -> bool {
+fn has_row_major_strides(view: &StridedLayout) -> bool {
     let mut step = 1;
     view.size().iter().zip(view.stride()).rev().all(|(n, s)| {
         let fits = *s == step;
@@ -52,7 +52,7 @@ fn has_row_major_strides(view: &Strided) -> bool {
 }
 
 /// The strides of an operand seen in the size of a result: 0 where it has one element for many.
-fn aligned(view: &Strided, size: &[i64]) -> Dims {
+fn aligned(view: &StridedLayout, size: &[i64]) -> Dims {
     let lead = size.len().saturating_sub(view.rank());
     let stride = |d: usize| match d.checked_sub(lead) {
         Some(own) if view.size()[own] == size[d] => view.stride()[own],
@@ -63,7 +63,7 @@ fn aligned(view: &Strided, size: &[i64]) -> Dims {
 
 /// The order of a result of this size; none for a row-major one. A `copy` keeps also the strides of dimensions
 /// that have one element.
-fn order(views: &[&Strided], size: &[i64], copy: bool) -> Option<Order> {
+fn order(views: &[&StridedLayout], size: &[i64], copy: bool) -> Option<Order> {
     if views.iter().all(|v| has_row_major_strides(v)) {
         return None;
     }
@@ -114,9 +114,9 @@ pub(super) fn choose_strides(
     size: Vec<i64>,
     operands: Vec<(Vec<i64>, Vec<i64>)>,
 ) -> PyResult<Vec<i64>> {
-    let views = operands.iter().map(|(size, stride)| Strided::new(size, stride, 0));
+    let views = operands.iter().map(|(size, stride)| StridedLayout::new(size, stride, 0));
     let views = views.collect::<Result<Vec<_>, _>>().map_err(|e| error::layout(&e))?;
-    let views: SmallVec<[&Strided; 4]> = views.iter().collect();
+    let views: SmallVec<[&StridedLayout; 4]> = views.iter().collect();
     let Some(Order { dims, mut stride }) = order(&views, &size, false) else {
         return Ok(Order::of(&size, (0..size.len()).collect()).stride.to_vec());
     };
@@ -177,7 +177,7 @@ impl Turned {
         // A number is an operand that has no opinion; to these two it is none at all.
         let alone = matches!(op.name(), "lerp" | "pow");
         let views = inputs.iter().filter(|t| !alone || !t.size().is_empty());
-        let views: SmallVec<[&Strided; 4]> = views.map(|t| t.view()).collect();
+        let views: SmallVec<[&StridedLayout; 4]> = views.map(|t| t.view()).collect();
         let Some(Order { dims, stride }) = order(&views, &size, copy) else { return Ok(None) };
         let turn = |t: &Tensor| {
             if t.size().is_empty() {
@@ -190,7 +190,7 @@ impl Turned {
                     None => (1, 1),
                 };
                 let (size, stride): (Vec<i64>, Vec<i64>) = dims.iter().map(own).unzip();
-                Strided::new(&size, &stride, v.offset())
+                StridedLayout::new(&size, &stride, v.offset())
             })
         };
         let inputs = inputs.iter().map(turn).collect::<Result<_, _>>()?;
@@ -199,7 +199,7 @@ impl Turned {
 
     /// A result of the turned operands, in the dimensions that were asked for.
     pub(super) fn back(&self, made: &Tensor) -> Result<Tensor, DeviceError> {
-        made.viewed(|_| Strided::new(&self.size, &self.stride, 0))
+        made.viewed(|_| StridedLayout::new(&self.size, &self.stride, 0))
     }
 }
 
@@ -208,9 +208,9 @@ mod tests {
     use super::*;
 
     fn of(views: &[(&[i64], &[i64])], size: &[i64]) -> Option<Vec<i64>> {
-        let views: Vec<Strided> =
-            views.iter().map(|(n, s)| Strided::new(n, s, 0).expect("a view")).collect();
-        let views: Vec<&Strided> = views.iter().collect();
+        let views: Vec<StridedLayout> =
+            views.iter().map(|(n, s)| StridedLayout::new(n, s, 0).expect("a view")).collect();
+        let views: Vec<&StridedLayout> = views.iter().collect();
         order(&views, size, false).map(|o| o.stride.to_vec())
     }
 

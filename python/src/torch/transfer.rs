@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use zellige_device::{DeviceError, Moved, Past, Tensor, copy_again};
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::WorkKind;
 
 /// Bytes below which the GIL stays held: releasing it costs more.
@@ -30,15 +30,15 @@ fn accounted(
 }
 
 /// The memory of a host tensor, from its first element to its last.
-pub(super) fn host_memory(seen: &Seen, host: &Strided) -> (*mut u8, usize) {
+pub(super) fn host_memory(seen: &Seen, host: &StridedLayout) -> (*mut u8, usize) {
     let last = host.address_range().map_or(0, |r| r.max + 1);
     let width = usize::try_from(seen.dtype.bits() / 8).unwrap_or(1);
     (seen.address as *mut u8, usize::try_from(last).unwrap_or(0) * width)
 }
 
 /// The strides of a source seen in the size of a destination.
-fn expanded(seen: &Seen, size: &[i64]) -> PyResult<Strided> {
-    let own = Strided::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))?;
+fn expanded(seen: &Seen, size: &[i64]) -> PyResult<StridedLayout> {
+    let own = StridedLayout::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))?;
     if own.size() == size {
         return Ok(own);
     }
@@ -129,7 +129,8 @@ pub(super) fn copy<'py>(
         (Some(_), None) => {
             let tensor = store::tensor(&from).map_err(|e| error::device(&e))?;
             let tensor = broadcast(&tensor, &to.size)?;
-            let host = Strided::new(&to.size, &to.stride, 0).map_err(|e| error::layout(&e))?;
+            let host =
+                StridedLayout::new(&to.size, &to.stride, 0).map_err(|e| error::layout(&e))?;
             let (start, len) = host_memory(&to, &host);
             let start = start as usize;
             run(&|| {
@@ -186,7 +187,7 @@ fn across(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
     };
     let (bytes, moved) = source.downloaded(wide)?;
     accounted(source, &moved, "download", WorkKind::Download)?;
-    let host = Strided::contiguous(source.size())?;
+    let host = StridedLayout::new_contiguous(source.size())?;
     let moved = target.write_from(&bytes, &host, wide)?;
     accounted(target, &moved, "upload", WorkKind::Upload)
 }
@@ -229,7 +230,7 @@ pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -
     let value = number.scalar().float();
     if value.is_finite() && tensor.dtype() != Dtype::Bool {
         warn_of_passing(py, &tensor, || {
-            let one = Strided::new(tensor.size(), &vec![0; tensor.size().len()], 0)?;
+            let one = StridedLayout::new(tensor.size(), &vec![0; tensor.size().len()], 0)?;
             tensor.past(&value.to_le_bytes(), &one, Dtype::Float64)
         })?;
     }

@@ -4,7 +4,7 @@ use super::handle::{Owned, Seen, see};
 use super::shim::{Slot, check, shim};
 use crate::error::DeviceFault;
 use pyo3::prelude::*;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 fn list(values: &[i64]) -> Result<Slot, String> {
     let mut list = std::ptr::null_mut();
@@ -58,8 +58,8 @@ fn seen_as<'py>(
     made.into_object(object.py())
 }
 
-fn strided(seen: &Seen) -> Result<Strided, zellige_layout::Error> {
-    Strided::new(&seen.size, &seen.stride, seen.offset)
+fn strided(seen: &Seen) -> Result<StridedLayout, zellige_layout::LayoutError> {
+    StridedLayout::new(&seen.size, &seen.stride, seen.offset)
 }
 
 /// `aten::as_strided`.

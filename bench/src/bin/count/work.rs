@@ -6,7 +6,7 @@ use zellige_bench::moves::layouts::{permuted, row_major, sticks, sticks_in_order
 use zellige_bench::moves::{Case, Elements};
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_host::Buffer;
+use zellige_host::AlignedBuffer;
 use zellige_layout::{Layout, Swizzle, TileLayout};
 use zellige_movement::{Fill, Mover, Plan};
 
@@ -43,8 +43,8 @@ pub(crate) fn run(name: &str) -> Result<()> {
                 bail!("no case `{name}`; the cases are\n  {}", NAMES.join("\n  "));
             };
             let (_, mover) = case.mover()?;
-            let from = Buffer::zeroed(mover.src_bytes());
-            let mut to = Buffer::zeroed(mover.dst_bytes());
+            let from = AlignedBuffer::new_zeroed(mover.src_bytes());
+            let mut to = AlignedBuffer::new_zeroed(mover.dst_bytes());
             let fill = vec![0; case.elements.widths().1];
             let mut outcome = Ok(());
             counted(&mut || outcome = mover.run(&from, &mut to, Some(&fill), 1));
@@ -87,8 +87,9 @@ fn case(name: &str) -> Option<Case> {
             (Elements::Plain(4), size.into(), row_major(&size), dst)
         }
         "128-byte swizzle 1024x1024 f16" => {
-            let mode = Swizzle::mode(128, 16).ok()?;
-            let swizzled = Layout::swizzled(mode, TileLayout::row_major(&size).ok()?).ok()?;
+            let mode = Swizzle::shared_memory_mode(128, 16).ok()?;
+            let swizzled =
+                Layout::from_swizzled_tile(mode, TileLayout::row_major(&size).ok()?).ok()?;
             (half, size.into(), row_major(&size), swizzled)
         }
         _ => return None,
@@ -114,7 +115,7 @@ fn planning() {
 fn calls() -> Result<()> {
     let (src, dst) = (row_major(&[8, 4]), permuted(&[8, 4], &[1, 0]));
     let mover = Mover::new(&Plan::between(&src, &dst, &[8, 4], Fill::Leave)?, 2)?;
-    let (from, mut to) = (Buffer::zeroed(64), Buffer::zeroed(64));
+    let (from, mut to) = (AlignedBuffer::new_zeroed(64), AlignedBuffer::new_zeroed(64));
     let mut outcome = Ok(());
     counted(&mut || {
         for _ in 0..1000 {

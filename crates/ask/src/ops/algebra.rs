@@ -6,27 +6,27 @@ use crate::fault::clip;
 use crate::json::{axes, per_axis, places};
 use crate::request::{Request, ints};
 use serde_json::{Value, json};
-use zellige_layout::{Axis, Error, Layout};
+use zellige_layout::{Axis, Layout, LayoutError};
 use zellige_notation::Notation;
 
 pub(super) fn parse(r: &Request) -> Answer {
     let parsed = r.parsed("layout")?;
     let shape = r.opt_ints("shape")?;
-    let bound = parsed.layout(shape.as_deref());
+    let bound = parsed.layout_over_shape(shape.as_deref());
     let notation = parsed.notation().name();
-    let text = match parsed.algebra() {
+    let text = match parsed.algebra_layout() {
         Some(layout) => r.print(layout)?,
-        None if r.get("as").is_none() => json!(parsed.text()),
+        None if r.get("as").is_none() => json!(parsed.notation_text()),
         None => r.print(&r.lower("layout", &parsed, shape.as_deref())?)?,
     };
-    match (parsed.stick(), bound) {
+    match (parsed.stick_layout(), bound) {
         // Without its host a device layout has places, but no known elements.
         (Some(stick), Err(_)) if stick.host().is_none() && shape.is_none() => Ok(json!({
             "layout": text,
             "notation": notation,
-            "size": stick.positions(),
+            "size": stick.count_positions(),
             "axes": [{"name": "m", "kind": "memory"}],
-            "span": {"m": stick.positions()},
+            "span": {"m": stick.count_positions()},
         })),
         // Read, and without a layout of the algebra: of any shape yet, or beyond what the algebra expresses.
         (None, Err(d)) if d.is_beyond_algebra() || (shape.is_none() && d.is_unshaped()) => {
@@ -48,9 +48,9 @@ pub(super) fn parse(r: &Request) -> Answer {
                 "notation": notation,
                 "size": layout.size(),
                 "axes": axes(&layout),
-                "span": per_axis(&layout, |a| layout.span(a))?,
+                "span": per_axis(&layout, |a| layout.axis_span(a))?,
             });
-            if let Some(note) = parsed.note() {
+            if let Some(note) = parsed.reading_note() {
                 answer["note"] = json!(note);
             }
             Ok(answer)
@@ -84,11 +84,12 @@ pub(super) fn apply(r: &Request) -> Answer {
             }
         }
     };
-    layout.admit(&shape)?;
-    let total =
-        i64::try_from(coords.len()).unwrap_or(i64::MAX).saturating_mul(layout.tile().copies());
-    if total > MAX_LISTED && layout.tile().copies() > 1 {
-        return Err(Error::TooLarge {
+    layout.check_shape_size(&shape)?;
+    let total = i64::try_from(coords.len())
+        .unwrap_or(i64::MAX)
+        .saturating_mul(layout.tile().replica_count());
+    if total > MAX_LISTED && layout.tile().replica_count() > 1 {
+        return Err(LayoutError::TooLarge {
             what: "listing the replicas of so many coordinates",
             limit: MAX_LISTED.cast_unsigned(),
         }
@@ -96,9 +97,10 @@ pub(super) fn apply(r: &Request) -> Answer {
     }
     let mut out = Vec::new();
     for c in coords {
-        zellige_guard::step();
+        zellige_guard::count_step();
         let coordinate = ints("coords", c)?;
-        let found = layout.places(zellige_layout::flatten(&shape, &coordinate)?)?;
+        let found = layout
+            .physical_coordinates(zellige_layout::flatten_coordinate(&shape, &coordinate)?)?;
         out.push(places(&found));
     }
     Ok(json!({"points": out}))
@@ -107,8 +109,8 @@ pub(super) fn apply(r: &Request) -> Answer {
 pub(super) fn canonicalize(r: &Request) -> Answer {
     let layout = r.layout("layout")?;
     let canonical = match r.opt_str("target")? {
-        None => layout.canonical()?,
-        Some("cuda") => layout.canonical_cuda()?,
+        None => layout.canonical_form()?,
+        Some("cuda") => layout.canonical_form_on_cuda()?,
         Some(other) => {
             let message = format!("unknown target `{}`; known: cuda", clip(other, 60));
             return Err(Fault {
@@ -194,19 +196,19 @@ pub(super) fn is_direct_sum_left(r: &Request) -> Answer {
 pub(super) fn slice(r: &Request) -> Answer {
     let (layout, shape) = r.layout_and_shape("layout")?;
     let region = r.region("region")?;
-    match layout.slice(&shape, &region) {
+    match layout.slice_region(&shape, &region) {
         Ok(found) => Ok(json!({"layout": r.print(&found)?})),
-        Err(e @ (Error::NotExpressible { .. } | Error::TooLarge { .. })) => {
-            let general = layout.slice_window(&shape, &region)?;
+        Err(e @ (LayoutError::NotExpressible { .. } | LayoutError::TooLarge { .. })) => {
+            let general = layout.slice_as_window(&shape, &region)?;
             let index = match &e {
-                Error::NotExpressible { index, .. } => json!({"index": index}),
+                LayoutError::NotExpressible { index, .. } => json!({"index": index}),
                 _ => Value::Null,
             };
             Ok(json!({
                 "layout": null,
                 "reason": e.to_string(),
                 "witness": index,
-                "general": zellige_notation::tirx::print(&general),
+                "general": zellige_notation::tirx::print_tirx(&general),
             }))
         }
         Err(e) => Err(e.into()),
@@ -225,14 +227,14 @@ pub(super) fn permute_by_groups(r: &Request) -> Answer {
 }
 
 pub(super) fn storage(r: &Request) -> Answer {
-    let layout = r.operand("layout")?.storage()?;
+    let layout = r.operand("layout")?.storage_layout()?;
     Ok(json!({"layout": r.print(&layout)?}))
 }
 
 pub(super) fn pack(r: &Request) -> Answer {
     let layout = r.operand("layout")?;
     let axis = packed_axis(r)?;
-    Ok(json!({"layout": r.print(&layout.pack_on(r.int("num")?, axis)?)?}))
+    Ok(json!({"layout": r.print(&layout.pack_elements_on(r.int("num")?, axis)?)?}))
 }
 
 /// The axis on which elements are packed: `axis`, or memory, as TIRx packs.
@@ -243,13 +245,13 @@ fn packed_axis(r: &Request) -> Result<Axis, Fault> {
 pub(super) fn unpack(r: &Request) -> Answer {
     let layout = r.operand("layout")?;
     let axis = packed_axis(r)?;
-    Ok(json!({"layout": r.print(&layout.unpack_on(r.int("num")?, axis)?)?}))
+    Ok(json!({"layout": r.print(&layout.unpack_elements_on(r.int("num")?, axis)?)?}))
 }
 
 pub(super) fn broadcast(r: &Request) -> Answer {
     let axis = if r.get("axis").is_some() { r.axis("axis")? } else { Axis::M };
     let pos = if r.get("position").is_some() { r.int("position")? } else { r.int("pos")? };
-    let layout = r.operand("layout")?.broadcast(r.int("num")?, pos, axis)?;
+    let layout = r.operand("layout")?.broadcast_elements(r.int("num")?, pos, axis)?;
     Ok(json!({"layout": r.print(&layout)?}))
 }
 

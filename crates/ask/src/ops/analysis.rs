@@ -6,19 +6,21 @@ use crate::fault::clip;
 use crate::json::{conflicts as conflicts_json, lints, vector};
 use crate::request::{Request, refused};
 use serde_json::{Value, json};
-use zellige_layout::int::product;
-use zellige_layout::{Access, Axis, Remedy};
-use zellige_notation::convert::{Conversion, NotExpressible, Refusal, convert_or_refine};
+use zellige_layout::int::checked_product;
+use zellige_layout::{Axis, ConflictRemedy, LaneAccessPattern};
+use zellige_notation::convert::{
+    ConversionRefusal, NotExpressible, NotationConversion, convert_or_refine,
+};
 use zellige_notation::cute::atoms::{self, AtomLayouts};
-use zellige_notation::cute::{Look, Modes};
+use zellige_notation::cute::{CuteModes, IntegerStyle};
 use zellige_notation::{Notation, preset};
 
 /// The access of a request, or a row where none is named, with its vector width.
-fn access(r: &Request) -> Result<(Access, i64), Fault> {
+fn access(r: &Request) -> Result<(LaneAccessPattern, i64), Fault> {
     let vector = r.opt_int("vector")?.unwrap_or(1);
     match r.get("access") {
         Some(v) => r.access(v, vector),
-        None => Ok((Access::Row { index: 0 }, vector)),
+        None => Ok((LaneAccessPattern::Row { index: 0 }, vector)),
     }
 }
 
@@ -29,18 +31,18 @@ pub(super) fn analyze(r: &Request) -> Answer {
     let in_memory = layout.tile().axes() == [Axis::M] && layout.size() > 0;
     let (mut sectors, mut per_warp, mut banks) = (Value::Null, Value::Null, Value::Null);
     if in_memory {
-        let warps = layout.sectors(&shape, bits, &access, width)?;
+        let warps = layout.count_sectors(&shape, bits, &access, width)?;
         sectors = json!(warps.iter().sum::<usize>());
         per_warp = json!(warps.iter().max());
-        banks = conflicts_json(&layout.conflicts(&shape, bits, &access, width)?);
+        banks = conflicts_json(&layout.find_bank_conflicts(&shape, bits, &access, width)?);
     }
     Ok(json!({
         "vector": vector(layout.vector_width(&shape, bits)?),
         "sectors": sectors,
         "sectors_per_warp": per_warp,
         "banks": banks,
-        "owners": layout.image()?.copies,
-        "lints": lints(&layout.lints(&shape, Some(bits))?),
+        "owners": layout.analyze_image()?.copies,
+        "lints": lints(&layout.find_lints(&shape, Some(bits))?),
     }))
 }
 
@@ -49,7 +51,7 @@ pub(super) fn conflicts(r: &Request) -> Answer {
     let bits = r.element_bits(&r.parsed("layout")?)?;
     r.need("access")?;
     let (access, width) = access(r)?;
-    Ok(conflicts_json(&layout.conflicts(&shape, bits, &access, width)?))
+    Ok(conflicts_json(&layout.find_bank_conflicts(&shape, bits, &access, width)?))
 }
 
 pub(super) fn swizzle_for(r: &Request) -> Answer {
@@ -58,11 +60,13 @@ pub(super) fn swizzle_for(r: &Request) -> Answer {
     let width = r.opt_int("vector")?.unwrap_or(1);
     let accesses =
         r.list("accesses")?.iter().map(|v| r.access(v, width)).collect::<Result<Vec<_>, _>>()?;
-    let choice = layout.swizzle_for(&shape, bits, &accesses)?;
+    let choice = layout.find_least_conflict_swizzle(&shape, bits, &accesses)?;
     let remedy = match choice.remedy {
-        Remedy::None => json!({"kind": "none"}),
-        Remedy::Swizzle(sw) => json!({"kind": "swizzle", "swizzle": format!("{sw:?}")}),
-        Remedy::Padding { stride, by } => json!({"kind": "padding", "stride": stride, "by": by}),
+        ConflictRemedy::None => json!({"kind": "none"}),
+        ConflictRemedy::Swizzle(sw) => json!({"kind": "swizzle", "swizzle": format!("{sw:?}")}),
+        ConflictRemedy::Padding { stride, by } => {
+            json!({"kind": "padding", "stride": stride, "by": by})
+        }
     };
     Ok(json!({
         "layout": r.print(&choice.layout)?,
@@ -89,7 +93,7 @@ const MAX_LISTED: i64 = 1 << 20;
 
 /// Refuses a tensor whose positions are too many for one answer; a shape that fits in no number is refused elsewhere.
 fn listed(shape: Option<Vec<i64>>) -> Result<(), Fault> {
-    let count = product(shape.unwrap_or_default(), "the number of elements").unwrap_or(0);
+    let count = checked_product(shape.unwrap_or_default(), "the number of elements").unwrap_or(0);
     if count <= MAX_LISTED {
         return Ok(());
     }
@@ -106,12 +110,12 @@ pub(super) fn physical_order(r: &Request) -> Answer {
     let shape = r.opt_ints("shape")?;
     listed(shape.clone().or_else(|| parsed.default_shape()))?;
     // A notation that defines positions by itself also knows what the algebra has no layout for.
-    if let Some(stored) = parsed.stored(shape.as_deref()) {
+    if let Some(stored) = parsed.stored_elements(shape.as_deref()) {
         let stored = stored.map_err(|d| r.refused_text("layout", &d))?;
         if let Some(shape) = shape {
-            stored.admit(&shape)?;
+            stored.check_shape_size(&shape)?;
         }
-        zellige_guard::reserve(stored.order.len().saturating_mul(60));
+        zellige_guard::reserve_memory(stored.order.len().saturating_mul(60));
         return Ok(json!({"order": stored.order, "padded_elements": stored.positions}));
     }
     let (layout, _) = r.layout_and_shape("layout")?;
@@ -124,24 +128,26 @@ pub(super) fn physical_order(r: &Request) -> Answer {
             witness: json!({"name": other.name()}),
         });
     }
-    if layout.image()?.copies > 1 {
+    if layout.analyze_image()?.copies > 1 {
         let message = "an element has several places, and a physical order names one";
         return Err(Fault::new("not_expressible", message));
     }
-    if layout.size() > 0 && layout.bounds(Axis::M)?.min < 0 {
+    if layout.size() > 0 && layout.axis_bounds(Axis::M)?.min < 0 {
         return Err(Fault::new(
             "not_expressible",
             "positions are counted from 0, and some are negative",
         ));
     }
     listed(Some(vec![layout.size()]))?;
-    let padded = match parsed.stick() {
-        Some(stick) => stick.positions(),
-        None => layout.padded().span(Axis::M)?,
+    let padded = match parsed.stick_layout() {
+        Some(stick) => stick.count_positions(),
+        None => layout.padded_domain().axis_span(Axis::M)?,
     };
     // As a table, as JSON, and as the text of it.
-    zellige_guard::reserve(usize::try_from(layout.size()).unwrap_or(usize::MAX).saturating_mul(60));
-    Ok(json!({"order": layout.offsets(Axis::M)?, "padded_elements": padded}))
+    zellige_guard::reserve_memory(
+        usize::try_from(layout.size()).unwrap_or(usize::MAX).saturating_mul(60),
+    );
+    Ok(json!({"order": layout.offset_table(Axis::M)?, "padded_elements": padded}))
 }
 
 pub(super) fn convert(r: &Request) -> Answer {
@@ -149,7 +155,7 @@ pub(super) fn convert(r: &Request) -> Answer {
     let (layout, shape) = r.layout_and_shape("layout")?;
     let name = r.str("to")?;
     let Some(to) = Notation::from_name(name) else {
-        let known = Notation::list(Notation::all());
+        let known = Notation::list_names(Notation::all_notations());
         let message = format!("unknown notation `{}`; known: {known}", clip(name, 60));
         return Err(Fault { kind: "bad_request", message, witness: json!({"field": "to"}) });
     };
@@ -165,19 +171,19 @@ pub(super) fn convert(r: &Request) -> Answer {
     let why_not = |n: &NotExpressible| {
         json!({"reason": n.reason, "witness": n.witness.map(|i| json!({
             "index": i,
-            "coord": zellige_layout::unflatten(&shape, i),
+            "coord": zellige_layout::unflatten_index(&shape, i),
         }))})
     };
     match convert_or_refine(&parsed, &layout, &shape, dtype, to) {
-        Ok(Conversion::Equal(text)) => {
+        Ok(NotationConversion::Equal(text)) => {
             Ok(json!({"text": text, "notation": to.name(), "relation": "equal"}))
         }
-        Ok(Conversion::Refined { text, shape, because }) => Ok(json!({
+        Ok(NotationConversion::Refined { text, shape, because }) => Ok(json!({
             "not_expressible": why_not(&because),
             "relation": "refined",
             "refined": {"text": text, "shape": shape, "notation": to.name()},
         })),
-        Err(Refusal::NotExpressible(n)) => {
+        Err(ConversionRefusal::NotExpressible(n)) => {
             Ok(json!({"not_expressible": why_not(&n), "relation": "not_expressible"}))
         }
         Err(e) => Err(refused(e)),
@@ -197,18 +203,18 @@ pub(super) fn conversions(r: &Request) -> Answer {
 }
 
 pub(super) fn notations(_: &Request) -> Answer {
-    let one = |n: Notation| json!({"name": n.name(), "doc": n.doc(), "example": n.example()});
-    Ok(json!({"notations": Notation::all().map(one).collect::<Vec<_>>()}))
+    let one = |n: Notation| json!({"name": n.name(), "doc": n.short_description(), "example": n.example_text()});
+    Ok(json!({"notations": Notation::all_notations().map(one).collect::<Vec<_>>()}))
 }
 
 pub(super) fn presets(r: &Request) -> Answer {
     let name = r.opt_str("name")?;
-    if let Some(atom) = name.and_then(atoms::find) {
+    if let Some(atom) = name.and_then(atoms::find_atom) {
         return Ok(of_atom(&atom));
     }
     let list = match name {
-        None => preset::all(),
-        Some(name) => vec![preset::find(name).ok_or_else(|| {
+        None => preset::all_presets(),
+        Some(name) => vec![preset::find_preset(name).ok_or_else(|| {
             let shown: String = name.chars().take(60).collect();
             let message = format!("no preset `{shown}`; the request without `name` lists them");
             Fault { kind: "unknown_preset", message, witness: json!({"name": shown}) }
@@ -217,19 +223,18 @@ pub(super) fn presets(r: &Request) -> Answer {
     let presets: Vec<Value> = list.iter().map(preset_json).collect();
     match name {
         Some(_) => Ok(json!({"presets": presets})),
-        None => Ok(json!({"presets": presets, "atoms": atoms::names()})),
+        None => Ok(json!({"presets": presets, "atoms": atoms::list_atom_names()})),
     }
 }
 
-fn preset_json(p: &preset::Preset) -> Value {
+fn preset_json(p: &preset::LayoutPreset) -> Value {
     json!({"name": p.name, "title": p.title, "group": p.group, "shape": p.shape, "dtype": p.dtype, "layout": p.text})
 }
 
 /// An MMA or copy atom of CuTe: the block that CuTe prints, its layouts, and each as a preset.
-fn of_atom(atom: &atoms::Atom) -> Value {
-    let text = |m: &Modes| m.text(Look::Bare);
-    let mut found =
-        json!({"name": atom.name, "text": atom.block().text(), "thr_id": text(&atom.threads)});
+fn of_atom(atom: &atoms::CuteAtom) -> Value {
+    let text = |m: &CuteModes| m.print_cute_text(IntegerStyle::Bare);
+    let mut found = json!({"name": atom.name, "text": atom.print_block().print_cute_text(), "thr_id": text(&atom.threads)});
     match &atom.layouts {
         AtomLayouts::Mma { shape, a, b, c } => {
             found["kind"] = json!("mma");
@@ -246,6 +251,6 @@ fn of_atom(atom: &atoms::Atom) -> Value {
             }
         }
     }
-    let presets: Vec<Value> = preset::of_atom(atom).iter().map(preset_json).collect();
+    let presets: Vec<Value> = preset::presets_of_atom(atom).iter().map(preset_json).collect();
     json!({"presets": presets, "atom": found})
 }

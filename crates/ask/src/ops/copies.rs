@@ -19,7 +19,7 @@ pub(super) fn copies(r: &Request) -> Answer {
     let count = r.opt_int("count")?.unwrap_or(MOST).clamp(0, MOST);
     let plan = Plan::between(&request.src, &request.dst, &request.shape, request.padding.fill())?;
     let atlas = |field: &'static str, layout: &Layout| -> Result<Atlas, Fault> {
-        let sticks = r.parsed(field)?.stick().is_some();
+        let sticks = r.parsed(field)?.stick_layout().is_some();
         let bits = match field {
             "dst" => request.to_dtype.unwrap_or(request.dtype).bits(),
             _ => request.dtype.bits(),
@@ -48,7 +48,7 @@ pub(super) fn copies(r: &Request) -> Answer {
                 if i64::try_from(list.len()).unwrap_or(i64::MAX) >= count {
                     break 'nests;
                 }
-                let digits = zellige_layout::unflatten(&ranges, step);
+                let digits = zellige_layout::unflatten_index(&ranges, step);
                 let (mut src, mut dst) = (*a, *b);
                 for (digit, l) in digits.iter().zip(&nest.loops) {
                     src += digit * l.src;

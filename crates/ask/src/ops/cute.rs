@@ -8,11 +8,11 @@ use super::{Answer, algebra, proof};
 use crate::Fault;
 use crate::request::{Request, refused};
 use serde_json::{Value, json};
-use zellige_layout::{Axis, Error, Inverse, Layout};
-use zellige_notation::convert::convert;
-use zellige_notation::cute::operators::{self, Arrange, Tiler, plain};
-use zellige_notation::cute::{CuteText, LayoutText, Look, Modes, Nest};
-use zellige_notation::{Diagnostic, Notation, Parsed, cute as notation};
+use zellige_layout::{Axis, InverseLayout, Layout, LayoutError};
+use zellige_notation::convert::convert_layout;
+use zellige_notation::cute::operators::{self, TileArrangement, Tiler, require_plain_layout};
+use zellige_notation::cute::{CuteModes, CuteText, IntegerStyle, LayoutText, NestedTuple};
+use zellige_notation::{Diagnostic, Notation, ParsedText, cute as notation};
 
 pub(super) fn coalesce(r: &Request) -> Answer {
     let Some(a) = shared(r, "layout")? else { return algebra::canonicalize(r) };
@@ -61,34 +61,35 @@ pub(super) fn left_inverse(r: &Request) -> Answer {
 
 pub(super) fn inverse(r: &Request) -> Answer {
     match shared(r, "layout")? {
-        Some(a) => index_of(r, &a.by_index(r)?.inverse()?),
+        Some(a) => index_of(r, &a.by_index(r)?.exact_inverse()?),
         None => proof::inverse(r),
     }
 }
 
 /// An inverse of a layout by CuTe's index, as a layout by CuTe's index.
-fn index_of(r: &Request, found: &Inverse) -> Answer {
+fn index_of(r: &Request, found: &InverseLayout) -> Answer {
     let axes: Vec<&str> = found.axes.iter().map(Axis::name).collect();
     let size = found.layout.size();
     if named(r)? != Some(Notation::CUTE) {
         let text = r.print(&found.layout)?;
         return Ok(json!({"layout": text, "axes": axes, "shape": found.shape}));
     }
-    let text = convert(&found.layout, &[size], None, Notation::CUTE).map_err(refused)?;
+    let text = convert_layout(&found.layout, &[size], None, Notation::CUTE).map_err(refused)?;
     let said = |d: Diagnostic| said("layout", &d);
-    let mut text = notation::parse(&text).and_then(|t| t.as_layout().cloned()).map_err(said)?;
+    let mut text =
+        notation::parse(&text).and_then(|t| t.as_layout_text().cloned()).map_err(said)?;
     // One dimension of several modes is written as these modes.
-    if let [only @ Nest::Tuple(_)] = text.modes.modes() {
+    if let [only @ NestedTuple::Tuple(_)] = text.modes.top_modes() {
         text.modes = only.clone();
     }
-    let text = text.text();
+    let text = text.print_cute_text();
     Ok(json!({"layout": text, "axes": axes, "shape": found.shape}))
 }
 
 /// A layout over a shape, in the notation that is asked for.
 fn printed(r: &Request, layout: &Layout, shape: &[i64]) -> Result<Value, Fault> {
     let to = named(r)?.unwrap_or(Notation::TIRX);
-    convert(layout, shape, r.opt_dtype()?, to).map(Value::String).map_err(refused)
+    convert_layout(layout, shape, r.opt_dtype()?, to).map(Value::String).map_err(refused)
 }
 
 /// The notation of the answer, where it is named.
@@ -96,7 +97,11 @@ fn named(r: &Request) -> Result<Option<Notation>, Fault> {
     Ok(r.notation_field("as")?.or(r.notation_field("notation")?))
 }
 
-fn inverted(r: &Request, a: &Operand, f: fn(&Modes) -> Result<Modes, Error>) -> Answer {
+fn inverted(
+    r: &Request,
+    a: &Operand,
+    f: fn(&CuteModes) -> Result<CuteModes, LayoutError>,
+) -> Answer {
     let found = f(&a.plain("layout")?.modes)?;
     let shape = vec![found.size()?];
     Ok(json!({"layout": a.with(&found, Notation::TIRX, r)?, "axes": ["m"], "shape": shape}))
@@ -109,20 +114,20 @@ pub(super) fn composition(r: &Request) -> Answer {
 macro_rules! arranged {
     ($($name:ident, $f:path, $arrange:ident;)*) => {
         $(pub(super) fn $name(r: &Request) -> Answer {
-            by_tiler(r, |a, b| $f(a, b, Arrange::$arrange))
+            by_tiler(r, |a, b| $f(a, b, TileArrangement::$arrange))
         })*
     };
 }
 
 arranged! {
-    logical_divide, operators::divide, Logical;
-    zipped_divide, operators::divide, Zipped;
-    tiled_divide, operators::divide, Tiled;
-    flat_divide, operators::divide, Flat;
-    logical_product, operators::product, Logical;
-    zipped_product, operators::product, Zipped;
-    tiled_product, operators::product, Tiled;
-    flat_product, operators::product, Flat;
+    logical_divide, operators::divide_by_tiler, Logical;
+    zipped_divide, operators::divide_by_tiler, Zipped;
+    tiled_divide, operators::divide_by_tiler, Tiled;
+    flat_divide, operators::divide_by_tiler, Flat;
+    logical_product, operators::product_with_tiler, Logical;
+    zipped_product, operators::product_with_tiler, Zipped;
+    tiled_product, operators::product_with_tiler, Tiled;
+    flat_product, operators::product_with_tiler, Flat;
 }
 
 pub(super) fn blocked_product(r: &Request) -> Answer {
@@ -133,13 +138,19 @@ pub(super) fn raked_product(r: &Request) -> Answer {
     by_layout(r, operators::raked_product)
 }
 
-fn by_layout(r: &Request, f: fn(&Modes, &Modes) -> Result<Modes, Error>) -> Answer {
+fn by_layout(
+    r: &Request,
+    f: fn(&CuteModes, &CuteModes) -> Result<CuteModes, LayoutError>,
+) -> Answer {
     let (a, b) = (operand(r, "a")?, operand(r, "b")?);
     let found = f(&a.modes, &b.plain("b")?.modes)?;
     Ok(json!({"layout": a.and(&b).with(&found, Notation::CUTE, r)?}))
 }
 
-fn by_tiler(r: &Request, f: impl Fn(&Modes, &Tiler) -> Result<Modes, Error>) -> Answer {
+fn by_tiler(
+    r: &Request,
+    f: impl Fn(&CuteModes, &Tiler) -> Result<CuteModes, LayoutError>,
+) -> Answer {
     let mut a = operand(r, "a")?;
     let tiler = match (r.get("b"), r.get("tiler")) {
         (Some(_), Some(_)) => {
@@ -171,44 +182,44 @@ fn missing() -> Fault {
 /// A layout in CuTe's terms.
 struct Operand {
     text: LayoutText,
-    modes: Modes,
-    look: Look,
+    modes: CuteModes,
+    look: IntegerStyle,
 }
 
 impl Operand {
     fn new(field: &'static str, text: LayoutText) -> Result<Operand, Fault> {
-        let modes = text.numbers(None).map_err(|d| said(field, &d))?;
-        let look = text.look();
+        let modes = text.modes_with_numbers(None).map_err(|d| said(field, &d))?;
+        let look = text.integer_style();
         Ok(Operand { text, modes, look })
     }
 
     /// The same without anything before the modes, which some operators are not defined on.
     fn plain(&self, field: &'static str) -> Result<&Operand, Fault> {
-        plain(&self.text).map_err(|d| said(field, &d))?;
+        require_plain_layout(&self.text).map_err(|d| said(field, &d))?;
         Ok(self)
     }
 
     /// The layout of the algebra whose flat index is CuTe's.
     fn by_index(&self, r: &Request) -> Result<Layout, Fault> {
         let parsed =
-            Parsed::of_written(Notation::CUTE, CuteText::Layout(Box::new(self.text.clone())));
+            ParsedText::from_written(Notation::CUTE, CuteText::Layout(Box::new(self.text.clone())));
         r.lower("layout", &parsed, Some(&[self.modes.size()?]))
     }
 
     /// The look of a result of both.
     fn and(self, other: &Operand) -> Operand {
-        let look = if other.look == Look::Static { self.look } else { Look::Bare };
+        let look = if other.look == IntegerStyle::Static { self.look } else { IntegerStyle::Bare };
         Operand { look, ..self }
     }
 
     /// Other modes behind the same swizzle, in the notation that is asked for.
-    fn with(&self, modes: &Modes, unnamed: Notation, r: &Request) -> Result<Value, Fault> {
-        let text = LayoutText { modes: modes.written(self.look), ..self.text.clone() };
+    fn with(&self, modes: &CuteModes, unnamed: Notation, r: &Request) -> Result<Value, Fault> {
+        let text = LayoutText { modes: modes.written_in_style(self.look), ..self.text.clone() };
         let text = CuteText::Layout(Box::new(text));
         if named(r)?.unwrap_or(unnamed) == Notation::CUTE {
-            return Ok(json!(text.text()));
+            return Ok(json!(text.print_cute_text()));
         }
-        let parsed = Parsed::of_written(Notation::CUTE, text);
+        let parsed = ParsedText::from_written(Notation::CUTE, text);
         let layout = r.lower("layout", &parsed, None)?;
         printed(r, &layout, &parsed.default_shape().unwrap_or_else(|| layout.default_shape()))
     }
@@ -217,8 +228,8 @@ impl Operand {
 /// The operand of a request that other notations share, where it is written in CuTe.
 fn shared(r: &Request, field: &'static str) -> Result<Option<Operand>, Fault> {
     let parsed = r.parsed(field)?;
-    let Some(text) = parsed.written::<CuteText>() else { return Ok(None) };
-    let text = text.as_layout().map_err(|d| said(field, &d))?;
+    let Some(text) = parsed.written_layout::<CuteText>() else { return Ok(None) };
+    let text = text.as_layout_text().map_err(|d| said(field, &d))?;
     Operand::new(field, text.clone()).map(Some)
 }
 
@@ -227,19 +238,24 @@ fn operand(r: &Request, field: &'static str) -> Result<Operand, Fault> {
 }
 
 /// The layout of a parsed text in CuTe's terms.
-fn layout_text(r: &Request, field: &'static str, parsed: &Parsed) -> Result<LayoutText, Fault> {
+fn layout_text(r: &Request, field: &'static str, parsed: &ParsedText) -> Result<LayoutText, Fault> {
     let said = |d: Diagnostic| said(field, &d);
-    if let Some(text) = parsed.written::<CuteText>() {
-        return text.as_layout().cloned().map_err(said);
+    if let Some(text) = parsed.written_layout::<CuteText>() {
+        return text.as_layout_text().cloned().map_err(said);
     }
     let layout = r.lower(field, parsed, None)?;
     let shape = parsed.default_shape().unwrap_or_else(|| layout.default_shape());
-    let text = convert(&layout, &shape, None, Notation::CUTE).map_err(refused)?;
-    notation::parse(&text).and_then(|t| t.as_layout().cloned()).map_err(said)
+    let text = convert_layout(&layout, &shape, None, Notation::CUTE).map_err(refused)?;
+    notation::parse(&text).and_then(|t| t.as_layout_text().cloned()).map_err(said)
 }
 
 /// A tiler: a text, a size, or a list of these.
-fn tiler(r: &Request, field: &'static str, v: &Value, look: &mut Look) -> Result<Tiler, Fault> {
+fn tiler(
+    r: &Request,
+    field: &'static str,
+    v: &Value,
+    look: &mut IntegerStyle,
+) -> Result<Tiler, Fault> {
     match v {
         Value::Array(parts) => {
             let parts = parts.iter().map(|p| tiler(r, field, p, look));
@@ -248,16 +264,16 @@ fn tiler(r: &Request, field: &'static str, v: &Value, look: &mut Look) -> Result
         Value::String(text) if text.trim() == "_" => Ok(Tiler::Keep),
         Value::Number(n) => {
             let size = notation::parse(&n.to_string()).map_err(|d| said(field, &d))?;
-            Tiler::of_text(&size).map_err(|d| said(field, &d))
+            Tiler::from_cute_text(&size).map_err(|d| said(field, &d))
         }
         _ => {
             let parsed = r.parsed_value(field, v)?;
-            if let Some(text @ CuteText::Value(_)) = parsed.written::<CuteText>() {
-                return Tiler::of_text(text).map_err(|d| said(field, &d));
+            if let Some(text @ CuteText::Value(_)) = parsed.written_layout::<CuteText>() {
+                return Tiler::from_cute_text(text).map_err(|d| said(field, &d));
             }
             let b = Operand::new(field, layout_text(r, field, &parsed)?)?;
-            if b.look == Look::Bare {
-                *look = Look::Bare;
+            if b.look == IntegerStyle::Bare {
+                *look = IntegerStyle::Bare;
             }
             Ok(Tiler::Layout(b.plain(field)?.modes.clone()))
         }

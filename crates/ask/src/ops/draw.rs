@@ -8,14 +8,16 @@ use crate::steps::steps;
 use serde_json::{Value, json};
 use std::ops::Range;
 use zellige_float::Dtype;
-use zellige_layout::{Axis, Held, Layout, Point, Swizzle, flatten, unflatten};
-use zellige_notation::{ElementSize, Parsed, tirx};
+use zellige_layout::{
+    Axis, Layout, PhysicalCoordinate, PlaceContent, Swizzle, flatten_coordinate, unflatten_index,
+};
+use zellige_notation::{ElementSize, ParsedText, tirx};
 use zellige_view::atlas::{Atlas, CellWindow, SheetSide, SpotContent};
 use zellige_view::{DrawOptions, Scene, svg};
 
 /// A layout as it was asked for, ready to be drawn.
 struct Drawn {
-    parsed: Parsed,
+    parsed: ParsedText,
     layout: Layout,
     shape: Vec<i64>,
     element: ElementSize,
@@ -27,13 +29,13 @@ fn drawn(r: &Request) -> Result<Drawn, Fault> {
     let (layout, shape) = r.layout_and_shape("layout")?;
     let element = parsed.element_size(r.opt_dtype()?.map(Dtype::bits));
     let sticks = match r.get("sticks") {
-        None => parsed.stick().is_some(),
+        None => parsed.stick_layout().is_some(),
         Some(Value::Bool(sticks)) => *sticks,
         Some(other) => return Err(Fault::expected("`sticks`", "true or false", other)),
     };
     let color_by = r.opt_str("color_by")?.map(String::from);
     let defaults = DrawOptions::default();
-    let (dtype_bits, dtype_assumed) = (element.bits, element.known().is_none());
+    let (dtype_bits, dtype_assumed) = (element.bits, element.known_bits().is_none());
     let options = DrawOptions { dtype_bits, dtype_assumed, color_by, sticks, ..defaults };
     Ok(Drawn { parsed, layout, shape, element, options })
 }
@@ -48,9 +50,9 @@ pub(super) fn sheets(r: &Request) -> Answer {
     let drawn = drawn(r)?;
     let atlas = drawn.atlas()?;
     Ok(json!({
-        "layout": tirx::print(&drawn.layout),
+        "layout": tirx::print_tirx(&drawn.layout),
         "notation": drawn.parsed.notation().name(),
-        "note": drawn.parsed.note(),
+        "note": drawn.parsed.reading_note(),
         "shape": drawn.shape,
         "size": drawn.layout.size(),
         "bits": drawn.options.dtype_bits,
@@ -107,9 +109,9 @@ pub(super) fn inspect(r: &Request) -> Answer {
     let atlas = drawn.atlas()?;
     let (layout, shape) = (&drawn.layout, &drawn.shape);
     let axes = layout.tile().axes();
-    let point = |p: &[i64]| Point::new(axes.iter().copied().zip(p.iter().copied()));
+    let point = |p: &[i64]| PhysicalCoordinate::new(axes.iter().copied().zip(p.iter().copied()));
     let found = match r.get("coord") {
-        Some(v) => SpotContent::Element(flatten(shape, &ints("coord", v)?)?),
+        Some(v) => SpotContent::Element(flatten_coordinate(shape, &ints("coord", v)?)?),
         None => atlas.at(side(r)?, r.opt_int("box")?.unwrap_or(0), r.int("row")?, r.int("col")?)?,
     };
     let (state, at, elements) = match &found {
@@ -118,10 +120,10 @@ pub(super) fn inspect(r: &Request) -> Answer {
         SpotContent::Place(values) => {
             let named: Vec<(Axis, i64)> =
                 axes.iter().copied().zip(values.iter().copied()).collect();
-            let (state, held) = match layout.lookup(&named)? {
-                Held::Elements(list) => ("element", list),
-                Held::Padding => ("padding", Vec::new()),
-                Held::Gap | Held::Outside => ("gap", Vec::new()),
+            let (state, held) = match layout.look_up_place(&named)? {
+                PlaceContent::Elements(list) => ("element", list),
+                PlaceContent::Padding => ("padding", Vec::new()),
+                PlaceContent::Gap | PlaceContent::Outside => ("gap", Vec::new()),
             };
             (state, place(&point(values)), held)
         }
@@ -129,7 +131,7 @@ pub(super) fn inspect(r: &Request) -> Answer {
     let total = elements.len();
     let described = elements.iter().take(TENANTS).map(|flat| {
         Ok(json!({
-            "coord": unflatten(shape, *flat),
+            "coord": unflatten_index(shape, *flat),
             "index": flat,
             "steps": steps(layout, shape, *flat)?,
             "spots": spots(&atlas, *flat)?,
@@ -150,14 +152,14 @@ pub(super) fn lanes(r: &Request) -> Answer {
     let drawn = drawn(r)?;
     let atlas = drawn.atlas()?;
     let (access, vector) = r.access(r.need("access")?, r.opt_int("vector")?.unwrap_or(1))?;
-    let lanes = access.lanes(&drawn.shape, vector, drawn.options.dtype_bits)?;
+    let lanes = access.lane_elements(&drawn.shape, vector, drawn.options.dtype_bits)?;
     let total: usize = lanes.iter().map(Vec::len).sum();
     let mut listed = Vec::new();
     let touched = lanes.iter().enumerate().flat_map(|(l, list)| list.iter().map(move |f| (l, *f)));
     for (lane, flat) in touched.take(TOUCHED) {
         listed.push(json!({
             "lane": lane,
-            "coord": unflatten(&drawn.shape, flat),
+            "coord": unflatten_index(&drawn.shape, flat),
             "spots": spots(&atlas, flat)?,
         }));
     }
@@ -189,7 +191,10 @@ pub(super) fn swizzle(r: &Request) -> Answer {
     let tile = layout.tile().clone();
     let bare = match bytes {
         0 => Layout::from(tile),
-        _ => Layout::swizzled(Swizzle::mode(bytes, r.element_bits(&parsed)?)?, tile)?,
+        _ => Layout::from_swizzled_tile(
+            Swizzle::shared_memory_mode(bytes, r.element_bits(&parsed)?)?,
+            tile,
+        )?,
     };
     // Known also where it is not needed, so that it may always be named.
     let _ = r.opt_dtype()?;
@@ -203,7 +208,7 @@ pub(super) fn swizzle(r: &Request) -> Answer {
 pub(super) fn scene(r: &Request) -> Answer {
     let mut drawn = drawn(r)?;
     drawn.options.title = r.opt_str("title")?.unwrap_or_default().to_string();
-    drawn.options.caption = Some(tirx::print(&drawn.layout));
+    drawn.options.caption = Some(tirx::print_tirx(&drawn.layout));
     if let Some(most) = r.opt_int("max_cells")? {
         drawn.options.max_cells = usize::try_from(most).unwrap_or(0);
     }

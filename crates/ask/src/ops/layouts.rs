@@ -5,18 +5,18 @@ use crate::Fault;
 use crate::request::Request;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use zellige_notation::cute::{self, CuteText, modes_text};
-use zellige_notation::triton::Attribute;
-use zellige_notation::triton::ttgir::{self, TensorType};
+use zellige_notation::cute::{self, CuteText, print_modes};
+use zellige_notation::triton::TritonAttribute;
+use zellige_notation::triton::ttgir::{self, TtgirTensorType};
 use zellige_notation::{Diagnostic, Notation, WrittenLayout};
 
 pub(super) fn layouts(r: &Request) -> Answer {
     let text = r.str("text")?;
     if let Ok(CuteText::Atom(atom)) = cute::parse(text) {
         let list: Vec<Value> = atom
-            .layouts()
+            .layouts_by_name()
             .map(|(name, modes)| {
-                let layout = modes_text(modes);
+                let layout = print_modes(modes);
                 let shape = cute::parse(&layout).ok().and_then(|read| read.default_shape());
                 json!({
                     "name": name,
@@ -28,16 +28,16 @@ pub(super) fn layouts(r: &Request) -> Answer {
             .collect();
         return Ok(json!({"layouts": list, "refused": []}));
     }
-    let found = ttgir::survey(text);
+    let found = ttgir::survey_layouts(text);
     let mut list: Vec<PickedLayout<'_>> = Vec::new();
     let mut by_text: BTreeMap<String, usize> = BTreeMap::new();
     for d in &found.definitions {
-        zellige_guard::step();
+        zellige_guard::count_step();
         by_text.entry(d.attribute.to_string()).or_insert(list.len());
         list.push(PickedLayout { name: Some(&d.name), attribute: &d.attribute, uses: Vec::new() });
     }
     for t in &found.types {
-        zellige_guard::step();
+        zellige_guard::count_step();
         let at = *by_text.entry(t.attribute.to_string()).or_insert(list.len());
         match list.get_mut(at) {
             Some(layout) => layout.uses.push(t),
@@ -66,16 +66,16 @@ const SHOWN: usize = 20;
 /// A layout with the types that have it.
 struct PickedLayout<'a> {
     name: Option<&'a str>,
-    attribute: &'a Attribute,
-    uses: Vec<&'a TensorType>,
+    attribute: &'a TritonAttribute,
+    uses: Vec<&'a TtgirTensorType>,
 }
 
 impl PickedLayout<'_> {
     fn to_json(&self) -> Value {
         // A tensor and a memory descriptor may differ in what is no part of a layout.
         let mut seen = BTreeSet::new();
-        let new = |t: &&&TensorType| seen.insert((t.layout_shape(), t.element.clone()));
-        let shown = |t: &&TensorType| json!({"shape": t.layout_shape(), "element": t.element, "dtype": dtype(&t.element)});
+        let new = |t: &&&TtgirTensorType| seen.insert((t.layout_shape(), t.element.clone()));
+        let shown = |t: &&TtgirTensorType| json!({"shape": t.layout_shape(), "element": t.element, "dtype": dtype(&t.element)});
         let uses: Vec<Value> = self.uses.iter().filter(new).map(shown).collect();
         json!({
             "name": self.name.map(|n| format!("#{n}")),
@@ -106,7 +106,7 @@ fn dtype(element: &str) -> Option<&'static str> {
 }
 
 fn nothing(text: &str) -> Diagnostic {
-    Diagnostic::syntax(0..text.len(), "no layout in this text", "expected layouts").help(
+    Diagnostic::syntax_error(0..text.len(), "no layout in this text", "expected layouts").with_help(
         "paste TTGIR (a module, or a line with #ttg.. attributes), or an atom that CuTe printed",
     )
 }

@@ -4,8 +4,10 @@ use super::Answer;
 use crate::Fault;
 use crate::request::{Request, int, refused};
 use serde_json::{Map, Value, json};
-use zellige_layout::{LinearLayout, bank_conflicts, optimal_swizzle};
-use zellige_notation::linear::{OfTextError, from_json, of_text, parse, to_json};
+use zellige_layout::{LinearLayout, count_bank_conflicts, find_optimal_swizzle};
+use zellige_notation::linear::{
+    LinearFromTextError, linear_from_json, linear_of_text, linear_to_json, parse,
+};
 
 type Result<T> = std::result::Result<T, Fault>;
 
@@ -24,15 +26,15 @@ pub(super) fn linear(r: &Request) -> Answer {
         "facts" => return Ok(facts(&a()?)),
         "apply" => return apply(r, &a()?),
         "bankConflicts" => {
-            let conflicts = bank_conflicts(&a()?, &b()?, r.int("bitwidth")?)?;
+            let conflicts = count_bank_conflicts(&a()?, &b()?, r.int("bitwidth")?)?;
             return Ok(json!({"conflicts": conflicts}));
         }
         "optimalSwizzling" => {
-            let s = optimal_swizzle(&a()?, &b()?, r.int("bitwidth")?)?;
+            let s = find_optimal_swizzle(&a()?, &b()?, r.int("bitwidth")?)?;
             let conflicts = [s.store_conflicts, s.load_conflicts];
-            return Ok(json!({"linear": to_json(&s.layout), "conflicts": conflicts}));
+            return Ok(json!({"linear": linear_to_json(&s.layout), "conflicts": conflicts}));
         }
-        "mul" => Some(a()?.mul(&b()?)?),
+        "mul" => Some(a()?.direct_sum(&b()?)?),
         "compose" => Some(a()?.compose(&b()?)?),
         "invert" => Some(a()?.invert()?),
         "pseudoinvert" => Some(a()?.pseudoinvert()?),
@@ -52,7 +54,7 @@ pub(super) fn linear(r: &Request) -> Answer {
         "removeZeroBasesAlongDim" => Some(a()?.remove_zero_bases_along_dim(r.str("dim")?)?),
         "resizeInDim" => Some(a()?.resize_in_dim(r.str("dim")?, r.int("size")?)?),
         "resizeOutDim" => Some(a()?.resize_out_dim(r.str("dim")?, r.int("size")?)?),
-        "quotient" => a()?.quotient(&names(r, "dims")?)?,
+        "quotient" => a()?.quotient_without_dims(&names(r, "dims")?)?,
         "ensureLayoutNotLargerThan" => {
             let a = a()?;
             let shape = sizes(r, "shape", &a.out_dims().collect::<Vec<_>>())?;
@@ -80,14 +82,14 @@ pub(super) fn linear(r: &Request) -> Answer {
             });
         }
     };
-    Ok(json!({"linear": found.as_ref().map(to_json)}))
+    Ok(json!({"linear": found.as_ref().map(linear_to_json)}))
 }
 
 /// A linear layout in a field: an object, or a text of it.
 fn layout(r: &Request, field: &'static str) -> Result<LinearLayout> {
     match r.need(field)? {
         Value::String(text) => parse(text).map_err(|d| Fault::text(field, text, &d)),
-        value => from_json(value).map_err(|e| Fault::layout_json(field, &e)),
+        value => linear_from_json(value).map_err(|e| Fault::layout_json(field, &e)),
     }
 }
 
@@ -107,7 +109,7 @@ fn facts(a: &LinearLayout) -> Value {
 fn apply(r: &Request, a: &LinearLayout) -> Answer {
     let mut points = Vec::new();
     for point in r.list("points")? {
-        zellige_guard::step();
+        zellige_guard::count_step();
         let input: Vec<(&str, i64)> = match point {
             Value::Object(o) => {
                 o.iter().map(|(d, v)| Ok((d.as_str(), int("points", v)?))).collect::<Result<_>>()?
@@ -123,7 +125,7 @@ fn apply(r: &Request, a: &LinearLayout) -> Answer {
                 return Err(Fault::expected("`points`", accepted, other));
             }
         };
-        points.push(a.apply(&input)?);
+        points.push(a.apply_to_input(&input)?);
     }
     Ok(json!({"points": points}))
 }
@@ -161,11 +163,11 @@ fn sizes(r: &Request, field: &'static str, known: &[&str]) -> Result<Vec<(String
 fn of(r: &Request) -> Answer {
     let parsed = r.parsed("layout")?;
     let shape = r.opt_ints("shape")?;
-    let found = of_text(&parsed, shape.as_deref()).map_err(|e| match e {
-        OfTextError::Refused(refusal) => refused(refusal),
-        OfTextError::Text(d) => r.refused_text("layout", &d),
+    let found = linear_of_text(&parsed, shape.as_deref()).map_err(|e| match e {
+        LinearFromTextError::Refused(refusal) => refused(refusal),
+        LinearFromTextError::Text(d) => r.refused_text("layout", &d),
     })?;
-    let mut answer = json!({"linear": to_json(&found.linear)});
+    let mut answer = json!({"linear": linear_to_json(&found.linear)});
     if let Some(padding) = found.padding {
         answer["padding"] = padding.iter().map(|(interval, pad)| json!([interval, pad])).collect();
     }

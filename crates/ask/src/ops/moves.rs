@@ -6,10 +6,10 @@ use crate::request::Request;
 use serde_json::{Value, json};
 use zellige_float::Dtype;
 use zellige_float::{Loss, losses};
-use zellige_layout::{Layout, Strided};
+use zellige_layout::{Layout, StridedLayout};
 use zellige_movement::{Dtypes, Padding, Plan};
 use zellige_stick::StickLayout;
-use zellige_stick::{Direction, Transfer};
+use zellige_stick::{PlannedTransfer, TransferDirection};
 
 fn too_many(plan: &Plan) -> Result<(), Fault> {
     let starts: usize = plan.nests().iter().map(|n| n.starts.len()).sum();
@@ -27,15 +27,15 @@ pub(super) fn dma(r: &Request) -> Answer {
     let offset = r.opt_int("offset")?.unwrap_or(0);
     let stride = r.opt_ints("stride")?;
     let host = match &stride {
-        Some(stride) => Strided::new(&size, stride, offset)?,
-        None => Strided::new(&size, Strided::contiguous(&size)?.stride(), offset)?,
+        Some(stride) => StridedLayout::new(&size, stride, offset)?,
+        None => StridedLayout::new(&size, StridedLayout::new_contiguous(&size)?.stride(), offset)?,
     };
     let dtype = r.dtype()?;
     let together = r.opt_int("stick_dims")?.unwrap_or(1);
     let stick = StickLayout::with_stick_dims(
         &r.ints("device_size")?,
         &r.ints("stride_map")?,
-        zellige_stick::DataFormat::on_device(dtype)?,
+        zellige_stick::DataFormat::device_format_of(dtype)?,
         usize::try_from(together).unwrap_or(0),
     )?;
     let stick = match r.opt_ints("device_stride")? {
@@ -47,8 +47,8 @@ pub(super) fn dma(r: &Request) -> Answer {
         None => stick.with_host(&size, stride.as_deref())?,
     };
     let direction = match r.opt_str("direction")?.unwrap_or("h2d") {
-        "h2d" => Direction::HostToDevice,
-        "d2h" => Direction::DeviceToHost,
+        "h2d" => TransferDirection::HostToDevice,
+        "d2h" => TransferDirection::DeviceToHost,
         other => {
             let shown: String = other.chars().take(40).collect();
             let message = format!("unknown direction `{shown}`; known: h2d, d2h");
@@ -59,9 +59,9 @@ pub(super) fn dma(r: &Request) -> Answer {
             });
         }
     };
-    let transfer = Transfer::new(&host, &stick, dtype, direction)?;
+    let transfer = PlannedTransfer::new(&host, &stick, dtype, direction)?;
     too_many(transfer.plan())?;
-    Ok(json!({"nests": transfer.nests(), "dci": transfer.descriptor("DCI-Tensor-0")?}))
+    Ok(json!({"nests": transfer.named_nests(), "dci": transfer.build_descriptor("DCI-Tensor-0")?}))
 }
 
 /// The padding in the field `fill`: a word or a number.

@@ -7,22 +7,23 @@ use crate::json::{per_axis, points};
 use crate::request::{Request, int};
 use serde_json::{Value, json};
 use zellige_layout::{
-    Axis, Difference, Held, Inverse, Layout, Point, common_refinement, unflatten,
+    Axis, InverseLayout, Layout, LayoutDifference, PhysicalCoordinate, PlaceContent,
+    find_common_refinement, unflatten_index,
 };
-use zellige_notation::{Parsed, sharding, shared_shape};
+use zellige_notation::{ParsedText, choose_shared_shape, sharding};
 
 pub(super) fn compose(r: &Request) -> Answer {
     let (a, b) = (r.operand("a")?, r.operand("b")?);
     Ok(json!({"layout": r.print(&a.compose(&b)?)?}))
 }
 
-fn inverted(r: &Request, found: &Inverse) -> Answer {
+fn inverted(r: &Request, found: &InverseLayout) -> Answer {
     let axes: Vec<&str> = found.axes.iter().map(Axis::name).collect();
     Ok(json!({"layout": r.print(&found.layout)?, "axes": axes, "shape": found.shape}))
 }
 
 pub(super) fn inverse(r: &Request) -> Answer {
-    inverted(r, &r.layout("layout")?.inverse()?)
+    inverted(r, &r.layout("layout")?.exact_inverse()?)
 }
 
 pub(super) fn right_inverse(r: &Request) -> Answer {
@@ -41,8 +42,8 @@ pub(super) fn complement(r: &Request) -> Answer {
 /// Two texts as layouts to compare: shardings over numbered devices, others as they are.
 fn compared(
     r: &Request,
-    a: &Parsed,
-    b: &Parsed,
+    a: &ParsedText,
+    b: &ParsedText,
     shape: Option<&[i64]>,
 ) -> Result<(Layout, Layout), Fault> {
     let (left, right) = (r.lower("a", a, shape)?, r.lower("b", b, shape)?);
@@ -51,9 +52,11 @@ fn compared(
 }
 
 /// The shape over which two texts are compared where none is given.
-fn own_shape(a: &Parsed, b: &Parsed) -> Option<Vec<i64>> {
+fn own_shape(a: &ParsedText, b: &ParsedText) -> Option<Vec<i64>> {
     match (a.default_shape(), b.default_shape()) {
-        (Some(x), Some(y)) => Some(shared_shape((a, x.as_slice()), (b, y.as_slice())).to_vec()),
+        (Some(x), Some(y)) => {
+            Some(choose_shared_shape((a, x.as_slice()), (b, y.as_slice())).to_vec())
+        }
         (x, y) => x.or(y),
     }
 }
@@ -64,18 +67,18 @@ pub(super) fn equal(r: &Request) -> Answer {
     let own = given.clone().or_else(|| own_shape(&pa, &pb));
     let (a, b) = compared(r, &pa, &pb, own.as_deref())?;
     if let Some(shape) = &given {
-        a.admit(shape)?;
-        b.admit(shape)?;
+        a.check_shape_size(shape)?;
+        b.check_shape_size(shape)?;
     }
     let shape = own.unwrap_or_else(|| vec![a.size()]);
-    Ok(match a.difference(&b)? {
+    Ok(match a.find_difference(&b)? {
         None => json!({"equal": true, "witness": null}),
-        Some(Difference::Size(x, y)) => json!({"equal": false, "witness": {"sizes": [x, y]}}),
-        Some(Difference::At { index, left, right }) => json!({
+        Some(LayoutDifference::Size(x, y)) => json!({"equal": false, "witness": {"sizes": [x, y]}}),
+        Some(LayoutDifference::At { index, left, right }) => json!({
             "equal": false,
             "witness": {
                 "index": index,
-                "coord": unflatten(&shape, index),
+                "coord": unflatten_index(&shape, index),
                 "a": points(&left),
                 "b": points(&right),
             },
@@ -92,10 +95,10 @@ pub(super) fn differences(r: &Request) -> Answer {
     let own = given.clone().or_else(|| own_shape(&pa, &pb));
     let (a, b) = compared(r, &pa, &pb, own.as_deref())?;
     let shape = own.unwrap_or_else(|| a.default_shape());
-    a.admit(&shape)?;
-    b.admit(&shape)?;
+    a.check_shape_size(&shape)?;
+    b.check_shape_size(&shape)?;
     let most = usize::try_from(r.opt_int("count")?.unwrap_or(256).clamp(1, 4096)).unwrap_or(1);
-    let Some(Difference::At { index: first, .. }) = a.difference(&b)? else {
+    let Some(LayoutDifference::At { index: first, .. }) = a.find_difference(&b)? else {
         return Ok(json!({"equal": true, "differences": [], "complete": true}));
     };
     // The proof finds the first; those after it are found by looking.
@@ -103,10 +106,16 @@ pub(super) fn differences(r: &Request) -> Answer {
     let mut found = Vec::new();
     let mut index = first;
     while index < end && found.len() < most {
-        let (left, right) = (a.places(index)?.points(), b.places(index)?.points());
-        let same = left.iter().map(Point::normal).eq(right.iter().map(Point::normal));
+        let (left, right) = (
+            a.physical_coordinates(index)?.sorted_coordinates(),
+            b.physical_coordinates(index)?.sorted_coordinates(),
+        );
+        let same = left
+            .iter()
+            .map(PhysicalCoordinate::without_zero_entries)
+            .eq(right.iter().map(PhysicalCoordinate::without_zero_entries));
         if !same {
-            let coord = unflatten(&shape, index);
+            let coord = unflatten_index(&shape, index);
             found.push(json!({"coord": coord, "a": points(&left), "b": points(&right)}));
         }
         index += 1;
@@ -120,7 +129,7 @@ pub(super) fn refine(r: &Request) -> Answer {
         .iter()
         .map(|v| r.lower("layouts", &r.parsed_value("layouts", v)?, None))
         .collect::<Result<Vec<Layout>, Fault>>()?;
-    let (extents, split) = common_refinement(&layouts, &r.ints("shape")?)?;
+    let (extents, split) = find_common_refinement(&layouts, &r.ints("shape")?)?;
     let texts = split.iter().map(|l| r.print(l)).collect::<Result<Vec<_>, Fault>>()?;
     Ok(json!({"extents": extents, "layouts": texts}))
 }
@@ -138,13 +147,13 @@ pub(super) fn lookup(r: &Request) -> Answer {
         place.push((axes.get(name)?, int("place", value)?));
     }
     Ok(match held(&parsed, &layout, &shape, &place)? {
-        Held::Elements(found) => {
-            let coords: Vec<_> = found.iter().map(|i| unflatten(&shape, *i)).collect();
+        PlaceContent::Elements(found) => {
+            let coords: Vec<_> = found.iter().map(|i| unflatten_index(&shape, *i)).collect();
             json!({"state": "element", "coords": coords})
         }
-        Held::Padding => json!({"state": "padding", "padding": true, "coords": []}),
-        Held::Gap => json!({"state": "gap", "padding": true, "gap": true, "coords": []}),
-        Held::Outside => json!({"state": "outside", "outside": true, "coords": []}),
+        PlaceContent::Padding => json!({"state": "padding", "padding": true, "coords": []}),
+        PlaceContent::Gap => json!({"state": "gap", "padding": true, "gap": true, "coords": []}),
+        PlaceContent::Outside => json!({"state": "outside", "outside": true, "coords": []}),
     })
 }
 
@@ -153,9 +162,9 @@ pub(super) fn facts(r: &Request) -> Answer {
     let shape = r.opt_ints("shape")?;
     let layout = r.lower("layout", &parsed, shape.as_deref())?;
     if let Some(shape) = &shape {
-        layout.admit(shape)?;
+        layout.check_shape_size(shape)?;
     }
-    let image = layout.image()?;
+    let image = layout.analyze_image()?;
     let shape = shape.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
     let free = Free::of(&parsed, &layout, &shape)?;
     let mut clash = Value::Null;
@@ -163,12 +172,12 @@ pub(super) fn facts(r: &Request) -> Answer {
         clash = json!({"pair": [a, b], "place": crate::json::place(place)});
     }
     Ok(json!({
-        "injective": image.injective(),
-        "surjective": image.surjective(),
-        "bijective": image.bijective(),
+        "injective": image.is_injective(),
+        "surjective": image.is_surjective(),
+        "bijective": image.is_bijective(),
         "size": layout.size(),
-        "span": per_axis(&layout, |a| layout.span(a))?,
-        "extent": per_axis(&layout, |a| layout.extent(a))?,
+        "span": per_axis(&layout, |a| layout.axis_span(a))?,
+        "extent": per_axis(&layout, |a| layout.axis_extent(a))?,
         "size_on": per_axis(&layout, |a| Ok(layout.tile().size_on(a)))?,
         "padding": {"valid": layout.size(), "padded": free.positions, "count": free.places},
         "gaps": free.gaps,
@@ -177,13 +186,13 @@ pub(super) fn facts(r: &Request) -> Answer {
         "scope": scope_of(&layout),
         "clash": clash,
         "unused": image.unused.as_ref().map(crate::json::place),
-        "gap": layout.gap()?.as_ref().map(crate::json::place),
+        "gap": layout.find_gap()?.as_ref().map(crate::json::place),
     }))
 }
 
 /// The scope pair, or the reason why there is none.
 fn scope_of(layout: &Layout) -> Value {
-    match layout.tile().scope() {
+    match layout.tile().thread_scopes() {
         Ok(None) => Value::Null,
         Ok(Some((of, within))) => json!([of.name(), within.name()]),
         Err(e) => json!({"error": e.to_string()}),
@@ -192,18 +201,18 @@ fn scope_of(layout: &Layout) -> Value {
 
 pub(super) fn span(r: &Request) -> Answer {
     let layout = r.layout("layout")?;
-    let extent = |a: Axis| layout.extent(a);
+    let extent = |a: Axis| layout.axis_extent(a);
     if r.get("axis").is_some() {
         let axis = r.axis("axis")?;
-        return Ok(json!({"span": layout.span(axis)?, "extent": extent(axis)?}));
+        return Ok(json!({"span": layout.axis_span(axis)?, "extent": extent(axis)?}));
     }
     Ok(
-        json!({"span": per_axis(&layout, |a| layout.span(a))?, "extent": per_axis(&layout, extent)?}),
+        json!({"span": per_axis(&layout, |a| layout.axis_span(a))?, "extent": per_axis(&layout, extent)?}),
     )
 }
 
 pub(super) fn scope(r: &Request) -> Answer {
     let layout = r.layout("layout")?;
-    let pair = layout.tile().scope()?;
+    let pair = layout.tile().thread_scopes()?;
     Ok(json!({"scope": pair.map(|(of, within)| [of.name(), within.name()])}))
 }

@@ -11,7 +11,7 @@ fn described(layout: &StickLayout) -> Answer {
         "device_size": layout.device_size(),
         "stride_map": layout.stride_map(),
         "device_dtype": layout.device_dtype().name(),
-        "bytes": layout.bytes()?,
+        "bytes": layout.device_bytes()?,
         "text": layout.to_string(),
     }))
 }
@@ -21,7 +21,11 @@ pub(super) fn layout(r: &Request) -> Answer {
     let dtype = r.dtype()?;
     let found = match r.opt_ints("dim_order")? {
         Some(order) => StickLayout::with_dim_order(&size, stride.as_deref(), dtype, &order)?,
-        None => StickLayout::default_in(&size, stride.as_deref(), DataFormat::on_device(dtype)?)?,
+        None => StickLayout::default_in_format(
+            &size,
+            stride.as_deref(),
+            DataFormat::device_format_of(dtype)?,
+        )?,
     };
     described(&found)
 }
@@ -29,7 +33,7 @@ pub(super) fn layout(r: &Request) -> Answer {
 /// The device format: that of `dtype`, or the usual one with sticks as long as the last dimension.
 fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, Fault> {
     if let Some(dtype) = r.opt_dtype()? {
-        return Ok(DataFormat::on_device(dtype)?);
+        return Ok(DataFormat::device_format_of(dtype)?);
     }
     let eps = device_size.last().copied().unwrap_or(0);
     let fits = |f: &DataFormat| !f.is_held_only() && f.elems_per_stick() == Some(eps) && eps > 0;
@@ -63,8 +67,8 @@ pub(super) fn dim_map(r: &Request) -> Answer {
     let format = format_of(r, &device_size)?;
     match (r.opt_ints("stride_map")?, r.opt_ints("dim_map")?) {
         (Some(stride_map), None) => {
-            let layout = StickLayout::explicit(&device_size, &stride_map, format)?;
-            let dim_map = read(&layout, &size, stride.as_deref(), StickLayout::dim_map)?;
+            let layout = StickLayout::from_size_and_stride_map(&device_size, &stride_map, format)?;
+            let dim_map = read(&layout, &size, stride.as_deref(), StickLayout::recover_dim_map)?;
             Ok(json!({"dim_map": dim_map}))
         }
         (None, Some(dim_map)) => {
@@ -86,16 +90,24 @@ pub(super) fn dim_map(r: &Request) -> Answer {
 
 pub(super) fn restickify(r: &Request) -> Answer {
     let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
-    let format = DataFormat::on_device(r.dtype()?)?;
-    let layout = StickLayout::explicit(&r.ints("device_size")?, &r.ints("stride_map")?, format)?;
+    let format = DataFormat::device_format_of(r.dtype()?)?;
+    let layout = StickLayout::from_size_and_stride_map(
+        &r.ints("device_size")?,
+        &r.ints("stride_map")?,
+        format,
+    )?;
     let to = r.int("to_dim")?;
-    described(&read(&layout, &size, stride.as_deref(), |l| l.restickified(to))?)
+    described(&read(&layout, &size, stride.as_deref(), |l| l.restickify_along(to))?)
 }
 
 /// The layout of the same elements in another format.
 pub(super) fn dtype(r: &Request) -> Answer {
-    let from = DataFormat::on_device(r.dtype()?)?;
-    let to = DataFormat::on_device(zellige_float::Dtype::from_name(r.str("to_dtype")?)?)?;
-    let layout = StickLayout::explicit(&r.ints("device_size")?, &r.ints("stride_map")?, from)?;
-    described(&layout.with_dtype(to, r.opt_int("stick_extent")?)?)
+    let from = DataFormat::device_format_of(r.dtype()?)?;
+    let to = DataFormat::device_format_of(zellige_float::Dtype::from_name(r.str("to_dtype")?)?)?;
+    let layout = StickLayout::from_size_and_stride_map(
+        &r.ints("device_size")?,
+        &r.ints("stride_map")?,
+        from,
+    )?;
+    described(&layout.with_device_format(to, r.opt_int("stick_extent")?)?)
 }

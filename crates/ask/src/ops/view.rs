@@ -4,7 +4,7 @@ use super::Answer;
 use crate::Fault;
 use crate::request::{Request, int, ints};
 use serde_json::{Value, json};
-use zellige_layout::{Error, Strided};
+use zellige_layout::{LayoutError, StridedLayout};
 
 /// The arguments of a view: by position in `args`, or by name beside `call`.
 struct Arguments<'a> {
@@ -69,10 +69,10 @@ pub(super) fn host_facts(r: &Request) -> Answer {
     let offset = r.opt_int("offset")?.unwrap_or(0);
     let stride = match r.opt_ints("stride")? {
         Some(stride) => stride,
-        None => Strided::contiguous(&size)?.stride().to_vec(),
+        None => StridedLayout::new_contiguous(&size)?.stride().to_vec(),
     };
-    let host = Strided::new(&size, &stride, offset)?;
-    let canonical = host.canonical();
+    let host = StridedLayout::new(&size, &stride, offset)?;
+    let canonical = host.canonical_form();
     Ok(json!({
         "row_major": host.is_row_major(),
         "column_major": host.is_column_major(),
@@ -88,10 +88,10 @@ pub(super) fn view(r: &Request) -> Answer {
     let size = r.ints("size")?;
     let offset = r.opt_int("offset")?.unwrap_or(0);
     let host = match r.opt_ints("stride")? {
-        Some(stride) => Strided::new(&size, &stride, offset)?,
+        Some(stride) => StridedLayout::new(&size, &stride, offset)?,
         None => {
-            let contiguous = Strided::contiguous(&size)?;
-            Strided::new(&size, contiguous.stride(), offset)?
+            let contiguous = StridedLayout::new_contiguous(&size)?;
+            StridedLayout::new(&size, contiguous.stride(), offset)?
         }
     };
     let list = match r.get("args") {
@@ -112,7 +112,7 @@ pub(super) fn view(r: &Request) -> Answer {
     let found = match call {
         "transpose" => host.transpose(a.int(0, &["dim0"])?, a.int(1, &["dim1"])?),
         "permute" => host.permute(&a.ints(&["dims", "perm"])?),
-        "slice" => host.slice(
+        "slice" => host.slice_dim(
             a.int(0, &["dim"])?,
             a.opt_int(1, &["start"])?,
             a.opt_int(2, &["end"])?,
@@ -148,7 +148,7 @@ pub(super) fn view(r: &Request) -> Answer {
     };
     match found {
         Ok(v) => Ok(json!({"size": v.size(), "stride": v.stride(), "offset": v.offset()})),
-        Err(Error::NeedsCopy { reason, .. }) => Ok(json!({"needs_copy": {"reason": reason}})),
+        Err(LayoutError::NeedsCopy { reason, .. }) => Ok(json!({"needs_copy": {"reason": reason}})),
         Err(e) => Err(e.into()),
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use zellige_device::{Card, Moved, Tensor};
 use zellige_files::HostTensor;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Literal;
 use zellige_stick::LayoutRequest;
 
@@ -39,7 +39,7 @@ impl Operand {
     ) -> Result<(Tensor, Moved)> {
         match self {
             Operand::Number(_, number) => {
-                let host = (&Strided::contiguous(&[])?, number.dtype());
+                let host = (&StridedLayout::new_contiguous(&[])?, number.dtype());
                 Ok(Tensor::upload_as(card, number.bytes(), host, number.dtype(), request)?)
             }
             Operand::File(file) => {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use zellige_float::Dtype;
-use zellige_layout::{AxisTable, Layout, Strided};
+use zellige_layout::{AxisTable, Layout, StridedLayout};
 use zellige_notation::parse;
 use zellige_stick::StickLayout;
 
@@ -14,7 +14,7 @@ pub(super) struct MoveSide {
 
 pub(super) fn move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result<MoveSide> {
     let dense = |first_fastest: bool| -> Result<Layout> {
-        Ok(Strided::new(shape, &strides(shape, first_fastest), 0)?.to_layout()?)
+        Ok(StridedLayout::new(shape, &strides(shape, first_fastest), 0)?.to_layout()?)
     };
     match text {
         "row-major" => Ok(MoveSide { layout: dense(false)?, image: shape.to_vec() }),
@@ -23,19 +23,20 @@ pub(super) fn move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result<MoveS
             Ok(MoveSide { image: vec![layout.size()], layout })
         }
         "spyre" => {
-            let stick = StickLayout::default(shape, dtype)?;
-            Ok(MoveSide { layout: stick.lower()?, image: stick.storage_size().to_vec() })
+            let stick = StickLayout::default_for_dtype(shape, dtype)?;
+            Ok(MoveSide { layout: stick.lower_to_layout()?, image: stick.storage_size().to_vec() })
         }
         text => {
             let parsed =
                 parse(text, &AxisTable::new()).map_err(|d| anyhow!("{}", d.render(text, false)))?;
-            let layout =
-                parsed.layout(Some(shape)).map_err(|d| anyhow!("{}", d.render(text, false)))?;
-            if let Some(stick) = parsed.stick() {
+            let layout = parsed
+                .layout_over_shape(Some(shape))
+                .map_err(|d| anyhow!("{}", d.render(text, false)))?;
+            if let Some(stick) = parsed.stick_layout() {
                 return Ok(MoveSide { layout, image: stick.storage_size().to_vec() });
             }
             let axis = layout.memory_axis();
-            let span = layout.padded().span(axis)?;
+            let span = layout.padded_domain().axis_span(axis)?;
             Ok(MoveSide { layout, image: vec![span] })
         }
     }

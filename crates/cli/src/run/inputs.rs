@@ -13,7 +13,7 @@ use zellige_files::{Container, HostTensor};
 use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
 use zellige_graph::{Def, Graph, Role, Tensor};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_onnx::{ModelFile, Weight};
 use zellige_run::{HostArray, RunError};
 
@@ -88,7 +88,8 @@ impl<'g> Inputs<'g> {
             (None, None) => random(t, self.seed).map_err(|e| refuse(e.to_string())),
             (None, Some((file, weight))) => {
                 let bytes = file.bytes(weight).map_err(|e| refuse(e.to_string()))?.into_owned();
-                let view = Strided::contiguous(&weight.size).map_err(|e| refuse(e.to_string()))?;
+                let view = StridedLayout::new_contiguous(&weight.size)
+                    .map_err(|e| refuse(e.to_string()))?;
                 Ok(HostArray::new(bytes, view, weight.dtype))
             }
             (Some(file), _) => {

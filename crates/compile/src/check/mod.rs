@@ -27,7 +27,7 @@ use std::ops::Range;
 use zellige_device::PlanOp;
 use zellige_device::{Division, TensorLayout};
 use zellige_graph::{Def, MemorySpace, TensorId};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::{Time, WorkKind};
 
 fn broken<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
@@ -52,12 +52,12 @@ pub fn check(program: &Program) -> Result<()> {
 }
 
 /// The elements of a buffer in terms of the graph: a tensor, seen through row-major strides.
-fn holds(program: &Program, writers: &Writers, id: BufferId) -> Result<(TensorId, Strided)> {
+fn holds(program: &Program, writers: &Writers, id: BufferId) -> Result<(TensorId, StridedLayout)> {
     let buffer = program.buffer(id);
     let size = &program.graph.get(buffer.tensor).size;
     match buffer.origin {
         Origin::Input(_) | Origin::Constant(_) | Origin::Result => {
-            Ok((buffer.tensor, Strided::contiguous(size)?))
+            Ok((buffer.tensor, StridedLayout::new_contiguous(size)?))
         }
         Origin::Copy(_) => {
             let made = writers[id.0].map(|s| &program.steps[s]);
@@ -67,7 +67,7 @@ fn holds(program: &Program, writers: &Writers, id: BufferId) -> Result<(TensorId
             let (tensor, whole) = holds(program, writers, reads[0].buffer)?;
             // Row-major views of the base are in the base's own strides.
             let view = reads[0].laid.view();
-            if whole != Strided::contiguous(size)? && !reads[0].laid.is_base() {
+            if whole != StridedLayout::new_contiguous(size)? && !reads[0].laid.is_base() {
                 return broken(&buffer.name, "a view of a copied view is not followed");
             }
             let seen = if reads[0].laid.is_base() { whole } else { view.clone() };
@@ -77,21 +77,23 @@ fn holds(program: &Program, writers: &Writers, id: BufferId) -> Result<(TensorId
 }
 
 /// A view of a buffer, in the strides of the tensor of which the buffer holds a view: both step along the same dimensions.
-fn seen_through(held: &Strided, view: &Strided) -> Result<Strided> {
-    let own = Strided::contiguous(held.size())?;
+fn seen_through(held: &StridedLayout, view: &StridedLayout) -> Result<StridedLayout> {
+    let own = StridedLayout::new_contiguous(held.size())?;
     if *held == own {
         return Ok(view.clone());
     }
     let step = |(n, step): (i64, i64)| {
-        let along =
-            own.dims().zip(held.stride()).find(|((m, s), _)| n > 1 && *m == n && *s == step);
+        let along = own
+            .sizes_and_strides()
+            .zip(held.stride())
+            .find(|((m, s), _)| n > 1 && *m == n && *s == step);
         along.map_or(if n == 1 { 0 } else { -1 }, |(_, stride)| *stride)
     };
-    let strides: Vec<i64> = view.dims().map(step).collect();
+    let strides: Vec<i64> = view.sizes_and_strides().map(step).collect();
     if view.offset() != 0 || strides.contains(&-1) {
         return Err(CompileError::bad_problem("a view of a copied view is not followed".into()));
     }
-    Ok(Strided::new(view.size(), &strides, held.offset())?)
+    Ok(StridedLayout::new(view.size(), &strides, held.offset())?)
 }
 
 /// Of every buffer, the first step that writes it.
@@ -133,14 +135,14 @@ fn operations(program: &Program, writers: &Writers) -> Result<()> {
             let (base, view) = graph.base(*operand);
             let wanted = match view {
                 Some(view) => view.clone(),
-                None => Strided::contiguous(&graph.get(base).size)?,
+                None => StridedLayout::new_contiguous(&graph.get(base).size)?,
             };
             // The operand through its own view, or a copy that is the view already.
             let found = match read.laid.is_base() {
                 true => held,
                 false => seen_through(&held, read.laid.view())?,
             };
-            if tensor != base || found.canonical() != wanted.canonical() {
+            if tensor != base || found.canonical_form() != wanted.canonical_form() {
                 return broken(name, format!("operand {k} is not {}", graph.get(*operand).name));
             }
         }
@@ -221,7 +223,7 @@ fn caller(program: &Program, writers: &Writers) -> Result<()> {
         }
         let elsewhere = |asked: &zellige_stick::StickLayout| -> Result<bool> {
             let same = read.laid.is_base() && asked == read.laid.layout();
-            Ok(!same && asked.lower()?.difference(&read.laid.places()?)?.is_some())
+            Ok(!same && asked.lower_to_layout()?.find_difference(&read.laid.places()?)?.is_some())
         };
         if let Some(key) = key
             && elsewhere(&key.layout)?
@@ -309,7 +311,7 @@ fn device(program: &Program, step: &Step) -> Result<()> {
         .reads
         .iter()
         .filter(|r| resident(r.buffer))
-        .map(|r| r.laid.layout().bytes().map_or(0, i64::unsigned_abs))
+        .map(|r| r.laid.layout().device_bytes().map_or(0, i64::unsigned_abs))
         .sum();
     if read > kept {
         return broken(&step.name, format!("{read} bytes are not read, and {kept} are resident"));

@@ -12,7 +12,7 @@ use crate::options::Options;
 use crate::propagate::{Alternative, Candidates, OperandLayout, same_places};
 use crate::solve::elimination::plus;
 use zellige_graph::{Def, Graph, TensorId};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 /// Partial choices that go on.
@@ -37,7 +37,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
     // Of every operation, for each choice that went on: the choice before it, and its alternative.
     let mut links: Vec<Vec<(usize, usize)>> = Vec::with_capacity(candidates.nodes.len());
     for (id, node) in graph.nodes() {
-        zellige_guard::steps(WIDTH);
+        zellige_guard::count_many_steps(WIDTH);
         let list = &candidates.nodes[id.0];
         let mut grown: Vec<(u64, usize, usize)> = Vec::new();
         for (p, partial) in kept.iter().enumerate() {
@@ -152,9 +152,9 @@ fn price(
     caller: bool,
 ) -> u64 {
     let same = || key.layout == *own || (caller && same_places(&key.layout, own));
-    let plain = || Strided::contiguous(&graph.get(base).size).ok();
+    let plain = || StridedLayout::new_contiguous(&graph.get(base).size).ok();
     if same() && key.view.as_ref().is_none_or(|v| plain().as_ref() == Some(v)) {
         return 0;
     }
-    own.positions().unsigned_abs()
+    own.count_positions().unsigned_abs()
 }

@@ -249,7 +249,7 @@ fn in_rounds(op: &LaidOp, space: &IterationSpace, options: &Options) -> Option<S
     for rounds in 2..=MOST_ROUNDS {
         for (l, loops) in op.spans.iter().enumerate().filter(|(_, s)| !s.reduced) {
             let mut fitting = all.iter().filter(|splits| {
-                zellige_guard::step();
+                zellige_guard::count_step();
                 let mut cut = (*splits).clone();
                 cut[l] *= rounds;
                 cut[l] <= loops.units() && within_span_limit(space, options, &cut)
@@ -291,7 +291,7 @@ fn alone(op: &LaidOp, options: &Options, policy: Policy) -> Result<Vec<StepDivis
         return Ok(list);
     }
     for s in useful_splits(&op.spans, options.cores) {
-        zellige_guard::step();
+        zellige_guard::count_step();
         let fits = within_span_limit(space, options, &s);
         if fits && !list.iter().any(|d: &StepDivision| d.division.splits() == s.as_slice()) {
             list.extend(op.divided(

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::program::{BufferId, Program};
 use std::collections::HashSet;
 use zellige_device::TensorLayout;
-use zellige_layout::Strided;
-use zellige_stick::{Descriptor, Direction, Transfer};
+use zellige_layout::StridedLayout;
+use zellige_stick::{PlannedTransfer, TransferDescriptor, TransferDirection};
 
 /// A transfer of a tensor.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,11 +17,11 @@ pub struct Dci {
     /// Its memory on the card.
     pub buffer: BufferId,
     /// Which way it goes.
-    pub direction: Direction,
+    pub direction: TransferDirection,
     /// The file that says so.
     pub file: String,
     /// What it says.
-    pub descriptor: Descriptor,
+    pub descriptor: TransferDescriptor,
 }
 
 /// The transfers of a program: its inputs in order, then its outputs.
@@ -34,11 +34,11 @@ pub fn transfers(program: &Program) -> Result<Vec<Dci>> {
     let mut all = Vec::new();
     for id in &program.inputs {
         let buffer = program.buffer(*id);
-        all.push(dci(&buffer.name, *id, &buffer.laid, Direction::HostToDevice, "in")?);
+        all.push(dci(&buffer.name, *id, &buffer.laid, TransferDirection::HostToDevice, "in")?);
     }
     for (tensor, read) in program.graph.outputs().iter().zip(&program.outputs) {
         let name = &program.graph.get(*tensor).name;
-        all.push(dci(name, read.buffer, &read.laid, Direction::DeviceToHost, "out")?);
+        all.push(dci(name, read.buffer, &read.laid, TransferDirection::DeviceToHost, "out")?);
     }
     let mut taken = HashSet::new();
     for dci in &mut all {
@@ -65,7 +65,7 @@ pub fn files(program: &Program) -> Result<Vec<EmittedFile>> {
         .collect())
 }
 
-fn text(descriptor: &Descriptor) -> String {
+fn text(descriptor: &TransferDescriptor) -> String {
     pretty(&serde_json::to_value(descriptor).expect("a descriptor is JSON"))
 }
 
@@ -73,13 +73,13 @@ fn dci(
     name: &str,
     buffer: BufferId,
     laid: &TensorLayout,
-    direction: Direction,
+    direction: TransferDirection,
     way: &str,
 ) -> Result<Dci> {
     let whole = laid.whole();
-    let host = Strided::contiguous(whole.size())?;
-    let transfer = Transfer::new(&host, laid.layout(), laid.dtype(), direction)?;
+    let host = StridedLayout::new_contiguous(whole.size())?;
+    let transfer = PlannedTransfer::new(&host, laid.layout(), laid.dtype(), direction)?;
     let file = format!("dci/{way}-{}.json", plain(name));
-    let descriptor = transfer.descriptor(name)?;
+    let descriptor = transfer.build_descriptor(name)?;
     Ok(Dci { name: name.into(), buffer, direction, file, descriptor })
 }

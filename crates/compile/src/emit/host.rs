@@ -11,9 +11,9 @@ use crate::error::Result;
 use crate::program::{Action, Buffer, BufferId, BufferRead, Origin, Place, Program, Step, StepId};
 use serde_json::{Value, json};
 use zellige_graph::Role;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Scalar;
-use zellige_stick::Direction;
+use zellige_stick::TransferDirection;
 
 /// The file of the host program.
 ///
@@ -51,14 +51,14 @@ pub fn json(
     });
     let incoming = |at_every_run: bool| -> Vec<Value> {
         let every = |id: BufferId| program.buffer(id).origin == Origin::Input(Role::Input);
-        let list = transfers.iter().filter(|t| t.direction == Direction::HostToDevice);
+        let list = transfers.iter().filter(|t| t.direction == TransferDirection::HostToDevice);
         list.filter(|t| every(t.buffer) == at_every_run).map(transfer).collect()
     };
     let mut launches = Launches { program, map, bundles, kernels, order: AccessOrder::default() };
     let loads = launches.phase(BundlePhase::Load);
     launches.order = AccessOrder::default();
     let runs = launches.phase(BundlePhase::Run);
-    let outgoing = transfers.iter().filter(|t| t.direction == Direction::DeviceToHost);
+    let outgoing = transfers.iter().filter(|t| t.direction == TransferDirection::DeviceToHost);
     let outgoing: Vec<Value> = outgoing
         .zip(&program.outputs)
         .map(|(t, read)| {
@@ -174,7 +174,7 @@ fn transfer(t: &dci::Dci) -> Value {
 }
 
 /// A view by sizes, strides and offset in row-major elements of its base.
-fn view(v: &Strided) -> Value {
+fn view(v: &StridedLayout) -> Value {
     json!({"size": v.size(), "stride": v.stride(), "offset": v.offset()})
 }
 

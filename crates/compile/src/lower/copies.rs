@@ -16,7 +16,7 @@ use crate::propagate::{
 use std::collections::HashMap;
 use zellige_device::TensorLayout;
 use zellige_graph::{Graph, NodeId, TensorId};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 /// A copy of a tensor, and for whom it was made.
 #[derive(Clone)]
@@ -92,7 +92,7 @@ impl Lowering<'_> {
         base: TensorId,
         key: &OperandLayout,
         asked: &TensorLayout,
-        view: Option<&Strided>,
+        view: Option<&StridedLayout>,
     ) -> (CopyBytes, OperandLayout) {
         let own = || (CopyBytes::AsWritten(key.clone()), key.clone());
         let others = self.wanted.get(&base).map_or(&[][..], Vec::as_slice);
@@ -120,7 +120,7 @@ impl Lowering<'_> {
         copy: &MadeCopy,
         key: &OperandLayout,
         asked: &TensorLayout,
-        view: Option<&Strided>,
+        view: Option<&StridedLayout>,
     ) -> Option<TensorLayout> {
         if copy.key == *key {
             return Some(asked.clone());

@@ -41,7 +41,7 @@ pub(crate) struct LoweredBuffer {
 impl LoweredBuffer {
     /// Bytes in device memory, padding included.
     pub(crate) fn bytes(&self) -> u64 {
-        self.laid.layout().bytes().map_or(0, i64::unsigned_abs)
+        self.laid.layout().device_bytes().map_or(0, i64::unsigned_abs)
     }
 }
 

@@ -370,7 +370,7 @@ impl Lowering<'_> {
         let outer = (0..form.rank()).filter(|d| *d != dim && Some(*d) != form.stick).map(whole);
         let order: Vec<i64> = [whole(dim)].into_iter().chain(outer).chain([stick]).collect();
         let format = laid.layout().device_dtype();
-        let layout = StickLayout::with_dim_order_in(laid.size(), None, format, &order)?;
+        let layout = StickLayout::with_dim_order_in_format(laid.size(), None, format, &order)?;
         let alone = TensorLayout::new(self.options.storage, dtype, &layout)?;
         let (view, step) = (Some(laid.view().clone()), form.eps);
         if key.view.is_some() {

@@ -6,8 +6,8 @@
 use super::{OperandLayout, behind, laid};
 use crate::options::Options;
 use zellige_graph::Tensor;
-use zellige_layout::Strided;
-use zellige_stick::{Arrangement, StickLayout};
+use zellige_layout::StridedLayout;
+use zellige_stick::{LaneArrangement, StickLayout};
 
 /// Where the elements of a tensor lie in a copy.
 ///
@@ -35,7 +35,7 @@ pub(crate) struct RegularCopy {
 /// The key of the buffer that serves a reader who wants this: the whole tensor where the copied view has all of its
 /// elements and a layout of the tensor puts them in the same places, otherwise the key itself.
 pub(crate) fn whole_copy(options: &Options, t: &Tensor, key: &OperandLayout) -> OperandLayout {
-    let all = |view: &Strided| {
+    let all = |view: &StridedLayout| {
         let numel = t.size.iter().product::<i64>();
         view.numel() == numel && view.offset() == 0 && view.is_dense_non_overlapping()
     };
@@ -55,7 +55,7 @@ fn regular(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<Regular
     let layout = &key.layout;
     let plain = layout.stick_dims() == 1
         && !layout.has_gaps()
-        && layout.arrangement() == Arrangement::Standard;
+        && layout.arrangement() == LaneArrangement::Standard;
     let laid = laid(options, t.dtype, key, None).ok()?;
     if !plain || laid.numel() == 0 || laid.rows_past_the_end().is_some() {
         return None;
@@ -63,10 +63,10 @@ fn regular(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<Regular
     let form = laid.sticks().ok()?;
     let view = match &key.view {
         Some(view) => view.clone(),
-        None => Strided::contiguous(&t.size).ok()?,
+        None => StridedLayout::new_contiguous(&t.size).ok()?,
     };
     // A repeated dimension has no step in the tensor by which it could be found again.
-    if view.dims().any(|(n, step)| n > 1 && step == 0) {
+    if view.sizes_and_strides().any(|(n, step)| n > 1 && step == 0) {
         return None;
     }
     let mut dims: Vec<(i64, usize, usize, bool)> = (0..form.rank())
@@ -79,20 +79,20 @@ fn regular(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<Regular
         .collect();
     dims.sort_unstable();
     let format = layout.device_dtype().name();
-    Some(RegularCopy { begin: view.offset(), dims, format, positions: layout.positions() })
+    Some(RegularCopy { begin: view.offset(), dims, format, positions: layout.count_positions() })
 }
 
 /// How a reader whose operand is a copied view finds it in a buffer that holds another view of the same elements: the
 /// operand's view in the dimensions of that copy. None where the dimensions are not the same ones in another order.
 pub(crate) fn view_in_copy(
-    operand: &Strided,
-    held: &Strided,
+    operand: &StridedLayout,
+    held: &StridedLayout,
     copy: &StickLayout,
-) -> Option<Strided> {
+) -> Option<StridedLayout> {
     let own = copy.host()?;
     let mut free: Vec<usize> = (0..held.rank()).filter(|d| held.size()[*d] > 1).collect();
     let mut strides = Vec::with_capacity(operand.rank());
-    for (n, step) in operand.dims() {
+    for (n, step) in operand.sizes_and_strides() {
         if n == 1 {
             strides.push(0);
             continue;
@@ -101,5 +101,5 @@ pub(crate) fn view_in_copy(
         strides.push(own.stride()[free.remove(at)]);
     }
     let same = free.is_empty() && operand.offset() == held.offset();
-    if same { Strided::new(operand.size(), &strides, 0).ok() } else { None }
+    if same { StridedLayout::new(operand.size(), &strides, 0).ok() } else { None }
 }

@@ -37,7 +37,7 @@ use std::rc::Rc;
 use zellige_device::PlanOp;
 use zellige_device::{LayoutNeed, TensorLayout};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, Tensor, TensorId};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::LayoutRequest;
 use zellige_stick::StickLayout;
 
@@ -45,7 +45,7 @@ use zellige_stick::StickLayout;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OperandLayout {
     /// The view that was copied; none reads the tensor itself, through the operand's view.
-    pub view: Option<Strided>,
+    pub view: Option<StridedLayout>,
     /// The layout of the tensor, or of the copy.
     pub layout: StickLayout,
 }
@@ -102,16 +102,22 @@ pub fn pinned(pin: &LayoutRequest, size: &[i64], default: &StickLayout) -> Resul
     let laid = |want: LayoutNeed| -> Result<StickLayout> {
         let storage = zellige_device::Storage::default();
         let dtype = zellige_float::Dtype::Float16;
-        let plain = StickLayout::default(size, dtype)?;
+        let plain = StickLayout::default_for_dtype(size, dtype)?;
         let like = want.layout(&TensorLayout::new(storage, dtype, &plain)?)?;
-        Ok(if like.device_dtype() == format { like } else { like.with_dtype(format, None)? })
+        Ok(if like.device_dtype() == format {
+            like
+        } else {
+            like.with_device_format(format, None)?
+        })
     };
     Ok(match pin {
         LayoutRequest::Stick(d) => {
             laid(LayoutNeed::Along(usize::try_from(*d).unwrap_or(usize::MAX)))?
         }
         LayoutRequest::Sparse => laid(LayoutNeed::Sparse)?,
-        LayoutRequest::Order(order) => StickLayout::with_dim_order_in(size, None, format, order)?,
+        LayoutRequest::Order(order) => {
+            StickLayout::with_dim_order_in_format(size, None, format, order)?
+        }
         LayoutRequest::Exactly(layout) => layout.with_host(size, None)?,
     })
 }
@@ -205,7 +211,7 @@ fn wanted_results(graph: &Graph, options: &Options) -> Result<WantedLayouts> {
 /// The layout of a tensor of which a view lies as the key says, without a copy; none where there is none.
 fn behind(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<StickLayout> {
     let Some(view) = &key.view else { return Some(key.layout.clone()) };
-    let plain = Strided::contiguous(view.size()).ok()?;
+    let plain = StridedLayout::new_contiguous(view.size()).ok()?;
     let step = |stride: i64| {
         if stride <= 0 || *view == plain {
             return Some(stride);
@@ -218,7 +224,8 @@ fn behind(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<StickLay
     };
     let map: Option<Vec<i64>> = key.layout.stride_map().iter().map(|s| step(*s)).collect();
     let format = key.layout.device_dtype();
-    let layout = StickLayout::explicit(key.layout.device_size(), &map?, format).ok()?;
+    let layout =
+        StickLayout::from_size_and_stride_map(key.layout.device_size(), &map?, format).ok()?;
     let layout = layout.with_host(&t.size, None).ok()?;
     reads_in_place(options, t, &layout, key).then_some(layout)
 }
@@ -235,7 +242,9 @@ pub(crate) fn reads_in_place(
     if own.device_dtype() != key.layout.device_dtype() {
         return false;
     }
-    if key.layout == *own && Strided::contiguous(&t.size).is_ok_and(|plain| plain == *view) {
+    if key.layout == *own
+        && StridedLayout::new_contiguous(&t.size).is_ok_and(|plain| plain == *view)
+    {
         return true;
     }
     let dtype = t.dtype;
@@ -273,7 +282,7 @@ struct OpQuestion {
 }
 
 /// An operand: size and dtype of its tensor, its view, and the layouts that the tensor may have.
-type Asked = (Vec<i64>, zellige_float::Dtype, Option<Strided>, Vec<StickLayout>);
+type Asked = (Vec<i64>, zellige_float::Dtype, Option<StridedLayout>, Vec<StickLayout>);
 
 impl Propagation<'_> {
     /// The alternatives of every operation, in order.
@@ -350,7 +359,7 @@ impl Propagation<'_> {
         &self,
         operand: TensorId,
         key: &OperandLayout,
-        view: Option<&Strided>,
+        view: Option<&StridedLayout>,
     ) -> Result<TensorLayout> {
         laid(self.options, self.graph.get(operand).dtype, key, view)
     }
@@ -414,7 +423,7 @@ pub(crate) fn laid(
     options: &Options,
     dtype: zellige_float::Dtype,
     key: &OperandLayout,
-    view: Option<&Strided>,
+    view: Option<&StridedLayout>,
 ) -> Result<TensorLayout> {
     let whole = TensorLayout::new(options.storage, dtype, &key.layout)?;
     match (view, &key.view) {

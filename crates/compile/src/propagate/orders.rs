@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use zellige_device::{LayoutNeed, TensorLayout};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 /// Tensors of at most this many dimensions are ordered in every way: two ways for each stick dimension. One dimension
@@ -27,7 +27,7 @@ pub(super) fn batches_outermost(t: &TensorLayout) -> Result<Option<StickLayout>>
     let Some(stick) = form.stick.filter(|_| rank > 2) else { return Ok(None) };
     let format = t.layout().device_dtype();
     let Some(eps) = format.elems_per_stick() else { return Ok(None) };
-    let host = Strided::contiguous(t.size())?;
+    let host = StridedLayout::new_contiguous(t.size())?;
     let (mut device, mut map) = (Vec::new(), Vec::new());
     for d in 0..rank {
         let (n, stride) = (host.size()[d], host.stride()[d]);
@@ -37,7 +37,8 @@ pub(super) fn batches_outermost(t: &TensorLayout) -> Result<Option<StickLayout>>
     }
     device.push(eps);
     map.push(if host.size()[stick] == 1 { -1 } else { host.stride()[stick] });
-    let layout = StickLayout::explicit(&device, &map, format)?.with_host(host.size(), None)?;
+    let layout = StickLayout::from_size_and_stride_map(&device, &map, format)?
+        .with_host(host.size(), None)?;
     Ok((layout != *t.layout()).then_some(layout))
 }
 
@@ -62,7 +63,7 @@ pub(super) fn every_order_along(t: &TensorLayout, stick: usize) -> Vec<StickLayo
     let format = t.layout().device_dtype();
     let laid = |order: Vec<usize>| {
         let order: Option<Vec<i64>> = order.iter().map(|d| i64::try_from(*d).ok()).collect();
-        StickLayout::with_dim_order_in(t.size(), None, format, &order?).ok()
+        StickLayout::with_dim_order_in_format(t.size(), None, format, &order?).ok()
     };
     orders.into_iter().filter_map(laid).collect()
 }

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use zellige_device::{PlanOp, TensorLayout};
 use zellige_graph::{Def, Graph, Node};
-use zellige_layout::Strided;
-use zellige_stick::{Arrangement, DataFormat, StickLayout};
+use zellige_layout::StridedLayout;
+use zellige_stick::{DataFormat, LaneArrangement, StickLayout};
 
 /// The chosen alternative of every operation of a graph, each distinct layout and alternative once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,13 +68,15 @@ impl LayoutFields {
     /// The layout for a tensor of that size; none where there is no such layout.
     fn bind(&self, size: &[i64]) -> Option<StickLayout> {
         let format = DataFormat::from_name(&self.format)?;
-        let layout = StickLayout::explicit(&self.device_size, &self.stride_map, format).ok()?;
-        let layout = match Arrangement::from_name(&self.arrangement)? {
-            Arrangement::Standard => layout,
+        let layout =
+            StickLayout::from_size_and_stride_map(&self.device_size, &self.stride_map, format)
+                .ok()?;
+        let layout = match LaneArrangement::from_name(&self.arrangement)? {
+            LaneArrangement::Standard => layout,
             other => layout.with_arrangement(other).ok()?,
         };
         let layout = layout.with_host(size, None).ok()?;
-        layout.lower().is_ok().then_some(layout)
+        layout.lower_to_layout().is_ok().then_some(layout)
     }
 }
 
@@ -212,7 +214,7 @@ impl ChosenAlternatives {
         for (operand, choice) in node.inputs.iter().zip(&chosen.operands) {
             let (copied, number) = (*choice)?;
             let (base, view) = graph.base(*operand);
-            let copied_view: Option<Strided> = view.filter(|_| copied).cloned();
+            let copied_view: Option<StridedLayout> = view.filter(|_| copied).cloned();
             if copied && view.is_none() {
                 return None;
             }

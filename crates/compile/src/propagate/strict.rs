@@ -30,7 +30,7 @@ impl Probe<'_, '_> {
                 operands.iter().enumerate().map(part).collect()
             }
             Form::SliceScatter(scatter) => {
-                let Ok(at) = zellige_layout::wrap_dim(scatter.rule.dim, rank) else {
+                let Ok(at) = zellige_layout::wrap_negative_dim(scatter.rule.dim, rank) else {
                     return Ok(None);
                 };
                 let n = whole.size()[at];

@@ -38,7 +38,7 @@ fn order(layout: &StickLayout) -> String {
     let last = layout.device_rank() - 1;
     let sizes = layout.device_size();
     let gaps = if layout.has_gaps() { ", with gaps" } else { "" };
-    let Some(map) = layout.dim_map().ok().filter(|_| layout.stick_dims() == 1) else {
+    let Some(map) = layout.recover_dim_map().ok().filter(|_| layout.stick_dims() == 1) else {
         let pairs = sizes.iter().zip(layout.stride_map()).map(|(n, s)| format!("{n}:{s}"));
         return pairs.collect::<Vec<_>>().join(" ") + gaps;
     };
@@ -83,7 +83,7 @@ mod tests {
     fn the_order_is_read_from_the_layout() {
         let laid = |size: &[i64], order: Option<&[i64]>| {
             let layout = match order {
-                None => StickLayout::default(size, Dtype::Float16),
+                None => StickLayout::default_for_dtype(size, Dtype::Float16),
                 Some(o) => StickLayout::with_dim_order(size, None, Dtype::Float16, o),
             };
             TensorLayout::new(Storage::default(), Dtype::Float16, &layout.expect("fits"))

@@ -557,7 +557,7 @@ impl CardBuilder {
             mode: self.mode,
             profile: self.profile,
             keep: self.keep.unwrap_or(Kept::under(self.profile)),
-            threads: self.threads.unwrap_or_else(zellige_host::cores),
+            threads: self.threads.unwrap_or_else(zellige_host::available_cores),
             memory: Memory::new(&hardware.segments())?,
             lx: Lx::new(most, hardware.count(zellige_machine::Key::LxSize))?,
             streams: Streams::new(self.index),

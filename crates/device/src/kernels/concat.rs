@@ -27,7 +27,7 @@ impl Moves for Concat {
 
 impl Moves for SliceScatter {
     fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>> {
-        let to = output.viewed(|v| v.slice(self.dim, self.start, self.end, self.step))?;
+        let to = output.viewed(|v| v.slice_dim(self.dim, self.start, self.end, self.step))?;
         let mut moves = Vec::new();
         if !self.over {
             moves.push(Move::Copy { from: inputs[0].clone(), to: output.clone() });

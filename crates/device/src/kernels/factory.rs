@@ -97,7 +97,7 @@ impl FactoryNumbers for FactoryValue {
 impl Kernel for Factory {
     fn lay(&self, _: &[TensorLayout], _: &[TensorType]) -> Result<KernelLayouts> {
         let format = stored(&[], self.dtype, self.wide)?;
-        let layout = StickLayout::default_in(&self.size, None, format)?;
+        let layout = StickLayout::default_in_format(&self.size, None, format)?;
         Ok(KernelLayouts { inputs: Vec::new(), outputs: vec![layout] })
     }
 

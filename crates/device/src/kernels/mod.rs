@@ -280,6 +280,6 @@ pub(crate) unsafe fn execute(task: &dyn Task, cores: usize, memory: &Pointers, t
     }
     for phase in 0..task.phases() {
         // SAFETY: by the contract of this function; every core is taken once.
-        crew::share(threads, cores, &|core| unsafe { task.run(phase, core, memory) });
+        crew::share_pieces(threads, cores, &|core| unsafe { task.run(phase, core, memory) });
     }
 }

@@ -12,7 +12,7 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use crate::tensor::transfer::Moved;
 use std::ops::Deref;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::account::{CoreWork, Work, WorkKind};
 use zellige_op::{MoveRule, Moving, Scalar, TensorType};
 use zellige_stick::StickLayout;
@@ -41,7 +41,7 @@ impl Piece {
     /// Scratch in the default layout of a tensor's size.
     pub(crate) fn scratch(number: usize, like: &Piece) -> Result<Piece> {
         let format = like.layout().device_dtype();
-        let layout = StickLayout::default_in(like.size(), None, format)?;
+        let layout = StickLayout::default_in_format(like.size(), None, format)?;
         let laid = TensorLayout::new(like.storage(), like.dtype(), &layout)?;
         Ok(Piece { of: PieceOf::Scratch(number), laid })
     }
@@ -49,7 +49,7 @@ impl Piece {
     /// Another view of the same memory.
     pub(crate) fn viewed(
         &self,
-        f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
+        f: impl FnOnce(&StridedLayout) -> zellige_layout::Result<StridedLayout>,
     ) -> Result<Piece> {
         Ok(Piece { of: self.of, laid: self.laid.seen(f)? })
     }
@@ -171,7 +171,7 @@ fn together(name: &str, moves: &[Moved], cores: usize) -> Work {
 /// Part of a dimension of a view.
 pub(crate) fn part(t: &Piece, dim: usize, start: i64, len: i64) -> Result<Piece> {
     let d = i64::try_from(dim).unwrap_or(i64::MAX);
-    t.viewed(|v| v.slice(d, Some(start), Some(start + len), 1))
+    t.viewed(|v| v.slice_dim(d, Some(start), Some(start + len), 1))
 }
 
 /// The rule of an operation that only moves.
@@ -197,7 +197,7 @@ impl<M: Moves> Kernel for Moving<M> {
                 }
                 crate::tensor::result_layout::arranged(&own, format)?
             }
-            None => StickLayout::default_in(&out.size, None, format)?,
+            None => StickLayout::default_in_format(&out.size, None, format)?,
         };
         Ok(KernelLayouts { inputs: vec![LayoutNeed::Any; inputs.len()], outputs: vec![layout] })
     }

@@ -2,7 +2,7 @@
 
 use super::moves::{Move, Moves, Piece, part};
 use crate::error::Result;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::{Diag, Flip, Interleave, Repeat, Roll, axis};
 
 impl Moves for Flip {
@@ -66,7 +66,7 @@ impl Moves for Repeat {
             split.extend([*r, n]);
             stride.extend([0, s]);
         }
-        let from = x.viewed(|v| Strided::new(&split, &stride, v.offset()))?;
+        let from = x.viewed(|v| StridedLayout::new(&split, &stride, v.offset()))?;
         let to = output.viewed(|v| v.view(&split))?;
         Ok(vec![Move::Copy { from, to }])
     }
@@ -80,7 +80,7 @@ impl Moves for Interleave {
         let (mut split, mut stride) = (x.size().to_vec(), x.view().stride().to_vec());
         split.insert(at, self.times);
         stride.insert(at, 0);
-        let from = x.viewed(|v| Strided::new(&split, &stride, v.offset()))?;
+        let from = x.viewed(|v| StridedLayout::new(&split, &stride, v.offset()))?;
         let to = output.viewed(|v| v.view(&split))?;
         Ok(vec![Move::Copy { from, to }])
     }
@@ -107,5 +107,5 @@ fn diagonal_of(op: &Diag, matrix: &Piece) -> Result<Piece> {
     let n = (size[0] - down).min(size[1] - right).max(0);
     let offset = v.offset() + down * v.stride()[0] + right * v.stride()[1];
     let offset = if n == 0 { v.offset() } else { offset };
-    matrix.viewed(|v| Strided::new(&[n], &[v.stride()[0] + v.stride()[1]], offset))
+    matrix.viewed(|v| StridedLayout::new(&[n], &[v.stride()[0] + v.stride()[1]], offset))
 }

@@ -125,7 +125,7 @@ impl Block {
     }
 
     fn start(&self) -> *mut u8 {
-        self.0.backing.start()
+        self.0.backing.start_address()
     }
 }
 

@@ -7,7 +7,7 @@ use super::allocator::GRANULE;
 use crate::error::{DeviceError, Result};
 use zellige_host::LazyMemory;
 
-const _: () = assert!(LazyMemory::ALIGN as u64 == GRANULE);
+const _: () = assert!(LazyMemory::ALIGNMENT_BYTES as u64 == GRANULE);
 
 /// At most this much is kept,
 const KEPT: usize = 512 << 20;
@@ -36,7 +36,7 @@ impl Pool {
 
     /// Keeps a backing; gives out those that there is no room for, to be freed without a lock.
     pub(super) fn keep(&mut self, backing: LazyMemory) -> Vec<LazyMemory> {
-        if backing.len() < LazyMemory::MAPPED || backing.len() > LONGEST {
+        if backing.len() < LazyMemory::MIN_MAPPED_BYTES || backing.len() > LONGEST {
             return vec![backing];
         }
         self.bytes += backing.len();
@@ -57,7 +57,7 @@ impl Pool {
 
     /// Whether kept memory may serve a request for `len` bytes.
     pub(super) fn serves(len: usize) -> bool {
-        (LazyMemory::MAPPED..=LONGEST).contains(&len)
+        (LazyMemory::MIN_MAPPED_BYTES..=LONGEST).contains(&len)
     }
 }
 
@@ -66,7 +66,7 @@ pub(super) fn backing(kept: Option<LazyMemory>, len: usize) -> Result<LazyMemory
     match kept {
         None => fresh(len),
         Some(mut backing) => {
-            backing.clear(len);
+            backing.zero_prefix(len);
             Ok(backing)
         }
     }
@@ -74,7 +74,7 @@ pub(super) fn backing(kept: Option<LazyMemory>, len: usize) -> Result<LazyMemory
 
 /// `len` bytes that nobody has used before.
 pub(super) fn fresh(len: usize) -> Result<LazyMemory> {
-    LazyMemory::zeroed(len)
+    LazyMemory::new_zeroed(len)
         .map_err(|e| DeviceError::HostMemory { asked: len as u64, reason: e.to_string() })
 }
 
@@ -87,16 +87,16 @@ mod tests {
         let mib = 1 << 20;
         let mut pool = Pool::default();
         for len in [mib, 10 * mib] {
-            assert!(pool.keep(LazyMemory::zeroed(len).unwrap()).is_empty());
+            assert!(pool.keep(LazyMemory::new_zeroed(len).unwrap()).is_empty());
         }
         assert!(pool.take(7 * mib).is_none(), "10 MiB are too much for 7");
         assert_eq!(pool.take(9 * mib).unwrap().len(), 10 * mib);
         assert!(pool.take(9 * mib).is_none());
-        assert_eq!(pool.keep(LazyMemory::zeroed(mib - 128).unwrap()).len(), 1, "the heap's");
-        assert_eq!(pool.keep(LazyMemory::zeroed(33 * mib).unwrap()).len(), 1, "better fresh");
+        assert_eq!(pool.keep(LazyMemory::new_zeroed(mib - 128).unwrap()).len(), 1, "the heap's");
+        assert_eq!(pool.keep(LazyMemory::new_zeroed(33 * mib).unwrap()).len(), 1, "better fresh");
         // Untouched, so they take no memory: the first, small one makes room for the last.
         let gone: usize =
-            (0..16).map(|_| pool.keep(LazyMemory::zeroed(32 * mib).unwrap()).len()).sum();
+            (0..16).map(|_| pool.keep(LazyMemory::new_zeroed(32 * mib).unwrap()).len()).sum();
         assert_eq!((gone, pool.kept.len(), pool.bytes), (1, 16, KEPT));
         assert_eq!(pool.empty().len(), 16);
     }
@@ -105,7 +105,7 @@ mod tests {
     fn kept_memory_is_zeroed() {
         let memory = crate::Memory::card();
         let host = |block: &crate::Block| block.read().as_ptr().addr();
-        for len in [LazyMemory::MAPPED, 3 << 20, LONGEST] {
+        for len in [LazyMemory::MIN_MAPPED_BYTES, 3 << 20, LONGEST] {
             let first = memory.alloc(len).unwrap();
             first.write().fill(0xEE);
             let at = host(&first);

@@ -59,7 +59,7 @@ fn sticks(t: &TensorLayout, padding: &mut u64) -> Result<Traffic> {
     let (traffic, unused) = match t.sticks() {
         Ok(form) => form.traffic(),
         Err(_) => {
-            let bytes = t.layout().bytes()?.unsigned_abs();
+            let bytes = t.layout().device_bytes()?.unsigned_abs();
             (Traffic::of(bytes, 1), bytes.saturating_sub(t.valid_bytes()))
         }
     };

@@ -55,7 +55,7 @@ pub(super) fn work(
     cores: usize,
 ) -> Result<(Division, Work)> {
     // As long as some dozens of plain steps.
-    zellige_guard::steps(64);
+    zellige_guard::count_many_steps(64);
     if let Some(list) = kernel(op).moves(inputs, outputs)? {
         let one = Division::one(outputs.first().map_or(0, |t| t.size().len()));
         return Ok((one, moves::planned(op.name(), &list, cores)?));

@@ -22,7 +22,7 @@ impl Mode {
             (DataFormat::SEN152_FP8, _) if dtype == Dtype::Float8E5m2fnuz => {
                 Some(Format::F8E5M2FNUZ)
             }
-            (other, _) => other.number_format(),
+            (other, _) => other.element_number_format(),
         };
         stored.ok_or(DeviceError::Unstored { format, dtype })
     }
@@ -46,5 +46,5 @@ pub fn default_layout(
     dtype: Dtype,
     keep: Kept,
 ) -> Result<StickLayout> {
-    Ok(StickLayout::default_in(size, stride, keep.format(dtype)?)?)
+    Ok(StickLayout::default_in_format(size, stride, keep.format(dtype)?)?)
 }

@@ -67,7 +67,7 @@ impl Kept {
         match dtype {
             Dtype::Float32 if !self.float32 => Ok(DataFormat::SEN169_FP16),
             Dtype::Int64 if self.int64 => Ok(DataFormat::IEEE_INT64),
-            other => Ok(DataFormat::on_device(other)?),
+            other => Ok(DataFormat::device_format_of(other)?),
         }
     }
 }

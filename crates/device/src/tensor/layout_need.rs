@@ -4,7 +4,7 @@ use crate::error::{DeviceError, Result};
 use crate::kernels::LayoutNeed;
 use crate::tensor::result_layout::{self, with_order};
 use crate::tensor::tensor_layout::TensorLayout;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 impl LayoutNeed {
@@ -29,17 +29,17 @@ impl LayoutNeed {
     /// # Errors
     /// Sizes that no layout holds.
     pub fn layout(&self, tensor: &TensorLayout) -> Result<StickLayout> {
-        let host = Strided::contiguous(tensor.size())?;
+        let host = StridedLayout::new_contiguous(tensor.size())?;
         let format = tensor.layout().device_dtype();
         let plain: Vec<usize> = (0..host.rank()).collect();
         Ok(match self {
             LayoutNeed::AsIs | LayoutNeed::Any => {
-                StickLayout::default_in(tensor.size(), None, format)?
+                StickLayout::default_in_format(tensor.size(), None, format)?
             }
             LayoutNeed::Along(d) => {
                 let order = plain.iter().filter(|k| *k != d).chain([d]);
                 let order: Vec<i64> = order.map(|k| i64::try_from(*k).unwrap_or(0)).collect();
-                StickLayout::with_dim_order_in(tensor.size(), None, format, &order)?
+                StickLayout::with_dim_order_in_format(tensor.size(), None, format, &order)?
             }
             LayoutNeed::Sparse => with_order(&host, &plain, None, format)?,
             LayoutNeed::Layout(l) => l.clone(),

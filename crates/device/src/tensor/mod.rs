@@ -22,7 +22,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 /// A tensor in device memory. Clones and views share the memory, which goes back with the last one.
@@ -43,7 +43,7 @@ impl Tensor {
     /// As [`TensorLayout::new`], and no room.
     pub fn zeros(card: &Card, dtype: Dtype, layout: &StickLayout) -> Result<Tensor> {
         let laid = TensorLayout::new(card.storage(), dtype, layout)?;
-        let bytes = usize::try_from(layout.bytes()?).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(layout.device_bytes()?).unwrap_or(usize::MAX);
         let block = card.memory().alloc(bytes)?;
         Ok(Tensor { card: card.clone(), block, laid: Arc::new(laid) })
     }
@@ -53,7 +53,7 @@ impl Tensor {
     /// # Errors
     /// No room.
     pub fn made(card: &Card, laid: &Arc<TensorLayout>) -> Result<Tensor> {
-        let bytes = usize::try_from(laid.layout().bytes()?).unwrap_or(usize::MAX);
+        let bytes = usize::try_from(laid.layout().device_bytes()?).unwrap_or(usize::MAX);
         Ok(Tensor {
             card: card.clone(),
             block: card.memory().alloc(bytes)?,
@@ -105,7 +105,7 @@ impl Tensor {
     /// As [`TensorLayout::seen`].
     pub fn viewed(
         &self,
-        f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
+        f: impl FnOnce(&StridedLayout) -> zellige_layout::Result<StridedLayout>,
     ) -> Result<Tensor> {
         Ok(Tensor { laid: Arc::new(self.laid.seen(f)?), ..self.clone() })
     }

@@ -5,12 +5,12 @@
 
 use crate::error::{DeviceError, Result};
 use zellige_float::{Converter, Format};
-use zellige_layout::{Strided, unflatten};
+use zellige_layout::{StridedLayout, unflatten_index};
 use zellige_op::Scalar;
 
 /// Refuses the first element of a host tensor that 32 bits do not hold. `bytes` was checked to hold
 /// the tensor.
-pub(crate) fn fits(bytes: &[u8], host: &Strided, from: Format, to: Format) -> Result<()> {
+pub(crate) fn fits(bytes: &[u8], host: &StridedLayout, from: Format, to: Format) -> Result<()> {
     let width = from.size();
     let value: fn(&[u8]) -> i64 = match (from, to) {
         (Format::I64, Format::I32) => |b| i64::from_le_bytes(b.try_into().unwrap_or_default()),
@@ -30,8 +30,8 @@ pub(crate) fn fits(bytes: &[u8], host: &Strided, from: Format, to: Format) -> Re
         return Ok(());
     }
     for i in 0..host.numel() {
-        let at = unflatten(host.size(), i);
-        let start = place(host.address(&at)?);
+        let at = unflatten_index(host.size(), i);
+        let start = place(host.element_address(&at)?);
         if let Some(value) = bytes.get(start..start + width).map(value).filter(|v| !held(*v)) {
             return Err(DeviceError::Wide { value: value.to_string(), at });
         }
@@ -87,7 +87,12 @@ pub(crate) fn number_is_past(value: Scalar, to: Format) -> bool {
 
 /// The elements of a host tensor that are past the numbers of the format they are stored in. `bytes`
 /// was checked to hold the tensor.
-pub(crate) fn past(bytes: &[u8], host: &Strided, from: Format, to: Format) -> Result<Option<Past>> {
+pub(crate) fn past(
+    bytes: &[u8],
+    host: &StridedLayout,
+    from: Format,
+    to: Format,
+) -> Result<Option<Past>> {
     let width = from.size();
     let Some(is_past) = test_of(to).filter(|_| from.is_float() && from != to) else {
         return Ok(None);
@@ -113,8 +118,8 @@ pub(crate) fn past(bytes: &[u8], host: &Strided, from: Format, to: Format) -> Re
     let mut found: Option<Past> = None;
     let mut one = [0u8; 4];
     for i in 0..host.numel() {
-        let at = unflatten(host.size(), i);
-        let start = place(host.address(&at)?);
+        let at = unflatten_index(host.size(), i);
+        let start = place(host.element_address(&at)?);
         let element = bytes.get(start..start + width).unwrap_or_default();
         if convert.convert(element, &mut one, 1).is_err() || !is_past(number(&one)) {
             continue;

@@ -23,10 +23,14 @@ impl TensorLayout {
         })?;
         let mut device = layout.device_size().to_vec();
         device[at] = rows;
-        let made = StickLayout::explicit(&device, layout.stride_map(), layout.device_dtype());
+        let made = StickLayout::from_size_and_stride_map(
+            &device,
+            layout.stride_map(),
+            layout.device_dtype(),
+        );
         let host = layout.host()?;
         let made = made.ok()?.with_own_strides(host.size(), host.stride()).ok()?;
-        made.lower().ok()?;
+        made.lower_to_layout().ok()?;
         Some(made)
     }
 
@@ -40,14 +44,15 @@ impl TensorLayout {
         let found = (0..layout.device_rank() - 1).find_map(|j| {
             let (step, rows) = (layout.stride_map()[j], layout.device_size()[j]);
             // The number of sticks may step as many elements as a row does, where a row is one stick.
-            let along = host.dims().find(|(n, s)| *s == lanes && *n > 1).map_or(1, |(n, _)| n);
+            let along =
+                host.sizes_and_strides().find(|(n, s)| *s == lanes && *n > 1).map_or(1, |(n, _)| n);
             let sticks = along.div_euclid(eps) + i64::from(along % eps != 0);
             if step < 1 || (lanes > 0 && step == lanes * eps && rows == sticks) {
                 return None;
             }
             let stick = |n: i64, s: i64| s == lanes && n > 1;
             let fits = |(n, s): (i64, i64)| s == step && n > 1 && n < rows && !stick(n, s);
-            let dim = host.dims().position(fits)?;
+            let dim = host.sizes_and_strides().position(fits)?;
             Some((dim, rows))
         });
         let (dim, rows) = found?;
@@ -58,11 +63,15 @@ impl TensorLayout {
         let stride: Vec<i64> = host.stride().iter().map(|s| outside(*s)).collect();
         let mut size = host.size().to_vec();
         size[dim] = rows;
-        let made = StickLayout::explicit(layout.device_size(), &map, layout.device_dtype());
+        let made = StickLayout::from_size_and_stride_map(
+            layout.device_size(),
+            &map,
+            layout.device_dtype(),
+        );
         let made = made.ok()?.with_own_strides(&size, &stride).ok()?;
         let whole = TensorLayout::new(self.storage(), self.dtype(), &made).ok()?;
         let dim = i64::try_from(dim).ok()?;
-        whole.seen(|v| v.slice(dim, Some(n), Some(rows), 1)).ok()
+        whole.seen(|v| v.slice_dim(dim, Some(n), Some(rows), 1)).ok()
     }
 
     /// What copying these elements into a tensor takes, and setting the rows that it has past its end.

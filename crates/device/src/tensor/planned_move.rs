@@ -10,8 +10,8 @@ use crate::tensor::tensor_layout::TensorLayout;
 use crate::tensor::transfer::{Side, find_mover, narrows_integers, plan_unfolding};
 use smallvec::SmallVec;
 use std::sync::Arc;
-use zellige_host::Buffer;
-use zellige_layout::Strided;
+use zellige_host::AlignedBuffer;
+use zellige_layout::StridedLayout;
 use zellige_movement::Mover;
 use zellige_op::Scalar;
 
@@ -65,7 +65,7 @@ impl PlannedMove {
         let Ok(target) = to.places() else { return Ok(None) };
         let target = Side { layout: target, format: to.format() };
         let (bytes, dtype) = value.bytes();
-        let one = Strided::new(to.size(), &vec![0; to.size().len()], 0)?;
+        let one = StridedLayout::new(to.size(), &vec![0; to.size().len()], 0)?;
         let source = Side { layout: one.to_layout()?, format: host_format(dtype)? };
         let mover = find_mover(&source, &target, to.size())?;
         Ok(Some(PlannedMove { unfolding: None, mover, number: SmallVec::from_slice(&bytes) }))
@@ -88,7 +88,7 @@ impl PlannedMove {
         let Some((mover, bytes)) = &self.unfolding else {
             return Ok(self.mover.run(source, target, None, threads)?);
         };
-        let mut buffer = Buffer::zeroed(*bytes);
+        let mut buffer = AlignedBuffer::new_zeroed(*bytes);
         mover.run(source, &mut buffer, None, threads)?;
         Ok(self.mover.run(&buffer, target, None, threads)?)
     }

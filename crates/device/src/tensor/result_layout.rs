@@ -6,7 +6,7 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::TensorType;
 use zellige_stick::{DataFormat, StickLayout};
 
@@ -16,7 +16,7 @@ pub(crate) fn result_format(operands: &[TensorLayout], dtype: Dtype) -> Result<D
     let own = match dtype {
         Dtype::Float32 => Format::F32,
         Dtype::Int64 => Format::I64,
-        other => return Ok(DataFormat::on_device(other)?),
+        other => return Ok(DataFormat::device_format_of(other)?),
     };
     // A single number beside tensors has its value to give, not its width.
     let wider: Vec<&TensorLayout> = operands.iter().filter(|t| !t.size().is_empty()).collect();
@@ -48,7 +48,7 @@ pub(crate) fn like_in(
 ) -> Result<StickLayout> {
     let forms = operands.iter().filter_map(|t| t.sticks().ok().map(|s| (t, s)));
     let Some((tensor, lead)) = forms.max_by_key(|(t, s)| (s.stick.is_some(), t.numel())) else {
-        return Ok(StickLayout::default_in(&out.size, None, format)?);
+        return Ok(StickLayout::default_in_format(&out.size, None, format)?);
     };
     let same = tensor.is_base() && tensor.size() == out.size;
     if same && tensor.layout().device_dtype() == format {
@@ -57,7 +57,7 @@ pub(crate) fn like_in(
     let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
     match lead.expand(&size) {
         Some(wide) => arranged(&wide, format),
-        None => Ok(StickLayout::default_in(&out.size, None, format)?),
+        None => Ok(StickLayout::default_in_format(&out.size, None, format)?),
     }
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn like_in(
 /// lanes gives a sparse layout.
 pub(crate) fn arranged(form: &Sticks, format: DataFormat) -> Result<StickLayout> {
     let size: Vec<i64> = form.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect();
-    let own = Strided::contiguous(&size)?;
+    let own = StridedLayout::new_contiguous(&size)?;
     let mut order: Vec<usize> = (0..size.len()).collect();
     let fastest = form.stride.iter().filter(|s| **s > 0).min();
     let key = |d: &usize| match form.stride[*d] {
@@ -83,7 +83,7 @@ pub(crate) fn arranged(form: &Sticks, format: DataFormat) -> Result<StickLayout>
 /// A layout with its dimensions in `order`, slowest first, and lanes along `stick`; without one it is sparse, with
 /// the place of the stick count where the constructor has it.
 pub(crate) fn with_order(
-    host: &Strided,
+    host: &StridedLayout,
     order: &[usize],
     stick: Option<usize>,
     format: DataFormat,
@@ -106,6 +106,6 @@ pub(crate) fn with_order(
     }
     device.push(eps);
     map.push(stick.filter(|d| host.size()[*d] != 1).map_or(-1, |d| host.stride()[d]));
-    let layout = StickLayout::explicit(&device, &map, format)?;
+    let layout = StickLayout::from_size_and_stride_map(&device, &map, format)?;
     Ok(layout.with_host(host.size(), Some(host.stride()))?)
 }

@@ -3,7 +3,7 @@
 use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
 use std::sync::Arc;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 impl Tensor {
@@ -24,7 +24,7 @@ impl TensorLayout {
         if size == whole.size() {
             return Some(whole);
         }
-        let plain = Strided::contiguous(&size).ok()?;
+        let plain = StridedLayout::new_contiguous(&size).ok()?;
         let layout: StickLayout = self.layout().with_own_strides(&size, plain.stride()).ok()?;
         TensorLayout::new(self.storage(), self.dtype(), &layout).ok()
     }
@@ -32,15 +32,17 @@ impl TensorLayout {
 
 /// The size of the row-major box that a host's strides step through; its own size where it is row-major. None where a
 /// stride is no multiple of the next smaller one, or rows overlap.
-fn row_major_size(host: &Strided) -> Option<Vec<i64>> {
+fn row_major_size(host: &StridedLayout) -> Option<Vec<i64>> {
     if host.offset() != 0 || host.numel() == 0 {
         return None;
     }
-    if Strided::contiguous(host.size()).is_ok_and(|plain| plain.stride() == host.stride()) {
+    if StridedLayout::new_contiguous(host.size()).is_ok_and(|plain| plain.stride() == host.stride())
+    {
         return Some(host.size().to_vec());
     }
     // Nothing steps along a dimension of size 1, and a broadcast dimension has no memory of its own.
-    let mut dims: Vec<(i64, i64)> = host.dims().filter(|(n, s)| *n != 1 && *s != 0).collect();
+    let mut dims: Vec<(i64, i64)> =
+        host.sizes_and_strides().filter(|(n, s)| *n != 1 && *s != 0).collect();
     dims.sort_by_key(|(_, stride)| -stride);
     let mut size: Vec<i64> = Vec::with_capacity(dims.len() + 1);
     let mut outer: Option<i64> = None;
@@ -69,12 +71,12 @@ fn row_major_size(host: &Strided) -> Option<Vec<i64>> {
 #[cfg(test)]
 mod tests {
     use super::row_major_size;
-    use zellige_layout::Strided;
+    use zellige_layout::StridedLayout;
 
     #[test]
     fn sizes_follow_the_order_of_the_memory() {
         let size = |size: &[i64], stride: &[i64]| {
-            row_major_size(&Strided::new(size, stride, 0).expect("a host"))
+            row_major_size(&StridedLayout::new(size, stride, 0).expect("a host"))
         };
         assert_eq!(size(&[3, 5], &[5, 1]), Some(vec![3, 5]));
         assert_eq!(size(&[3, 5], &[1, 3]), Some(vec![5, 3]));

@@ -9,9 +9,9 @@ use crate::error::{DeviceError, Result};
 use smallvec::SmallVec;
 use std::ops::Range;
 use zellige_float::Format;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::account::Traffic;
-use zellige_stick::{StickLayout, Term};
+use zellige_stick::{AccessTerm, StickLayout};
 
 /// Per logical dimension.
 pub(crate) type Dims<T> = SmallVec<[T; 6]>;
@@ -46,7 +46,7 @@ impl Sticks {
     ///
     /// # Errors
     /// [`DeviceError::Irregular`] where a kernel cannot read the view as it lies.
-    pub fn of(layout: &StickLayout, view: &Strided, format: Format) -> Result<Sticks> {
+    pub fn of(layout: &StickLayout, view: &StridedLayout, format: Format) -> Result<Sticks> {
         let irregular = |dim: usize, reason: String| DeviceError::Irregular { dim, reason };
         let unsigned = |n: i64| usize::try_from(n).expect("sizes and places are not negative");
         let eps = unsigned(layout.elems_per_stick());
@@ -67,26 +67,26 @@ impl Sticks {
         let access = layout.view_access(view).map_err(|e| irregular(0, e.to_string()))?;
         let strides = layout.device_strides()?;
         let last = layout.device_rank() - 1;
-        if let Some((dim, step)) = access.overrun() {
+        if let Some((dim, step)) = access.first_overrun() {
             let reason = format!("device dimension {dim} would be stepped to {step}");
             return Err(irregular(0, reason));
         }
         if layout.host() != Some(view)
-            && let Some((dim, index)) = layout.outside(&access)
+            && let Some((dim, index)) = layout.first_outside_dim(&access)
         {
             return Err(irregular(0, format!("it reaches index {index} of dimension {dim}")));
         }
         let parts = access.coordinates().iter().zip(&strides);
         sticks.offset = parts.map(|(e, s)| unsigned(e.constant) * unsigned(*s)).sum();
         for d in 0..view.rank() {
-            let terms: SmallVec<[(usize, Term); 4]> = access
+            let terms: SmallVec<[(usize, AccessTerm); 4]> = access
                 .coordinates()
                 .iter()
                 .enumerate()
                 .flat_map(|(j, e)| e.terms.iter().map(move |t| (j, *t)))
                 .filter(|(_, t)| t.var == d)
                 .collect();
-            let whole = |t: &Term| t.divisor == 1 && t.modulus.is_none();
+            let whole = |t: &AccessTerm| t.divisor == 1 && t.modulus.is_none();
             match terms.as_slice() {
                 [] => {}
                 [(j, t)] if *j != last && whole(t) => {

@@ -11,7 +11,7 @@ use crate::tensor::kept::Kept;
 use crate::tensor::sticks::Sticks;
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_layout::{Layout, Strided};
+use zellige_layout::{Layout, StridedLayout};
 use zellige_op::TensorType;
 use zellige_stick::{DataFormat, StickLayout};
 
@@ -28,7 +28,7 @@ pub struct Storage {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct TensorLayout {
     layout: StickLayout,
-    view: Strided,
+    view: StridedLayout,
     dtype: Dtype,
     format: Format,
     storage: Storage,
@@ -50,7 +50,7 @@ impl TensorLayout {
         host_format(dtype)?;
         let format = storage.mode.stored(layout.device_dtype(), dtype)?;
         if view.numel() > 0 {
-            layout.lower()?;
+            layout.lower_to_layout()?;
         }
         Ok(TensorLayout { layout: layout.clone(), view, dtype, format, storage })
     }
@@ -66,7 +66,7 @@ impl TensorLayout {
     }
 
     /// Size, strides and offset, in the own strides of [`TensorLayout::layout`].
-    pub fn view(&self) -> &Strided {
+    pub fn view(&self) -> &StridedLayout {
         &self.view
     }
 
@@ -113,7 +113,7 @@ impl TensorLayout {
     /// What `f` refuses, and views that leave the base.
     pub fn seen(
         &self,
-        f: impl FnOnce(&Strided) -> zellige_layout::Result<Strided>,
+        f: impl FnOnce(&StridedLayout) -> zellige_layout::Result<StridedLayout>,
     ) -> Result<TensorLayout> {
         let view = f(&self.view)?;
         self.check_range(&view)?;
@@ -139,8 +139,8 @@ impl TensorLayout {
     }
 
     /// Refuses a view of elements that the base does not have.
-    fn check_range(&self, view: &Strided) -> Result<()> {
-        let base = self.layout.host().and_then(Strided::address_range);
+    fn check_range(&self, view: &StridedLayout) -> Result<()> {
+        let base = self.layout.host().and_then(StridedLayout::address_range);
         if let Some(range) = view.address_range()
             && base.is_none_or(|b| range.min < b.min || range.max > b.max)
         {
@@ -166,7 +166,7 @@ impl TensorLayout {
         let format = if dtype == Dtype::Int64 || dtype == Dtype::Float32 {
             Kept::ALL.format(dtype)?
         } else {
-            DataFormat::on_device(dtype)?
+            DataFormat::device_format_of(dtype)?
         };
         let stored = self.storage.mode.stored(format, dtype)?;
         let same_bits = host_format(self.dtype)? == self.format && host_format(dtype)? == stored;
@@ -175,7 +175,7 @@ impl TensorLayout {
         if !(same_bits && same_width && sticks) {
             return Err(DeviceError::Unstored { format: self.layout.device_dtype(), dtype });
         }
-        let layout = self.layout.with_dtype(format, None)?;
+        let layout = self.layout.with_device_format(format, None)?;
         Ok(TensorLayout { dtype, format: stored, layout, ..self.clone() })
     }
 
@@ -185,9 +185,9 @@ impl TensorLayout {
     /// Views that form no layout.
     pub fn places(&self) -> Result<Layout> {
         if self.is_base() {
-            return Ok(self.layout.lower()?);
+            return Ok(self.layout.lower_to_layout()?);
         }
-        Ok(self.layout.view_layout(&self.view)?)
+        Ok(self.layout.lower_view(&self.view)?)
     }
 
     /// Its form for kernels.

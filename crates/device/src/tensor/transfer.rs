@@ -10,13 +10,13 @@ use crate::tensor::tensor_layout::TensorLayout;
 use std::sync::{Arc, LazyLock};
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_host::{Buffer, try_zeroed};
-use zellige_layout::{Layout, Strided, unflatten};
+use zellige_host::{AlignedBuffer, try_zeroed_vec};
+use zellige_layout::{Layout, StridedLayout, unflatten_index};
 use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
 use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, PlanCache};
 use zellige_op::Scalar;
 use zellige_stick::StickLayout;
-use zellige_stick::{Direction, Transfer};
+use zellige_stick::{PlannedTransfer, TransferDirection};
 
 /// What a move did, for the accounts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -188,7 +188,7 @@ impl TensorLayout {
     /// # Errors
     /// Views that form no layout.
     pub(crate) fn filled(&self) -> Result<Moved> {
-        let one = Strided::new(self.size(), &vec![0; self.size().len()], 0)?;
+        let one = StridedLayout::new(self.size(), &vec![0; self.size().len()], 0)?;
         let plan = Plan::between(&one.to_layout()?, &self.side()?, self.size(), Fill::Leave)?;
         let lengths = plan.run_lengths();
         let moved = Moved::of(plan.elements(), &lengths, self.format(), self.format());
@@ -206,12 +206,12 @@ impl TensorLayout {
 
     /// Bytes of its base in device memory.
     fn held(&self) -> Result<u64> {
-        Ok(self.layout().bytes()?.unsigned_abs())
+        Ok(self.layout().device_bytes()?.unsigned_abs())
     }
 }
 
 /// The part of host memory that a tensor touches, checked.
-fn host_side(host: &Strided, dtype: Dtype, found: usize, what: &'static str) -> Result<Side> {
+fn host_side(host: &StridedLayout, dtype: Dtype, found: usize, what: &'static str) -> Result<Side> {
     let format = host_format(dtype)?;
     if let Some(range) = host.address_range() {
         if range.min < 0 {
@@ -247,7 +247,7 @@ impl Tensor {
     pub fn upload(
         card: &Card,
         bytes: &[u8],
-        host: &Strided,
+        host: &StridedLayout,
         dtype: Dtype,
         layout: Option<&StickLayout>,
     ) -> Result<(Tensor, Moved)> {
@@ -275,7 +275,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::upload`].
-    pub fn write_from(&self, bytes: &[u8], host: &Strided, dtype: Dtype) -> Result<Moved> {
+    pub fn write_from(&self, bytes: &[u8], host: &StridedLayout, dtype: Dtype) -> Result<Moved> {
         same_size("a write", host.size(), self.size())?;
         let from = host_side(host, dtype, bytes.len(), "source")?;
         out_of_range::fits(bytes, host, from.format, self.format())?;
@@ -287,7 +287,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::write_from`].
-    pub fn past(&self, bytes: &[u8], host: &Strided, dtype: Dtype) -> Result<Option<Past>> {
+    pub fn past(&self, bytes: &[u8], host: &StridedLayout, dtype: Dtype) -> Result<Option<Past>> {
         let from = host_side(host, dtype, bytes.len(), "source")?;
         out_of_range::past(bytes, host, from.format, self.format())
     }
@@ -312,14 +312,14 @@ impl Tensor {
         let is_nan = |(i, b): (i64, &[u8])| number(b).is_nan().then_some(i);
         let mut found = (0..).zip(bytes.chunks_exact(4)).filter_map(is_nan);
         let Some(first) = found.next() else { return Ok(None) };
-        Ok(Some((1 + found.count() as u64, unflatten(self.size(), first))))
+        Ok(Some((1 + found.count() as u64, unflatten_index(self.size(), first))))
     }
 
     /// Reads the elements into a host tensor of the same size, whatever its strides.
     ///
     /// # Errors
     /// Host memory too short or with two elements in one place, sizes that differ.
-    pub fn read_into(&self, bytes: &mut [u8], host: &Strided, dtype: Dtype) -> Result<Moved> {
+    pub fn read_into(&self, bytes: &mut [u8], host: &StridedLayout, dtype: Dtype) -> Result<Moved> {
         same_size("a read", host.size(), self.size())?;
         let to = host_side(host, dtype, bytes.len(), "destination")?;
         let threads = self.card().host_threads();
@@ -342,11 +342,11 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::read_into`].
     pub fn downloaded(&self, dtype: Dtype) -> Result<(Vec<u8>, Moved)> {
-        let host = Strided::contiguous(self.size())?;
+        let host = StridedLayout::new_contiguous(self.size())?;
         let size = host_format(dtype)?.size();
         // A view may have any number of elements.
         let asked = u64::try_from(self.numel()).unwrap_or(u64::MAX).saturating_mul(size as u64);
-        let held = usize::try_from(asked).ok().and_then(try_zeroed);
+        let held = usize::try_from(asked).ok().and_then(try_zeroed_vec);
         let mut bytes = held.ok_or_else(|| DeviceError::HostMemory {
             asked,
             reason: "the elements of a tensor that is downloaded".into(),
@@ -364,7 +364,7 @@ impl Tensor {
         same_size("a copy", src.size(), self.size())?;
         if narrows_integers(src.laid(), self.laid()) {
             // The same integers in fewer bits: as from the host, none is cut.
-            let host = Strided::contiguous(src.size())?;
+            let host = StridedLayout::new_contiguous(src.size())?;
             out_of_range::fits(&src.download(Dtype::Int64)?, &host, Format::I64, Format::I32)?;
         }
         if src.block() == self.block() {
@@ -409,7 +409,7 @@ impl Tensor {
     pub fn fill(&self, value: impl Into<Scalar>) -> Result<Moved> {
         let value = value.into().held(self.dtype());
         out_of_range::number_fits(value, self.format())?;
-        let one = Strided::new(self.size(), &vec![0; self.size().len()], 0)?;
+        let one = StridedLayout::new(self.size(), &vec![0; self.size().len()], 0)?;
         let (bytes, dtype) = value.bytes();
         self.write_from(&bytes, &one, dtype)
     }
@@ -420,17 +420,17 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::zeros`].
     pub fn resized(&self, size: &[i64]) -> Result<Tensor> {
-        let layout = StickLayout::default_in(size, None, self.layout().device_dtype())?;
+        let layout = StickLayout::default_in_format(size, None, self.layout().device_dtype())?;
         let to = Tensor::zeros(self.card(), self.dtype(), &layout)?;
         let kept = self.numel().min(to.numel());
         let (mut buffer, _) = self.dense()?;
         let bytes = |n: i64| usize::try_from(n).unwrap_or(usize::MAX) * self.format().size();
         if to.numel() > kept {
-            let mut longer = Buffer::zeroed(bytes(to.numel()));
+            let mut longer = AlignedBuffer::new_zeroed(bytes(to.numel()));
             longer[..bytes(kept)].copy_from_slice(&buffer[..bytes(kept)]);
             buffer = longer;
         }
-        let host = Strided::contiguous(size)?;
+        let host = StridedLayout::new_contiguous(size)?;
         to.receive(&Side { layout: host.to_layout()?, format: to.format() }, &buffer)?;
         Ok(to)
     }
@@ -439,16 +439,20 @@ impl Tensor {
     ///
     /// # Errors
     /// Views, which have no descriptor of their own, and sizes that differ.
-    pub fn transfer(&self, host: &Strided, direction: Direction) -> Result<Transfer> {
+    pub fn transfer(
+        &self,
+        host: &StridedLayout,
+        direction: TransferDirection,
+    ) -> Result<PlannedTransfer> {
         same_size("a transfer", host.size(), self.size())?;
-        Ok(Transfer::new(host, self.layout(), self.dtype(), direction)?)
+        Ok(PlannedTransfer::new(host, self.layout(), self.dtype(), direction)?)
     }
 
     /// Elements in the stored format, row-major without gaps.
-    fn dense(&self) -> Result<(Buffer, Strided)> {
-        let host = Strided::contiguous(self.size())?;
+    fn dense(&self) -> Result<(AlignedBuffer, StridedLayout)> {
+        let host = StridedLayout::new_contiguous(self.size())?;
         let bytes = usize::try_from(self.numel()).unwrap_or(usize::MAX) * self.format().size();
-        let mut buffer = Buffer::zeroed(bytes);
+        let mut buffer = AlignedBuffer::new_zeroed(bytes);
         let to = Side { layout: host.to_layout()?, format: self.format() };
         let threads = self.card().host_threads();
         self.with_side(|from, memory| {
@@ -472,9 +476,9 @@ impl Tensor {
     }
 
     /// The base, every element at its own-stride offset.
-    fn unfolded(&self) -> Result<Buffer> {
+    fn unfolded(&self) -> Result<AlignedBuffer> {
         let (mover, bytes) = plan_unfolding(self.laid())?;
-        let mut buffer = Buffer::zeroed(bytes);
+        let mut buffer = AlignedBuffer::new_zeroed(bytes);
         mover.run(&self.block().read(), &mut buffer, None, 1)?;
         Ok(buffer)
     }

@@ -7,7 +7,7 @@ use crate::tensor::format::default_layout;
 use crate::tensor::kept::Kept;
 use crate::tensor::transfer::Moved;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::{LayoutRequest, StickLayout};
 
 /// The layout for a host tensor that is stored as `dtype`; float32 and int64 are stored in half of their bits unless they
@@ -17,7 +17,7 @@ use zellige_stick::{LayoutRequest, StickLayout};
 /// Dtypes that the device does not store, and layouts that do not hold the tensor.
 pub fn requested_layout(
     request: Option<&LayoutRequest>,
-    host: &Strided,
+    host: &StridedLayout,
     dtype: Dtype,
     keep: Kept,
 ) -> Result<StickLayout> {
@@ -27,12 +27,12 @@ pub fn requested_layout(
     let own = if forward { Some(host.own_strides()?) } else { None };
     let default = default_layout(size, own.as_deref(), dtype, keep)?;
     let ordered = |order: &[i64]| {
-        StickLayout::with_dim_order_in(size, own.as_deref(), default.device_dtype(), order)
+        StickLayout::with_dim_order_in_format(size, own.as_deref(), default.device_dtype(), order)
     };
     Ok(match request {
         None => default,
-        Some(LayoutRequest::Stick(dim)) => default.restickified(*dim)?,
-        Some(LayoutRequest::Sparse) => ordered(&LayoutRequest::sparse_order(size.len()))?,
+        Some(LayoutRequest::Stick(dim)) => default.restickify_along(*dim)?,
+        Some(LayoutRequest::Sparse) => ordered(&LayoutRequest::sparse_dim_order(size.len()))?,
         Some(LayoutRequest::Order(order)) => ordered(order)?,
         Some(LayoutRequest::Exactly(layout)) => layout.with_host(size, own.as_deref())?,
     })
@@ -47,7 +47,7 @@ impl Tensor {
     pub fn upload_as(
         card: &Card,
         bytes: &[u8],
-        (host, from): (&Strided, Dtype),
+        (host, from): (&StridedLayout, Dtype),
         dtype: Dtype,
         request: Option<&LayoutRequest>,
     ) -> Result<(Tensor, Moved)> {
@@ -62,7 +62,7 @@ impl Tensor {
     /// # Errors
     /// None for a tensor that exists; the algebra checks its size anew.
     pub fn padding_bytes(&self) -> Result<u64> {
-        let all = self.layout().bytes()?.unsigned_abs();
+        let all = self.layout().device_bytes()?.unsigned_abs();
         Ok(all.saturating_sub(self.base().valid_bytes()))
     }
 }

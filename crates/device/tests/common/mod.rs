@@ -6,7 +6,7 @@ use zellige_device::RunOp;
 use zellige_device::{Card, Tensor, host_format};
 use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 use zellige_stick::StickLayout;
 
@@ -139,10 +139,11 @@ pub fn tensor(rng: &mut Rng, card: &Card, size: &[i64], dtype: Dtype, values: &[
         Some(d) => {
             let d = i64::try_from(d).unwrap();
             let at = size[usize::try_from(d).unwrap()] + pad;
-            base.viewed(|v| v.slice(d, Some(pad), Some(at), 1)).unwrap()
+            base.viewed(|v| v.slice_dim(d, Some(pad), Some(at), 1)).unwrap()
         }
     };
-    t.write_from(&bytes_of(values, dtype), &Strided::contiguous(size).unwrap(), dtype).unwrap();
+    t.write_from(&bytes_of(values, dtype), &StridedLayout::new_contiguous(size).unwrap(), dtype)
+        .unwrap();
     t
 }
 

@@ -48,5 +48,5 @@ pub fn bind(text: &str, values: &BTreeMap<String, i64>) -> Result<Graph, Diagnos
 /// An error of the graph as one of its text.
 pub fn diagnostic(e: &crate::GraphError) -> Diagnostic {
     let span = e.span.clone().unwrap_or(0..0);
-    Diagnostic::syntax(span, e.to_string(), "here").id("Z100")
+    Diagnostic::syntax_error(span, e.to_string(), "here").with_id("Z100")
 }

@@ -5,7 +5,7 @@ use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, Sy
 use serde_json::{Map, Value};
 use zellige_float::Dtype;
 use zellige_notation::Diagnostic;
-use zellige_notation::cursor::{Cursor, Spanned};
+use zellige_notation::cursor::{Spanned, TextCursor};
 use zellige_stick::LayoutRequest;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
@@ -15,101 +15,101 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 /// # Errors
 /// A diagnostic that underlines the place.
 pub fn source(text: &str) -> Result<GraphSource> {
-    let mut c = Cursor::with_comments(text);
+    let mut c = TextCursor::with_comments(text);
     if !c.eat_word("graph") {
-        return Err(c.expected("`graph NAME(..) { .. }`"));
+        return Err(c.refuse_next_token("`graph NAME(..) { .. }`"));
     }
     let name = word(&mut c, "the name of the graph")?.value.to_string();
     let mut source = GraphSource { name, ..GraphSource::default() };
-    if c.eat('[') {
-        while !c.eat(']') {
+    if c.eat_char('[') {
+        while !c.eat_char(']') {
             source.symbols.push(symbol(&mut c)?);
             comma(&mut c, ']')?;
         }
     }
-    c.expect('(', "before the inputs")?;
-    while !c.eat(')') {
+    c.expect_char('(', "before the inputs")?;
+    while !c.eat_char(')') {
         source.inputs.push(input(&mut c, text)?);
         comma(&mut c, ')')?;
     }
-    c.expect('{', "before the operations")?;
+    c.expect_char('{', "before the operations")?;
     loop {
         if c.eat_word("return") {
             loop {
                 let name = word(&mut c, "the name of an output")?;
                 let (value, span) = (name.value.to_string(), name.span);
                 source.outputs.push(SourceOutput { name: value, span });
-                if !c.eat(',') {
+                if !c.eat_char(',') {
                     break;
                 }
             }
-            c.expect('}', "after the outputs")?;
+            c.expect_char('}', "after the outputs")?;
             break;
         }
-        if c.peek() == Some('}') || c.peek().is_none() {
-            return Err(c.expected("an operation, or `return` with the outputs"));
+        if c.peek_char() == Some('}') || c.peek_char().is_none() {
+            return Err(c.refuse_next_token("an operation, or `return` with the outputs"));
         }
         source.ops.push(op(&mut c, text)?);
     }
-    c.finish("the graph")?;
+    c.expect_end("the graph")?;
     Ok(source)
 }
 
-fn comma(c: &mut Cursor<'_>, close: char) -> Result<()> {
-    if c.eat(',') || c.peek() == Some(close) {
+fn comma(c: &mut TextCursor<'_>, close: char) -> Result<()> {
+    if c.eat_char(',') || c.peek_char() == Some(close) {
         return Ok(());
     }
-    Err(c.expected(&format!("`,` or `{close}`")))
+    Err(c.refuse_next_token(&format!("`,` or `{close}`")))
 }
 
 /// A name; dots may be part of it, as in names of parameters.
-fn word<'a>(c: &mut Cursor<'a>, what: &str) -> Result<Spanned<&'a str>> {
-    c.dotted().ok_or_else(|| c.expected(what))
+fn word<'a>(c: &mut TextCursor<'a>, what: &str) -> Result<Spanned<&'a str>> {
+    c.read_dotted_word().ok_or_else(|| c.refuse_next_token(what))
 }
 
-fn symbol(c: &mut Cursor<'_>) -> Result<Symbol> {
+fn symbol(c: &mut TextCursor<'_>) -> Result<Symbol> {
     let name = word(c, "the name of a symbol")?;
     if !c.eat_word("in") {
-        return Err(c.expected("`in MIN..MAX`"));
+        return Err(c.refuse_next_token("`in MIN..MAX`"));
     }
-    let min = c.int("the smallest value")?;
-    c.expect('.', "of `..`")?;
-    c.expect('.', "of `..`")?;
-    let max = c.int("the largest value")?;
-    let step = if c.eat_word("step") { c.int("the step")?.value } else { 1 };
+    let min = c.read_integer("the smallest value")?;
+    c.expect_char('.', "of `..`")?;
+    c.expect_char('.', "of `..`")?;
+    let max = c.read_integer("the largest value")?;
+    let step = if c.eat_word("step") { c.read_integer("the step")?.value } else { 1 };
     if min.value < 0 || max.value < min.value || step < 1 || max.value % step != 0 {
         let message = "a symbol has 0 <= MIN <= MAX, and MAX is a multiple of the step";
-        return Err(Diagnostic::syntax(name.span.start..max.span.end, message, "this range"));
+        return Err(Diagnostic::syntax_error(name.span.start..max.span.end, message, "this range"));
     }
     Ok(Symbol { name: name.value.into(), min: min.value, max: max.value, step })
 }
 
-fn input(c: &mut Cursor<'_>, text: &str) -> Result<SourceInput> {
+fn input(c: &mut TextCursor<'_>, text: &str) -> Result<SourceInput> {
     let name = word(c, "the name of an input")?;
-    c.expect(':', "before the dtype")?;
+    c.expect_char(':', "before the dtype")?;
     let dtype_word = word(c, "a dtype, such as float16")?;
     let dtype = Dtype::from_name(dtype_word.value)
-        .map_err(|e| Diagnostic::meaning(dtype_word.span.clone(), e))?;
-    c.expect('[', "before the size")?;
+        .map_err(|e| Diagnostic::meaning_error(dtype_word.span.clone(), e))?;
+    c.expect_char('[', "before the size")?;
     let mut size = Vec::new();
-    while !c.eat(']') {
-        if c.peek().is_some_and(|ch| ch.is_alphabetic()) {
+    while !c.eat_char(']') {
+        if c.peek_char().is_some_and(|ch| ch.is_alphabetic()) {
             size.push(SymbolicSize::Symbol(word(c, "a size")?.value.into()));
         } else {
-            let n = c.int("a size")?;
+            let n = c.read_integer("a size")?;
             if n.value < 0 {
                 let message = "a size is 0 or more";
-                return Err(Diagnostic::syntax(n.span, message, "negative"));
+                return Err(Diagnostic::syntax_error(n.span, message, "negative"));
             }
             size.push(SymbolicSize::Fixed(n.value));
         }
         comma(c, ']')?;
     }
     let mut role = Role::Input;
-    if c.eat('@') {
+    if c.eat_char('@') {
         let w = word(c, "`weight`, `state` or `input`")?;
         role = Role::from_name(w.value).ok_or_else(|| {
-            Diagnostic::syntax(w.span, "unknown role", "expected weight, state or input")
+            Diagnostic::syntax_error(w.span, "unknown role", "expected weight, state or input")
         })?;
     }
     let pin = pin(c, text)?;
@@ -117,38 +117,38 @@ fn input(c: &mut Cursor<'_>, text: &str) -> Result<SourceInput> {
         return Err(twice(c));
     }
     let place = if c.eat_word("place") { Some(place(c)?) } else { None };
-    let span = name.span.start..c.here();
+    let span = name.span.start..c.last_token_end();
     Ok(SourceInput { name: name.value.into(), dtype, size, role, pin, place, span })
 }
 
 /// The memory after the word `place`.
-fn place(c: &mut Cursor<'_>) -> Result<MemorySpace> {
+fn place(c: &mut TextCursor<'_>) -> Result<MemorySpace> {
     let w = word(c, "`lx` or `memory`")?;
     MemorySpace::from_name(w.value)
-        .ok_or_else(|| Diagnostic::syntax(w.span, "unknown memory", "expected lx or memory"))
+        .ok_or_else(|| Diagnostic::syntax_error(w.span, "unknown memory", "expected lx or memory"))
 }
 
 /// Whether a word that comes next is the name of a result.
-fn names_a_result(c: &Cursor<'_>, word: &str) -> bool {
-    ['=', ','].into_iter().any(|sign| c.clone().follows(word, sign))
+fn names_a_result(c: &TextCursor<'_>, word: &str) -> bool {
+    ['=', ','].into_iter().any(|sign| c.clone().word_follows(word, sign))
 }
 
 /// The refusal of a second pin, which comes next.
-fn twice(c: &mut Cursor<'_>) -> Diagnostic {
-    let start = c.at();
+fn twice(c: &mut TextCursor<'_>) -> Diagnostic {
+    let start = c.next_token_start();
     c.eat_word("pin");
     let message = "a tensor has one pin";
-    Diagnostic::syntax(start..c.here(), message, "it is pinned already")
+    Diagnostic::syntax_error(start..c.last_token_end(), message, "it is pinned already")
 }
 
-fn pin(c: &mut Cursor<'_>, text: &str) -> Result<Option<LayoutRequest>> {
+fn pin(c: &mut TextCursor<'_>, text: &str) -> Result<Option<LayoutRequest>> {
     if !c.eat_word("pin") {
         return Ok(None);
     }
     if c.eat_word("stick") {
-        let d = c.int("a dimension")?;
+        let d = c.read_integer("a dimension")?;
         if d.value < 0 {
-            return Err(Diagnostic::syntax(d.span, "a dimension is 0 or more", "negative"));
+            return Err(Diagnostic::syntax_error(d.span, "a dimension is 0 or more", "negative"));
         }
         return Ok(Some(LayoutRequest::Stick(d.value)));
     }
@@ -156,53 +156,53 @@ fn pin(c: &mut Cursor<'_>, text: &str) -> Result<Option<LayoutRequest>> {
         return Ok(Some(LayoutRequest::Sparse));
     }
     if c.eat_word("order") {
-        return Ok(Some(LayoutRequest::Order(c.int_list("dimensions")?.value)));
+        return Ok(Some(LayoutRequest::Order(c.read_int_list("dimensions")?.value)));
     }
-    let start = c.at();
+    let start = c.next_token_start();
     if text[start..].starts_with("SpyreTensorLayout(") {
         let len = text[start..].find(')').map_or(text.len() - start, |i| i + 1);
         let layout = zellige_notation::spyre::parse(&text[start..start + len]).map_err(|d| {
             let span = d.span.start + start..d.span.end + start;
             Diagnostic { span, ..d }
         })?;
-        c.skip_to(start + len);
+        c.skip_to_place(start + len);
         return Ok(Some(LayoutRequest::Exactly(layout)));
     }
-    Err(c.expected("`stick D`, `sparse`, `order [..]` or `SpyreTensorLayout(..)`"))
+    Err(c.refuse_next_token("`stick D`, `sparse`, `order [..]` or `SpyreTensorLayout(..)`"))
 }
 
-fn op(c: &mut Cursor<'_>, text: &str) -> Result<SourceOp> {
+fn op(c: &mut TextCursor<'_>, text: &str) -> Result<SourceOp> {
     let first = word(c, "the name of a result")?;
     let start = first.span.start;
     let mut outputs = vec![first.value.to_string()];
-    while c.eat(',') {
+    while c.eat_char(',') {
         outputs.push(word(c, "the name of a result")?.value.to_string());
     }
-    c.expect('=', "after the results")?;
+    c.expect_char('=', "after the results")?;
     let op = word(c, "the name of an operation")?.value.to_string();
-    c.expect('(', "before the operands")?;
+    c.expect_char('(', "before the operands")?;
     let (mut inputs, mut attributes) = (Vec::new(), Map::new());
-    while !c.eat(')') {
-        let named = c.peek().is_some_and(|ch| ch.is_alphabetic() || ch == '_');
+    while !c.eat_char(')') {
+        let named = c.peek_char().is_some_and(|ch| ch.is_alphabetic() || ch == '_');
         if named {
             let w = word(c, "an operand")?;
-            if c.eat('=') {
+            if c.eat_char('=') {
                 let value = json(c, text)?;
                 if attributes.insert(w.value.into(), value).is_some() {
                     let message = format!("`{}` is given twice", w.value);
-                    return Err(Diagnostic::syntax(w.span, message, "already given"));
+                    return Err(Diagnostic::syntax_error(w.span, message, "already given"));
                 }
             } else if attributes.is_empty() {
                 inputs.push(Value::from(w.value));
             } else {
                 let message = "an operand after an attribute";
-                return Err(Diagnostic::syntax(w.span, message, "operands come first"));
+                return Err(Diagnostic::syntax_error(w.span, message, "operands come first"));
             }
         } else {
-            let at = c.at();
+            let at = c.next_token_start();
             let infinity = ["+inf", "-inf"].into_iter().find(|w| text[at..].starts_with(w));
             if let Some(word) = infinity {
-                c.skip_to(at + word.len());
+                c.skip_to_place(at + word.len());
                 inputs.push(Value::from(word));
                 comma(c, ')')?;
                 continue;
@@ -210,7 +210,7 @@ fn op(c: &mut Cursor<'_>, text: &str) -> Result<SourceOp> {
             let value = json(c, text)?;
             if !value.is_number() {
                 let message = "an operand is a name or a number";
-                return Err(Diagnostic::syntax(at..c.here(), message, "not this"));
+                return Err(Diagnostic::syntax_error(at..c.last_token_end(), message, "not this"));
             }
             inputs.push(value);
         }
@@ -218,59 +218,67 @@ fn op(c: &mut Cursor<'_>, text: &str) -> Result<SourceOp> {
     }
     let (mut pinned, mut placed, mut hint, mut at) = (None, None, Hint::new(), None);
     loop {
-        let next = c.clone().word().map(|w| w.value);
+        let next = c.clone().read_word().map(|w| w.value);
         match next {
             // A result of the next line may be called so.
             Some("pin") if pinned.is_none() && !names_a_result(c, "pin") => pinned = pin(c, text)?,
             Some("pin") if !names_a_result(c, "pin") => return Err(twice(c)),
             Some("place") if !names_a_result(c, "place") => {
-                let start = c.at();
+                let start = c.next_token_start();
                 c.eat_word("place");
                 if placed.is_some() {
                     let message = "a tensor has one place";
-                    return Err(Diagnostic::syntax(
-                        start..c.here(),
+                    return Err(Diagnostic::syntax_error(
+                        start..c.last_token_end(),
                         message,
                         "it is placed already",
                     ));
                 }
                 placed = Some(place(c)?);
             }
-            Some("split") if hint.is_empty() && c.clone().follows("split", '{') => {
+            Some("split") if hint.is_empty() && c.clone().word_follows("split", '{') => {
                 c.eat_word("split");
                 hint = splits(c)?;
             }
-            Some("at") if at.is_none() && c.clone().follows("at", '"') => {
+            Some("at") if at.is_none() && c.clone().word_follows("at", '"') => {
                 c.eat_word("at");
-                let from = c.at();
+                let from = c.next_token_start();
                 let value = json(c, text)?;
                 let Value::String(place) = value else {
                     let message = "a place is a text, such as \"model.py:17\"";
-                    return Err(Diagnostic::syntax(from..c.here(), message, "not a text"));
+                    return Err(Diagnostic::syntax_error(
+                        from..c.last_token_end(),
+                        message,
+                        "not a text",
+                    ));
                 };
                 at = Some(place);
             }
             _ => break,
         }
     }
-    let span = start..c.here();
+    let span = start..c.last_token_end();
     let (pin, place) = (pinned, placed);
     Ok(SourceOp { op, inputs, outputs, attributes, pin, place, hint, at, span })
 }
 
-fn splits(c: &mut Cursor<'_>) -> Result<Hint> {
-    c.expect('{', "before the splits")?;
+fn splits(c: &mut TextCursor<'_>) -> Result<Hint> {
+    c.expect_char('{', "before the splits")?;
     let mut hint = Hint::new();
-    while !c.eat('}') {
+    while !c.eat_char('}') {
         let dim = word(c, "a dimension of the iteration space, such as c0 or M")?;
-        c.expect(':', "before the number of slices")?;
-        let n = c.int("the number of slices")?;
+        c.expect_char(':', "before the number of slices")?;
+        let n = c.read_integer("the number of slices")?;
         let slices = usize::try_from(n.value).ok().filter(|n| *n > 0).ok_or_else(|| {
-            Diagnostic::syntax(n.span.clone(), "a dimension has 1 or more slices", "not this many")
+            Diagnostic::syntax_error(
+                n.span.clone(),
+                "a dimension has 1 or more slices",
+                "not this many",
+            )
         })?;
         if hint.iter().any(|(d, _)| d == dim.value) {
             let message = format!("`{}` is given twice", dim.value);
-            return Err(Diagnostic::syntax(dim.span, message, "already given"));
+            return Err(Diagnostic::syntax_error(dim.span, message, "already given"));
         }
         hint.push((dim.value.into(), slices));
         comma(c, '}')?;
@@ -279,18 +287,18 @@ fn splits(c: &mut Cursor<'_>) -> Result<Hint> {
 }
 
 /// One JSON value; a bare word is a text.
-fn json(c: &mut Cursor<'_>, text: &str) -> Result<Value> {
-    let start = c.at();
-    if c.peek() == Some('[') {
-        c.eat('[');
+fn json(c: &mut TextCursor<'_>, text: &str) -> Result<Value> {
+    let start = c.next_token_start();
+    if c.peek_char() == Some('[') {
+        c.eat_char('[');
         let mut list = Vec::new();
-        while !c.eat(']') {
+        while !c.eat_char(']') {
             list.push(json(c, text)?);
             comma(c, ']')?;
         }
         return Ok(Value::Array(list));
     }
-    if c.peek().is_some_and(|ch| ch.is_alphabetic() || ch == '_') {
+    if c.peek_char().is_some_and(|ch| ch.is_alphabetic() || ch == '_') {
         let w = word(c, "a value")?;
         return Ok(match w.value {
             "true" => Value::Bool(true),
@@ -317,9 +325,9 @@ fn json(c: &mut Cursor<'_>, text: &str) -> Result<Value> {
     };
     match serde_json::from_str(&rest[..len]) {
         Ok(value) => {
-            c.skip_to(start + len);
+            c.skip_to_place(start + len);
             Ok(value)
         }
-        Err(_) => Err(c.expected("a number, a text, true, false, null or a list")),
+        Err(_) => Err(c.refuse_next_token("a number, a text, true, false, null or a list")),
     }
 }

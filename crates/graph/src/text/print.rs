@@ -148,6 +148,8 @@ pub fn pinned(pin: &LayoutRequest) -> String {
         LayoutRequest::Stick(d) => format!("pin stick {d}"),
         LayoutRequest::Sparse => "pin sparse".into(),
         LayoutRequest::Order(order) => format!("pin order {order:?}"),
-        LayoutRequest::Exactly(l) => format!("pin {}", zellige_notation::spyre::print_given(l)),
+        LayoutRequest::Exactly(l) => {
+            format!("pin {}", zellige_notation::spyre::print_with_given_host(l))
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! One call: pieces of work that its caller and its helpers take one after another.
 
-use super::outlook::Outlook;
+use super::outlook::CoreOutlook;
 use std::any::Any;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use std::thread::Thread;
 use std::time::{Duration, Instant};
 
 /// What does some pieces that follow one another.
-pub(super) type Work<'a> = dyn Fn(Range<usize>) + Sync + 'a;
+pub(super) type PieceWork<'a> = dyn Fn(Range<usize>) + Sync + 'a;
 
 /// How often helpers look whether they are in the way, and a caller whether it could have more of them.
 pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(500);
@@ -20,7 +20,7 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_micros(500);
 /// **Invariant.** `work` may be called by whoever has taken a piece, until that piece is counted as finished;
 /// the caller stays until all pieces are. So a helper that comes too late touches nothing but this.
 pub(super) struct CrewCall {
-    work: &'static Work<'static>,
+    work: &'static PieceWork<'static>,
     pieces: usize,
     /// Pieces that are taken together, at most, and threads that take them.
     together: usize,
@@ -40,11 +40,12 @@ impl CrewCall {
         threads: usize,
         pieces: usize,
         together: usize,
-        work: &Work<'_>,
+        work: &PieceWork<'_>,
     ) -> CrewCall {
         // SAFETY: only the lifetime changes, and by the contract of this function and the invariant of the
         // type nobody calls it when it has ended.
-        let work = unsafe { std::mem::transmute::<&Work<'_>, &'static Work<'static>>(work) };
+        let work =
+            unsafe { std::mem::transmute::<&PieceWork<'_>, &'static PieceWork<'static>>(work) };
         CrewCall {
             work,
             pieces,
@@ -59,7 +60,7 @@ impl CrewCall {
 
     /// The next pieces: half of what each thread would have left, so that many are taken together at first, and
     /// single ones at the end, where the threads have to finish at the same time.
-    fn take(&self) -> Option<Range<usize>> {
+    fn take_next_pieces(&self) -> Option<Range<usize>> {
         let mut from = self.next.load(Ordering::Relaxed);
         loop {
             let left = self.pieces.checked_sub(from).filter(|left| *left > 0)?;
@@ -77,8 +78,8 @@ impl CrewCall {
     }
 
     /// Does the next pieces; `false` where none is left.
-    pub(super) fn run_next(&self) -> bool {
-        let Some(range) = self.take() else {
+    pub(super) fn run_next_pieces(&self) -> bool {
+        let Some(range) = self.take_next_pieces() else {
             return false;
         };
         let mut done = range.len();
@@ -101,14 +102,14 @@ impl CrewCall {
     }
 
     /// Does pieces until none is left, or until others want the core.
-    pub(super) fn help(&self, outlook: &Outlook) {
+    pub(super) fn help_until_done(&self, outlook: &CoreOutlook) {
         outlook.working.fetch_add(1, Ordering::Relaxed);
         #[cfg(test)]
         while outlook.held.load(Ordering::Relaxed) {
             std::thread::sleep(Duration::from_micros(100));
         }
         let mut looked = Instant::now();
-        while self.run_next() {
+        while self.run_next_pieces() {
             if looked.elapsed() >= LOOK_AGAIN {
                 if outlook.is_crowded() {
                     break;

@@ -16,15 +16,15 @@ mod outlook;
 mod tests;
 mod worker;
 
-use crate::cores::{cores, running};
-use call::{CrewCall, LOOK_AGAIN, Work};
-use outlook::Outlook;
+use crate::cores::{available_cores, count_running_threads};
+use call::{CrewCall, LOOK_AGAIN, PieceWork};
+use outlook::CoreOutlook;
 use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use worker::{IdleWorkers, Worker};
+use worker::{CrewWorker, IdleWorkers};
 
 /// Runs `work(0)` to `work(pieces - 1)`, each once, on up to `threads` threads at the same time; on fewer where
 /// the process has fewer cores, or where others use them.
@@ -34,30 +34,30 @@ use worker::{IdleWorkers, Worker};
 ///
 /// # Panics
 /// Where a piece does, after those that were begun have returned; the rest is not begun.
-pub fn share(threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
-    CREW.share(threads, pieces, 1, &|range| range.for_each(work));
+pub fn share_pieces(threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)) {
+    CREW.share_with_helpers(threads, pieces, 1, &|range| range.for_each(work));
 }
 
 /// As [`share`], for pieces that are cheaper together: a thread takes up to `together` that follow one
 /// another, and fewer towards the end.
-pub fn share_ranges(
+pub fn share_piece_ranges(
     threads: usize,
     pieces: usize,
     together: usize,
     work: &(dyn Fn(Range<usize>) + Sync),
 ) {
-    CREW.share(threads, pieces, together.max(1), work);
+    CREW.share_with_helpers(threads, pieces, together.max(1), work);
 }
 
 /// Runs `work` while calls have as many helpers as they ask for, on any machine: for tests.
 #[doc(hidden)]
-pub fn insist<T>(work: impl FnOnce() -> T) -> T {
-    CREW.insist(work)
+pub fn insist_on_helpers<T>(work: impl FnOnce() -> T) -> T {
+    CREW.insist_while_running(work)
 }
 
 /// Whether some [`insist`] is under way: then also what is too short for threads is shared.
 #[doc(hidden)]
-pub fn insisted() -> bool {
+pub fn is_insisting_on_helpers() -> bool {
     CREW.outlook.insisted.load(Ordering::Relaxed) > 0
 }
 
@@ -65,34 +65,40 @@ pub fn insisted() -> bool {
 /// take, as being woken takes longer.
 const LONGEST_LOOK: Duration = Duration::from_micros(50);
 
-static CREW: Crew = Crew::new(Outlook::new(running));
+static CREW: ThreadCrew = ThreadCrew::new(CoreOutlook::new(count_running_threads));
 
 /// Workers, and what is known of the cores that they run on.
-struct Crew {
+struct ThreadCrew {
     idle: Mutex<IdleWorkers>,
-    outlook: Outlook,
+    outlook: CoreOutlook,
 }
 
-impl Crew {
-    const fn new(outlook: Outlook) -> Crew {
-        Crew { idle: IdleWorkers::none(), outlook }
+impl ThreadCrew {
+    const fn new(outlook: CoreOutlook) -> ThreadCrew {
+        ThreadCrew { idle: IdleWorkers::new_empty_list(), outlook }
     }
 
-    fn insist<T>(&self, work: impl FnOnce() -> T) -> T {
-        struct Restore<'a>(&'a Outlook);
-        impl Drop for Restore<'_> {
+    fn insist_while_running<T>(&self, work: impl FnOnce() -> T) -> T {
+        struct RestoreOutlook<'a>(&'a CoreOutlook);
+        impl Drop for RestoreOutlook<'_> {
             fn drop(&mut self) {
                 self.0.insisted.fetch_sub(1, Ordering::Relaxed);
             }
         }
         self.outlook.insisted.fetch_add(1, Ordering::Relaxed);
-        let _restore = Restore(&self.outlook);
+        let _restore = RestoreOutlook(&self.outlook);
         work()
     }
 
-    fn share(&'static self, threads: usize, pieces: usize, together: usize, work: &Work<'_>) {
+    fn share_with_helpers(
+        &'static self,
+        threads: usize,
+        pieces: usize,
+        together: usize,
+        work: &PieceWork<'_>,
+    ) {
         let insisted = self.outlook.insisted.load(Ordering::Relaxed) > 0;
-        let threads = if insisted { threads } else { threads.min(cores()) };
+        let threads = if insisted { threads } else { threads.min(available_cores()) };
         let wanted = threads.min(pieces).saturating_sub(1);
         if wanted == 0 {
             return work(0..pieces);
@@ -108,7 +114,7 @@ impl Crew {
                 self.call_helpers(&mut helpers, wanted, &call);
                 looked = Some(Instant::now());
             }
-            if !call.run_next() {
+            if !call.run_next_pieces() {
                 break;
             }
             let end = Instant::now();
@@ -116,32 +122,39 @@ impl Crew {
             begin = end;
         }
         // Whoever has not begun is not waited for.
-        helpers.iter().for_each(Worker::recall);
+        helpers.iter().for_each(CrewWorker::recall_call);
         if !call.is_finished() {
             let waits = Instant::now();
-            worker::until(&self.outlook, (longest * 2).min(LONGEST_LOOK), || call.is_finished());
-            self.outlook.waited(waits.elapsed(), longest);
+            worker::spin_then_park_until(&self.outlook, (longest * 2).min(LONGEST_LOOK), || {
+                call.is_finished()
+            });
+            self.outlook.record_helper_wait(waits.elapsed(), longest);
         }
-        worker::dismiss(&self.idle, &mut helpers);
+        worker::dismiss_workers(&self.idle, &mut helpers);
         if let Some(cause) = call.take_panic() {
             resume_unwind(cause);
         }
     }
 
     /// Sends a call to as many helpers as would find a core, if it has fewer than are wanted.
-    fn call_helpers(&'static self, helpers: &mut Vec<Worker>, wanted: usize, call: &Arc<CrewCall>) {
+    fn call_helpers(
+        &'static self,
+        helpers: &mut Vec<CrewWorker>,
+        wanted: usize,
+        call: &Arc<CrewCall>,
+    ) {
         let helping = helpers.iter().filter(|w| w.is_helping()).count();
         let mut more = match wanted.saturating_sub(helping) {
             0 => return,
-            missing => self.outlook.spare(missing),
+            missing => self.outlook.count_spare_helpers(missing),
         };
         // Those that have left are called before others.
         for worker in helpers.iter().filter(|w| !w.is_helping()).take(more) {
-            worker.send(Arc::clone(call));
+            worker.send_call(Arc::clone(call));
             more -= 1;
         }
-        let enlisted = worker::enlist(&self.idle, &self.outlook, more);
-        enlisted.iter().for_each(|w| w.send(Arc::clone(call)));
+        let enlisted = worker::enlist_workers(&self.idle, &self.outlook, more);
+        enlisted.iter().for_each(|w| w.send_call(Arc::clone(call)));
         helpers.extend(enlisted);
     }
 }

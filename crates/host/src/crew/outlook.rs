@@ -5,30 +5,30 @@
 //! on the machine at the moment, where the system says so; and by experience: after a caller has waited for
 //! a helper, everybody does without for many times as long, whatever the reason was.
 
-use crate::cores::Running;
+use crate::cores::RunningThreads;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long one answer of the system counts: asking takes a microsecond or two.
-const FRESH: Duration = Duration::from_micros(200);
+const MAX_ANSWER_AGE: Duration = Duration::from_micros(200);
 
 /// Answers in a row after which a thread too many counts as one that stays.
-const NEIGHBOUR: usize = 3;
+const ANSWERS_OF_A_NEIGHBOUR: usize = 3;
 
 /// For one unit of time waited for a helper, so many pass without one: what is lost stays a few per cent.
-const REPAID: u32 = 32;
+const PAUSE_PER_WAIT: u32 = 32;
 /// But no longer than this: neighbours go as they come.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// A wait is no loss where a helper that runs could not have been faster: so many times what the caller's
 /// longest pieces took, and what it takes to be woken.
-const PIECES: u32 = 2;
-const WAKE: Duration = Duration::from_micros(100);
+const MAX_WAIT_IN_PIECES: u32 = 2;
+const WAKE_UP_TIME: Duration = Duration::from_micros(100);
 
 /// What is known of the cores.
-pub(super) struct Outlook {
+pub(super) struct CoreOutlook {
     /// Asks the system.
-    ask: fn() -> Option<Running>,
+    ask: fn() -> Option<RunningThreads>,
     /// The last answer, packed; zero before the first.
     seen: AtomicU64,
     /// How many answers in a row said that no core is free.
@@ -45,9 +45,9 @@ pub(super) struct Outlook {
     pub(super) held: std::sync::atomic::AtomicBool,
 }
 
-impl Outlook {
-    pub(super) const fn new(ask: fn() -> Option<Running>) -> Outlook {
-        Outlook {
+impl CoreOutlook {
+    pub(super) const fn new(ask: fn() -> Option<RunningThreads>) -> CoreOutlook {
+        CoreOutlook {
             ask,
             seen: AtomicU64::new(0),
             full: AtomicUsize::new(0),
@@ -67,116 +67,122 @@ impl Outlook {
     }
 
     /// How many of `wanted` helpers more would find a core.
-    pub(super) fn spare(&self, wanted: usize) -> usize {
-        if self.insists() {
+    pub(super) fn count_spare_helpers(&self, wanted: usize) -> usize {
+        if self.is_insisting() {
             return wanted;
         }
-        if micros() < self.alone.load(Ordering::Relaxed) {
+        if micros_since_start() < self.alone.load(Ordering::Relaxed) {
             return 0;
         }
-        match self.others() {
+        match self.count_other_threads() {
             None => wanted,
-            Some(Running { threads, cores }) => {
+            Some(RunningThreads { threads, cores }) => {
                 let ours = self.working.load(Ordering::Relaxed);
-                (cores + self.tolerance()).saturating_sub(threads + ours).min(wanted)
+                (cores + self.tolerated_extra_threads()).saturating_sub(threads + ours).min(wanted)
             }
         }
     }
 
     /// Whether more threads run than there are cores, so that a helper is in the way.
     pub(super) fn is_crowded(&self) -> bool {
-        let crowded = |Running { threads, cores }| {
+        let crowded = |RunningThreads { threads, cores }| {
             let ours = self.working.load(Ordering::Relaxed).max(1);
-            threads + ours > cores + self.tolerance()
+            threads + ours > cores + self.tolerated_extra_threads()
         };
-        !self.insists() && self.others().is_some_and(crowded)
+        !self.is_insisting() && self.count_other_threads().is_some_and(crowded)
     }
 
     /// Whether somebody else may want the core of a thread that only looks about; by what was seen last.
     pub(super) fn is_shared(&self) -> bool {
-        let busy = |Running { threads, cores }| threads >= cores;
-        micros() < self.alone.load(Ordering::Relaxed)
-            || unpack(self.seen.load(Ordering::Relaxed)).1.is_some_and(busy)
+        let busy = |RunningThreads { threads, cores }| threads >= cores;
+        micros_since_start() < self.alone.load(Ordering::Relaxed)
+            || unpack_thread_count(self.seen.load(Ordering::Relaxed)).1.is_some_and(busy)
     }
 
     /// A caller waited so long for helpers after it had done pieces that took up to `piece`.
-    pub(super) fn waited(&self, wait: Duration, piece: Duration) {
-        if wait > WAKE + piece * PIECES && !self.insists() {
-            let until = micros() + as_micros((wait * REPAID).min(LONGEST));
+    pub(super) fn record_helper_wait(&self, wait: Duration, piece: Duration) {
+        if wait > WAKE_UP_TIME + piece * MAX_WAIT_IN_PIECES && !self.is_insisting() {
+            let until =
+                micros_since_start() + duration_as_micros((wait * PAUSE_PER_WAIT).min(MAX_PAUSE));
             self.alone.fetch_max(until, Ordering::Relaxed);
         }
     }
 
     /// One thread too many may be gone in a moment, as a timer or a service runs everywhere now and then; one
     /// that is still there at the next answers is a neighbour.
-    fn tolerance(&self) -> usize {
-        usize::from(self.full.load(Ordering::Relaxed) < NEIGHBOUR)
+    fn tolerated_extra_threads(&self) -> usize {
+        usize::from(self.full.load(Ordering::Relaxed) < ANSWERS_OF_A_NEIGHBOUR)
     }
 
-    fn insists(&self) -> bool {
+    fn is_insisting(&self) -> bool {
         self.insisted.load(Ordering::Relaxed) > 0
     }
 
     /// The threads that run and are not workers of ours; the caller is one.
-    fn others(&self) -> Option<Running> {
-        let now = micros();
+    fn count_other_threads(&self) -> Option<RunningThreads> {
+        let now = micros_since_start();
         let last = self.seen.load(Ordering::Relaxed);
-        let (when, seen) = unpack(last);
-        if last != 0 && u64::from(low(now).wrapping_sub(when)) < as_micros(FRESH) {
+        let (when, seen) = unpack_thread_count(last);
+        if last != 0
+            && u64::from(low_32_bits(now).wrapping_sub(when)) < duration_as_micros(MAX_ANSWER_AGE)
+        {
             return seen;
         }
         // Before the question: a worker that wakes meanwhile is then taken for somebody else, which
         // passes; one that falls asleep would hide somebody.
         let ours = self.awake.load(Ordering::Relaxed);
-        let found =
-            (self.ask)().map(|r| Running { threads: r.threads.saturating_sub(ours).max(1), ..r });
+        let found = (self.ask)()
+            .map(|r| RunningThreads { threads: r.threads.saturating_sub(ours).max(1), ..r });
         let full = match found {
             Some(r) if r.threads >= r.cores => self.full.load(Ordering::Relaxed) + 1,
             _ => 0,
         };
-        self.full.store(full.min(NEIGHBOUR), Ordering::Relaxed);
-        self.seen.store(pack(now, found), Ordering::Relaxed);
+        self.full.store(full.min(ANSWERS_OF_A_NEIGHBOUR), Ordering::Relaxed);
+        self.seen.store(pack_thread_count(now, found), Ordering::Relaxed);
         found
     }
 }
 
 /// Microseconds since this was first asked, from 1 on.
-fn micros() -> u64 {
+fn micros_since_start() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
-    as_micros(START.get_or_init(Instant::now).elapsed()) + 1
+    duration_as_micros(START.get_or_init(Instant::now).elapsed()) + 1
 }
 
-fn as_micros(time: Duration) -> u64 {
+fn duration_as_micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The low 32 bits: they come round after an hour, when an old answer may seem fresh for once.
 #[allow(clippy::cast_possible_truncation, reason = "the low bits are meant")]
-fn low(micros: u64) -> u32 {
+fn low_32_bits(micros: u64) -> u32 {
     micros as u32
 }
 
 /// An answer and its time: 32 bits of microseconds, 16 of threads, 16 of cores, which are none where the
 /// system had no answer.
-fn pack(when: u64, seen: Option<Running>) -> u64 {
+fn pack_thread_count(when: u64, seen: Option<RunningThreads>) -> u64 {
     let small = |n: usize| u64::try_from(n.min(0xffff)).unwrap_or(0xffff);
-    let Running { threads, cores } = seen.unwrap_or(Running { threads: 0, cores: 0 });
-    u64::from(low(when)) << 32 | small(threads) << 16 | small(cores)
+    let RunningThreads { threads, cores } = seen.unwrap_or(RunningThreads { threads: 0, cores: 0 });
+    u64::from(low_32_bits(when)) << 32 | small(threads) << 16 | small(cores)
 }
 
-fn unpack(word: u64) -> (u32, Option<Running>) {
+fn unpack_thread_count(word: u64) -> (u32, Option<RunningThreads>) {
     let field = |shift: u32| usize::try_from(word >> shift & 0xffff).unwrap_or(0);
-    let seen = Running { threads: field(16), cores: field(0) };
-    (low(word >> 32), (seen.cores > 0).then_some(seen))
+    let seen = RunningThreads { threads: field(16), cores: field(0) };
+    (low_32_bits(word >> 32), (seen.cores > 0).then_some(seen))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn outlook(threads: usize, cores: usize) -> Outlook {
-        let outlook = Outlook::new(|| None);
-        outlook.seen.store(pack(micros(), Some(Running { threads, cores })), Ordering::Relaxed);
+    fn outlook(threads: usize, cores: usize) -> CoreOutlook {
+        let outlook = CoreOutlook::new(|| None);
+        outlook.seen.store(
+            pack_thread_count(micros_since_start(), Some(RunningThreads { threads, cores })),
+            Ordering::Relaxed,
+        );
         outlook
     }
 
@@ -184,16 +190,19 @@ mod tests {
     fn answers_are_packed() {
         for seen in [
             None,
-            Some(Running { threads: 1, cores: 2 }),
-            Some(Running { threads: 300, cores: 256 }),
+            Some(RunningThreads { threads: 1, cores: 2 }),
+            Some(RunningThreads { threads: 300, cores: 256 }),
         ] {
-            assert_eq!(unpack(pack(7 << 20, seen)), (7 << 20, seen));
+            assert_eq!(unpack_thread_count(pack_thread_count(7 << 20, seen)), (7 << 20, seen));
         }
-        let many = Some(Running { threads: 1 << 20, cores: 2 });
-        assert_eq!(unpack(pack(1, many)).1, Some(Running { threads: 0xffff, cores: 2 }));
+        let many = Some(RunningThreads { threads: 1 << 20, cores: 2 });
+        assert_eq!(
+            unpack_thread_count(pack_thread_count(1, many)).1,
+            Some(RunningThreads { threads: 0xffff, cores: 2 })
+        );
     }
 
-    /// The answer of these outlooks is fresh for [`FRESH`]; a test that is held up longer than that asks
+    /// The answer of these outlooks is fresh for [`MAX_ANSWER_AGE`]; a test that is held up longer than that asks
     /// anew and is told nothing, so the laws are stated for both.
     fn spare(
         threads: usize,
@@ -206,8 +215,8 @@ mod tests {
             let outlook = outlook(threads, cores);
             outlook.working.store(working, Ordering::Relaxed);
             outlook.full.store(full, Ordering::Relaxed);
-            let spare = outlook.spare(wanted);
-            unpack(outlook.seen.load(Ordering::Relaxed)).1.is_some().then_some(spare)
+            let spare = outlook.count_spare_helpers(wanted);
+            unpack_thread_count(outlook.seen.load(Ordering::Relaxed)).1.is_some().then_some(spare)
         })
     }
 
@@ -223,7 +232,7 @@ mod tests {
             (1, 16, 15, 5, 0),
             (1, 16, 10, 5, 5),
         ] {
-            let strict = spare(threads, cores, working, wanted, NEIGHBOUR);
+            let strict = spare(threads, cores, working, wanted, ANSWERS_OF_A_NEIGHBOUR);
             assert_eq!(strict.unwrap_or(want), want);
             // A thread that may be gone in a moment does not count.
             let want = (want + 1).min(wanted).min((cores + 1).saturating_sub(threads + working));
@@ -233,37 +242,40 @@ mod tests {
 
     #[test]
     fn a_neighbour_is_one_that_stays() {
-        let outlook = Outlook::new(|| Some(Running { threads: 2, cores: 2 }));
+        let outlook = CoreOutlook::new(|| Some(RunningThreads { threads: 2, cores: 2 }));
         let spare: Vec<usize> = (0..5)
             .map(|_| {
                 outlook.seen.store(0, Ordering::Relaxed);
-                outlook.spare(1)
+                outlook.count_spare_helpers(1)
             })
             .collect();
         assert_eq!(spare, [1, 1, 0, 0, 0]);
-        let busy = Outlook::new(|| Some(Running { threads: 3, cores: 2 }));
-        assert_eq!(busy.spare(1), 0);
+        let busy = CoreOutlook::new(|| Some(RunningThreads { threads: 3, cores: 2 }));
+        assert_eq!(busy.count_spare_helpers(1), 0);
         assert!(busy.is_crowded());
     }
 
     #[test]
     fn where_nothing_is_known_experience_counts() {
-        let outlook = Outlook::new(|| None);
-        assert_eq!(outlook.spare(5), 5);
+        let outlook = CoreOutlook::new(|| None);
+        assert_eq!(outlook.count_spare_helpers(5), 5);
         assert!(!outlook.is_crowded());
         // A helper that runs may take as long as a piece takes.
-        outlook.waited(Duration::from_millis(2), Duration::from_millis(1));
-        assert_eq!(outlook.spare(5), 5);
+        outlook.record_helper_wait(Duration::from_millis(2), Duration::from_millis(1));
+        assert_eq!(outlook.count_spare_helpers(5), 5);
         // An hour's wait is repaid for no longer than the longest.
-        outlook.waited(Duration::from_secs(3600), Duration::from_millis(1));
-        assert_eq!(outlook.spare(5), 0);
-        assert!(outlook.alone.load(Ordering::Relaxed) <= micros() + as_micros(LONGEST));
+        outlook.record_helper_wait(Duration::from_secs(3600), Duration::from_millis(1));
+        assert_eq!(outlook.count_spare_helpers(5), 0);
+        assert!(
+            outlook.alone.load(Ordering::Relaxed)
+                <= micros_since_start() + duration_as_micros(MAX_PAUSE)
+        );
         outlook.insisted.store(1, Ordering::Relaxed);
-        assert_eq!(outlook.spare(5), 5);
+        assert_eq!(outlook.count_spare_helpers(5), 5);
         outlook.insisted.store(0, Ordering::Relaxed);
         outlook.alone.store(0, Ordering::Relaxed);
-        outlook.waited(Duration::from_millis(1), Duration::from_micros(20));
+        outlook.record_helper_wait(Duration::from_millis(1), Duration::from_micros(20));
         let until = outlook.alone.load(Ordering::Relaxed);
-        assert!(until > 0 && until <= micros() + 32_000);
+        assert!(until > 0 && until <= micros_since_start() + 32_000);
     }
 }

@@ -1,18 +1,18 @@
 use super::*;
-use crate::cores::Running;
+use crate::cores::RunningThreads;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
 use std::thread::{ThreadId, current};
 
 /// Which thread did each piece; every piece is done once.
 fn doers(
-    crew: &'static Crew,
+    crew: &'static ThreadCrew,
     threads: usize,
     pieces: usize,
     inside: impl Fn(usize) + Sync,
 ) -> Vec<ThreadId> {
     let doers: Vec<Mutex<Vec<ThreadId>>> = (0..pieces).map(|_| Mutex::default()).collect();
-    crew.share(threads, pieces, 1, &|range| {
+    crew.share_with_helpers(threads, pieces, 1, &|range| {
         for piece in range {
             inside(piece);
             doers[piece].lock().expect("nobody panics").push(current().id());
@@ -27,7 +27,7 @@ fn doers(
 
 #[test]
 fn every_piece_runs_once() {
-    insist(|| {
+    insist_on_helpers(|| {
         for (threads, pieces) in
             [(1, 0), (4, 0), (0, 3), (1, 3), (2, 1), (2, 2), (3, 7), (300, 300), (4, 5000)]
         {
@@ -44,8 +44,8 @@ fn ranges_are_all_pieces_once_and_shrink_towards_the_end() {
         [(1, 5, 3), (2, 0, 4), (2, 1, 4), (2, 100, 8), (3, 17, 100), (7, 1000, 4), (4, 64, 0)]
     {
         let taken = Mutex::new(Vec::new());
-        insist(|| {
-            share_ranges(threads, pieces, together, &|range| {
+        insist_on_helpers(|| {
+            share_piece_ranges(threads, pieces, together, &|range| {
                 taken.lock().expect("nobody panics").push(range);
             });
         });
@@ -63,8 +63,8 @@ fn ranges_are_all_pieces_once_and_shrink_towards_the_end() {
 
 #[test]
 fn helpers_help() {
-    static QUIET: Crew = Crew::new(Outlook::new(|| None));
-    QUIET.insist(|| {
+    static QUIET: ThreadCrew = ThreadCrew::new(CoreOutlook::new(|| None));
+    QUIET.insist_while_running(|| {
         // Each piece waits until another thread has come; the caller gives up after a while, for a machine
         // that has no more threads.
         let come = AtomicUsize::new(0);
@@ -81,8 +81,8 @@ fn helpers_help() {
 
 #[test]
 fn a_caller_does_not_wait_for_helpers_that_have_not_begun_a_piece() {
-    static HELD: Crew = Crew::new(Outlook::new(|| None));
-    HELD.insist(|| {
+    static HELD: ThreadCrew = ThreadCrew::new(CoreOutlook::new(|| None));
+    HELD.insist_while_running(|| {
         HELD.outlook.held.store(true, Ordering::Relaxed);
         for pieces in [2, 3, 100] {
             let doers = doers(&HELD, 3, pieces, |_| ());
@@ -91,28 +91,29 @@ fn a_caller_does_not_wait_for_helpers_that_have_not_begun_a_piece() {
         // They find nothing to do, and wait for the next call.
         HELD.outlook.held.store(false, Ordering::Relaxed);
         assert_eq!(doers(&HELD, 3, 100, |_| ()).len(), 100);
-        let started = HELD.idle.lock().expect("nobody panics").started();
+        let started = HELD.idle.lock().expect("nobody panics").started_threads();
         assert!(started <= 2, "{started} threads for two helpers");
     });
 }
 
 #[test]
 fn no_helper_is_called_where_the_cores_are_taken() {
-    static BUSY: Crew = Crew::new(Outlook::new(|| Some(Running { threads: 9, cores: 2 })));
+    static BUSY: ThreadCrew =
+        ThreadCrew::new(CoreOutlook::new(|| Some(RunningThreads { threads: 9, cores: 2 })));
     let doers = doers(&BUSY, 64, 100, |_| ());
     assert_eq!(doers, vec![current().id(); 100]);
-    assert_eq!(BUSY.idle.lock().expect("nobody panics").started(), 0);
+    assert_eq!(BUSY.idle.lock().expect("nobody panics").started_threads(), 0);
 }
 
 #[test]
 fn helpers_leave_where_others_come_and_come_again() {
     /// The caller runs, then eight others as well, then the caller alone.
     static OTHERS: AtomicUsize = AtomicUsize::new(0);
-    static CHANGING: Crew = Crew::new(Outlook::new(|| {
+    static CHANGING: ThreadCrew = ThreadCrew::new(CoreOutlook::new(|| {
         let ours = CHANGING.outlook.awake.load(Ordering::Relaxed);
-        Some(Running { threads: 1 + ours + OTHERS.load(Ordering::Relaxed), cores: 2 })
+        Some(RunningThreads { threads: 1 + ours + OTHERS.load(Ordering::Relaxed), cores: 2 })
     }));
-    if cores() < 2 {
+    if available_cores() < 2 {
         return;
     }
     let (caller, helped) = (current().id(), AtomicUsize::new(0));
@@ -152,13 +153,13 @@ fn helpers_leave_where_others_come_and_come_again() {
 #[test]
 fn calls_inside_of_calls_and_beside_them_end() {
     let ran = AtomicUsize::new(0);
-    insist(|| {
+    insist_on_helpers(|| {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..200 {
-                        share(3, 3, &|_| {
-                            share(3, 3, &|_| {
+                        share_pieces(3, 3, &|_| {
+                            share_pieces(3, 3, &|_| {
                                 ran.fetch_add(1, Ordering::Relaxed);
                             });
                         });
@@ -172,11 +173,11 @@ fn calls_inside_of_calls_and_beside_them_end() {
 
 #[test]
 fn a_panic_reaches_the_caller_after_the_others_and_the_threads_go_on() {
-    insist(|| {
+    insist_on_helpers(|| {
         for bad in 0..4 {
             let (ran, under_way) = (AtomicUsize::new(0), AtomicUsize::new(0));
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                share(4, 4, &|piece| {
+                share_pieces(4, 4, &|piece| {
                     under_way.fetch_add(1, Ordering::Relaxed);
                     ran.fetch_add(1, Ordering::Relaxed);
                     let bad = piece == bad;

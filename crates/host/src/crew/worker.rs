@@ -1,29 +1,29 @@
 //! Threads that wait for calls to help with.
 
 use super::call::CrewCall;
-use super::outlook::Outlook;
+use super::outlook::CoreOutlook;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use std::thread::{Builder, Thread};
 use std::time::{Duration, Instant};
 
 /// Threads that are ever started; a call that finds them all at work has fewer helpers.
-const MOST: usize = 256;
+const MAX_WORKERS: usize = 256;
 
 /// How long a worker looks for the next call before it sleeps: about as long as waking it takes.
-const LOOK: Duration = Duration::from_micros(8);
+const SPIN_TIME: Duration = Duration::from_micros(8);
 
 /// How often one tries to hold the list of workers, each time after others could run.
-const TRIES: usize = 500;
+const MAX_LOCK_TRIES: usize = 500;
 
 /// A thread that waits for calls.
-pub(super) struct Worker {
-    mail: Arc<Mailbox>,
+pub(super) struct CrewWorker {
+    mail: Arc<CallMailbox>,
     thread: Thread,
 }
 
 #[derive(Default)]
-struct Mailbox {
+struct CallMailbox {
     /// Whether to look for a call; it changes only with the call.
     full: AtomicBool,
     call: Mutex<Option<Arc<CrewCall>>>,
@@ -31,15 +31,15 @@ struct Mailbox {
     helping: AtomicBool,
 }
 
-impl Mailbox {
+impl CallMailbox {
     /// The call, for whoever asks first.
-    fn take(&self) -> Option<Arc<CrewCall>> {
+    fn take_call(&self) -> Option<Arc<CrewCall>> {
         let mut call = self.call.lock().unwrap_or_else(PoisonError::into_inner);
         self.full.store(false, Ordering::Relaxed);
         call.take()
     }
 
-    fn put(&self, call: Arc<CrewCall>) {
+    fn put_call(&self, call: Arc<CrewCall>) {
         let mut place = self.call.lock().unwrap_or_else(PoisonError::into_inner);
         self.helping.store(true, Ordering::Relaxed);
         self.full.store(true, Ordering::Relaxed);
@@ -47,33 +47,33 @@ impl Mailbox {
     }
 }
 
-impl Worker {
+impl CrewWorker {
     /// `None` where the system gives no more threads.
-    fn start(outlook: &'static Outlook) -> Option<Worker> {
-        let mail = Arc::new(Mailbox::default());
+    fn start_thread(outlook: &'static CoreOutlook) -> Option<CrewWorker> {
+        let mail = Arc::new(CallMailbox::default());
         let theirs = mail.clone();
         let started = Builder::new().name("zellige".to_owned()).spawn(move || {
             outlook.awake.fetch_add(1, Ordering::Relaxed);
             loop {
                 wait_for_call(outlook, || theirs.full.load(Ordering::Relaxed));
-                if let Some(call) = theirs.take() {
-                    call.help(outlook);
+                if let Some(call) = theirs.take_call() {
+                    call.help_until_done(outlook);
                     drop(call);
                     theirs.helping.store(false, Ordering::Relaxed);
                 }
             }
         });
-        started.ok().map(|handle| Worker { mail, thread: handle.thread().clone() })
+        started.ok().map(|handle| CrewWorker { mail, thread: handle.thread().clone() })
     }
 
-    pub(super) fn send(&self, call: Arc<CrewCall>) {
-        self.mail.put(call);
+    pub(super) fn send_call(&self, call: Arc<CrewCall>) {
+        self.mail.put_call(call);
         self.thread.unpark();
     }
 
     /// Takes the call back, where it was not begun.
-    pub(super) fn recall(&self) {
-        if self.mail.take().is_some() {
+    pub(super) fn recall_call(&self) {
+        if self.mail.take_call().is_some() {
             self.mail.helping.store(false, Ordering::Relaxed);
         }
     }
@@ -85,8 +85,8 @@ impl Worker {
 }
 
 /// Waits for a call, asleep after a while.
-fn wait_for_call(outlook: &Outlook, come: impl Fn() -> bool) {
-    if look(outlook, LOOK, &come) {
+fn wait_for_call(outlook: &CoreOutlook, come: impl Fn() -> bool) {
+    if spin_until(outlook, SPIN_TIME, &come) {
         return;
     }
     while !come() {
@@ -97,8 +97,8 @@ fn wait_for_call(outlook: &Outlook, come: impl Fn() -> bool) {
 }
 
 /// Waits for something that is followed by an `unpark` of this thread: looks for up to `time`, then sleeps.
-pub(super) fn until(outlook: &Outlook, time: Duration, come: impl Fn() -> bool) {
-    if !look(outlook, time, &come) {
+pub(super) fn spin_then_park_until(outlook: &CoreOutlook, time: Duration, come: impl Fn() -> bool) {
+    if !spin_until(outlook, time, &come) {
         while !come() {
             std::thread::park();
         }
@@ -106,7 +106,7 @@ pub(super) fn until(outlook: &Outlook, time: Duration, come: impl Fn() -> bool) 
 }
 
 /// Whether something comes while one looks, which one does where nobody else may want the core.
-fn look(outlook: &Outlook, time: Duration, come: &impl Fn() -> bool) -> bool {
+fn spin_until(outlook: &CoreOutlook, time: Duration, come: &impl Fn() -> bool) -> bool {
     if outlook.is_shared() {
         return come();
     }
@@ -126,32 +126,32 @@ fn look(outlook: &Outlook, time: Duration, come: &impl Fn() -> bool) -> bool {
 pub(super) struct IdleWorkers {
     /// Whose they are: a process that was forked has none of its parent's threads.
     process: u32,
-    workers: Vec<Worker>,
+    workers: Vec<CrewWorker>,
     started: usize,
 }
 
 impl IdleWorkers {
-    pub(super) const fn none() -> Mutex<IdleWorkers> {
+    pub(super) const fn new_empty_list() -> Mutex<IdleWorkers> {
         Mutex::new(IdleWorkers { process: 0, workers: Vec::new(), started: 0 })
     }
 
     /// Threads that were started.
     #[cfg(test)]
-    pub(super) fn started(&self) -> usize {
+    pub(super) fn started_threads(&self) -> usize {
         self.started
     }
 }
 
-/// Up to `count` workers; fewer where the system or [`MOST`] give no more.
-pub(super) fn enlist(
+/// Up to `count` workers; fewer where the system or [`MAX_WORKERS`] give no more.
+pub(super) fn enlist_workers(
     idle: &Mutex<IdleWorkers>,
-    outlook: &'static Outlook,
+    outlook: &'static CoreOutlook,
     count: usize,
-) -> Vec<Worker> {
+) -> Vec<CrewWorker> {
     if count == 0 || cfg!(target_family = "wasm") {
         return Vec::new();
     }
-    let Some(taken) = with_idle(idle, |idle| {
+    let Some(taken) = with_idle_workers(idle, |idle| {
         let process = std::process::id();
         if idle.process != process {
             // Threads of the parent: nothing here may be dropped that they hold.
@@ -161,7 +161,7 @@ pub(super) fn enlist(
         }
         let waiting = idle.workers.len().saturating_sub(count);
         let taken = idle.workers.split_off(waiting);
-        let more = (count - taken.len()).min(MOST - idle.started);
+        let more = (count - taken.len()).min(MAX_WORKERS - idle.started);
         idle.started += more;
         (taken, more)
     }) else {
@@ -169,8 +169,8 @@ pub(super) fn enlist(
     };
     let (mut taken, more) = taken;
     for missing in 0..more {
-        let Some(worker) = Worker::start(outlook) else {
-            with_idle(idle, |idle| idle.started -= more - missing);
+        let Some(worker) = CrewWorker::start_thread(outlook) else {
+            with_idle_workers(idle, |idle| idle.started -= more - missing);
             break;
         };
         taken.push(worker);
@@ -179,16 +179,19 @@ pub(super) fn enlist(
 }
 
 /// Workers wait again.
-pub(super) fn dismiss(idle: &Mutex<IdleWorkers>, workers: &mut Vec<Worker>) {
+pub(super) fn dismiss_workers(idle: &Mutex<IdleWorkers>, workers: &mut Vec<CrewWorker>) {
     if !workers.is_empty() {
-        with_idle(idle, |idle| idle.workers.append(workers));
+        with_idle_workers(idle, |idle| idle.workers.append(workers));
     }
 }
 
 /// Holds the list for a moment; `None` where it cannot be had, as in a process that was forked while
 /// another thread held it.
-fn with_idle<T>(idle: &Mutex<IdleWorkers>, act: impl FnOnce(&mut IdleWorkers) -> T) -> Option<T> {
-    for _ in 0..TRIES {
+fn with_idle_workers<T>(
+    idle: &Mutex<IdleWorkers>,
+    act: impl FnOnce(&mut IdleWorkers) -> T,
+) -> Option<T> {
+    for _ in 0..MAX_LOCK_TRIES {
         match idle.try_lock() {
             Ok(mut idle) => return Some(act(&mut idle)),
             Err(TryLockError::Poisoned(idle)) => return Some(act(&mut idle.into_inner())),

@@ -48,7 +48,7 @@ impl Meter {
 
     /// Takes steps.
     pub(super) fn steps(&self, n: u64) -> Result<(), Fault> {
-        zellige_guard::steps(usize::try_from(n).unwrap_or(usize::MAX));
+        zellige_guard::count_many_steps(usize::try_from(n).unwrap_or(usize::MAX));
         let now = self.steps.get().saturating_add(n);
         self.steps.set(now);
         if now > self.max_steps { Err(Fault::TooLong(self.max_steps)) } else { Ok(()) }

@@ -198,7 +198,7 @@ impl RunError {
             (Some(core), _) => format!("on core {core}"),
             _ => "here".into(),
         };
-        Diagnostic::syntax(self.span.clone(), self.to_string(), label).id("Z210")
+        Diagnostic::syntax_error(self.span.clone(), self.to_string(), label).with_id("Z210")
     }
 }
 

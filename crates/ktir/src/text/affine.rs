@@ -27,7 +27,7 @@ const NAMES: usize = 256;
 impl Parser<'_> {
     /// `affine_set<..>` or an alias of one.
     pub(super) fn set(&mut self) -> Result<Spanned<Set>> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let value = if self.sees("#") {
             match self.alias()? {
                 (_, Alias::Set(set)) => set,
@@ -38,14 +38,14 @@ impl Parser<'_> {
         } else if self.eat_word("affine_set") {
             self.set_body()?
         } else {
-            return Err(self.c.expected("a set: `affine_set<..>` or `#name`"));
+            return Err(self.c.refuse_next_token("a set: `affine_set<..>` or `#name`"));
         };
-        Ok(Spanned { value, span: start..self.c.here() })
+        Ok(Spanned { value, span: start..self.c.last_token_end() })
     }
 
     /// `affine_map<..>` or an alias of one.
     pub(super) fn map(&mut self) -> Result<Spanned<Map>> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let value = if self.sees("#") {
             match self.alias()? {
                 (_, Alias::Map(map)) => map,
@@ -56,9 +56,9 @@ impl Parser<'_> {
         } else if self.eat_word("affine_map") {
             self.map_body()?
         } else {
-            return Err(self.c.expected("a map: `affine_map<..>` or `#name`"));
+            return Err(self.c.refuse_next_token("a map: `affine_map<..>` or `#name`"));
         };
-        Ok(Spanned { value, span: start..self.c.here() })
+        Ok(Spanned { value, span: start..self.c.last_token_end() })
     }
 
     fn alias(&mut self) -> Result<(std::ops::Range<usize>, Alias)> {
@@ -69,44 +69,45 @@ impl Parser<'_> {
                 let message = format!("`#{}` is not defined", name.value);
                 let known: Vec<String> =
                     self.aliases.iter().map(|(n, _)| format!("#{n}")).collect();
-                let d = Diagnostic::syntax(name.span, message, "no such alias").id("Z203");
+                let d =
+                    Diagnostic::syntax_error(name.span, message, "no such alias").with_id("Z203");
                 Err(if known.is_empty() {
-                    d.help("aliases are defined before the module")
+                    d.with_help("aliases are defined before the module")
                 } else {
-                    d.help(format!("defined are {}", known.join(", ")))
+                    d.with_help(format!("defined are {}", known.join(", ")))
                 })
             }
         }
     }
 
     fn heads(&mut self) -> Result<(Vec<String>, Vec<String>)> {
-        let name = |p: &mut Self| match p.c.word() {
+        let name = |p: &mut Self| match p.c.read_word() {
             Some(w) => Ok(w.value.to_string()),
-            None => Err(p.c.expected("the name of a dimension, such as d0")),
+            None => Err(p.c.refuse_next_token("the name of a dimension, such as d0")),
         };
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         self.expect("(")?;
         let dims = self.list(")", name)?;
         let symbols = if self.eat("[") { self.list("]", name)? } else { Vec::new() };
         if dims.len() + symbols.len() > NAMES {
             let message = format!("more than {NAMES} dimensions and symbols");
-            return self.syntax(start..self.c.here(), message, "too many");
+            return self.syntax(start..self.c.last_token_end(), message, "too many");
         }
         Ok((dims, symbols))
     }
 
     pub(super) fn set_body(&mut self) -> Result<Set> {
         self.expect("<")?;
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let (dims, symbols) = self.heads()?;
         self.expect(":")?;
         self.expect("(")?;
         let constraints = self.list(")", |p| {
-            let from = p.c.at();
+            let from = p.c.next_token_start();
             p.leaves = 0;
             let left = p.sum(&mut Scope::Listed(&dims, &symbols))?;
             let op = ["==", ">=", "<="].into_iter().find(|op| p.eat(op));
-            let Some(op) = op else { return Err(p.c.expected("`>=`, `<=` or `==`")) };
+            let Some(op) = op else { return Err(p.c.refuse_next_token("`>=`, `<=` or `==`")) };
             let right = p.sum(&mut Scope::Listed(&dims, &symbols))?;
             let minus = |a: Expr, b: Expr| if b.as_constant() == Some(0) { a } else { a - b };
             let expr = if op == "<=" { minus(right, left) } else { minus(left, right) };
@@ -114,27 +115,27 @@ impl Parser<'_> {
             Ok(Constraint { expr, equal: op == "==" })
         })?;
         self.expect(">")?;
-        let span = start..self.c.here();
+        let span = start..self.c.last_token_end();
         Set::new(dims.len(), symbols.len(), constraints)
-            .map_err(|e| Diagnostic::syntax(span, e.to_string(), "here"))
+            .map_err(|e| Diagnostic::syntax_error(span, e.to_string(), "here"))
     }
 
     pub(super) fn map_body(&mut self) -> Result<Map> {
         self.expect("<")?;
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let (dims, symbols) = self.heads()?;
         self.expect("->")?;
         self.expect("(")?;
         let results = self.list(")", |p| p.expr(&mut Scope::Listed(&dims, &symbols)))?;
         self.expect(">")?;
-        let span = start..self.c.here();
+        let span = start..self.c.last_token_end();
         Map::new(dims.len(), symbols.len(), results)
-            .map_err(|e| Diagnostic::syntax(span, e.to_string(), "here"))
+            .map_err(|e| Diagnostic::syntax_error(span, e.to_string(), "here"))
     }
 
     /// A whole expression.
     pub(super) fn expr(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
-        let from = self.c.at();
+        let from = self.c.next_token_start();
         self.leaves = 0;
         let sum = self.sum(scope)?;
         self.bounded(from, &sum)?;
@@ -146,7 +147,7 @@ impl Parser<'_> {
             return Ok(());
         }
         let message = format!("an expression of more than {NODES} terms and operators");
-        self.syntax(from..self.c.here(), message, "too long")
+        self.syntax(from..self.c.last_token_end(), message, "too long")
     }
 
     fn sum(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
@@ -155,7 +156,7 @@ impl Parser<'_> {
             loop {
                 if p.eat("+") {
                     sum = sum + p.term(scope)?;
-                } else if p.c.peek() == Some('-') && !p.sees("->") {
+                } else if p.c.peek_char() == Some('-') && !p.sees("->") {
                     p.expect("-")?;
                     sum = sum - p.term(scope)?;
                 } else {
@@ -168,14 +169,14 @@ impl Parser<'_> {
     fn term(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
         let mut product = self.unary(scope)?;
         loop {
-            let start = self.c.at();
+            let start = self.c.next_token_start();
             if self.eat("*") {
                 let right = self.unary(scope)?;
                 product = match (product.as_constant(), right.as_constant()) {
                     (_, Some(k)) => product * k,
                     (Some(k), None) => right * k,
                     (None, None) => {
-                        let span = start..self.c.here();
+                        let span = start..self.c.last_token_end();
                         let message = "a product of two unknowns is not affine";
                         return self.syntax(span, message, "one factor must be a number");
                     }
@@ -193,14 +194,14 @@ impl Parser<'_> {
             });
             let Some(quotient) = quotient else {
                 let message = format!("the right side of `{op}` is a positive number");
-                return self.syntax(start..self.c.here(), message, "not this");
+                return self.syntax(start..self.c.last_token_end(), message, "not this");
             };
             product = quotient;
         }
     }
 
     fn unary(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         // Every name and number is counted while it is read: a tree that is too deep must not even
         // be dropped.
         self.leaves += 1;
@@ -211,7 +212,7 @@ impl Parser<'_> {
         let rest = &self.text[start..];
         let digit = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
         if digit(rest) || rest.strip_prefix('-').is_some_and(digit) {
-            return Ok(Expr::constant(self.c.int("a number")?.value));
+            return Ok(Expr::constant(self.c.read_integer("a number")?.value));
         }
         if self.eat("-") {
             return Ok(-self.deeper(|p| p.unary(scope))?);
@@ -223,8 +224,8 @@ impl Parser<'_> {
         }
         match scope {
             Scope::Listed(dims, symbols) => {
-                let Some(word) = self.c.word() else {
-                    return Err(self.c.expected("a dimension, a symbol or a number"));
+                let Some(word) = self.c.read_word() else {
+                    return Err(self.c.refuse_next_token("a dimension, a symbol or a number"));
                 };
                 let place = |list: &[String]| list.iter().position(|n| n == word.value);
                 match (place(dims), place(symbols)) {
@@ -233,8 +234,8 @@ impl Parser<'_> {
                     _ => {
                         let message = format!("`{}` is no dimension or symbol here", word.value);
                         let known = [*dims, *symbols].concat().join(", ");
-                        let d = Diagnostic::syntax(word.span, message, "unknown");
-                        Err(d.id("Z203").help(format!("declared are {known}")))
+                        let d = Diagnostic::syntax_error(word.span, message, "unknown");
+                        Err(d.with_id("Z203").with_help(format!("declared are {known}")))
                     }
                 }
             }

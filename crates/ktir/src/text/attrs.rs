@@ -12,8 +12,8 @@ impl Parser<'_> {
         }
         let mut seen: Vec<String> = Vec::new();
         self.list("}", |p| {
-            let Some(key) = p.c.dotted() else {
-                return Err(p.c.expected("the name of an attribute"));
+            let Some(key) = p.c.read_dotted_word() else {
+                return Err(p.c.refuse_next_token("the name of an attribute"));
             };
             if seen.iter().any(|k| k == key.value) {
                 let message = format!("attribute `{}` is given twice", key.value);
@@ -43,7 +43,7 @@ impl Parser<'_> {
             }
             "memory_space" => return Ok(Attr::Space(self.space()?)),
             "dim" | "dimension" => {
-                let n = self.c.int("a dimension")?.value;
+                let n = self.c.read_integer("a dimension")?.value;
                 if self.eat(":") {
                     self.ty()?;
                 }
@@ -51,40 +51,40 @@ impl Parser<'_> {
             }
             _ => {}
         }
-        let at = self.c.at();
+        let at = self.c.next_token_start();
         let len = self.balanced(at, &[',', '}']);
         let text = self.text[at..at + len].trim();
         if text.is_empty() {
-            return Err(self.c.expected("the value of the attribute"));
+            return Err(self.c.refuse_next_token("the value of the attribute"));
         }
-        self.c.skip_to(at + len);
+        self.c.skip_to_place(at + len);
         Ok(Attr::Raw(text.to_string()))
     }
 
     fn quoted(&mut self) -> Result<String> {
-        let at = self.c.at();
+        let at = self.c.next_token_start();
         let tail = self.text[at..].strip_prefix('"');
         let Some((word, _)) = tail.and_then(|t| t.split_once('"')) else {
-            return Err(self.c.expected("a text, such as \"parallel\""));
+            return Err(self.c.refuse_next_token("a text, such as \"parallel\""));
         };
-        self.c.skip_to(at + word.len() + 2);
+        self.c.skip_to_place(at + word.len() + 2);
         Ok(word.to_string())
     }
 
     /// Both spellings of a memory space.
     fn space(&mut self) -> Result<Space> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let names = if self.eat("#ktdp.memory_space") {
             ("global", "ct_local", "ct_id")
         } else if self.eat("#ktdp.spyre_memory_space") {
             ("HBM", "LX", "core")
         } else {
             let what = "`#ktdp.memory_space<..>` or `#ktdp.spyre_memory_space<..>`";
-            return Err(self.c.expected(what));
+            return Err(self.c.refuse_next_token(what));
         };
         self.expect("<")?;
-        let Some(word) = self.c.word() else {
-            return Err(self.c.expected(&format!("`{}` or `{}`", names.0, names.1)));
+        let Some(word) = self.c.read_word() else {
+            return Err(self.c.refuse_next_token(&format!("`{}` or `{}`", names.0, names.1)));
         };
         let space = if word.value == names.0 {
             Space::Global
@@ -93,16 +93,16 @@ impl Parser<'_> {
             if self.eat(",") {
                 self.expect_word(names.2)?;
                 self.expect("=")?;
-                let n = self.c.int("a core")?;
+                let n = self.c.read_integer("a core")?;
                 core = Some(u32::try_from(n.value).map_err(|_| {
-                    Diagnostic::syntax(n.span, "a core is a number from 0 on", "not a core")
+                    Diagnostic::syntax_error(n.span, "a core is a number from 0 on", "not a core")
                 })?);
             }
             Space::Local(core)
         } else {
             let message = format!("unknown memory space `{}`", word.value);
-            let d = Diagnostic::syntax(start..word.span.end, message, "no such space");
-            return Err(d.help(format!("write `{}` or `{}`", names.0, names.1)));
+            let d = Diagnostic::syntax_error(start..word.span.end, message, "no such space");
+            return Err(d.with_help(format!("write `{}` or `{}`", names.0, names.1)));
         };
         self.expect(">")?;
         Ok(space)
@@ -113,11 +113,11 @@ impl Parser<'_> {
         let mut values = Vec::new();
         self.expect("[")?;
         let list = self.list("]", |p| {
-            if p.c.peek() == Some('%') {
+            if p.c.peek_char() == Some('%') {
                 values.push(p.value()?);
                 return Ok(DYNAMIC);
             }
-            let n = p.c.int("a number or a value")?;
+            let n = p.c.read_integer("a number or a value")?;
             if n.value == DYNAMIC {
                 return p.syntax(n.span, "the number is too small", "here");
             }
@@ -129,6 +129,6 @@ impl Parser<'_> {
     /// `[1, 0]`.
     pub(super) fn ints(&mut self, what: &str) -> Result<Vec<i64>> {
         self.expect("[")?;
-        self.list("]", |p| Ok(p.c.int(what)?.value))
+        self.list("]", |p| Ok(p.c.read_integer(what)?.value))
     }
 }

@@ -6,10 +6,10 @@ use crate::types::{Elem, Type};
 
 impl Parser<'_> {
     pub(super) fn constant(&mut self) -> Result<Parts> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let attrs = self.dict()?;
         if self.eat_word("true") || self.eat_word("false") {
-            let yes = self.text[start..self.c.here()].ends_with("true");
+            let yes = self.text[start..self.c.last_token_end()].ends_with("true");
             if self.eat(":") {
                 self.ty()?;
             }
@@ -34,7 +34,7 @@ impl Parser<'_> {
                 .attrs(attrs));
         }
         let literal = self.literal()?;
-        let span = start..self.c.here();
+        let span = start..self.c.last_token_end();
         self.expect(":")?;
         let ty = self.ty()?;
         let Type::Scalar(elem) = ty.value else {
@@ -65,7 +65,7 @@ impl Parser<'_> {
 
     /// `-1`, `0.5`, `1.0e-3`, `0xFC00`.
     pub(super) fn literal(&mut self) -> Result<Literal> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let rest = &self.text[start..];
         let ok = |c: char| c.is_ascii_alphanumeric() || c == '.';
         let sign = usize::from(rest.starts_with(['-', '+']));
@@ -91,13 +91,13 @@ impl Parser<'_> {
         };
         match literal {
             Some(literal) => {
-                self.c.skip_to(start + len);
+                self.c.skip_to_place(start + len);
                 Ok(literal)
             }
             None if len > sign => {
                 self.syntax(start..start + len, format!("`{token}` is no number"), "not a number")
             }
-            None => Err(self.c.expected("a number")),
+            None => Err(self.c.refuse_next_token("a number")),
         }
     }
 }

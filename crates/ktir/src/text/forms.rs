@@ -68,11 +68,11 @@ impl Parser<'_> {
         let mut out = Vec::new();
         for flag in FLAGS {
             if self.eat_word(flag) {
-                let at = self.c.at();
+                let at = self.c.next_token_start();
                 let len = if self.sees("<") { 1 + self.balanced(at + 1, &['>']) + 1 } else { 0 };
                 let text = self.text.get(at..at + len).unwrap_or_default();
                 out.push((flag.to_string(), Attr::Raw(text.into())));
-                self.c.skip_to(at + len);
+                self.c.skip_to_place(at + len);
             }
         }
         out.extend(self.dict()?);
@@ -89,8 +89,8 @@ impl Parser<'_> {
     }
 
     fn compare(&mut self) -> Result<Parts> {
-        let Some(predicate) = self.c.word() else {
-            return Err(self.c.expected("a comparison, such as slt or olt"));
+        let Some(predicate) = self.c.read_word() else {
+            return Err(self.c.refuse_next_token("a comparison, such as slt or olt"));
         };
         self.expect(",")?;
         let operands = self.values(2)?;
@@ -130,7 +130,7 @@ impl Parser<'_> {
 
     fn yields(&mut self) -> Result<Parts> {
         let mut operands = Vec::new();
-        if self.c.peek() == Some('%') && !self.defines_next() {
+        if self.c.peek_char() == Some('%') && !self.defines_next() {
             operands = self.some(Self::value)?;
             self.expect(":")?;
             self.agree_all(&operands)?;
@@ -140,7 +140,7 @@ impl Parser<'_> {
 
     /// Whether what follows begins an operation with results: `%a =`, `%a, %b =` or `%a:2 =`.
     fn defines_next(&mut self) -> bool {
-        let rest = &self.text[self.c.at()..];
+        let rest = &self.text[self.c.next_token_start()..];
         let names = |c: char| c.is_ascii_alphanumeric() || "_$.-%, \t#".contains(c);
         let tail = rest.trim_start_matches(names);
         tail.starts_with('=')

@@ -13,15 +13,15 @@ impl Parser<'_> {
         let mut module = Module::default();
         let mut names = HashSet::new();
         let mut wrapped = false;
-        while self.c.peek().is_some() {
-            if self.c.peek() == Some('#') {
+        while self.c.peek_char().is_some() {
+            if self.c.peek_char() == Some('#') {
                 self.define_alias()?;
             } else if self.eat_word("module") {
                 if wrapped {
-                    return Err(self.c.expected("one module"));
+                    return Err(self.c.refuse_next_token("one module"));
                 }
                 wrapped = true;
-                if self.c.peek() == Some('@') {
+                if self.c.peek_char() == Some('@') {
                     module.name = Some(self.name_after('@', "a name")?.value.into());
                 }
                 if self.eat_word("attributes") {
@@ -38,7 +38,7 @@ impl Parser<'_> {
         if module.functions.is_empty() {
             return Err(self
                 .c
-                .expected("`module { .. }` with a function, or `func.func @name(..)`"));
+                .refuse_next_token("`module { .. }` with a function, or `func.func @name(..)`"));
         }
         module.aliases = self.aliases;
         Ok(module)
@@ -48,8 +48,8 @@ impl Parser<'_> {
         let name = self.name_after('#', "an alias")?;
         if self.alias_index.insert(name.value, self.aliases.len()).is_some() {
             let message = format!("`#{}` is defined already", name.value);
-            let d = Diagnostic::syntax(name.span, message, "a second definition");
-            return Err(d.id("Z203"));
+            let d = Diagnostic::syntax_error(name.span, message, "a second definition");
+            return Err(d.with_id("Z203"));
         }
         self.expect("=")?;
         let alias = if self.eat_word("affine_set") {
@@ -57,7 +57,7 @@ impl Parser<'_> {
         } else if self.eat_word("affine_map") {
             Alias::Map(self.map_body()?)
         } else {
-            return Err(self.c.expected("`affine_set<..>` or `affine_map<..>`"));
+            return Err(self.c.refuse_next_token("`affine_set<..>` or `affine_map<..>`"));
         };
         self.aliases.push((name.value.into(), alias));
         Ok(())
@@ -67,25 +67,26 @@ impl Parser<'_> {
         let function = self.function()?;
         if !names.insert(function.name.clone()) {
             let message = format!("`@{}` is defined already", function.name);
-            let d = Diagnostic::syntax(function.span.0.clone(), message, "a second definition");
-            return Err(d.id("Z203"));
+            let d =
+                Diagnostic::syntax_error(function.span.0.clone(), message, "a second definition");
+            return Err(d.with_id("Z203"));
         }
         module.functions.push(function);
         Ok(())
     }
 
     fn function(&mut self) -> Result<Function> {
-        let at = self.c.at();
-        match self.c.dotted() {
+        let at = self.c.next_token_start();
+        match self.c.read_dotted_word() {
             Some(w) if w.value == "func.func" => {}
             _ => {
                 self.c = {
                     let mut c =
-                        zellige_notation::cursor::Cursor::with_comments_from(self.text, "//");
-                    c.skip_to(at);
+                        zellige_notation::cursor::TextCursor::with_comments_from(self.text, "//");
+                    c.skip_to_place(at);
                     c
                 };
-                return Err(self.c.expected("`func.func @name(..)`"));
+                return Err(self.c.refuse_next_token("`func.func @name(..)`"));
             }
         }
         for word in ["public", "private"] {
@@ -113,18 +114,18 @@ impl Parser<'_> {
         let mut grid = Vec::new();
         self.expect("{")?;
         self.list("}", |p| {
-            let Some(key) = p.c.dotted() else {
-                return Err(p.c.expected("the name of an attribute, such as grid"));
+            let Some(key) = p.c.read_dotted_word() else {
+                return Err(p.c.refuse_next_token("the name of an attribute, such as grid"));
             };
             if key.value != "grid" {
                 let message = format!("unknown attribute `{}` of a function", key.value);
-                let d = Diagnostic::syntax(key.span, message, "not known");
-                return Err(d.help("a function has `grid = [x, y, z]`"));
+                let d = Diagnostic::syntax_error(key.span, message, "not known");
+                return Err(d.with_help("a function has `grid = [x, y, z]`"));
             }
             p.expect("=")?;
-            let at = p.c.at();
+            let at = p.c.next_token_start();
             grid = p.ints("a number of cores")?;
-            let span = at..p.c.here();
+            let span = at..p.c.last_token_end();
             if grid.is_empty() || grid.len() > 3 || grid.iter().any(|n| *n < 1) {
                 return p.syntax(span, "a grid has 1 to 3 sizes of 1 or more", "not a grid");
             }
@@ -147,8 +148,8 @@ impl Parser<'_> {
     pub(super) fn ops_until_brace(&mut self) -> Result<Vec<Op>> {
         let mut ops: Vec<Op> = Vec::new();
         while !self.eat("}") {
-            if self.c.peek().is_none() {
-                return Err(self.c.expected("an operation or `}`"));
+            if self.c.peek_char().is_none() {
+                return Err(self.c.refuse_next_token("an operation or `}`"));
             }
             if let Some(last) = ops.last().filter(|op| op.kind.is_terminator()) {
                 let message = format!("nothing follows `{}`", last.kind.name());
@@ -170,7 +171,7 @@ impl Parser<'_> {
             let mut args =
                 given.iter().map(|(n, t)| p.define(n, t.clone())).collect::<Result<Vec<_>>>()?;
             p.expect("{")?;
-            if p.c.peek() == Some('^') {
+            if p.c.peek_char() == Some('^') {
                 p.name_after('^', "a label")?;
                 if p.eat("(") {
                     args.extend(p.list(")", Self::argument)?);

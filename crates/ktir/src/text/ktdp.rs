@@ -69,8 +69,9 @@ impl Parser<'_> {
     }
 
     fn index_map(&mut self, dims: usize, results: Vec<Expr>) -> Result<Map> {
-        let at = self.c.at();
-        Map::new(dims, 0, results).map_err(|e| Diagnostic::syntax(at..at, e.to_string(), "here"))
+        let at = self.c.next_token_start();
+        Map::new(dims, 0, results)
+            .map_err(|e| Diagnostic::syntax_error(at..at, e.to_string(), "here"))
     }
 
     pub(super) fn indirect(&mut self) -> Result<Parts> {
@@ -154,12 +155,11 @@ impl Parser<'_> {
             "`%{}` is a value from outside, and variables_space_set gives it other places than 0",
             name.value
         );
-        Err(Diagnostic::syntax(name.span.clone(), message, "one value, not a variable").help(
-            format!(
+        Err(Diagnostic::syntax_error(name.span.clone(), message, "one value, not a variable")
+            .with_help(format!(
                 "list a variable with a name of its own, and write `%{} + %variable`",
                 name.value
-            ),
-        ))
+            )))
     }
 
     pub(super) fn load(&mut self) -> Result<Parts> {
@@ -194,9 +194,9 @@ impl Parser<'_> {
         let attrs = self.dict()?;
         let mut written = None;
         if self.eat(":") {
-            let at = self.c.at();
+            let at = self.c.next_token_start();
             let types = self.some(|p| Ok(p.ty()?.value))?;
-            written = Some((types, at..self.c.here()));
+            written = Some((types, at..self.c.last_token_end()));
         }
         self.expect("->")?;
         let future = self.ty()?;
@@ -224,8 +224,8 @@ impl Parser<'_> {
         let mut operands = vec![future];
         let mut attrs: Vec<(String, Attr)> = Vec::new();
         loop {
-            let Some(word) = self.c.word() else {
-                return Err(self.c.expected("consumer_tiles_per_group = S"));
+            let Some(word) = self.c.read_word() else {
+                return Err(self.c.refuse_next_token("consumer_tiles_per_group = S"));
             };
             match word.value {
                 key @ ("consumer_tiles_per_group" | "producer_dependency_per_consumer") => {

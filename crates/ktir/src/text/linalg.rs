@@ -31,12 +31,12 @@ impl Parser<'_> {
 
     pub(super) fn structured(&mut self, inputs: usize) -> Result<Parts> {
         let mut attrs = self.dict()?;
-        let at = self.c.at();
+        let at = self.c.next_token_start();
         let (ins, outs) = self.ins_outs()?;
         if (ins.len(), outs.len()) != (inputs, 1) {
             let message = format!("{inputs} inputs and 1 output are needed");
             let label = format!("{} and {} are given", ins.len(), outs.len());
-            return self.syntax(at..self.c.here(), message, label);
+            return self.syntax(at..self.c.last_token_end(), message, label);
         }
         attrs.extend(self.dict()?);
         let results = self.arrow(&outs)?;
@@ -60,16 +60,17 @@ impl Parser<'_> {
         if !self.eat("{") {
             return Ok(None);
         }
-        let Some(word) = self.c.dotted() else {
-            return Err(self.c.expected("an operation, such as arith.addf"));
+        let Some(word) = self.c.read_dotted_word() else {
+            return Err(self.c.refuse_next_token("an operation, such as arith.addf"));
         };
         match Kind::from_name(word.value) {
             Some(kind) if kind.is_pointwise() => {}
             _ => {
                 let message = format!("`{}` combines no elements", word.value);
-                let mut d = Diagnostic::syntax(word.span, message, "not a combiner").id("Z202");
+                let mut d =
+                    Diagnostic::syntax_error(word.span, message, "not a combiner").with_id("Z202");
                 if let Some(near) = Kind::nearest(word.value) {
-                    d = d.help(format!("did you mean `{}`?", near.name()));
+                    d = d.with_help(format!("did you mean `{}`?", near.name()));
                 }
                 return Err(d);
             }
@@ -129,10 +130,14 @@ impl Parser<'_> {
 
     /// Broadcast and transpose: `ins(..) outs(..) KEY = [..]`.
     pub(super) fn rearranged(&mut self, key: &str) -> Result<Parts> {
-        let at = self.c.at();
+        let at = self.c.next_token_start();
         let (ins, outs) = self.ins_outs()?;
         if (ins.len(), outs.len()) != (1, 1) {
-            return self.syntax(at..self.c.here(), "one input and one output are needed", "here");
+            return self.syntax(
+                at..self.c.last_token_end(),
+                "one input and one output are needed",
+                "here",
+            );
         }
         self.expect_word(key)?;
         self.expect("=")?;
@@ -142,7 +147,7 @@ impl Parser<'_> {
     }
 
     pub(super) fn linalg_index(&mut self) -> Result<Parts> {
-        let dim = self.c.int("a dimension")?.value;
+        let dim = self.c.read_integer("a dimension")?.value;
         self.expect(":")?;
         let ty = self.ty()?.value;
         Ok(Parts::new(vec![], vec![ty]).attr("dim", Attr::Int(dim)))

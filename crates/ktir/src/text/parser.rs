@@ -6,7 +6,7 @@ use crate::types::Type;
 use std::collections::HashMap;
 use std::ops::Range;
 use zellige_notation::Diagnostic;
-use zellige_notation::cursor::{Cursor, Spanned};
+use zellige_notation::cursor::{Spanned, TextCursor};
 
 pub(super) type Result<T> = std::result::Result<T, Diagnostic>;
 
@@ -15,7 +15,7 @@ const DEPTH: usize = 100;
 
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
-    pub(super) c: Cursor<'a>,
+    pub(super) c: TextCursor<'a>,
     pub(super) aliases: Vec<(String, Alias)>,
     /// Where each of them is.
     pub(super) alias_index: HashMap<&'a str, usize>,
@@ -60,7 +60,7 @@ impl<'a> Parser<'a> {
     pub(super) fn new(text: &'a str) -> Parser<'a> {
         Parser {
             text,
-            c: Cursor::with_comments_from(text, "//"),
+            c: TextCursor::with_comments_from(text, "//"),
             aliases: Vec::new(),
             alias_index: HashMap::new(),
             leaves: 0,
@@ -73,9 +73,9 @@ impl<'a> Parser<'a> {
     /// Goes one level deeper, which has an end.
     pub(super) fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.depth >= DEPTH {
-            let at = self.c.at();
+            let at = self.c.next_token_start();
             let message = format!("nested more than {DEPTH} deep");
-            return Err(Diagnostic::syntax(at..at, message, "too deep"));
+            return Err(Diagnostic::syntax_error(at..at, message, "too deep"));
         }
         self.depth += 1;
         let out = f(self);
@@ -85,22 +85,22 @@ impl<'a> Parser<'a> {
 
     /// Whether this comes next, as it stands.
     pub(super) fn sees(&mut self, what: &str) -> bool {
-        let at = self.c.at();
+        let at = self.c.next_token_start();
         self.text[at..].starts_with(what)
     }
 
     /// Eats this if it comes next.
     pub(super) fn eat(&mut self, what: &str) -> bool {
-        let at = self.c.at();
+        let at = self.c.next_token_start();
         let found = self.text[at..].starts_with(what);
         if found {
-            self.c.skip_to(at + what.len());
+            self.c.skip_to_place(at + what.len());
         }
         found
     }
 
     pub(super) fn expect(&mut self, what: &str) -> Result<()> {
-        if self.eat(what) { Ok(()) } else { Err(self.c.expected(&format!("`{what}`"))) }
+        if self.eat(what) { Ok(()) } else { Err(self.c.refuse_next_token(&format!("`{what}`"))) }
     }
 
     /// Eats a whole word if it is this one.
@@ -109,7 +109,11 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn expect_word(&mut self, word: &str) -> Result<()> {
-        if self.c.eat_word(word) { Ok(()) } else { Err(self.c.expected(&format!("`{word}`"))) }
+        if self.c.eat_word(word) {
+            Ok(())
+        } else {
+            Err(self.c.refuse_next_token(&format!("`{word}`")))
+        }
     }
 
     /// A list up to `close`, which is eaten.
@@ -121,7 +125,7 @@ impl<'a> Parser<'a> {
         let mut out = Vec::new();
         while !self.eat(close) {
             if !out.is_empty() && !self.eat(",") {
-                return Err(self.c.expected(&format!("`,` or `{close}`")));
+                return Err(self.c.refuse_next_token(&format!("`,` or `{close}`")));
             }
             out.push(item(self)?);
         }
@@ -142,10 +146,10 @@ impl<'a> Parser<'a> {
 
     /// Characters of a name after its sigil.
     pub(super) fn name_after(&mut self, sigil: char, what: &str) -> Result<Spanned<&'a str>> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let rest = &self.text[start..];
         if !rest.starts_with(sigil) {
-            return Err(self.c.expected(what));
+            return Err(self.c.refuse_next_token(what));
         }
         let tail = &rest[1..];
         let ok = |ch: char| ch.is_ascii_alphanumeric() || "_$.-".contains(ch);
@@ -155,10 +159,10 @@ impl<'a> Parser<'a> {
             len -= 1;
         }
         if len == 0 {
-            return Err(self.c.expected(what));
+            return Err(self.c.refuse_next_token(what));
         }
         let span = start..start + 1 + len;
-        self.c.skip_to(span.end);
+        self.c.skip_to_place(span.end);
         Ok(Spanned { value: &tail[..len], span })
     }
 
@@ -172,7 +176,7 @@ impl<'a> Parser<'a> {
             if digits > 0 && digits < 6 {
                 value = format!("{value}#{}", &tail[..digits]);
                 span.end += 1 + digits;
-                self.c.skip_to(span.end);
+                self.c.skip_to_place(span.end);
             }
         }
         Ok(Spanned { value, span })
@@ -194,7 +198,7 @@ impl<'a> Parser<'a> {
             return Ok(*v);
         }
         let message = format!("`%{name}` is not defined here");
-        let mut d = Diagnostic::syntax(span, message, "no such value").id("Z203");
+        let mut d = Diagnostic::syntax_error(span, message, "no such value").with_id("Z203");
         let near = self
             .scopes
             .iter()
@@ -204,7 +208,7 @@ impl<'a> Parser<'a> {
             .min()
             .filter(|(n, _)| *n <= 2.max(name.len() / 4) && *n < name.len());
         if let Some((_, near)) = near {
-            d = d.help(format!("did you mean `%{near}`?"));
+            d = d.with_help(format!("did you mean `%{near}`?"));
         }
         Err(d)
     }
@@ -220,8 +224,10 @@ impl<'a> Parser<'a> {
     pub(super) fn define(&mut self, name: &Spanned<String>, ty: Type) -> Result<Value> {
         if self.scopes.iter().any(|s| s.contains_key(&name.value)) {
             let message = format!("`%{}` is defined already", name.value);
-            let d = Diagnostic::syntax(name.span.clone(), message, "a second definition");
-            return Err(d.id("Z203").help("every value has one definition; use another name"));
+            let d = Diagnostic::syntax_error(name.span.clone(), message, "a second definition");
+            return Err(d
+                .with_id("Z203")
+                .with_help("every value has one definition; use another name"));
         }
         let value = self.fresh(&name.value, ty);
         if let Some(scope) = self.scopes.last_mut() {
@@ -255,7 +261,7 @@ impl<'a> Parser<'a> {
         }
         let name = &self.values[value.index()].name;
         let message = format!("`%{name}` is {have}, but {} is written here", written.value);
-        Err(Diagnostic::syntax(written.span.clone(), message, "another type").id("Z201"))
+        Err(Diagnostic::syntax_error(written.span.clone(), message, "another type").with_id("Z201"))
     }
 
     /// `: T, U`, the types of these values.
@@ -276,31 +282,32 @@ impl<'a> Parser<'a> {
         message: impl Into<String>,
         label: impl Into<String>,
     ) -> Result<T> {
-        Err(Diagnostic::syntax(span, message, label))
+        Err(Diagnostic::syntax_error(span, message, label))
     }
 
     /// An operation with its results.
     pub(super) fn op(&mut self) -> Result<Op> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let mut names: Vec<Spanned<String>> = Vec::new();
-        if self.c.peek() == Some('%') {
+        if self.c.peek_char() == Some('%') {
             names = self.some(Self::result_names)?.concat();
             self.expect("=")?;
         }
-        let at = self.c.at();
-        let Some(word) = self.c.dotted() else {
-            return Err(self.c.expected("an operation, such as `arith.addf`"));
+        let at = self.c.next_token_start();
+        let Some(word) = self.c.read_dotted_word() else {
+            return Err(self.c.refuse_next_token("an operation, such as `arith.addf`"));
         };
         let Some(kind) = Kind::from_name(word.value) else {
             let message = format!("unknown operation `{}`", word.value);
-            let mut d = Diagnostic::syntax(word.span, message, "not in the table").id("Z202");
+            let mut d =
+                Diagnostic::syntax_error(word.span, message, "not in the table").with_id("Z202");
             if let Some(near) = Kind::nearest(word.value) {
-                d = d.help(format!("did you mean `{}`?", near.name()));
+                d = d.with_help(format!("did you mean `{}`?", near.name()));
             }
             return Err(d);
         };
         let parts = self.parts(kind)?;
-        let span = at..self.c.here();
+        let span = at..self.c.last_token_end();
         let results = self.results(&names, parts.results, &(start..span.end), kind)?;
         Ok(Op {
             kind,
@@ -339,7 +346,7 @@ impl<'a> Parser<'a> {
         if !self.eat(":") {
             return Ok(vec![Spanned { value: name.value.into(), span: name.span }]);
         }
-        let n = self.c.int("the number of results")?;
+        let n = self.c.read_integer("the number of results")?;
         if !(1..=1000).contains(&n.value) {
             return self.syntax(n.span, "an operation has 1 to 1000 results", "not this many");
         }

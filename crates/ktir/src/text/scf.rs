@@ -20,15 +20,15 @@ impl Parser<'_> {
         if self.eat_word("iter_args") {
             let carried = self.carried()?;
             self.expect("->")?;
-            let at = self.c.at();
+            let at = self.c.next_token_start();
             results = self.type_list()?;
             if results.len() != carried.len() {
                 let message = format!("{} values are carried", carried.len());
                 let label = format!("{} types are written", results.len());
-                return self.syntax(at..self.c.here(), message, label);
+                return self.syntax(at..self.c.last_token_end(), message, label);
             }
             for ((name, value), ty) in carried.into_iter().zip(&results) {
-                let written = Spanned { value: ty.clone(), span: at..self.c.here() };
+                let written = Spanned { value: ty.clone(), span: at..self.c.last_token_end() };
                 self.agree(value, &written)?;
                 names.push((name, ty.clone()));
                 operands.push(value);
@@ -86,7 +86,7 @@ impl Parser<'_> {
         self.expect("(")?;
         let mut operands = vec![self.value()?];
         self.expect(")")?;
-        if self.c.peek() == Some('%') {
+        if self.c.peek_char() == Some('%') {
             let more = self.some(Self::value)?;
             self.expect(":")?;
             self.agree_all(&more)?;
@@ -107,12 +107,12 @@ impl Parser<'_> {
                 self.expect_word(word)?;
             }
             self.expect("(")?;
-            let at = self.c.at();
+            let at = self.c.next_token_start();
             let list = self.list(")", Self::value)?;
             if list.len() != n {
                 let message = format!("the loop has {n} variables");
                 let label = format!("{} values are given", list.len());
-                return self.syntax(at..self.c.here(), message, label);
+                return self.syntax(at..self.c.last_token_end(), message, label);
             }
             operands.extend(list);
         }

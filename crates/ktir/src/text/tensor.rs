@@ -62,7 +62,7 @@ impl Parser<'_> {
             Kind::Concat => {
                 self.expect_word("dim")?;
                 self.expect("(")?;
-                let dim = self.c.int("a dimension")?.value;
+                let dim = self.c.read_integer("a dimension")?.value;
                 self.expect(")")?;
                 let values = self.some(Self::value)?;
                 self.expect(":")?;

@@ -9,9 +9,9 @@ impl Parser<'_> {
     /// A type; `<64xindex>` alone is an access tile and `<(T), groups = S>` a future, as MLIR may
     /// leave the name out.
     pub(super) fn ty(&mut self) -> Result<Spanned<Type>> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let value = self.deeper(Self::bare_type)?;
-        Ok(Spanned { value, span: start..self.c.here() })
+        Ok(Spanned { value, span: start..self.c.last_token_end() })
     }
 
     fn bare_type(&mut self) -> Result<Type> {
@@ -23,15 +23,15 @@ impl Parser<'_> {
         }
         if self.eat("!ktdp.runtime_arg") {
             self.expect("<")?;
-            let at = self.c.at();
+            let at = self.c.next_token_start();
             let len = self.balanced(at, &['>']);
             let text = self.text[at..at + len].trim().to_string();
-            self.c.skip_to(at + len);
+            self.c.skip_to_place(at + len);
             self.expect(">")?;
             return Ok(Type::RuntimeArg(text));
         }
         if self.sees("<") {
-            let at = self.c.at();
+            let at = self.c.next_token_start();
             let tail = self.text[at + 1..].trim_start();
             return if tail.starts_with(|c: char| c.is_ascii_digit() || c == 'i') {
                 self.access_tile()
@@ -39,8 +39,8 @@ impl Parser<'_> {
                 self.tile_future()
             };
         }
-        let Some(word) = self.c.word() else {
-            return Err(self.c.expected("a type, such as tensor<4x64xf16>"));
+        let Some(word) = self.c.read_word() else {
+            return Err(self.c.refuse_next_token("a type, such as tensor<4x64xf16>"));
         };
         match word.value {
             "tensor" => {
@@ -49,7 +49,7 @@ impl Parser<'_> {
                 match fixed {
                     Some(shape) => Ok(Type::Tensor(shape, elem)),
                     None => {
-                        let span = word.span.start..self.c.here();
+                        let span = word.span.start..self.c.last_token_end();
                         self.syntax(span, "tiles have sizes that are known", "a size is `?`")
                     }
                 }
@@ -63,22 +63,22 @@ impl Parser<'_> {
                 None => {
                     let message = format!("unknown type `{name}`");
                     let names: Vec<&str> = Elem::ALL.iter().map(|e| e.name()).collect();
-                    let d = Diagnostic::syntax(word.span, message, "not a type");
-                    Err(d.help(format!("tensor<..>, memref<..>, {}", names.join(", "))))
+                    let d = Diagnostic::syntax_error(word.span, message, "not a type");
+                    Err(d.with_help(format!("tensor<..>, memref<..>, {}", names.join(", "))))
                 }
             },
         }
     }
 
     fn access_tile(&mut self) -> Result<Type> {
-        let start = self.c.at();
+        let start = self.c.next_token_start();
         let (shape, elem) = self.shaped()?;
         let fixed: Option<Vec<i64>> = shape.iter().copied().collect();
         match fixed {
             Some(shape) if elem == Elem::Index => Ok(Type::AccessTile(shape)),
             _ => {
                 let message = "an access tile has known sizes and elements of type index";
-                self.syntax(start..self.c.here(), message, "write <4x64xindex>")
+                self.syntax(start..self.c.last_token_end(), message, "write <4x64xindex>")
             }
         }
     }
@@ -88,7 +88,7 @@ impl Parser<'_> {
         let (mut types, mut groups) = (Vec::new(), None);
         while !self.eat(">") {
             if (!types.is_empty() || groups.is_some()) && !self.eat(",") {
-                return Err(self.c.expected("`,` or `>`"));
+                return Err(self.c.refuse_next_token("`,` or `>`"));
             }
             if self.eat("(") {
                 types.extend(self.list(")", |p| Ok(p.ty()?.value))?);
@@ -109,10 +109,10 @@ impl Parser<'_> {
         self.expect("<")?;
         let mut shape = Vec::new();
         loop {
-            let start = self.c.at();
+            let start = self.c.next_token_start();
             let rest = &self.text[start..];
             if rest.starts_with('?') {
-                self.c.skip_to(start + 1);
+                self.c.skip_to_place(start + 1);
                 shape.push(None);
                 self.expect("x")?;
                 continue;
@@ -125,25 +125,25 @@ impl Parser<'_> {
             let Ok(n) = rest[..digits].parse::<i64>() else {
                 return self.syntax(span, "a size does not fit in 64 bits", "too large");
             };
-            self.c.skip_to(span.end);
+            self.c.skip_to_place(span.end);
             shape.push(Some(n));
             self.expect("x")?;
         }
         if let Err(reason) = crate::types::countable(shape.iter().flatten().copied(), shape.len()) {
-            let at = self.c.at();
+            let at = self.c.next_token_start();
             return self.syntax(at..at, reason, "here");
         }
-        let Some(word) = self.c.word() else {
-            return Err(self.c.expected("an element type, such as f16"));
+        let Some(word) = self.c.read_word() else {
+            return Err(self.c.refuse_next_token("an element type, such as f16"));
         };
         let Some(elem) = Elem::from_name(word.value) else {
             let message = format!("unknown element type `{}`", word.value);
             let names: Vec<&str> = Elem::ALL.iter().map(|e| e.name()).collect();
-            let d = Diagnostic::syntax(word.span, message, "not an element type");
-            return Err(d.help(format!("element types are {}", names.join(", "))));
+            let d = Diagnostic::syntax_error(word.span, message, "not an element type");
+            return Err(d.with_help(format!("element types are {}", names.join(", "))));
         };
         if self.sees(",") {
-            let at = self.c.at();
+            let at = self.c.next_token_start();
             let message = "layouts and spaces belong to the view, not to its type";
             return self.syntax(at..at + 1, message, "expected `>`");
         }

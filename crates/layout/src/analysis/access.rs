@@ -1,15 +1,15 @@
 //! Which lane touches which element.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::layout::{Layout, flatten};
+use crate::error::{LayoutError, Result};
+use crate::layout::{Layout, flatten_coordinate};
 
 /// Lanes that run together.
 pub const WARP: usize = 32;
 
 /// One memory instruction: what each lane reads or writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Access {
+pub enum LaneAccessPattern {
     /// Lane `l` takes the vector at `[.., l, index]`: down a column of the last two dimensions,
     /// other dimensions at 0.
     Column {
@@ -32,12 +32,12 @@ pub enum Access {
     Lanes(Vec<Vec<i64>>),
 }
 
-impl Access {
+impl LaneAccessPattern {
     /// The flat indices of each lane's vector of `vector` elements along the last dimension.
-    pub fn lanes(&self, shape: &[i64], vector: i64, bits: i64) -> Result<Vec<Vec<i64>>> {
+    pub fn lane_elements(&self, shape: &[i64], vector: i64, bits: i64) -> Result<Vec<Vec<i64>>> {
         if vector < 1 {
             let accepted = "a lane touches 1 or more elements".into();
-            return Err(Error::BadParameter { what: "vector", value: vector, accepted });
+            return Err(LayoutError::BadParameter { what: "vector", value: vector, accepted });
         }
         let (rows, columns) = match shape {
             [] => (1, 1),
@@ -54,12 +54,12 @@ impl Access {
             c
         };
         let (starts, vector): (Vec<Vec<i64>>, i64) = match self {
-            Access::Column { index } => {
-                limit(rows, vector)?;
+            LaneAccessPattern::Column { index } => {
+                check_touched_elements(rows, vector)?;
                 ((0..rows).map(|r| coordinate(r, *index)).collect(), vector)
             }
-            Access::Row { .. } if columns % vector != 0 => {
-                return Err(Error::BadParameter {
+            LaneAccessPattern::Row { .. } if columns % vector != 0 => {
+                return Err(LayoutError::BadParameter {
                     what: "vector",
                     value: vector,
                     accepted: format!(
@@ -67,32 +67,33 @@ impl Access {
                     ),
                 });
             }
-            Access::Row { index } => {
-                limit(columns / vector, vector)?;
+            LaneAccessPattern::Row { index } => {
+                check_touched_elements(columns / vector, vector)?;
                 ((0..columns / vector).map(|l| coordinate(*index, l * vector)).collect(), vector)
             }
-            Access::Ldmatrix { row, column } => {
+            LaneAccessPattern::Ldmatrix { row, column } => {
                 let per_row = (128 / bits).max(1);
-                let at = |r: i64| row.checked_add(r).ok_or_else(|| Error::overflow("the row"));
+                let at =
+                    |r: i64| row.checked_add(r).ok_or_else(|| LayoutError::overflow_of("the row"));
                 let starts =
                     (0..8).map(|r| Ok(coordinate(at(r)?, *column))).collect::<Result<_>>()?;
                 (starts, per_row)
             }
-            Access::Lanes(list) => {
-                limit(i64::try_from(list.len()).unwrap_or(i64::MAX), vector)?;
+            LaneAccessPattern::Lanes(list) => {
+                check_touched_elements(i64::try_from(list.len()).unwrap_or(i64::MAX), vector)?;
                 (list.clone(), vector)
             }
         };
         starts
             .into_iter()
             .map(|start| {
-                let first = flatten(shape, &start)?;
+                let first = flatten_coordinate(shape, &start)?;
                 if let (Some(c), Some(extent)) = (start.last(), shape.last())
                     && vector > extent - c
                 {
                     let dim = shape.len() - 1;
                     let value = c.saturating_add(vector - 1);
-                    return Err(Error::CoordinateOutOfRange { dim, value, extent: *extent });
+                    return Err(LayoutError::CoordinateOutOfRange { dim, value, extent: *extent });
                 }
                 Ok((first..first + vector).collect())
             })
@@ -101,43 +102,47 @@ impl Access {
 }
 
 /// The most elements that the lanes of one access touch together.
-const LIMIT: i64 = 1 << 18;
+const MAX_TOUCHED_ELEMENTS: i64 = 1 << 18;
 
-fn limit(lanes: i64, vector: i64) -> Result<()> {
-    if lanes.saturating_mul(vector) <= LIMIT {
+fn check_touched_elements(lanes: i64, vector: i64) -> Result<()> {
+    if lanes.saturating_mul(vector) <= MAX_TOUCHED_ELEMENTS {
         return Ok(());
     }
-    Err(Error::TooLarge {
+    Err(LayoutError::TooLarge {
         what: "listing the elements of the access",
-        limit: LIMIT.cast_unsigned(),
+        limit: MAX_TOUCHED_ELEMENTS.cast_unsigned(),
     })
 }
 
 impl Layout {
     /// The bit address on `m` of an element (of its first replica).
     pub(crate) fn bit_address(&self, flat: i64, bits: i64) -> Result<i128> {
-        let Some(slot) = self.tile().slot(Axis::M) else {
-            return Err(Error::not_one_axis("memory analysis", Axis::M, self.tile().axes()));
+        let Some(slot) = self.tile().axis_index(Axis::M) else {
+            return Err(LayoutError::not_on_one_axis(
+                "memory analysis",
+                Axis::M,
+                self.tile().axes(),
+            ));
         };
-        let inside = self.window().map_or(flat, |w| w.to_padded(flat));
-        let address = self.tile().base(inside)[slot];
+        let inside = self.window().map_or(flat, |w| w.padded_index_of(flat));
+        let address = self.tile().unreplicated_coordinate(inside)[slot];
         if address < 0 {
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "an address",
                 value: address,
                 accepted: "banks and sectors are counted from address 0".into(),
             });
         }
-        let address = self.swizzle().map_or(address, |sw| sw.apply(address));
+        let address = self.swizzle().map_or(address, |sw| sw.apply_to_address(address));
         Ok(i128::from(address) * i128::from(bits))
     }
 
     /// Checks an element width in bits.
-    pub(crate) fn check_bits(bits: i64) -> Result<()> {
+    pub(crate) fn check_element_bits(bits: i64) -> Result<()> {
         if (1..=1024).contains(&bits) {
             return Ok(());
         }
         let accepted = "an element has 1 to 1024 bits".into();
-        Err(Error::BadParameter { what: "the element width in bits", value: bits, accepted })
+        Err(LayoutError::BadParameter { what: "the element width in bits", value: bits, accepted })
     }
 }

@@ -1,8 +1,8 @@
 //! Shared-memory banks: 32 of them, 4 bytes wide.
 
-use crate::analysis::access::{Access, WARP};
+use crate::analysis::access::{LaneAccessPattern, WARP};
 use crate::axis::Axis;
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use crate::layout::Layout;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,7 +21,7 @@ pub fn bank_and_line(byte: i128) -> (i128, i128) {
 
 /// The lanes that are served together and the banks they ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Phase {
+pub struct BankPhase {
     /// Lane numbers.
     pub lanes: Vec<usize>,
     /// Bank -> the distinct words asked of it.
@@ -32,16 +32,16 @@ pub struct Phase {
 
 /// The bank conflicts of one access.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Conflicts {
+pub struct BankConflictReport {
     /// The worst phase.
     pub ways: usize,
     /// Every phase, in lane order.
-    pub phases: Vec<Phase>,
+    pub phases: Vec<BankPhase>,
 }
 
-impl Conflicts {
+impl BankConflictReport {
     /// Whether no bank is asked for two words in one phase.
-    pub fn conflict_free(&self) -> bool {
+    pub fn is_conflict_free(&self) -> bool {
         self.ways <= 1
     }
 }
@@ -51,19 +51,19 @@ impl Layout {
     ///
     /// Lanes are served in phases of at most 128 bytes: 32 lanes of up to 4 bytes, 16 of 8, 8 of
     /// 16. In a phase a bank serves one word at a time; lanes that ask for the same word share it.
-    pub fn conflicts(
+    pub fn find_bank_conflicts(
         &self,
         shape: &[i64],
         bits: i64,
-        access: &Access,
+        access: &LaneAccessPattern,
         vector: i64,
-    ) -> Result<Conflicts> {
-        Layout::check_bits(bits)?;
-        self.admit(shape)?;
+    ) -> Result<BankConflictReport> {
+        Layout::check_element_bits(bits)?;
+        self.check_shape_size(shape)?;
         if self.tile().axes() != [Axis::M] {
-            return Err(Error::not_one_axis("conflicts", Axis::M, self.tile().axes()));
+            return Err(LayoutError::not_on_one_axis("conflicts", Axis::M, self.tile().axes()));
         }
-        let lanes = access.lanes(shape, vector, bits)?;
+        let lanes = access.lane_elements(shape, vector, bits)?;
         let per_lane = lanes.first().map_or(1, Vec::len);
         let bytes = (i64::try_from(per_lane).unwrap_or(i64::MAX).saturating_mul(bits) + 7) / 8;
         let together =
@@ -82,13 +82,13 @@ impl Layout {
                         banks.entry(bank).or_default().insert(word);
                     }
                 }
-                phases.push(Phase {
+                phases.push(BankPhase {
                     lanes: (first..first + group.len()).collect(),
                     ways: banks.values().map(BTreeSet::len).max().unwrap_or(0),
                     banks: banks.into_iter().map(|(b, w)| (b, w.into_iter().collect())).collect(),
                 });
             }
         }
-        Ok(Conflicts { ways: phases.iter().map(|p| p.ways).max().unwrap_or(0), phases })
+        Ok(BankConflictReport { ways: phases.iter().map(|p| p.ways).max().unwrap_or(0), phases })
     }
 }

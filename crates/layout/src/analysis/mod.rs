@@ -6,8 +6,8 @@ mod lint;
 mod search;
 mod vector;
 
-pub use access::{Access, WARP};
-pub use banks::{BANK_BYTES, BANKS, Conflicts, Phase, bank_and_line};
-pub use lint::{Lint, Severity};
-pub use search::{Remedy, SwizzleChoice};
+pub use access::{LaneAccessPattern, WARP};
+pub use banks::{BANK_BYTES, BANKS, BankConflictReport, BankPhase, bank_and_line};
+pub use lint::{LayoutLint, LintSeverity};
+pub use search::{ConflictRemedy, SwizzleChoice};
 pub use vector::VectorWidth;

@@ -1,8 +1,8 @@
 //! The swizzle, or the padding, with the fewest conflicts.
 
-use crate::analysis::access::Access;
+use crate::analysis::access::LaneAccessPattern;
 use crate::axis::Axis;
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use crate::layout::Layout;
 use crate::proof::{StepBudget, swizzled_bounds_within};
 use crate::swizzle::Swizzle;
@@ -10,7 +10,7 @@ use crate::tile::{Iter, TileLayout};
 
 /// What was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Remedy {
+pub enum ConflictRemedy {
     /// Nothing helps, or nothing is needed.
     None,
     /// An XOR swizzle.
@@ -30,7 +30,7 @@ pub struct SwizzleChoice {
     /// The layout to use.
     pub layout: Layout,
     /// What was changed.
-    pub remedy: Remedy,
+    pub remedy: ConflictRemedy,
     /// The worst conflict of each access.
     pub ways: Vec<usize>,
     /// The worst conflict of each access before.
@@ -38,10 +38,10 @@ pub struct SwizzleChoice {
 }
 
 /// Elements and addresses looked at, over all candidates, before the search is refused.
-const LIMIT: u64 = 1 << 23;
+const MAX_SEARCH_STEPS: u64 = 1 << 23;
 
 /// How good a candidate is, smaller first: total ways, worst way, memory used, complexity.
-type Score = (usize, usize, i64, u32);
+type CandidateScore = (usize, usize, i64, u32);
 
 impl Layout {
     /// The swizzle, or else the padding, with the fewest bank conflicts for a set of accesses with
@@ -51,91 +51,95 @@ impl Layout {
     /// addresses have, and over growing one stride by up to 128 bytes in steps of the vector.
     /// Among equals, less memory wins, then the smaller swizzle; where any swizzle is as good,
     /// padding is not used.
-    pub fn swizzle_for(
+    pub fn find_least_conflict_swizzle(
         &self,
         shape: &[i64],
         bits: i64,
-        accesses: &[(Access, i64)],
+        accesses: &[(LaneAccessPattern, i64)],
     ) -> Result<SwizzleChoice> {
-        Layout::check_bits(bits)?;
-        self.admit(shape)?;
-        let tile = self.unpadded("swizzle_for")?.tile();
+        Layout::check_element_bits(bits)?;
+        self.check_shape_size(shape)?;
+        let tile = self.require_unpadded("swizzle_for")?.tile();
         if tile.axes() != [Axis::M] {
-            return Err(Error::not_one_axis("swizzle_for", Axis::M, tile.axes()));
+            return Err(LayoutError::not_on_one_axis("swizzle_for", Axis::M, tile.axes()));
         }
         let (mut vector, mut touched) = (1, 0u64);
         for (access, v) in accesses {
-            let lanes = access.lanes(shape, *v, bits)?;
+            let lanes = access.lane_elements(shape, *v, bits)?;
             vector = vector.max(lanes.first().map_or(1, |l| i64::try_from(l.len()).unwrap_or(1)));
             touched += lanes.iter().map(|l| l.len() as u64).sum::<u64>();
         }
         let ways = |l: &Layout| -> Result<Vec<usize>> {
-            accesses.iter().map(|(a, v)| Ok(l.conflicts(shape, bits, a, *v)?.ways)).collect()
+            accesses
+                .iter()
+                .map(|(a, v)| Ok(l.find_bank_conflicts(shape, bits, a, *v)?.ways))
+                .collect()
         };
         let before = ways(self)?;
         let mut best = SwizzleChoice {
             layout: self.clone(),
-            remedy: Remedy::None,
+            remedy: ConflictRemedy::None,
             ways: before.clone(),
             before,
         };
-        let mut steps = StepBudget::up_to(LIMIT);
-        let mut best_score = score(&best.layout, &best.ways, 0, &mut steps)?;
+        let mut steps = StepBudget::with_limit(MAX_SEARCH_STEPS);
+        let mut best_score = score_candidate(&best.layout, &best.ways, 0, &mut steps)?;
         let mut worst = best_score.1;
-        let mut consider = |layout: Layout, remedy: Remedy, complexity: u32| -> Result<usize> {
-            let found = ways(&layout)?;
-            if ranks(&found) > (best_score.0, best_score.1) {
-                return Ok(best_score.1);
-            }
-            let score = score(&layout, &found, complexity, &mut steps)?;
-            if score < best_score {
-                best_score = score;
-                (best.layout, best.remedy, best.ways) = (layout, remedy, found);
-            }
-            Ok(best_score.1)
-        };
-        let top = i64::from(64 - tile.bounds(Axis::M).max.leading_zeros());
+        let mut consider =
+            |layout: Layout, remedy: ConflictRemedy, complexity: u32| -> Result<usize> {
+                let found = ways(&layout)?;
+                if total_and_worst_ways(&found) > (best_score.0, best_score.1) {
+                    return Ok(best_score.1);
+                }
+                let score = score_candidate(&layout, &found, complexity, &mut steps)?;
+                if score < best_score {
+                    best_score = score;
+                    (best.layout, best.remedy, best.ways) = (layout, remedy, found);
+                }
+                Ok(best_score.1)
+            };
+        let top = i64::from(64 - tile.axis_bounds(Axis::M).max.leading_zeros());
         // Low bits inside one vector must stay; bits above the addresses read as 0.
         let low = i64::from(64 - (vector - 1).max(0).leading_zeros());
         let bits_left = (top - low).max(0).cast_unsigned();
-        if touched * (bits_left * bits_left / 2 * 5 + 1) > LIMIT {
+        if touched * (bits_left * bits_left / 2 * 5 + 1) > MAX_SEARCH_STEPS {
             let what = "trying every swizzle on every element of the accesses";
-            return Err(Error::TooLarge { what, limit: LIMIT });
+            return Err(LayoutError::TooLarge { what, limit: MAX_SEARCH_STEPS });
         }
         for m in low..top {
             for b in 1..=5 {
                 for s in b..top - m {
                     let sw = Swizzle::new(m, b, s, true)?;
                     let complexity = u32::try_from(b * 64 + (s - 3).abs() * 8 + m).unwrap_or(0);
-                    let layout = Layout::swizzled(sw, tile.clone())?;
-                    worst = consider(layout, Remedy::Swizzle(sw), complexity)?;
+                    let layout = Layout::from_swizzled_tile(sw, tile.clone())?;
+                    worst = consider(layout, ConflictRemedy::Swizzle(sw), complexity)?;
                 }
             }
         }
         if worst > 1 {
             for (layout, stride, by) in padded_candidates(tile, vector, bits)? {
-                consider(layout.into(), Remedy::Padding { stride, by }, 1024)?;
+                consider(layout.into(), ConflictRemedy::Padding { stride, by }, 1024)?;
             }
         }
         Ok(best)
     }
 }
 
-fn ranks(ways: &[usize]) -> (usize, usize) {
+fn total_and_worst_ways(ways: &[usize]) -> (usize, usize) {
     (ways.iter().sum(), ways.iter().copied().max().unwrap_or(0))
 }
 
-fn score(
+fn score_candidate(
     layout: &Layout,
     ways: &[usize],
     complexity: u32,
     steps: &mut StepBudget,
-) -> Result<Score> {
+) -> Result<CandidateScore> {
     let span = match layout.swizzle() {
         Some(sw) if layout.size() > 0 => swizzled_bounds_within(layout.tile(), sw, steps)?.max + 1,
-        _ => layout.span(Axis::M)?,
+        _ => layout.axis_span(Axis::M)?,
     };
-    let (total, worst) = ranks(ways);
+    let (total, worst) = total_and_worst_ways(ways);
     Ok((total, worst, span, complexity))
 }
 

@@ -1,6 +1,6 @@
 //! Vector width and coalescing.
 
-use crate::analysis::access::{Access, WARP};
+use crate::analysis::access::{LaneAccessPattern, WARP};
 use crate::error::Result;
 use crate::layout::Layout;
 use std::collections::BTreeSet;
@@ -21,19 +21,19 @@ impl Layout {
     /// The widest power of two of neighbouring elements, up to 16 bytes, that are adjacent and
     /// aligned in memory everywhere.
     ///
-    /// A vector of `v` is allowed exactly when the layout packs by `v` ([`Layout::pack`]) and `v`
+    /// A vector of `v` is allowed exactly when the layout packs by `v` ([`Layout::pack_elements`]) and `v`
     /// divides the last dimension, so that no vector straddles two rows.
     pub fn vector_width(&self, shape: &[i64], bits: i64) -> Result<VectorWidth> {
-        Layout::check_bits(bits)?;
-        self.admit(shape)?;
+        Layout::check_element_bits(bits)?;
+        self.check_shape_size(shape)?;
         let last = shape.last().copied().unwrap_or(1);
         let mut elements = 1;
         // Padding follows the elements of a row, so the padded layout decides for the valid part.
-        let whole = self.padded();
+        let whole = self.padded_domain();
         while elements * 2 * bits <= 128
             && last % (elements * 2) == 0
             && self.size() > 0
-            && whole.pack(elements * 2).is_ok()
+            && whole.pack_elements(elements * 2).is_ok()
         {
             elements *= 2;
         }
@@ -41,16 +41,16 @@ impl Layout {
     }
 
     /// The number of distinct 32-byte sectors that each warp of an access touches.
-    pub fn sectors(
+    pub fn count_sectors(
         &self,
         shape: &[i64],
         bits: i64,
-        access: &Access,
+        access: &LaneAccessPattern,
         vector: i64,
     ) -> Result<Vec<usize>> {
-        Layout::check_bits(bits)?;
-        self.admit(shape)?;
-        let lanes = access.lanes(shape, vector, bits)?;
+        Layout::check_element_bits(bits)?;
+        self.check_shape_size(shape)?;
+        let lanes = access.lane_elements(shape, vector, bits)?;
         lanes
             .chunks(WARP)
             .map(|warp| {

@@ -1,8 +1,8 @@
 //! Products, compositions and inverses of linear layouts.
 
-use super::gf2::Span;
-use super::{InDim, LinearLayout, OutDim, list, same_names};
-use crate::error::{Error, Result};
+use super::gf2::Gf2Span;
+use super::{InDim, LinearLayout, OutDim, check_same_names, list_some_names};
+use crate::error::{LayoutError, Result};
 
 impl LinearLayout {
     /// The direct sum, written `self * outer`: `self` has the low bits of every dimension that both have, `outer` the
@@ -13,12 +13,12 @@ impl LinearLayout {
     ///
     /// # Errors
     /// Dimensions that both have, in different orders.
-    pub fn mul(&self, outer: &LinearLayout) -> Result<LinearLayout> {
+    pub fn direct_sum(&self, outer: &LinearLayout) -> Result<LinearLayout> {
         let (a, b): (Vec<&str>, Vec<&str>) = (self.in_dims().collect(), outer.in_dims().collect());
-        same_order("in", &a, &b)?;
+        check_same_order("in", &a, &b)?;
         let (a, b): (Vec<&str>, Vec<&str>) =
             (self.out_dims().collect(), outer.out_dims().collect());
-        same_order("out", &a, &b)?;
+        check_same_order("out", &a, &b)?;
         let mut outs = self.outs.clone();
         for dim in &outer.outs {
             match outs.iter_mut().find(|d| d.name == dim.name) {
@@ -26,28 +26,33 @@ impl LinearLayout {
                 None => outs.push(dim.clone()),
             }
         }
-        super::within_bits("out", outs.iter().map(|d| u64::from(d.bits)))?;
+        super::check_within_bits("out", outs.iter().map(|d| u64::from(d.bits)))?;
         // Where the bits of each out dimension of an operand go.
         let low = |_: &str| 0;
         let high = |name: &str| self.outs.iter().find(|d| d.name == name).map_or(0, |d| d.bits);
         let mut ins: Vec<InDim> = Vec::with_capacity(self.ins.len() + outer.ins.len());
         for dim in &self.ins {
-            let bases = dim.bases.iter().map(|b| self.spread(*b, &outs, low)).collect();
+            let bases = dim.bases.iter().map(|b| self.spread_out_bits(*b, &outs, low)).collect();
             ins.push(InDim { name: dim.name.clone(), bases });
         }
         for dim in &outer.ins {
-            let more = dim.bases.iter().map(|b| outer.spread(*b, &outs, high));
+            let more = dim.bases.iter().map(|b| outer.spread_out_bits(*b, &outs, high));
             match ins.iter_mut().find(|d| d.name == dim.name) {
                 Some(both) => both.bases.extend(more),
                 None => ins.push(InDim { name: dim.name.clone(), bases: more.collect() }),
             }
         }
-        LinearLayout::of_flat(ins, outs)
+        LinearLayout::from_flat_bases(ins, outs)
     }
 
     /// A flat number of this layout's out dimensions as one of other out dimensions that include them, each entry
     /// shifted up.
-    pub(super) fn spread(&self, flat: u64, outs: &[OutDim], up: impl Fn(&str) -> u32) -> u64 {
+    pub(super) fn spread_out_bits(
+        &self,
+        flat: u64,
+        outs: &[OutDim],
+        up: impl Fn(&str) -> u32,
+    ) -> u64 {
         let mut rest = flat;
         let mut spread = 0;
         for out in &self.outs {
@@ -66,16 +71,16 @@ impl LinearLayout {
     /// # Errors
     /// Out dimensions that are not the in dimensions of `outer`, or are larger than they.
     pub fn compose(&self, outer: &LinearLayout) -> Result<LinearLayout> {
-        same_names("compose", "the first layout", self.out_dims(), outer.in_dims())?;
+        check_same_names("compose", "the first layout", self.out_dims(), outer.in_dims())?;
         for (name, size) in self.out_sizes() {
             let limit = outer.in_size(name).unwrap_or(1);
             if size > limit {
                 let reason = format!("`{name}` has size {size} there, and size {limit} here");
-                return Err(Error::LinearDims { call: "compose", reason });
+                return Err(LayoutError::LinearDims { call: "compose", reason });
             }
         }
         let image = |basis: u64| {
-            let coordinate = self.entries(basis);
+            let coordinate = self.split_flat_number(basis);
             let value = |dim: &InDim| {
                 let entry = self.outs.iter().position(|d| d.name == dim.name);
                 let value = entry.map_or(0, |i| coordinate[i]);
@@ -88,7 +93,7 @@ impl LinearLayout {
             name: d.name.clone(),
             bases: d.bases.iter().map(|b| image(*b)).collect(),
         };
-        LinearLayout::of_flat(self.ins.iter().map(dim).collect(), outer.outs.clone())
+        LinearLayout::from_flat_bases(self.ins.iter().map(dim).collect(), outer.outs.clone())
     }
 
     /// The layout `X` with `self(X(y)) == b(y)` for all `y`, from the in dimensions of `b` to those of `self`, with
@@ -97,20 +102,20 @@ impl LinearLayout {
     /// # Errors
     /// Out dimensions that differ in name or size.
     pub fn lstsq(&self, b: &LinearLayout) -> Result<Option<LinearLayout>> {
-        let b = self.aligned("lstsq", b)?;
-        let span = Span::of(self.columns());
+        let b = self.align_out_dims("lstsq", b)?;
+        let span = Gf2Span::from_vectors(self.matrix_columns());
         let mut ins = Vec::with_capacity(b.ins.len());
         for dim in &b.ins {
             let mut bases = Vec::with_capacity(dim.bases.len());
             for basis in &dim.bases {
-                match span.reduce(*basis) {
+                match span.reduce_vector(*basis) {
                     (0, sum) => bases.push(sum),
                     _ => return Ok(None),
                 }
             }
             ins.push(InDim { name: dim.name.clone(), bases });
         }
-        LinearLayout::of_flat(ins, self.ins_as_outs()).map(Some)
+        LinearLayout::from_flat_bases(ins, self.ins_as_outs()).map(Some)
     }
 
     /// Its in dimensions as out dimensions of another layout.
@@ -120,13 +125,13 @@ impl LinearLayout {
     }
 
     /// The other layout with its out dimensions in the order of this one; they have the same names and sizes.
-    fn aligned(&self, call: &'static str, other: &LinearLayout) -> Result<LinearLayout> {
-        same_names(call, "the second layout", other.out_dims(), self.out_dims())?;
+    fn align_out_dims(&self, call: &'static str, other: &LinearLayout) -> Result<LinearLayout> {
+        check_same_names(call, "the second layout", other.out_dims(), self.out_dims())?;
         for (name, size) in self.out_sizes() {
             let found = other.out_size(name).unwrap_or(1);
             if found != size {
                 let reason = format!("`{name}` has size {size} here, and size {found} there");
-                return Err(Error::LinearDims { call, reason });
+                return Err(LayoutError::LinearDims { call, reason });
             }
         }
         other.transpose_outs(&self.out_dims().collect::<Vec<_>>())
@@ -140,13 +145,13 @@ impl LinearLayout {
     /// # Errors
     /// Out dimensions that differ; an `outer` that does not reach all of them, with a coordinate it leaves out.
     pub fn invert_and_compose(&self, outer: &LinearLayout) -> Result<LinearLayout> {
-        let outer = self.aligned("invertAndCompose", outer)?;
+        let outer = self.align_out_dims("invertAndCompose", outer)?;
         if let Some(missing) = outer.uncovered_witness() {
             let reason = format!(
                 "the second layout never reaches {missing:?} of {}, so it has no right inverse",
-                list(&outer.out_dims().collect::<Vec<_>>())
+                list_some_names(&outer.out_dims().collect::<Vec<_>>())
             );
-            return Err(Error::NotInvertible { reason });
+            return Err(LayoutError::NotInvertible { reason });
         }
         let same = |d: &&InDim| outer.ins.iter().any(|o| o == *d);
         let kept: Vec<&InDim> = self.ins.iter().filter(same).collect();
@@ -159,12 +164,12 @@ impl LinearLayout {
             let identity = LinearLayout::identity(
                 kept.iter().map(|d| (d.name.as_str(), 1i64 << d.bases.len())),
             )?;
-            found = Some(partial.mul(&identity)?);
+            found = Some(partial.direct_sum(&identity)?);
         } else {
             // What is kept is needed elsewhere: then only the free bits of all dimensions together count.
             found = outer.lstsq(self)?;
         }
-        let whole = found.ok_or_else(|| Error::Undecided {
+        let whole = found.ok_or_else(|| LayoutError::Undecided {
             reason: "a surjective layout has a right inverse".into(),
         })?;
         let ins: Vec<&str> = self.in_dims().collect();
@@ -180,9 +185,9 @@ impl LinearLayout {
         if let Some(missing) = self.uncovered_witness() {
             let reason = format!(
                 "nothing maps to {missing:?} of {}",
-                list(&self.out_dims().collect::<Vec<_>>())
+                list_some_names(&self.out_dims().collect::<Vec<_>>())
             );
-            return Err(Error::NotInvertible { reason });
+            return Err(LayoutError::NotInvertible { reason });
         }
         LinearLayout::identity(self.out_sizes())?.invert_and_compose(self)
     }
@@ -195,16 +200,16 @@ impl LinearLayout {
         if let Some(zero) = self.kernel_witness() {
             let reason = format!(
                 "the inputs 0 and {zero:?} of {} have one output",
-                list(&self.in_dims().collect::<Vec<_>>())
+                list_some_names(&self.in_dims().collect::<Vec<_>>())
             );
-            return Err(Error::NotInvertible { reason });
+            return Err(LayoutError::NotInvertible { reason });
         }
         self.pseudoinvert()
     }
 }
 
 /// Refuses two lists that have some names in common in different orders.
-fn same_order(side: &'static str, a: &[&str], b: &[&str]) -> Result<()> {
+fn check_same_order(side: &'static str, a: &[&str], b: &[&str]) -> Result<()> {
     let first: Vec<&str> = a.iter().copied().filter(|d| b.contains(d)).collect();
     let second: Vec<&str> = b.iter().copied().filter(|d| a.contains(d)).collect();
     if first == second {
@@ -212,8 +217,8 @@ fn same_order(side: &'static str, a: &[&str], b: &[&str]) -> Result<()> {
     }
     let reason = format!(
         "the {side} dimensions of both are in the order {} and {}",
-        list(&first),
-        list(&second)
+        list_some_names(&first),
+        list_some_names(&second)
     );
-    Err(Error::LinearDims { call: "mul", reason })
+    Err(LayoutError::LinearDims { call: "mul", reason })
 }

@@ -6,9 +6,9 @@
 //! different rows. In terms of spaces: with `segment` the tensor coordinates that differ only in the row, and `tile`
 //! those of the lanes of a pass, the passes are `2^dim(segment and tile)` instead of one.
 
-use super::gf2::{Span, complement, intersection, rank};
+use super::gf2::{Gf2Span, complement_basis, intersection_basis, rank_of_vectors};
 use super::{InDim, LinearLayout};
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 
 /// Bits of a row: 32 banks of 32 bits.
 const ROW_BITS: u64 = 32 * 32;
@@ -35,66 +35,74 @@ pub struct SharedSwizzle {
 /// # Errors
 /// Layouts without `register` and `lane`, or without `offset`; an element width that is not a power of two from 1 to
 /// 128 bits; a shared memory layout that leaves out an element.
-pub fn bank_conflicts(registers: &LinearLayout, shared: &LinearLayout, bits: i64) -> Result<i64> {
-    let bits = element_bits(bits)?;
-    need(registers, &["register", "lane"])?;
-    need(shared, &["offset"])?;
+pub fn count_bank_conflicts(
+    registers: &LinearLayout,
+    shared: &LinearLayout,
+    bits: i64,
+) -> Result<i64> {
+    let bits = checked_element_bits(bits)?;
+    require_dims(registers, &["register", "lane"])?;
+    require_dims(shared, &["offset"])?;
     let registers = registers.remove_zero_bases_along_dim("register")?;
     let across = registers.invert_and_compose(shared)?;
-    let vector = vector_bits(&across, bits);
+    let vector = log2_vector_elements(&across, bits);
     // Offsets of one row and of one vector, in elements.
     let row = (ROW_BITS / bits).max(1).trailing_zeros() as usize;
-    let shared = registers.aligned_outs(shared)?;
-    let offsets: Vec<u64> = shared.columns().collect();
+    let shared = registers.align_outs_of(shared)?;
+    let offsets: Vec<u64> = shared.matrix_columns().collect();
     let segment = &offsets[row.min(offsets.len())..];
-    let lanes = tile(registers.flat_bases("lane"), vector, bits);
-    Ok(passes(segment, lanes))
+    let lanes = lanes_of_one_pass(registers.flat_bases("lane"), vector, bits);
+    Ok(count_extra_passes(segment, lanes))
 }
 
 /// The shared memory layout for a store from `src` and a load to `dst`, of elements of `bits` bits, with the fewest bank
 /// conflicts: vectors of what both keep in registers, rows that swap what one of them keeps in lanes.
 ///
 /// # Errors
-/// As [`bank_conflicts`]; tensors of different shapes; layouts that do not reach every element; blocks that differ.
-pub fn optimal_swizzle(src: &LinearLayout, dst: &LinearLayout, bits: i64) -> Result<SharedSwizzle> {
-    let bits = element_bits(bits)?;
+/// As [`count_bank_conflicts`]; tensors of different shapes; layouts that do not reach every element; blocks that differ.
+pub fn find_optimal_swizzle(
+    src: &LinearLayout,
+    dst: &LinearLayout,
+    bits: i64,
+) -> Result<SharedSwizzle> {
+    let bits = checked_element_bits(bits)?;
     for layout in [src, dst] {
-        need(layout, &["register", "lane"])?;
+        require_dims(layout, &["register", "lane"])?;
         if let Some(missing) = layout.uncovered_witness() {
             let reason = format!("a layout of registers never reaches {missing:?}");
-            return Err(Error::NotInvertible { reason });
+            return Err(LayoutError::NotInvertible { reason });
         }
     }
     let src = src.remove_zero_bases_along_dim("register")?;
-    let dst = src.aligned_outs(&dst.remove_zero_bases_along_dim("register")?)?;
+    let dst = src.align_outs_of(&dst.remove_zero_bases_along_dim("register")?)?;
     if src.flat_bases("block") != dst.flat_bases("block") {
         let reason = "a block reads what it wrote itself: the bases of `block` must be equal";
-        return Err(Error::LinearDims { call: "optimalSwizzling", reason: reason.into() });
+        return Err(LayoutError::LinearDims { call: "optimalSwizzling", reason: reason.into() });
     }
     let dim = src.out_bits();
     let block = src.flat_bases("block");
-    let vector = vector_bases(&src, &dst, bits, dim);
+    let vector = choose_vector_bases(&src, &dst, bits, dim);
     let wide = vector.len();
-    let tiles = [&src, &dst].map(|l| tile(l.flat_bases("lane"), wide, bits));
+    let tiles = [&src, &dst].map(|l| lanes_of_one_pass(l.flat_bases("lane"), wide, bits));
     let banked = tiles.map(|lanes| {
         let mut all: Vec<u64> = lanes.iter().copied().filter(|b| *b != 0).collect();
         all.retain(|b| !vector.contains(b));
         all
     });
     let in_row = (ROW_BITS / (bits << wide)).max(1).trailing_zeros() as usize;
-    let fixed = rank(vector.iter().chain(block).copied());
+    let fixed = rank_of_vectors(vector.iter().chain(block).copied());
     let left = (dim as usize).saturating_sub(fixed);
     let rows = left.saturating_sub(in_row.min(left));
     let mut held: Vec<u64> = vector.clone();
     held.extend(block);
-    let segment = segment_bases(&held, &banked, dim, rows);
+    let segment = choose_segment_bases(&held, &banked, dim, rows);
     held.extend(&segment);
-    let bank = complement(&held, dim);
+    let bank = complement_basis(&held, dim);
     // A row that both keep in registers is a round of its own: rounds may share the memory.
     let (src_regs, dst_regs) = (src.flat_bases("register"), dst.flat_bases("register"));
     let (reps, segment): (Vec<u64>, Vec<u64>) =
         segment.iter().partition(|b| src_regs.contains(b) && dst_regs.contains(b));
-    let conflicts = tiles.map(|lanes| passes(&segment, lanes));
+    let conflicts = tiles.map(|lanes| count_extra_passes(&segment, lanes));
     let dims = [
         ("vector", vector),
         ("bank", bank),
@@ -103,46 +111,50 @@ pub fn optimal_swizzle(src: &LinearLayout, dst: &LinearLayout, bits: i64) -> Res
         ("reps", reps),
     ];
     let ins = dims.map(|(name, bases)| InDim { name: name.into(), bases }).into();
-    let layout = LinearLayout::of_flat(ins, src.outs.clone())?;
+    let layout = LinearLayout::from_flat_bases(ins, src.outs.clone())?;
     Ok(SharedSwizzle { layout, store_conflicts: conflicts[0], load_conflicts: conflicts[1] })
 }
 
 impl LinearLayout {
     /// The other layout with its out dimensions in the order of this one.
-    fn aligned_outs(&self, other: &LinearLayout) -> Result<LinearLayout> {
+    fn align_outs_of(&self, other: &LinearLayout) -> Result<LinearLayout> {
         let order: Vec<&str> = self.out_dims().collect();
         let other = other.transpose_outs(&order)?;
         if self.outs == other.outs {
             return Ok(other);
         }
         let reason = "the tensors have different shapes".to_string();
-        Err(Error::LinearDims { call: "bank conflicts", reason })
+        Err(LayoutError::LinearDims { call: "bank conflicts", reason })
     }
 }
 
-fn element_bits(bits: i64) -> Result<u64> {
+fn checked_element_bits(bits: i64) -> Result<u64> {
     match u64::try_from(bits) {
         Ok(b) if b.is_power_of_two() && b <= WIDEST_BITS => Ok(b),
         _ => {
             let accepted = "widths are powers of two from 1 to 128".to_string();
-            Err(Error::BadParameter { what: "the element width in bits", value: bits, accepted })
+            Err(LayoutError::BadParameter {
+                what: "the element width in bits",
+                value: bits,
+                accepted,
+            })
         }
     }
 }
 
-fn need(layout: &LinearLayout, dims: &[&str]) -> Result<()> {
+fn require_dims(layout: &LinearLayout, dims: &[&str]) -> Result<()> {
     match dims.iter().find(|d| layout.in_size(d).is_none()) {
         None => Ok(()),
         Some(missing) => {
-            let known = super::list(&layout.in_dims().collect::<Vec<_>>());
+            let known = super::list_some_names(&layout.in_dims().collect::<Vec<_>>());
             let reason = format!("the layout has no dimension `{missing}`, only {known}");
-            Err(Error::LinearDims { call: "bank conflicts", reason })
+            Err(LayoutError::LinearDims { call: "bank conflicts", reason })
         }
     }
 }
 
 /// Log2 of the elements that a lane moves at once: registers that are neighbours in shared memory, aligned.
-fn vector_bits(across: &LinearLayout, bits: u64) -> usize {
+fn log2_vector_elements(across: &LinearLayout, bits: u64) -> usize {
     let offset = across.out_dims().take_while(|d| *d != "offset");
     let at: u32 = offset.map(|d| across.out_size(d).unwrap_or(1).trailing_zeros()).sum();
     let registers = across.flat_bases("register");
@@ -151,45 +163,50 @@ fn vector_bits(across: &LinearLayout, bits: u64) -> usize {
         let unit = |k: usize| 1u64 << (at as usize + k);
         let vector: Vec<u64> = (0..wide).map(unit).collect();
         let low: u64 = vector.iter().sum();
-        let others = across.columns().filter(|b| !vector.contains(b));
+        let others = across.matrix_columns().filter(|b| !vector.contains(b));
         vector.iter().all(|v| registers.contains(v)) && others.fold(0, |all, b| all | b) & low == 0
     };
     (0..=most).rev().find(|w| fits(*w)).unwrap_or(0)
 }
 
 /// The lanes of one pass: where each moves more than a bank, fewer lanes fill a row.
-fn tile(lanes: &[u64], vector: usize, bits: u64) -> &[u64] {
+fn lanes_of_one_pass(lanes: &[u64], vector: usize, bits: u64) -> &[u64] {
     let banks = ((bits << vector) / BANK_BITS).max(1).trailing_zeros() as usize;
     &lanes[..lanes.len().saturating_sub(banks)]
 }
 
 /// Extra passes: coordinates that lanes of one pass reach in different rows of one bank.
-fn passes(segment: &[u64], lanes: &[u64]) -> i64 {
-    let (a, b) = (rank(segment.iter().copied()), rank(lanes.iter().copied()));
-    let both = Span::of(segment.iter().chain(lanes).copied()).rank();
+fn count_extra_passes(segment: &[u64], lanes: &[u64]) -> i64 {
+    let (a, b) = (rank_of_vectors(segment.iter().copied()), rank_of_vectors(lanes.iter().copied()));
+    let both = Gf2Span::from_vectors(segment.iter().chain(lanes).copied()).rank();
     (1i64 << (a + b - both)) - 1
 }
 
 /// What a vector holds: what both layouts keep in registers, up to 128 bits; below one bank also what one of them keeps
 /// in registers and the other does not keep in lanes.
-fn vector_bases(src: &LinearLayout, dst: &LinearLayout, bits: u64, dim: u32) -> Vec<u64> {
+fn choose_vector_bases(src: &LinearLayout, dst: &LinearLayout, bits: u64, dim: u32) -> Vec<u64> {
     let most = (WIDEST_BITS / bits).trailing_zeros() as usize;
     let bank = (BANK_BITS / bits.min(BANK_BITS)).trailing_zeros() as usize;
     let (a, b) = (src.flat_bases("register"), dst.flat_bases("register"));
     let block = src.flat_bases("block");
-    let mut vector = intersection(a, b, dim);
+    let mut vector = intersection_basis(a, b, dim);
     vector.retain(|v| !block.contains(v));
     vector.truncate(most);
     let warps = |l: &LinearLayout| -> Vec<u64> {
         l.flat_bases("warp").iter().copied().filter(|v| *v != 0).collect()
     };
     let (wa, wb) = (warps(src), warps(dst));
-    let fill =
-        [intersection(a, &wb, dim), intersection(b, &wa, dim), intersection(&wa, &wb, dim), wa, wb];
-    let mut span = Span::of(vector.iter().chain(block).copied());
+    let fill = [
+        intersection_basis(a, &wb, dim),
+        intersection_basis(b, &wa, dim),
+        intersection_basis(&wa, &wb, dim),
+        wa,
+        wb,
+    ];
+    let mut span = Gf2Span::from_vectors(vector.iter().chain(block).copied());
     for v in fill.into_iter().flatten() {
         if vector.len() < bank && !span.contains(v) {
-            span.add(v);
+            span.add_vector(v);
             vector.push(v);
         }
     }
@@ -198,12 +215,12 @@ fn vector_bases(src: &LinearLayout, dst: &LinearLayout, bits: u64, dim: u32) -> 
 
 /// What changes with the row. First what neither layout keeps in the lanes of a pass; then sums of a lane of one and a
 /// lane of the other, which neither of them reaches alone; then, where that is not enough, lanes: those conflict.
-fn segment_bases(held: &[u64], banked: &[Vec<u64>; 2], dim: u32, rows: usize) -> Vec<u64> {
-    let mut span = Span::of(held.iter().copied());
+fn choose_segment_bases(held: &[u64], banked: &[Vec<u64>; 2], dim: u32, rows: usize) -> Vec<u64> {
+    let mut span = Gf2Span::from_vectors(held.iter().copied());
     let mut segment = Vec::new();
     let mut take = |v: u64, segment: &mut Vec<u64>| {
         if segment.len() < rows && !span.contains(v) {
-            span.add(v);
+            span.add_vector(v);
             segment.push(v);
         }
     };

@@ -1,7 +1,7 @@
 //! Quotients of direct sums, and layouts that are trivial over some dimensions.
 
 use super::{InDim, LinearLayout, OutDim};
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 
 impl LinearLayout {
     /// `c` with `self == b * c`, where there is one.
@@ -51,7 +51,7 @@ impl LinearLayout {
         };
         let ins = self.ins.iter().map(dim).collect::<Option<_>>()?;
         let candidate = LinearLayout { ins, outs };
-        let product = if low { b.mul(&candidate) } else { candidate.mul(b) };
+        let product = if low { b.direct_sum(&candidate) } else { candidate.direct_sum(b) };
         // Dimensions that only the candidate has come after those of `b` in the product.
         let product = product.ok()?;
         let ins: Vec<&str> = self.in_dims().collect();
@@ -67,12 +67,12 @@ impl LinearLayout {
             let (Some(ins), Some(outs)) = (self.in_size(name), self.out_size(name)) else {
                 return false;
             };
-            let at = self.out_shift(name);
+            let at = self.out_dim_shift(name);
             let bases = self.flat_bases(name);
             ins == outs && bases.iter().zip(at..).all(|(b, k)| *b == 1 << k)
         };
         let mask = |name: &str| match self.out_size(name) {
-            Some(size) => (size.cast_unsigned() - 1) << self.out_shift(name),
+            Some(size) => (size.cast_unsigned() - 1) << self.out_dim_shift(name),
             None => 0,
         };
         let taken: u64 = dims.iter().fold(0, |all, d| all | mask(d));
@@ -81,7 +81,7 @@ impl LinearLayout {
     }
 
     /// The lowest bit of an out dimension in flat numbers.
-    fn out_shift(&self, name: &str) -> u32 {
+    fn out_dim_shift(&self, name: &str) -> u32 {
         self.outs.iter().take_while(|d| d.name != name).map(|d| d.bits).sum()
     }
 
@@ -89,11 +89,11 @@ impl LinearLayout {
     ///
     /// # Errors
     /// A name that is no dimension.
-    pub fn quotient(&self, dims: &[&str]) -> Result<Option<LinearLayout>> {
+    pub fn quotient_without_dims(&self, dims: &[&str]) -> Result<Option<LinearLayout>> {
         let known = |d: &str| self.in_size(d).is_some() || self.out_size(d).is_some();
         if let Some(unknown) = dims.iter().find(|d| !known(d)) {
             let reason = format!("there is no dimension `{unknown}`");
-            return Err(Error::LinearDims { call: "quotient", reason });
+            return Err(LayoutError::LinearDims { call: "quotient", reason });
         }
         if !self.is_trivial_over(dims) {
             return Ok(None);

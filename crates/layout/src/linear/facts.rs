@@ -5,12 +5,12 @@ use super::{LinearLayout, gf2};
 impl LinearLayout {
     /// Whether every out coordinate is reached.
     pub fn is_surjective(&self) -> bool {
-        gf2::rank(self.columns()) == self.out_bits() as usize
+        gf2::rank_of_vectors(self.matrix_columns()) == self.out_bits() as usize
     }
 
     /// Whether no two inputs have one output.
     pub fn is_injective(&self) -> bool {
-        gf2::rank(self.columns()) == self.in_bits()
+        gf2::rank_of_vectors(self.matrix_columns()) == self.in_bits()
     }
 
     /// Whether it is both.
@@ -21,9 +21,9 @@ impl LinearLayout {
     /// Per in dimension, the bits that may be set to 0 without losing an output: those whose basis is a sum of
     /// the bases before it.
     pub fn free_variable_masks(&self) -> Vec<(&str, i64)> {
-        let mut span = gf2::Span::default();
+        let mut span = gf2::Gf2Span::default();
         let mut mask = |bases: &[u64]| {
-            let free = bases.iter().enumerate().filter(|(_, b)| !span.add(**b));
+            let free = bases.iter().enumerate().filter(|(_, b)| !span.add_vector(**b));
             free.fold(0i64, |mask, (k, _)| mask | 1 << k)
         };
         self.ins.iter().map(|d| (d.name.as_str(), mask(&d.bases))).collect()
@@ -39,29 +39,29 @@ impl LinearLayout {
         let low = |b: u64| b & ((1 << out.bits) - 1);
         let run = (0u32..).zip(&first.bases).take_while(|(k, b)| **b == 1 << k && *k < out.bits);
         let run = run.count();
-        let others = self.columns().skip(run).fold(0, |all, b| all | low(b));
+        let others = self.matrix_columns().skip(run).fold(0, |all, b| all | low(b));
         let aligned = if others == 0 { out.bits } else { others.trailing_zeros() };
         1i64 << (u32::try_from(run).unwrap_or(0)).min(aligned)
     }
 
     /// An input other than 0 whose output is 0, where there is one, as one entry per in dimension.
     pub fn kernel_witness(&self) -> Option<Vec<i64>> {
-        let mut span = gf2::Span::default();
-        for (k, column) in (0u32..).zip(self.columns()) {
-            let (rest, sum) = span.reduce(column);
+        let mut span = gf2::Gf2Span::default();
+        for (k, column) in (0u32..).zip(self.matrix_columns()) {
+            let (rest, sum) = span.reduce_vector(column);
             if rest == 0 {
                 return Some(self.input_entries(sum | 1 << k));
             }
-            span.add(column);
+            span.add_vector(column);
         }
         None
     }
 
     /// An out coordinate that is not reached, where there is one.
     pub fn uncovered_witness(&self) -> Option<Vec<i64>> {
-        let span = gf2::Span::of(self.columns());
+        let span = gf2::Gf2Span::from_vectors(self.matrix_columns());
         let missing = (0..self.out_bits()).map(|k| 1 << k).find(|v| !span.contains(*v));
-        missing.map(|v| self.entries(v))
+        missing.map(|v| self.split_flat_number(v))
     }
 
     /// A flat input as one entry per in dimension.

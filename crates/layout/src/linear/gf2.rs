@@ -2,24 +2,24 @@
 
 /// The span of vectors that were added in order, each expressed in those that were independent.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Span {
+pub(super) struct Gf2Span {
     /// Reduced vectors with distinct highest bits, each with the set of added vectors that sum to it.
     rows: Vec<(u64, u64)>,
     added: u32,
 }
 
-impl Span {
-    pub(super) fn of(vectors: impl IntoIterator<Item = u64>) -> Span {
-        let mut span = Span::default();
+impl Gf2Span {
+    pub(super) fn from_vectors(vectors: impl IntoIterator<Item = u64>) -> Gf2Span {
+        let mut span = Gf2Span::default();
         for v in vectors {
-            span.add(v);
+            span.add_vector(v);
         }
         span
     }
 
     /// Adds a vector; whether it was independent of those before it. At most 64 are added.
-    pub(super) fn add(&mut self, vector: u64) -> bool {
-        let (rest, sum) = self.reduce(vector);
+    pub(super) fn add_vector(&mut self, vector: u64) -> bool {
+        let (rest, sum) = self.reduce_vector(vector);
         let own = 1u64.checked_shl(self.added).unwrap_or(0);
         self.added += 1;
         if rest != 0 {
@@ -32,7 +32,7 @@ impl Span {
     /// What is left of a vector, and the independent vectors (by number of addition) whose sum was taken off.
     ///
     /// **Law**: `vector == rest ^ sum of those`; `rest` is 0 exactly where the vector is in the span.
-    pub(super) fn reduce(&self, vector: u64) -> (u64, u64) {
+    pub(super) fn reduce_vector(&self, vector: u64) -> (u64, u64) {
         let (mut rest, mut sum) = (vector, 0);
         for (row, made_of) in &self.rows {
             let leading = 63 - row.leading_zeros();
@@ -45,7 +45,7 @@ impl Span {
     }
 
     pub(super) fn contains(&self, vector: u64) -> bool {
-        self.reduce(vector).0 == 0
+        self.reduce_vector(vector).0 == 0
     }
 
     /// The number of independent vectors.
@@ -55,8 +55,8 @@ impl Span {
 }
 
 /// The number of independent vectors.
-pub(super) fn rank(vectors: impl IntoIterator<Item = u64>) -> usize {
-    Span::of(vectors).rank()
+pub(super) fn rank_of_vectors(vectors: impl IntoIterator<Item = u64>) -> usize {
+    Gf2Span::from_vectors(vectors).rank()
 }
 
 /// Vectors in reduced row echelon form: each has a lowest bit that no other has, sorted by it.
@@ -85,7 +85,7 @@ pub(super) fn row_echelon(vectors: &[u64]) -> Vec<u64> {
 }
 
 /// All vectors of `bits` bits with an even overlap with each of the given ones: a basis of them.
-pub(super) fn orthogonal(vectors: &[u64], bits: u32) -> Vec<u64> {
+pub(super) fn orthogonal_basis(vectors: &[u64], bits: u32) -> Vec<u64> {
     let rows = row_echelon(vectors);
     let pivots: u64 = rows.iter().map(|r| 1u64 << r.trailing_zeros()).sum();
     let free = (0..bits).filter(|c| pivots >> c & 1 == 0);
@@ -97,17 +97,17 @@ pub(super) fn orthogonal(vectors: &[u64], bits: u32) -> Vec<u64> {
 }
 
 /// A basis of what both spans hold. Of unit vectors, those in both lists in the order of the first one.
-pub(super) fn intersection(a: &[u64], b: &[u64], bits: u32) -> Vec<u64> {
+pub(super) fn intersection_basis(a: &[u64], b: &[u64], bits: u32) -> Vec<u64> {
     if a.iter().chain(b).all(|v| v.is_power_of_two()) {
         return a.iter().copied().filter(|v| b.contains(v)).collect();
     }
-    let mut joint = orthogonal(a, bits);
-    joint.extend(orthogonal(b, bits));
-    orthogonal(&joint, bits)
+    let mut joint = orthogonal_basis(a, bits);
+    joint.extend(orthogonal_basis(b, bits));
+    orthogonal_basis(&joint, bits)
 }
 
 /// Unit vectors that complete the given ones to a basis of all vectors of `bits` bits.
-pub(super) fn complement(vectors: &[u64], bits: u32) -> Vec<u64> {
+pub(super) fn complement_basis(vectors: &[u64], bits: u32) -> Vec<u64> {
     let pivots: u64 = row_echelon(vectors).iter().map(|r| 1u64 << r.trailing_zeros()).sum();
     (0..bits).filter(|c| pivots >> c & 1 == 0).map(|c| 1 << c).collect()
 }
@@ -139,20 +139,20 @@ mod tests {
             let a: Vec<u64> = (0..4).map(|_| next()).collect();
             let b: Vec<u64> = (0..3).map(|_| next()).collect();
             let (in_a, in_b) = (sums(&a), sums(&b));
-            let span = Span::of(a.iter().copied());
+            let span = Gf2Span::from_vectors(a.iter().copied());
             assert_eq!(1 << span.rank(), in_a.len());
             for v in 0..32 {
                 assert_eq!(span.contains(v), in_a.contains(&v));
-                let (rest, made_of) = span.reduce(v);
+                let (rest, made_of) = span.reduce_vector(v);
                 let chosen = a.iter().enumerate().filter(|(i, _)| made_of >> i & 1 == 1);
                 assert_eq!(chosen.fold(rest, |s, (_, x)| s ^ x), v);
             }
             let both: Vec<u64> = in_a.iter().copied().filter(|v| in_b.contains(v)).collect();
-            assert_eq!(sums(&intersection(&a, &b, 5)), both);
+            assert_eq!(sums(&intersection_basis(&a, &b, 5)), both);
             let mut whole = a.clone();
-            whole.extend(complement(&a, 5));
-            assert_eq!(rank(whole.iter().copied()), 5);
-            assert_eq!(complement(&a, 5).len(), 5 - span.rank());
+            whole.extend(complement_basis(&a, 5));
+            assert_eq!(rank_of_vectors(whole.iter().copied()), 5);
+            assert_eq!(complement_basis(&a, 5).len(), 5 - span.rank());
             assert_eq!(sums(&row_echelon(&a)), in_a);
         }
     }

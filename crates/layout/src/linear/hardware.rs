@@ -5,11 +5,11 @@
 //! solution of `L(place) = element`, and the others by adding the places of element 0. Both are expressible where
 //! every tensor bit moves along one axis, apart from the others, after one XOR [`Swizzle`] of memory at most.
 
-use super::gf2::{Span, row_echelon};
+use super::gf2::{Gf2Span, row_echelon};
 use super::{LinearLayout, MAX_LINEAR_BITS};
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::layout::{Layout, Point};
+use crate::error::{LayoutError, Result};
+use crate::layout::{Layout, PhysicalCoordinate};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
@@ -23,7 +23,7 @@ pub struct LinearAxis {
 }
 
 /// Where each bit of a flat place is: the number of its axis, and the bit there.
-type Bits = Vec<(usize, u32)>;
+type AxisBits = Vec<(usize, u32)>;
 
 impl LinearLayout {
     /// The layout that takes each element to the places that this one takes to it, where the algebra has one. Its out
@@ -32,40 +32,44 @@ impl LinearLayout {
     /// # Errors
     /// An in dimension that `axes` does not name; what the algebra cannot express, with an element that shows it.
     pub fn to_layout(&self, axes: &[LinearAxis]) -> Result<Layout> {
-        self.to_layout_at(axes, None)
+        self.to_layout_at_addresses(axes, None)
     }
 
     /// The same where bit `k` of the in dimension on `m` is `addresses[k]` elements apart, as in padded memory.
     pub fn to_padded_layout(&self, axes: &[LinearAxis], addresses: &[i64]) -> Result<Layout> {
-        self.to_layout_at(axes, Some(addresses))
+        self.to_layout_at_addresses(axes, Some(addresses))
     }
 
-    fn to_layout_at(&self, axes: &[LinearAxis], addresses: Option<&[i64]>) -> Result<Layout> {
-        let bits = self.place_bits(axes)?;
+    fn to_layout_at_addresses(
+        &self,
+        axes: &[LinearAxis],
+        addresses: Option<&[i64]>,
+    ) -> Result<Layout> {
+        let bits = self.axis_bits_of_place(axes)?;
         let minor_first: Vec<&str> = self.out_dims().rev().collect();
         let tensor = self.transpose_outs(&minor_first)?;
-        let columns: Vec<u64> = tensor.columns().collect();
-        let span = Span::of(columns.iter().copied());
+        let columns: Vec<u64> = tensor.matrix_columns().collect();
+        let span = Gf2Span::from_vectors(columns.iter().copied());
         let size = tensor.out_bits();
         // One place of every tensor bit, and the places of element 0.
         let mut moves = Vec::new();
         for b in 0..size {
-            match span.reduce(1 << b) {
+            match span.reduce_vector(1 << b) {
                 (0, place) => moves.push(place),
                 _ => {
                     let reason = "the linear layout reaches no place of this element".to_string();
-                    return Err(Error::NotExpressible { reason, index: 1 << b });
+                    return Err(LayoutError::NotExpressible { reason, index: 1 << b });
                 }
             }
         }
         let mut copies = Vec::new();
-        let mut before = Span::default();
+        let mut before = Gf2Span::default();
         for (k, column) in (0u32..).zip(&columns) {
-            let (rest, sum) = before.reduce(*column);
+            let (rest, sum) = before.reduce_vector(*column);
             if rest == 0 {
                 copies.push(sum | 1 << k);
             }
-            before.add(*column);
+            before.add_vector(*column);
         }
         let copies = row_echelon(&copies);
         for place in &mut moves {
@@ -76,33 +80,33 @@ impl LinearLayout {
             }
         }
         let memory = axes.iter().position(|a| a.axis == Axis::M);
-        let swizzles = swizzles(&bits, memory, addresses.is_none());
+        let swizzles = candidate_swizzles(&bits, memory, addresses.is_none());
         for swizzle in swizzles {
-            let moved = |v: &u64| apply(swizzle, *v, &bits, memory);
+            let moved = |v: &u64| swizzle_flat_place(swizzle, *v, &bits, memory);
             let (moves, copies): (Vec<u64>, Vec<u64>) =
                 (moves.iter().map(moved).collect(), copies.iter().map(moved).collect());
-            if overlap(&moves, &copies, &bits).is_none() {
-                return self.tile(axes, &bits, (&moves, &copies), swizzle, addresses);
+            if find_overlap(&moves, &copies, &bits).is_none() {
+                return self.build_tile_layout(axes, &bits, (&moves, &copies), swizzle, addresses);
             }
         }
-        let (index, reason) = overlap(&moves, &copies, &bits).unwrap_or_default();
-        Err(Error::NotExpressible { reason, index })
+        let (index, reason) = find_overlap(&moves, &copies, &bits).unwrap_or_default();
+        Err(LayoutError::NotExpressible { reason, index })
     }
 
     /// The axis and the bit of every bit of a flat place.
-    fn place_bits(&self, axes: &[LinearAxis]) -> Result<Bits> {
-        let mut bits = Bits::new();
+    fn axis_bits_of_place(&self, axes: &[LinearAxis]) -> Result<AxisBits> {
+        let mut bits = AxisBits::new();
         let mut used: Vec<usize> = Vec::new();
         for (dim, size) in self.in_sizes() {
             let Some(at) = axes.iter().position(|a| a.dim == dim) else {
                 let known: Vec<&str> = axes.iter().map(|a| a.dim.as_str()).collect();
-                let known = super::list(&known);
+                let known = super::list_some_names(&known);
                 let reason = format!("no axis counts `{dim}`; known dimensions: {known}");
-                return Err(Error::LinearDims { call: "a layout on named axes", reason });
+                return Err(LayoutError::LinearDims { call: "a layout on named axes", reason });
             };
             if size > 1 && used.iter().any(|u| axes[*u].axis == axes[at].axis) {
                 let reason = format!("a second dimension is on the axis `{}`", axes[at].axis);
-                return Err(Error::LinearDims { call: "a layout on named axes", reason });
+                return Err(LayoutError::LinearDims { call: "a layout on named axes", reason });
             }
             if size > 1 {
                 used.push(at);
@@ -113,10 +117,10 @@ impl LinearLayout {
     }
 
     /// The tile layout of bits that do not touch one another.
-    fn tile(
+    fn build_tile_layout(
         &self,
         axes: &[LinearAxis],
-        bits: &Bits,
+        bits: &AxisBits,
         (moves, copies): (&[u64], &[u64]),
         swizzle: Option<Swizzle>,
         addresses: Option<&[i64]>,
@@ -133,7 +137,7 @@ impl LinearLayout {
                 };
                 stride = own
                     .and_then(|s| stride.checked_add(s))
-                    .ok_or_else(|| Error::overflow("an address"))?;
+                    .ok_or_else(|| LayoutError::overflow_of("an address"))?;
             }
             Ok(Iter::new(2, stride, axis))
         };
@@ -171,7 +175,7 @@ impl LinearLayout {
         }
         let tile = TileLayout::new(shard, replica, [])?;
         match swizzle {
-            Some(swizzle) => Layout::swizzled(swizzle, tile),
+            Some(swizzle) => Layout::from_swizzled_tile(swizzle, tile),
             None => Ok(tile.into()),
         }
     }
@@ -182,32 +186,36 @@ impl LinearLayout {
     /// # Errors
     /// A shape whose extents are not powers of two; a layout that is not linear, that puts two elements in one place or
     /// leaves places without an element, with an element that shows it.
-    pub fn of_layout(layout: &Layout, shape: &[i64], axes: &[LinearAxis]) -> Result<LinearLayout> {
-        layout.admit(shape)?;
+    pub fn from_layout(
+        layout: &Layout,
+        shape: &[i64],
+        axes: &[LinearAxis],
+    ) -> Result<LinearLayout> {
+        layout.check_shape_size(shape)?;
         let mut outs: Vec<(String, i64)> = Vec::with_capacity(shape.len());
         for (d, extent) in shape.iter().enumerate() {
-            super::log2(*extent, &format!("dimension {d} of the shape"))?;
+            super::log2_of_size(*extent, &format!("dimension {d} of the shape"))?;
             outs.push((format!("dim{d}"), *extent));
         }
         for axis in layout.tile().axes() {
-            if !axes.iter().any(|a| a.axis == *axis) && layout.span(*axis)? > 1 {
+            if !axes.iter().any(|a| a.axis == *axis) && layout.axis_span(*axis)? > 1 {
                 let reason = format!("no dimension of the linear layout counts `{axis}`");
-                return Err(Error::NotExpressible { reason, index: 0 });
+                return Err(LayoutError::NotExpressible { reason, index: 0 });
             }
         }
         let mut widths = Vec::with_capacity(axes.len());
         for a in axes {
-            let highest = (layout.span(a.axis)? - 1).max(0).cast_unsigned();
+            let highest = (layout.axis_span(a.axis)? - 1).max(0).cast_unsigned();
             widths.push(64 - highest.leading_zeros());
         }
-        super::within_bits("in", widths.iter().map(|w| u64::from(*w)))?;
-        let flat = |p: &Point, index: i64| -> Result<u64> {
+        super::check_within_bits("in", widths.iter().map(|w| u64::from(*w)))?;
+        let flat = |p: &PhysicalCoordinate, index: i64| -> Result<u64> {
             let (mut place, mut at) = (0, 0);
             for (a, width) in axes.iter().zip(&widths) {
                 let value = p.get(a.axis);
                 if value < 0 {
                     let reason = format!("the place {p} is below 0, where no linear layout begins");
-                    return Err(Error::NotExpressible { reason, index });
+                    return Err(LayoutError::NotExpressible { reason, index });
                 }
                 place |= value.cast_unsigned() << at;
                 at += width;
@@ -215,39 +223,43 @@ impl LinearLayout {
             Ok(place)
         };
         // The places of element 0 must be a space, and those of every other element a shift of it.
-        let origin: Vec<u64> =
-            layout.places(0)?.points().iter().map(|p| flat(p, 0)).collect::<Result<_>>()?;
+        let origin: Vec<u64> = layout
+            .physical_coordinates(0)?
+            .sorted_coordinates()
+            .iter()
+            .map(|p| flat(p, 0))
+            .collect::<Result<_>>()?;
         let copies = row_echelon(&origin);
         if !origin.contains(&0) || origin.len() != 1 << copies.len() {
             let reason = "a linear layout keeps 0: the first element is at the place 0, and its copies at sums of powers of two".to_string();
-            return Err(Error::NotExpressible { reason, index: 0 });
+            return Err(LayoutError::NotExpressible { reason, index: 0 });
         }
         let bits = layout.size().max(1).trailing_zeros().min(MAX_LINEAR_BITS);
         let mut moves = Vec::with_capacity(bits as usize);
         for b in 0..bits {
-            let points = layout.places(1 << b)?.points();
+            let points = layout.physical_coordinates(1 << b)?.sorted_coordinates();
             let first = points.first().map_or(Ok(0), |p| flat(p, 1 << b))?;
             moves.push(first);
         }
-        let found = inverted(&moves, &copies, &outs, axes, &widths)?;
+        let found = invert_tile_bits(&moves, &copies, &outs, axes, &widths)?;
         let again = found.to_layout(axes)?;
-        match again.difference(layout)? {
+        match again.find_difference(layout)? {
             None => Ok(found),
-            Some(crate::Difference::At { index, left, right }) => {
+            Some(crate::LayoutDifference::At { index, left, right }) => {
                 let reason = format!(
                     "the bits of its index put the element at {left:?}, but it is at {right:?}: the layout is not linear"
                 );
-                Err(Error::NotExpressible { reason, index })
+                Err(LayoutError::NotExpressible { reason, index })
             }
-            Some(crate::Difference::Size(..)) => {
-                Err(Error::NotExpressible { reason: "the sizes differ".into(), index: 0 })
+            Some(crate::LayoutDifference::Size(..)) => {
+                Err(LayoutError::NotExpressible { reason: "the sizes differ".into(), index: 0 })
             }
         }
     }
 }
 
 /// The linear layout whose places of tensor bits and of element 0 are given.
-fn inverted(
+fn invert_tile_bits(
     moves: &[u64],
     copies: &[u64],
     outs: &[(String, i64)],
@@ -264,18 +276,21 @@ fn inverted(
     let forward = LinearLayout::new(&ins, &[("place".to_string(), 1i64 << total)])?;
     if let Some(clash) = forward.kernel_witness() {
         let reason = "two elements share a place, which a linear layout takes to one".to_string();
-        return Err(Error::NotExpressible { reason, index: clash.first().copied().unwrap_or(0) });
+        return Err(LayoutError::NotExpressible {
+            reason,
+            index: clash.first().copied().unwrap_or(0),
+        });
     }
     if let Some(hole) = forward.uncovered_witness() {
         let place = LinearLayout::identity([("place", 1i64 << total)])?.reshape_outs(&places)?;
-        let place = place.apply(&[("place", hole.first().copied().unwrap_or(0))])?;
+        let place = place.apply_to_input(&[("place", hole.first().copied().unwrap_or(0))])?;
         let names: Vec<String> =
             places.iter().zip(place).map(|((d, _), v)| format!("{d}: {v}")).collect();
         let reason = format!(
             "no element is at the place {{{}}}, and a linear layout takes every place to one",
             names.join(", ")
         );
-        return Err(Error::NotExpressible { reason, index: 0 });
+        return Err(LayoutError::NotExpressible { reason, index: 0 });
     }
     let back = forward.invert()?.sublayout(&["place"], &["tensor"])?;
     let minor_first: Vec<(String, i64)> = outs.iter().rev().cloned().collect();
@@ -286,8 +301,8 @@ fn inverted(
 }
 
 /// The swizzles to try, none first: those that read and write bits that memory has.
-fn swizzles(
-    bits: &Bits,
+fn candidate_swizzles(
+    bits: &AxisBits,
     memory: Option<usize>,
     allowed: bool,
 ) -> impl Iterator<Item = Option<Swizzle>> {
@@ -298,25 +313,30 @@ fn swizzles(
     });
     let both = fields.flat_map(|(m, b, s)| [true, false].map(|inner| (m, b, s, inner)));
     let tried = both.filter_map(|(m, b, s, inner)| {
-        zellige_guard::step();
+        zellige_guard::count_step();
         Swizzle::new(m, b, s, inner).ok()
     });
     std::iter::once(None).chain(tried.map(Some))
 }
 
 /// A flat place with its memory part swizzled.
-fn apply(swizzle: Option<Swizzle>, place: u64, bits: &Bits, memory: Option<usize>) -> u64 {
+fn swizzle_flat_place(
+    swizzle: Option<Swizzle>,
+    place: u64,
+    bits: &AxisBits,
+    memory: Option<usize>,
+) -> u64 {
     let Some(swizzle) = swizzle else { return place };
     let own: Vec<usize> = (0..bits.len()).filter(|i| Some(bits[*i].0) == memory).collect();
     let Some(first) = own.first() else { return place };
     let mask = (1u64 << own.len()) - 1;
     let m = (place >> first & mask).cast_signed();
-    let moved = swizzle.apply(m).cast_unsigned() & mask;
+    let moved = swizzle.apply_to_address(m).cast_unsigned() & mask;
     place & !(mask << first) | moved << first
 }
 
 /// Why places cannot be sums of steps along one axis each, and an element that shows it.
-fn overlap(moves: &[u64], copies: &[u64], bits: &Bits) -> Option<(i64, String)> {
+fn find_overlap(moves: &[u64], copies: &[u64], bits: &AxisBits) -> Option<(i64, String)> {
     let mut taken = 0u64;
     for (b, place) in moves.iter().chain(copies).enumerate() {
         let index = if b < moves.len() { 1i64 << b } else { 0 };

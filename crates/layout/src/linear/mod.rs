@@ -12,7 +12,7 @@
 //! two places of one element, so a basis of zeros is a broadcast.
 //!
 //! Dimensions are ordered from minor to major: in a flat number the first one has the low bits. Every misuse is an
-//! [`Error`], and every answer is exact.
+//! [`LayoutError`], and every answer is exact.
 //!
 //! ```
 //! use zellige_layout::LinearLayout;
@@ -33,10 +33,10 @@ mod gf2;
 mod hardware;
 mod reshape;
 
-pub use banks::{SharedSwizzle, bank_conflicts, optimal_swizzle};
+pub use banks::{SharedSwizzle, count_bank_conflicts, find_optimal_swizzle};
 pub use hardware::LinearAxis;
 
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use std::fmt;
 
 /// Bits of all in dimensions together, and of all out dimensions: a flat number of either side is a
@@ -76,18 +76,18 @@ impl LinearLayout {
     pub fn new(ins: &[(String, Vec<Vec<i64>>)], outs: &[(String, i64)]) -> Result<LinearLayout> {
         let outs: Vec<OutDim> = outs
             .iter()
-            .map(|(name, size)| Ok(OutDim { name: name.clone(), bits: log2(*size, name)? }))
+            .map(|(name, size)| Ok(OutDim { name: name.clone(), bits: log2_of_size(*size, name)? }))
             .collect::<Result<_>>()?;
-        distinct("out", outs.iter().map(|d| d.name.as_str()))?;
-        within_bits("out", outs.iter().map(|d| u64::from(d.bits)))?;
+        check_distinct_names("out", outs.iter().map(|d| d.name.as_str()))?;
+        check_within_bits("out", outs.iter().map(|d| u64::from(d.bits)))?;
         let empty = LinearLayout { ins: Vec::new(), outs };
         let mut dims = Vec::with_capacity(ins.len());
         for (name, bases) in ins {
-            let flat = |(index, basis): (usize, &Vec<i64>)| empty.flat_basis(name, index, basis);
+            let flat = |(index, basis): (usize, &Vec<i64>)| empty.flatten_basis(name, index, basis);
             let bases = bases.iter().enumerate().map(flat).collect::<Result<_>>()?;
             dims.push(InDim { name: name.clone(), bases });
         }
-        LinearLayout::of_flat(dims, empty.outs)
+        LinearLayout::from_flat_bases(dims, empty.outs)
     }
 
     /// A layout whose out sizes are the least powers of two that hold its bases.
@@ -102,7 +102,8 @@ impl LinearLayout {
         let size = |d: usize| {
             let next = largest(d).checked_add(1).map(i64::cast_unsigned);
             let size = next.and_then(u64::checked_next_power_of_two);
-            size.and_then(|s| i64::try_from(s).ok()).ok_or_else(|| Error::overflow("a basis"))
+            size.and_then(|s| i64::try_from(s).ok())
+                .ok_or_else(|| LayoutError::overflow_of("a basis"))
         };
         let outs: Vec<(String, i64)> = outs
             .iter()
@@ -112,7 +113,7 @@ impl LinearLayout {
         LinearLayout::new(ins, &outs)
     }
 
-    /// The layout without dimensions: the neutral element of [`LinearLayout::mul`].
+    /// The layout without dimensions: the neutral element of [`LinearLayout::direct_sum`].
     pub fn empty() -> LinearLayout {
         LinearLayout { ins: Vec::new(), outs: Vec::new() }
     }
@@ -124,10 +125,10 @@ impl LinearLayout {
 
     /// `L(x) = stride * x` for `x < size`, into `size * stride`.
     pub fn strided_1d(size: i64, stride: i64, in_dim: &str, out_dim: &str) -> Result<LinearLayout> {
-        let (bits, shift) = (log2(size, in_dim)?, log2(stride, "the stride")?);
-        within_bits("out", [u64::from(bits) + u64::from(shift)])?;
+        let (bits, shift) = (log2_of_size(size, in_dim)?, log2_of_size(stride, "the stride")?);
+        check_within_bits("out", [u64::from(bits) + u64::from(shift)])?;
         let bases = (0..bits).map(|k| 1 << (k + shift)).collect();
-        LinearLayout::of_flat(
+        LinearLayout::from_flat_bases(
             vec![InDim { name: in_dim.into(), bases }],
             vec![OutDim { name: out_dim.into(), bits: bits + shift }],
         )
@@ -135,32 +136,32 @@ impl LinearLayout {
 
     /// `L(x) = 0` for `x < size`, into `out_size`: a broadcast.
     pub fn zeros_1d(size: i64, in_dim: &str, out_dim: &str, out_size: i64) -> Result<LinearLayout> {
-        let bases = vec![0; log2(size, in_dim)? as usize];
-        let out = OutDim { name: out_dim.into(), bits: log2(out_size, out_dim)? };
-        LinearLayout::of_flat(vec![InDim { name: in_dim.into(), bases }], vec![out])
+        let bases = vec![0; log2_of_size(size, in_dim)? as usize];
+        let out = OutDim { name: out_dim.into(), bits: log2_of_size(out_size, out_dim)? };
+        LinearLayout::from_flat_bases(vec![InDim { name: in_dim.into(), bases }], vec![out])
     }
 
     /// The identity on several dimensions of one name on both sides, in order.
     pub fn identity<'a>(dims: impl IntoIterator<Item = (&'a str, i64)>) -> Result<LinearLayout> {
         let mut all = LinearLayout::empty();
         for (name, size) in dims {
-            all = all.mul(&LinearLayout::identity_1d(size, name, name)?)?;
+            all = all.direct_sum(&LinearLayout::identity_1d(size, name, name)?)?;
         }
         Ok(all)
     }
 
     /// Checks names and sizes; bases are already inside the out dimensions.
-    fn of_flat(ins: Vec<InDim>, outs: Vec<OutDim>) -> Result<LinearLayout> {
-        distinct("in", ins.iter().map(|d| d.name.as_str()))?;
-        distinct("out", outs.iter().map(|d| d.name.as_str()))?;
-        within_bits("in", ins.iter().map(|d| d.bases.len() as u64))?;
-        within_bits("out", outs.iter().map(|d| u64::from(d.bits)))?;
+    fn from_flat_bases(ins: Vec<InDim>, outs: Vec<OutDim>) -> Result<LinearLayout> {
+        check_distinct_names("in", ins.iter().map(|d| d.name.as_str()))?;
+        check_distinct_names("out", outs.iter().map(|d| d.name.as_str()))?;
+        check_within_bits("in", ins.iter().map(|d| d.bases.len() as u64))?;
+        check_within_bits("out", outs.iter().map(|d| u64::from(d.bits)))?;
         Ok(LinearLayout { ins, outs })
     }
 
     /// A basis as one flat number, or why it is none.
-    fn flat_basis(&self, dim: &str, index: usize, basis: &[i64]) -> Result<u64> {
-        let bad = |reason: String| Error::BadBasis { dim: dim.into(), index, reason };
+    fn flatten_basis(&self, dim: &str, index: usize, basis: &[i64]) -> Result<u64> {
+        let bad = |reason: String| LayoutError::BadBasis { dim: dim.into(), index, reason };
         if basis.len() != self.outs.len() {
             let (found, expected) = (basis.len(), self.outs.len());
             let reason = format!("it has {found} entries, and there are {expected} out dimensions");
@@ -181,7 +182,7 @@ impl LinearLayout {
     }
 
     /// A flat number as one entry per out dimension.
-    fn entries(&self, flat: u64) -> Vec<i64> {
+    fn split_flat_number(&self, flat: u64) -> Vec<i64> {
         let mut rest = flat;
         let entry = |out: &OutDim| {
             let value = rest & ((1 << out.bits) - 1);
@@ -223,11 +224,11 @@ impl LinearLayout {
 
     /// The bases of an in dimension, one entry per out dimension; empty where it has none.
     pub fn bases(&self, dim: &str) -> Vec<Vec<i64>> {
-        self.flat_bases(dim).iter().map(|b| self.entries(*b)).collect()
+        self.flat_bases(dim).iter().map(|b| self.split_flat_number(*b)).collect()
     }
 
     /// Every in dimension with its bases: what [`LinearLayout::new`] takes.
-    pub fn all_bases(&self) -> Vec<(String, Vec<Vec<i64>>)> {
+    pub fn bases_of_all_dims(&self) -> Vec<(String, Vec<Vec<i64>>)> {
         self.ins.iter().map(|d| (d.name.clone(), self.bases(&d.name))).collect()
     }
 
@@ -247,20 +248,24 @@ impl LinearLayout {
     }
 
     /// The columns of its matrix: every basis, in the order of the in dimensions.
-    fn columns(&self) -> impl Iterator<Item = u64> + '_ {
+    fn matrix_columns(&self) -> impl Iterator<Item = u64> + '_ {
         self.ins.iter().flat_map(|d| d.bases.iter().copied())
     }
 
     /// The out coordinate of an input that names every in dimension, in any order.
-    pub fn apply(&self, input: &[(&str, i64)]) -> Result<Vec<i64>> {
-        same_names("apply", "the input", input.iter().map(|(d, _)| *d), self.in_dims())?;
+    pub fn apply_to_input(&self, input: &[(&str, i64)]) -> Result<Vec<i64>> {
+        check_same_names("apply", "the input", input.iter().map(|(d, _)| *d), self.in_dims())?;
         let mut sum = 0;
         for dim in &self.ins {
             let value = input.iter().find(|(d, _)| *d == dim.name).map_or(0, |(_, v)| *v);
             let size = 1i64 << dim.bases.len();
             if !(0..size).contains(&value) {
                 let accepted = format!("`{}` goes from 0 to {}", dim.name, size - 1);
-                return Err(Error::BadParameter { what: "an input coordinate", value, accepted });
+                return Err(LayoutError::BadParameter {
+                    what: "an input coordinate",
+                    value,
+                    accepted,
+                });
             }
             for (k, basis) in dim.bases.iter().enumerate() {
                 if value >> k & 1 == 1 {
@@ -268,52 +273,59 @@ impl LinearLayout {
                 }
             }
         }
-        Ok(self.entries(sum))
+        Ok(self.split_flat_number(sum))
     }
 
     /// The matrix over GF(2): one row per out bit, one column per in bit, both from minor to major.
-    pub fn matrix(&self) -> Vec<Vec<u8>> {
-        let row = |r: u32| self.columns().map(|c| u8::from(c >> r & 1 == 1)).collect();
+    pub fn gf2_matrix(&self) -> Vec<Vec<u8>> {
+        let row = |r: u32| self.matrix_columns().map(|c| u8::from(c >> r & 1 == 1)).collect();
         (0..self.out_bits()).map(row).collect()
     }
 }
 
 /// The logarithm of a size.
-fn log2(size: i64, what: &str) -> Result<u32> {
+fn log2_of_size(size: i64, what: &str) -> Result<u32> {
     if size >= 1 && size.cast_unsigned().is_power_of_two() {
         return Ok(size.trailing_zeros());
     }
-    Err(Error::NotPowerOfTwo { what: what.into(), value: size })
+    Err(LayoutError::NotPowerOfTwo { what: what.into(), value: size })
 }
 
-fn distinct<'a>(side: &'static str, names: impl Iterator<Item = &'a str> + Clone) -> Result<()> {
+fn check_distinct_names<'a>(
+    side: &'static str,
+    names: impl Iterator<Item = &'a str> + Clone,
+) -> Result<()> {
     let mut seen: Vec<&str> = Vec::new();
     for name in names {
         if seen.contains(&name) {
             let reason = format!("the {side} dimension `{name}` is given twice");
-            return Err(Error::LinearDims { call: "a linear layout", reason });
+            return Err(LayoutError::LinearDims { call: "a linear layout", reason });
         }
         if seen.len() == MAX_LINEAR_DIMS {
             let reason = format!("there are more than {MAX_LINEAR_DIMS} {side} dimensions");
-            return Err(Error::LinearDims { call: "a linear layout", reason });
+            return Err(LayoutError::LinearDims { call: "a linear layout", reason });
         }
         seen.push(name);
     }
     Ok(())
 }
 
-fn within_bits(side: &'static str, bits: impl IntoIterator<Item = u64>) -> Result<()> {
+fn check_within_bits(side: &'static str, bits: impl IntoIterator<Item = u64>) -> Result<()> {
     let total = bits.into_iter().fold(0u64, u64::saturating_add);
     if total <= u64::from(MAX_LINEAR_BITS) {
         return Ok(());
     }
     let value = i64::try_from(total).unwrap_or(i64::MAX);
     let accepted = format!("the {side} dimensions together have at most {MAX_LINEAR_BITS} bits");
-    Err(Error::BadParameter { what: "the number of bits of a linear layout", value, accepted })
+    Err(LayoutError::BadParameter {
+        what: "the number of bits of a linear layout",
+        value,
+        accepted,
+    })
 }
 
 /// Refuses names that are not exactly those expected, in any order.
-fn same_names<'a, 'b>(
+fn check_same_names<'a, 'b>(
     call: &'static str,
     what: &str,
     given: impl IntoIterator<Item = &'a str>,
@@ -321,17 +333,21 @@ fn same_names<'a, 'b>(
 ) -> Result<()> {
     let given: Vec<&str> = given.into_iter().collect();
     let expected: Vec<&str> = expected.into_iter().collect();
-    distinct("given", given.iter().copied())?;
+    check_distinct_names("given", given.iter().copied())?;
     let same = given.len() == expected.len() && given.iter().all(|d| expected.contains(d));
     if same {
         return Ok(());
     }
-    let reason = format!("{what} names {}; expected {}", list(&given), list(&expected));
-    Err(Error::LinearDims { call, reason })
+    let reason = format!(
+        "{what} names {}; expected {}",
+        list_some_names(&given),
+        list_some_names(&expected)
+    );
+    Err(LayoutError::LinearDims { call, reason })
 }
 
 /// Names for people: `[a, b]`; of many only the first ones.
-fn list(names: &[&str]) -> String {
+fn list_some_names(names: &[&str]) -> String {
     let shown: Vec<String> =
         names.iter().take(16).map(|n| n.chars().take(40).collect::<String>()).collect();
     let rest = if names.len() > 16 { ", .." } else { "" };
@@ -358,7 +374,7 @@ impl fmt::Display for LinearLayout {
             for (k, basis) in dim.bases.iter().enumerate() {
                 let bullet = if k == 0 { " - " } else { "   " };
                 let entries: Vec<String> =
-                    self.entries(*basis).iter().map(i64::to_string).collect();
+                    self.split_flat_number(*basis).iter().map(i64::to_string).collect();
                 writeln!(f, "{bullet}{}={} -> ({})", dim.name, 1u64 << k, entries.join(", "))?;
             }
         }

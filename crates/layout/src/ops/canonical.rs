@@ -15,15 +15,15 @@ impl TileLayout {
     ///
     /// **Laws**: `canonical(L)` equals `L` as a function; `canonical` is idempotent; the shard of
     /// the result is unique when the strides are nonzero.
-    pub fn canonical(&self) -> TileLayout {
+    pub fn canonical_form(&self) -> TileLayout {
         const INVARIANT: &str = "fusing keeps size and bounds, which were checked";
         if self.size() == 0 {
-            return TileLayout::of(vec![Iter::mem(0, 1)]).expect(INVARIANT);
+            return TileLayout::from_shard(vec![Iter::in_memory(0, 1)]).expect(INVARIANT);
         }
         let mut shard: Vec<Iter> = Vec::with_capacity(self.shard().len());
         for it in self.shard().iter().rev().filter(|it| it.extent != 1) {
             match shard.last_mut() {
-                Some(inner) if fuses(inner, it) => inner.extent *= it.extent,
+                Some(inner) if continues_iter(inner, it) => inner.extent *= it.extent,
                 _ => shard.push(*it),
             }
         }
@@ -45,7 +45,7 @@ impl TileLayout {
                 replica.push(*it);
             }
         }
-        fuse_replicas(&mut replica);
+        fuse_replica_iters(&mut replica);
         offset.retain(|(_, v)| *v != 0);
         TileLayout::new(shard, replica, offset).expect(INVARIANT)
     }
@@ -60,13 +60,15 @@ impl TileLayout {
     ///
     /// **Law**: with `n` of scope A in B, a place at `a` on the narrow axis and `b` on the wide one
     /// is at `a + n b` on the fused axis, and no two places become one.
-    pub fn canonical_cuda(&self) -> Result<TileLayout> {
-        let mut layout = self.canonical();
-        while let Some((narrow, wide, fused, ratio)) = fusible(&layout) {
+    pub fn canonical_form_on_cuda(&self) -> Result<TileLayout> {
+        let mut layout = self.canonical_form();
+        while let Some((narrow, wide, fused, ratio)) = find_fusible_axes(&layout) {
             let moved = |it: &Iter| -> Result<Iter> {
                 Ok(match it.axis {
                     a if a == narrow => Iter { axis: fused, ..*it },
-                    a if a == wide => Iter { axis: fused, stride: scale(it.stride, ratio)?, ..*it },
+                    a if a == wide => {
+                        Iter { axis: fused, stride: scale_stride(it.stride, ratio)?, ..*it }
+                    }
                     _ => *it,
                 })
             };
@@ -76,11 +78,11 @@ impl TileLayout {
             for (axis, v) in layout.offset() {
                 offset.push(match *axis {
                     a if a == narrow => (fused, *v),
-                    a if a == wide => (fused, scale(*v, ratio)?),
+                    a if a == wide => (fused, scale_stride(*v, ratio)?),
                     a => (a, *v),
                 });
             }
-            layout = TileLayout::new(shard, replica, offset)?.canonical();
+            layout = TileLayout::new(shard, replica, offset)?.canonical_form();
         }
         Ok(layout)
     }
@@ -88,17 +90,17 @@ impl TileLayout {
 
 impl Layout {
     /// The canonical form of its tile layout, with swizzle and window kept.
-    pub fn canonical(&self) -> Result<Layout> {
-        self.with_canonical(self.tile().canonical())
+    pub fn canonical_form(&self) -> Result<Layout> {
+        self.with_canonical_tile(self.tile().canonical_form())
     }
 
-    /// The canonical form on CUDA hardware (see [`TileLayout::canonical_cuda`]).
-    pub fn canonical_cuda(&self) -> Result<Layout> {
-        self.with_canonical(self.tile().canonical_cuda()?)
+    /// The canonical form on CUDA hardware (see [`TileLayout::canonical_form_on_cuda`]).
+    pub fn canonical_form_on_cuda(&self) -> Result<Layout> {
+        self.with_canonical_tile(self.tile().canonical_form_on_cuda()?)
     }
 
-    fn with_canonical(&self, tile: TileLayout) -> Result<Layout> {
-        let plain = self.with_tile(tile)?;
+    fn with_canonical_tile(&self, tile: TileLayout) -> Result<Layout> {
+        let plain = self.with_tile_layout(tile)?;
         match self.window() {
             Some(w) if self.tile().size() > 0 => plain.with_window(w.clone()),
             _ => Ok(plain),
@@ -106,22 +108,26 @@ impl Layout {
     }
 }
 
-fn scale(value: i64, by: i64) -> Result<i64> {
-    value.checked_mul(by).ok_or_else(|| crate::Error::overflow("a fused thread coordinate"))
+fn scale_stride(value: i64, by: i64) -> Result<i64> {
+    value
+        .checked_mul(by)
+        .ok_or_else(|| crate::LayoutError::overflow_of("a fused thread coordinate"))
 }
 
 /// Whether `outer` continues `inner` (the next faster iter).
-fn fuses(inner: &Iter, outer: &Iter) -> bool {
+fn continues_iter(inner: &Iter, outer: &Iter) -> bool {
     inner.axis == outer.axis
         && i128::from(inner.extent) * i128::from(inner.stride) == i128::from(outer.stride)
 }
 
 /// Sorts, and fuses wherever one iter continues another: replicas are a set, order is free.
-fn fuse_replicas(replica: &mut Vec<Iter>) {
+fn fuse_replica_iters(replica: &mut Vec<Iter>) {
     loop {
         replica.sort_unstable_by_key(|it| (it.axis, it.stride, it.extent));
         let pair = (0..replica.len()).find_map(|i| {
-            (0..replica.len()).find(|j| *j != i && fuses(&replica[i], &replica[*j])).map(|j| (i, j))
+            (0..replica.len())
+                .find(|j| *j != i && continues_iter(&replica[i], &replica[*j]))
+                .map(|j| (i, j))
         });
         let Some((inner, outer)) = pair else { return };
         replica[inner].extent *= replica[outer].extent;
@@ -130,7 +136,7 @@ fn fuse_replicas(replica: &mut Vec<Iter>) {
 }
 
 /// A pair of axes that fuse: the narrow one, the wide one, the fused one and the ratio.
-fn fusible(layout: &TileLayout) -> Option<(Axis, Axis, Axis, i64)> {
+fn find_fusible_axes(layout: &TileLayout) -> Option<(Axis, Axis, Axis, i64)> {
     let axes = layout.axes();
     let scopes = |a: &Axis| match a.kind() {
         AxisKind::Thread { of, within } => Some((of, within)),
@@ -138,9 +144,9 @@ fn fusible(layout: &TileLayout) -> Option<(Axis, Axis, Axis, i64)> {
     };
     for narrow in axes {
         let Some((of, middle)) = scopes(narrow) else { continue };
-        let Some(ratio) = of.count_in(middle) else { continue };
+        let Some(ratio) = of.count_in_scope(middle) else { continue };
         // Of two places, one narrow coordinate is never a whole `ratio` from the other.
-        let bounds = layout.bounds(*narrow);
+        let bounds = layout.axis_bounds(*narrow);
         if bounds.max - bounds.min >= ratio {
             continue;
         }

@@ -1,11 +1,11 @@
 //! Direct sums: two layouts interleaved dimension by dimension.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use crate::layout::Layout;
-use crate::ops::group::groups;
-use crate::proof::left_over;
-use crate::radix::Radix;
+use crate::ops::group::group_iters;
+use crate::proof::find_remaining_replicas;
+use crate::radix::RadixFunction;
 use crate::tile::{Iter, TileLayout};
 
 impl Layout {
@@ -17,11 +17,11 @@ impl Layout {
         left_shape: &[i64],
         right_shape: &[i64],
     ) -> Result<Layout> {
-        let left = plain(left, "direct_sum")?;
-        self.with_tile(interleave(
+        let left = require_plain(left, "direct_sum")?;
+        self.with_tile_layout(interleave_dims(
             left,
             left_shape,
-            self.unpadded("direct_sum")?.tile(),
+            self.require_unpadded("direct_sum")?.tile(),
             right_shape,
         )?)
     }
@@ -30,10 +30,12 @@ impl Layout {
     /// `[left_0, right_0, ..]` of the sum.
     pub fn is_direct_sum_right(&self, sum: &Layout, interleaved: &[i64]) -> Result<Option<Layout>> {
         let op = "is_direct_sum_right";
-        self.unpadded(op)?;
-        sum.unpadded(op)?;
-        let Some(parts) = split(sum.tile(), interleaved)? else { return Ok(None) };
-        let Some(left) = parts.left_of(self.tile())?.map(Layout::from) else { return Ok(None) };
+        self.require_unpadded(op)?;
+        sum.require_unpadded(op)?;
+        let Some(parts) = split_sum_dims(sum.tile(), interleaved)? else { return Ok(None) };
+        let Some(left) = parts.left_factor_of(self.tile())?.map(Layout::from) else {
+            return Ok(None);
+        };
         if self.swizzle() == sum.swizzle() {
             return Ok(Some(left));
         }
@@ -41,19 +43,21 @@ impl Layout {
         let shape =
             |odd: usize| -> Vec<i64> { interleaved.iter().skip(odd).step_by(2).copied().collect() };
         let again = self.direct_sum(&left, &shape(0), &shape(1))?;
-        Ok(again.difference(sum)?.is_none().then_some(left))
+        Ok(again.find_difference(sum)?.is_none().then_some(left))
     }
 
     /// The `right` with `direct_sum(self, right) = sum`, if there is one; it carries the swizzle of
     /// the sum.
     pub fn is_direct_sum_left(&self, sum: &Layout, interleaved: &[i64]) -> Result<Option<Layout>> {
-        let left = plain(self, "is_direct_sum_left")?;
-        let Some(parts) = split(sum.unpadded("is_direct_sum_left")?.tile(), interleaved)? else {
+        let left = require_plain(self, "is_direct_sum_left")?;
+        let Some(parts) =
+            split_sum_dims(sum.require_unpadded("is_direct_sum_left")?.tile(), interleaved)?
+        else {
             return Ok(None);
         };
         let swapped = SumParts { left: parts.right, right: parts.left, sum: parts.sum };
-        match swapped.left_of(left)? {
-            Some(tile) => sum.with_factor(tile).map(Some),
+        match swapped.left_factor_of(left)? {
+            Some(tile) => sum.with_factor_tile(tile).map(Some),
             None => Ok(None),
         }
     }
@@ -61,43 +65,47 @@ impl Layout {
 
 impl Layout {
     /// A factor with the swizzle of the whole, which may have addresses where the factor has none.
-    pub(crate) fn with_factor(&self, tile: TileLayout) -> Result<Layout> {
+    pub(crate) fn with_factor_tile(&self, tile: TileLayout) -> Result<Layout> {
         if self.swizzle().is_none() {
             return Ok(tile.into());
         }
         let offset = tile.offset().iter().copied().chain([(Axis::M, 0)]);
-        self.with_tile(TileLayout::new(tile.shard().to_vec(), tile.replica().to_vec(), offset)?)
+        self.with_tile_layout(TileLayout::new(
+            tile.shard().to_vec(),
+            tile.replica().to_vec(),
+            offset,
+        )?)
     }
 }
 
 /// A layout without swizzle or window.
-pub(crate) fn plain<'a>(layout: &'a Layout, op: &'static str) -> Result<&'a TileLayout> {
-    if layout.unpadded(op)?.effective_swizzle().is_some() {
+pub(crate) fn require_plain<'a>(layout: &'a Layout, op: &'static str) -> Result<&'a TileLayout> {
+    if layout.require_unpadded(op)?.effective_swizzle().is_some() {
         let help = "this operand takes a tile layout without swizzle";
-        return Err(Error::Swizzled { op, help });
+        return Err(LayoutError::Swizzled { op, help });
     }
     Ok(layout.tile())
 }
 
 /// The iters of two layouts, dimension by dimension, replicas joined and offsets added.
-pub(crate) fn interleave(
+pub(crate) fn interleave_dims(
     left: &TileLayout,
     left_shape: &[i64],
     right: &TileLayout,
     right_shape: &[i64],
 ) -> Result<TileLayout> {
     if left_shape.len() != right_shape.len() {
-        return Err(Error::LengthMismatch {
+        return Err(LayoutError::LengthMismatch {
             what: "the shape of the right layout",
             expected: left_shape.len(),
             found: right_shape.len(),
         });
     }
-    let (l, r) = (groups(left, left_shape)?, groups(right, right_shape)?);
+    let (l, r) = (group_iters(left, left_shape)?, group_iters(right, right_shape)?);
     let shard = l.into_iter().zip(r).flat_map(|(a, b)| a.into_iter().chain(b)).collect();
     let replica = right.replica().iter().chain(left.replica()).copied().collect();
     let offset = right.offset().iter().chain(left.offset()).copied();
-    Ok(TileLayout::new(shard, replica, offset)?.canonical())
+    Ok(TileLayout::new(shard, replica, offset)?.canonical_form())
 }
 
 /// The even and the odd dimensions of a sum.
@@ -108,21 +116,26 @@ pub(crate) struct SumParts<'a> {
 }
 
 /// Splits a sum over its interleaved shape; `None` where its iters do not follow that shape.
-pub(crate) fn split<'a>(sum: &'a TileLayout, interleaved: &[i64]) -> Result<Option<SumParts<'a>>> {
+pub(crate) fn split_sum_dims<'a>(
+    sum: &'a TileLayout,
+    interleaved: &[i64],
+) -> Result<Option<SumParts<'a>>> {
     if !interleaved.len().is_multiple_of(2) {
-        return Err(Error::LengthMismatch {
+        return Err(LayoutError::LengthMismatch {
             what: "the interleaved shape [left_0, right_0, ..]",
             expected: interleaved.len() + 1,
             found: interleaved.len(),
         });
     }
-    let grouped = match groups(sum, interleaved) {
+    let grouped = match group_iters(sum, interleaved) {
         Ok(g) => g,
-        Err(Error::NotGroupable { .. }) => match groups(&sum.canonical(), interleaved) {
-            Ok(g) => g,
-            Err(Error::NotGroupable { .. }) => return Ok(None),
-            Err(e) => return Err(e),
-        },
+        Err(LayoutError::NotGroupable { .. }) => {
+            match group_iters(&sum.canonical_form(), interleaved) {
+                Ok(g) => g,
+                Err(LayoutError::NotGroupable { .. }) => return Ok(None),
+                Err(e) => return Err(e),
+            }
+        }
         Err(e) => return Err(e),
     };
     let (mut left, mut right) = (Vec::new(), Vec::new());
@@ -135,36 +148,42 @@ pub(crate) fn split<'a>(sum: &'a TileLayout, interleaved: &[i64]) -> Result<Opti
 impl SumParts<'_> {
     /// The left factor, given that the right one is `right`: its shard must be the odd dimensions,
     /// its replicas must be among those of the sum, its offset comes off.
-    pub(crate) fn left_of(&self, right: &TileLayout) -> Result<Option<TileLayout>> {
-        let own = TileLayout::of(self.right.clone())?;
+    pub(crate) fn left_factor_of(&self, right: &TileLayout) -> Result<Option<TileLayout>> {
+        let own = TileLayout::from_shard(self.right.clone())?;
         if own.size() != right.size() {
             return Ok(None);
         }
         if right.size() > 0 {
             let axes: Vec<Axis> = self.sum.axes().iter().chain(right.axes()).copied().collect();
-            let (f, g) = (Radix::of(own.shard(), &axes), Radix::of(right.shard(), &axes));
+            let (f, g) = (
+                RadixFunction::from_iters(own.shard(), &axes),
+                RadixFunction::from_iters(right.shard(), &axes),
+            );
             if f.first_difference(0, &g, 0, right.size().into()).is_some() {
                 return Ok(None);
             }
         }
-        let canonical_sum = self.sum.canonical();
-        let canonical_right = right.canonical();
+        let canonical_sum = self.sum.canonical_form();
+        let canonical_right = right.canonical_form();
         let (all, part) = (canonical_sum.replica(), canonical_right.replica());
-        let Some(replica) =
-            without(all, part).map_or_else(|| left_over(all, part), |r| Ok(Some(r)))?
+        let Some(replica) = subtract_iters(all, part)
+            .map_or_else(|| find_remaining_replicas(all, part), |r| Ok(Some(r)))?
         else {
             return Ok(None);
         };
         let mut offset = canonical_sum.offset().to_vec();
         for (axis, v) in canonical_right.offset() {
-            offset.push((*axis, v.checked_neg().ok_or_else(|| Error::overflow("an offset"))?));
+            offset.push((
+                *axis,
+                v.checked_neg().ok_or_else(|| LayoutError::overflow_of("an offset"))?,
+            ));
         }
         TileLayout::new(self.left.clone(), replica, offset).map(Some)
     }
 }
 
 /// The multiset `all` without `part`; an iter of `all` may be split to give one of `part`.
-pub(crate) fn without(all: &[Iter], part: &[Iter]) -> Option<Vec<Iter>> {
+pub(crate) fn subtract_iters(all: &[Iter], part: &[Iter]) -> Option<Vec<Iter>> {
     let mut rest = all.to_vec();
     for p in part {
         if let Some(i) = rest.iter().position(|r| r == p) {

@@ -1,8 +1,8 @@
 //! Grouping: splitting iters so that they meet the boundaries of a shape.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::int::product;
+use crate::error::{LayoutError, Result};
+use crate::int::checked_product;
 use crate::layout::Layout;
 use crate::proof::refine_extents;
 use crate::tile::{Iter, TileLayout};
@@ -14,11 +14,11 @@ impl TileLayout {
     /// and the product of their extents is `shape[d]`. Unit iters go; a unit dimension gets one.
     ///
     /// **Law**: the result equals the layout as a function. A boundary that does not divide is
-    /// [`Error::NotGroupable`].
+    /// [`LayoutError::NotGroupable`].
     pub fn group(&self, shape: &[i64]) -> Result<(TileLayout, Vec<usize>)> {
-        check_shape(self, shape)?;
+        check_shape_size(self, shape)?;
         if self.size() == 0 {
-            let shard = shape.iter().map(|e| Iter::mem(*e, 0)).collect();
+            let shard = shape.iter().map(|e| Iter::in_memory(*e, 0)).collect();
             return Ok((self.with_shard(shard)?, (0..=shape.len()).collect()));
         }
         let mut source = self
@@ -27,7 +27,7 @@ impl TileLayout {
             .enumerate()
             .rev()
             .filter(|(_, it)| it.extent != 1 || self.shard().len() == 1);
-        let first = self.shard().last().copied().unwrap_or(Iter::mem(1, 1));
+        let first = self.shard().last().copied().unwrap_or(Iter::in_memory(1, 1));
         let (mut index, mut current) = source.next().map_or((0, first), |(i, it)| (i, *it));
         // Fastest first, as the walk goes; turned round at the end.
         let mut shard: Vec<Iter> = Vec::with_capacity(self.shard().len() + shape.len());
@@ -48,10 +48,10 @@ impl TileLayout {
                 }
                 let take = need.min(current.extent);
                 if need % take != 0 || current.extent % take != 0 {
-                    return Err(Error::NotGroupable {
+                    return Err(LayoutError::NotGroupable {
                         shape: shape.to_vec(),
                         dim,
-                        boundary: product(shape[dim..].iter().copied(), "a boundary")?,
+                        boundary: checked_product(shape[dim..].iter().copied(), "a boundary")?,
                         iter: index,
                         extent: self.shard()[index].extent,
                     });
@@ -79,9 +79,9 @@ impl TileLayout {
     /// unit iter, which the other shapes count to the dimension on its right.
     pub fn group_many(&self, shapes: &[Vec<i64>]) -> Result<(TileLayout, Vec<Vec<usize>>)> {
         for shape in shapes {
-            check_shape(self, shape)?;
+            check_shape_size(self, shape)?;
         }
-        let extents = with_units(&refine_extents(shapes)?, shapes);
+        let extents = with_unit_extents(&refine_extents(shapes)?, shapes);
         let (layout, _) = self.group(&extents)?;
         let shard = layout.shard();
         let mut all = Vec::with_capacity(shapes.len());
@@ -113,19 +113,19 @@ impl TileLayout {
 impl Layout {
     /// [`TileLayout::group`], through a swizzle.
     pub fn group(&self, shape: &[i64]) -> Result<(Layout, Vec<usize>)> {
-        let (tile, seps) = self.unpadded("group")?.tile().group(shape)?;
-        Ok((self.with_tile(tile)?, seps))
+        let (tile, seps) = self.require_unpadded("group")?.tile().group(shape)?;
+        Ok((self.with_tile_layout(tile)?, seps))
     }
 
     /// [`TileLayout::group_many`], through a swizzle.
     pub fn group_many(&self, shapes: &[Vec<i64>]) -> Result<(Layout, Vec<Vec<usize>>)> {
-        let (tile, seps) = self.unpadded("group_many")?.tile().group_many(shapes)?;
-        Ok((self.with_tile(tile)?, seps))
+        let (tile, seps) = self.require_unpadded("group_many")?.tile().group_many(shapes)?;
+        Ok((self.with_tile_layout(tile)?, seps))
     }
 }
 
 /// The refined extents with a unit extent for each unit dimension, at its boundary.
-fn with_units(refined: &[i64], shapes: &[Vec<i64>]) -> Vec<i64> {
+fn with_unit_extents(refined: &[i64], shapes: &[Vec<i64>]) -> Vec<i64> {
     if refined == [0] {
         return refined.to_vec();
     }
@@ -155,17 +155,17 @@ fn with_units(refined: &[i64], shapes: &[Vec<i64>]) -> Vec<i64> {
     out
 }
 
-fn check_shape(layout: &TileLayout, shape: &[i64]) -> Result<()> {
-    Layout::from(layout.clone()).admit(shape)
+fn check_shape_size(layout: &TileLayout, shape: &[i64]) -> Result<()> {
+    Layout::from(layout.clone()).check_shape_size(shape)
 }
 
 /// The iters of every dimension of `shape`, in order.
-pub(crate) fn groups(layout: &TileLayout, shape: &[i64]) -> Result<Vec<Vec<Iter>>> {
+pub(crate) fn group_iters(layout: &TileLayout, shape: &[i64]) -> Result<Vec<Vec<Iter>>> {
     let (grouped, seps) = layout.group(shape)?;
     Ok(seps.windows(2).map(|w| grouped.shard()[w[0]..w[1]].to_vec()).collect())
 }
 
 /// A unit iter that mentions an axis without moving on it.
-pub(crate) fn mention(axis: Axis) -> Iter {
+pub(crate) fn unit_iter_on(axis: Axis) -> Iter {
     Iter::new(1, 1, axis)
 }

@@ -1,48 +1,48 @@
 //! Reordering, dropping and repeating iters.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use crate::layout::Layout;
 use crate::tile::{Iter, TileLayout};
 
 impl Layout {
     /// The shard iters in another order: iter `i` of the result is iter `perm[i]`.
     pub fn permute_dims(&self, perm: &[usize]) -> Result<Layout> {
-        let tile = self.unpadded("permute_dims")?.tile();
+        let tile = self.require_unpadded("permute_dims")?.tile();
         check_permutation(perm, tile.shard().len())?;
-        self.with_tile(tile.with_shard(perm.iter().map(|i| tile.shard()[*i]).collect())?)
+        self.with_tile_layout(tile.with_shard(perm.iter().map(|i| tile.shard()[*i]).collect())?)
     }
 
     /// Groups of shard iters in another order; `seps` delimit the groups as [`Layout::group`]
     /// answers them.
     pub fn permute_by_groups(&self, seps: &[usize], perm: &[usize]) -> Result<Layout> {
-        let tile = self.unpadded("permute_by_groups")?.tile();
+        let tile = self.require_unpadded("permute_by_groups")?.tile();
         let len = tile.shard().len();
         let rising = seps.windows(2).all(|w| w[0] <= w[1]);
         if seps.first() != Some(&0) || seps.last() != Some(&len) || !rising {
-            return Err(Error::BadSeparators { seps: seps.to_vec(), len });
+            return Err(LayoutError::BadSeparators { seps: seps.to_vec(), len });
         }
         check_permutation(perm, seps.len() - 1)?;
         let shard = perm.iter().flat_map(|g| &tile.shard()[seps[*g]..seps[g + 1]]).copied();
-        self.with_tile(tile.with_shard(shard.collect())?)
+        self.with_tile_layout(tile.with_shard(shard.collect())?)
     }
 
     /// What one owner holds: the memory axes alone, thread and device axes dropped.
-    pub fn storage(&self) -> Result<Layout> {
-        let tile = self.unpadded("storage")?.tile();
+    pub fn storage_layout(&self) -> Result<Layout> {
+        let tile = self.require_unpadded("storage")?.tile();
         let keep = |its: &[Iter]| its.iter().filter(|it| it.axis.is_memory()).copied().collect();
         let offset = tile.offset().iter().filter(|(a, _)| a.is_memory()).copied();
-        self.with_tile(TileLayout::new(keep(tile.shard()), keep(tile.replica()), offset)?)
+        self.with_tile_layout(TileLayout::new(keep(tile.shard()), keep(tile.replica()), offset)?)
     }
 
     /// A new shard iter of stride 0 before iter `pos`: `num` logical elements in one place.
     /// Negative positions count from the end, `-1` being after the last iter.
-    pub fn broadcast(&self, num: i64, pos: i64, axis: Axis) -> Result<Layout> {
-        let tile = self.unpadded("broadcast")?.tile();
+    pub fn broadcast_elements(&self, num: i64, pos: i64, axis: Axis) -> Result<Layout> {
+        let tile = self.require_unpadded("broadcast")?.tile();
         let len = i64::try_from(tile.shard().len()).unwrap_or(i64::MAX);
         let at = if pos < 0 { pos.saturating_add(len + 1) } else { pos };
         let Some(pos) = usize::try_from(at).ok().filter(|p| *p <= tile.shard().len()) else {
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "the position of the broadcast iter",
                 value: pos,
                 accepted: format!("it is from {} to {len}", -len - 1),
@@ -50,7 +50,7 @@ impl Layout {
         };
         let mut shard = tile.shard().to_vec();
         shard.insert(pos, Iter::new(num, 0, axis));
-        self.with_tile(tile.with_shard(shard)?)
+        self.with_tile_layout(tile.with_shard(shard)?)
     }
 }
 
@@ -58,7 +58,7 @@ impl Layout {
 pub(crate) fn check_permutation(perm: &[usize], len: usize) -> Result<()> {
     let bad = |reason: String| {
         let shown = perm.iter().take(64).copied().collect();
-        Err(Error::BadPermutation { perm: shown, len, reason })
+        Err(LayoutError::BadPermutation { perm: shown, len, reason })
     };
     if perm.len() != len {
         return bad(format!("it has {} entries", perm.len()));

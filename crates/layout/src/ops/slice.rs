@@ -1,11 +1,11 @@
 //! Slices: the layout of a sub-box.
 
-use crate::error::{Error, Result};
-use crate::int::row_major;
-use crate::layout::{Layout, flatten};
+use crate::error::{LayoutError, Result};
+use crate::int::row_major_strides;
+use crate::layout::{Layout, flatten_coordinate};
 use crate::proof::{compose_through, compose_tiles, refine_extents};
 use crate::tile::TileLayout;
-use crate::window::{Extent, Window};
+use crate::window::{PaddedExtent, ValidWindow};
 
 impl Layout {
     /// The layout of the sub-box `region` (one `[begin, end)` per dimension of `shape`), with the
@@ -14,15 +14,15 @@ impl Layout {
     /// **Law**: `slice(L, r)(y) = L(r.begin + y)`.
     ///
     /// Taking a box is composing with the strided walk over it, so the result is exact wherever
-    /// iters can express it, and otherwise [`Error::NotExpressible`] with an index of the box that
-    /// proves it. [`Layout::slice_window`] then mostly gives the exact general form.
-    pub fn slice(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<Layout> {
+    /// iters can express it, and otherwise [`LayoutError::NotExpressible`] with an index of the box that
+    /// proves it. [`Layout::slice_as_window`] then mostly gives the exact general form.
+    pub fn slice_region(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<Layout> {
         self.check_region(shape, region)?;
         let size: Vec<i64> = region.iter().map(|(b, e)| e - b).collect();
         if size.contains(&0) {
             let zeros = vec![0; size.len()];
-            let empty = TileLayout::strided(&size, &zeros, 0)?;
-            return self.with_tile(empty);
+            let empty = TileLayout::from_strides(&size, &zeros, 0)?;
+            return self.with_tile_layout(empty);
         }
         let begin: Vec<i64> = region.iter().map(|(b, _)| *b).collect();
         let walk = match self.window().filter(|w| w.shape() == shape) {
@@ -31,45 +31,53 @@ impl Layout {
                 let first: Vec<i64> =
                     w.dims().iter().zip(&begin).map(|(d, b)| d.begin + b).collect();
                 let padded = w.padded_shape();
-                TileLayout::strided(&size, &row_major(&padded)?, flatten(&padded, &first)?)?
+                TileLayout::from_strides(
+                    &size,
+                    &row_major_strides(&padded)?,
+                    flatten_coordinate(&padded, &first)?,
+                )?
             }
-            None => TileLayout::strided(&size, &row_major(shape)?, flatten(shape, &begin)?)?,
+            None => TileLayout::from_strides(
+                &size,
+                &row_major_strides(shape)?,
+                flatten_coordinate(shape, &begin)?,
+            )?,
         };
         let tile = match self.window().filter(|w| w.shape() != shape) {
-            Some(w) => compose_through(self.tile(), &w.as_tile()?, &walk)?,
+            Some(w) => compose_through(self.tile(), &w.as_tile_layout()?, &walk)?,
             None => compose_tiles(self.tile(), &walk)?,
         };
         // Where the box has unit dimensions or fused ones, split again so that the iters follow it.
         let tile = tile.group(&size).map(|(t, _)| t).unwrap_or(tile);
-        self.with_tile(tile)
+        self.with_tile_layout(tile)
     }
 
     /// The sub-box as a window, the padding around it being the rest of the layout.
     ///
     /// Always exact where `shape` is that of the layout's own window, if it has one. In another shape
     /// the region must be a box of the window's dimensions, or of parts of them.
-    pub fn slice_window(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<Layout> {
+    pub fn slice_as_window(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<Layout> {
         self.check_region(shape, region)?;
-        let window = self.window_over(shape);
+        let window = self.window_or_trivial(shape);
         let dims = if window.iter().map(|d| d.valid).eq(shape.iter().copied()) {
-            let inside = |(d, (b, e)): (&Extent, &(i64, i64))| Extent {
+            let inside = |(d, (b, e)): (&PaddedExtent, &(i64, i64))| PaddedExtent {
                 begin: d.begin + b,
                 valid: e - b,
                 padded: d.padded,
             };
             window.iter().zip(region).map(inside).collect()
         } else if region.iter().any(|(b, e)| b == e) {
-            window.iter().map(|d| Extent { valid: 0, ..*d }).collect()
+            window.iter().map(|d| PaddedExtent { valid: 0, ..*d }).collect()
         } else {
             split_window(&window, shape, region)?
         };
-        self.padded().with_window(Window::new(dims)?)
+        self.padded_domain().with_window(ValidWindow::new(dims)?)
     }
 
     fn check_region(&self, shape: &[i64], region: &[(i64, i64)]) -> Result<()> {
-        self.admit(shape)?;
+        self.check_shape_size(shape)?;
         if region.len() != shape.len() {
-            return Err(Error::LengthMismatch {
+            return Err(LayoutError::LengthMismatch {
                 what: "the region",
                 expected: shape.len(),
                 found: region.len(),
@@ -78,7 +86,7 @@ impl Layout {
         for (dim, ((begin, end), extent)) in region.iter().zip(shape).enumerate() {
             if *begin < 0 || begin > end || end > extent {
                 let (begin, end, extent) = (*begin, *end, *extent);
-                return Err(Error::RegionOutOfRange { dim, begin, end, extent });
+                return Err(LayoutError::RegionOutOfRange { dim, begin, end, extent });
             }
         }
         Ok(())
@@ -86,9 +94,13 @@ impl Layout {
 }
 
 /// A window and a region of another shape, both split over the boundaries of the two shapes.
-fn split_window(window: &[Extent], shape: &[i64], region: &[(i64, i64)]) -> Result<Vec<Extent>> {
+fn split_window(
+    window: &[PaddedExtent],
+    shape: &[i64],
+    region: &[(i64, i64)],
+) -> Result<Vec<PaddedExtent>> {
     let valid: Vec<i64> = window.iter().map(|d| d.valid).collect();
-    let refuse = |dim: usize| Error::Undecided {
+    let refuse = |dim: usize| LayoutError::Undecided {
         reason: format!(
             "whether a window is the region {region:?} of {shape:?}: its dimension {dim} is no box of \
              the valid extents {valid:?}"
@@ -118,19 +130,23 @@ fn split_window(window: &[Extent], shape: &[i64], region: &[(i64, i64)]) -> Resu
         while rest.valid > 1 {
             let (e, begin, end) = ranges.next().ok_or_else(|| refuse(dim))?;
             if e == rest.valid {
-                dims.push(Extent {
+                dims.push(PaddedExtent {
                     begin: rest.begin + begin,
                     valid: end - begin,
                     padded: rest.padded,
                 });
-                rest = Extent::full(1);
+                rest = PaddedExtent::without_padding(1);
                 continue;
             }
             if rest.begin % e != 0 || rest.padded % e != 0 {
                 return Err(refuse(dim));
             }
-            dims.push(Extent { begin, valid: end - begin, padded: e });
-            rest = Extent { begin: rest.begin / e, valid: rest.valid / e, padded: rest.padded / e };
+            dims.push(PaddedExtent { begin, valid: end - begin, padded: e });
+            rest = PaddedExtent {
+                begin: rest.begin / e,
+                valid: rest.valid / e,
+                padded: rest.padded / e,
+            };
         }
         if rest.padded != 1 {
             dims.push(rest);

@@ -1,9 +1,11 @@
 //! Tiling: a layout repeated by an outer one, and the inverse questions.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use crate::layout::Layout;
-use crate::ops::direct_sum::{SumParts, interleave, plain, split, without};
+use crate::ops::direct_sum::{
+    SumParts, interleave_dims, require_plain, split_sum_dims, subtract_iters,
+};
 use crate::tile::{Iter, TileLayout};
 
 impl Layout {
@@ -19,15 +21,18 @@ impl Layout {
         outer_shape: &[i64],
         inner_shape: &[i64],
     ) -> Result<Layout> {
-        let scaled = scaled(plain(outer, "tile")?, self.unpadded("tile")?.tile())?;
-        self.with_tile(interleave(&scaled, outer_shape, self.tile(), inner_shape)?)
+        let scaled = scale_outer_layout(
+            require_plain(outer, "tile")?,
+            self.require_unpadded("tile")?.tile(),
+        )?;
+        self.with_tile_layout(interleave_dims(&scaled, outer_shape, self.tile(), inner_shape)?)
     }
 
     /// `self` of shape `shape` repeated row-major up to `to_shape`; every extent must divide.
     pub fn tile_to(&self, to_shape: &[i64], shape: &[i64]) -> Result<Layout> {
-        let outer_shape = quotient(to_shape, shape)?.ok_or_else(|| {
+        let outer_shape = divide_shapes(to_shape, shape)?.ok_or_else(|| {
             let dim = to_shape.iter().zip(shape).position(|(t, s)| *s == 0 || t % s != 0);
-            Error::NotExpressible {
+            LayoutError::NotExpressible {
                 reason: format!(
                     "{to_shape:?} is no whole number of tiles {shape:?} in dimension {}",
                     dim.unwrap_or(0)
@@ -47,23 +52,25 @@ impl Layout {
         inner_shape: &[i64],
     ) -> Result<Option<Layout>> {
         let op = "is_tile_inner";
-        self.admit(inner_shape)?;
-        tiled.admit(tiled_shape)?;
-        self.unpadded(op)?;
-        tiled.unpadded(op)?;
-        let Some(outer_shape) = quotient(tiled_shape, inner_shape)? else { return Ok(None) };
-        let Some(parts) = split(tiled.tile(), &interleaved(&outer_shape, inner_shape))? else {
+        self.check_shape_size(inner_shape)?;
+        tiled.check_shape_size(tiled_shape)?;
+        self.require_unpadded(op)?;
+        tiled.require_unpadded(op)?;
+        let Some(outer_shape) = divide_shapes(tiled_shape, inner_shape)? else { return Ok(None) };
+        let Some(parts) =
+            split_sum_dims(tiled.tile(), &interleave_shapes(&outer_shape, inner_shape))?
+        else {
             return Ok(None);
         };
-        let Some(sum) = parts.left_of(self.tile())? else { return Ok(None) };
-        let Some(outer) = divided(&sum, self.tile())? else { return Ok(None) };
+        let Some(sum) = parts.left_factor_of(self.tile())? else { return Ok(None) };
+        let Some(outer) = unscale_outer_layout(&sum, self.tile())? else { return Ok(None) };
         let outer = Layout::from(outer);
         if self.swizzle() == tiled.swizzle() {
             return Ok(Some(outer));
         }
         // Swizzles written differently may do the same to the addresses there are.
         let again = self.tile_by(&outer, &outer_shape, inner_shape)?;
-        Ok(again.difference(tiled)?.is_none().then_some(outer))
+        Ok(again.find_difference(tiled)?.is_none().then_some(outer))
     }
 
     /// The `inner` with `inner.tile_by(self) = tiled`, if there is one; it carries the swizzle of
@@ -74,18 +81,18 @@ impl Layout {
         tiled_shape: &[i64],
         outer_shape: &[i64],
     ) -> Result<Option<Layout>> {
-        let outer = plain(self, "is_tile_outer")?;
-        let tiled_tile = tiled.unpadded("is_tile_outer")?.tile();
-        self.admit(outer_shape)?;
-        tiled.admit(tiled_shape)?;
-        let Some(inner_shape) = quotient(tiled_shape, outer_shape)? else { return Ok(None) };
-        let shape = interleaved(outer_shape, &inner_shape);
-        let Some(parts) = split(tiled_tile, &shape)? else { return Ok(None) };
+        let outer = require_plain(self, "is_tile_outer")?;
+        let tiled_tile = tiled.require_unpadded("is_tile_outer")?.tile();
+        self.check_shape_size(outer_shape)?;
+        tiled.check_shape_size(tiled_shape)?;
+        let Some(inner_shape) = divide_shapes(tiled_shape, outer_shape)? else { return Ok(None) };
+        let shape = interleave_shapes(outer_shape, &inner_shape);
+        let Some(parts) = split_sum_dims(tiled_tile, &shape)? else { return Ok(None) };
         for inner in inner_candidates(&parts, &outer.group(outer_shape)?.0)? {
-            let Ok(outer) = scaled(outer, &inner) else { continue };
-            let again = interleave(&outer, outer_shape, &inner, &inner_shape)?;
-            if Layout::from(again).difference(&tiled_tile.clone().into())?.is_none() {
-                return tiled.with_factor(inner).map(Some);
+            let Ok(outer) = scale_outer_layout(outer, &inner) else { continue };
+            let again = interleave_dims(&outer, outer_shape, &inner, &inner_shape)?;
+            if Layout::from(again).find_difference(&tiled_tile.clone().into())?.is_none() {
+                return tiled.with_factor_tile(inner).map(Some);
             }
         }
         Ok(None)
@@ -93,12 +100,12 @@ impl Layout {
 }
 
 /// The outer layout with every stride, replica and offset multiplied by the inner span.
-fn scaled(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayout> {
+fn scale_outer_layout(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayout> {
     let scale = |value: i64, axis: Axis| {
-        let span = inner.span(axis);
+        let span = inner.axis_span(axis);
         if span <= 0 && value != 0 && inner.size() > 0 {
             // Tiles would fall onto one another, or run backwards.
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "the span of the inner layout",
                 value: span,
                 accepted: format!(
@@ -108,7 +115,7 @@ fn scaled(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayout> {
         }
         value
             .checked_mul(span)
-            .ok_or_else(|| Error::overflow(format!("an outer stride on `{axis}`")))
+            .ok_or_else(|| LayoutError::overflow_of(format!("an outer stride on `{axis}`")))
     };
     // Nothing steps along a unit iter, whatever its stride.
     let scaled = |it: &Iter| match it.extent {
@@ -121,10 +128,10 @@ fn scaled(outer: &TileLayout, inner: &TileLayout) -> Result<TileLayout> {
     TileLayout::new(iters(outer.shard())?, iters(outer.replica())?, offset)
 }
 
-/// The inverse of [`scaled`]; `None` where something does not divide.
-fn divided(sum: &TileLayout, inner: &TileLayout) -> Result<Option<TileLayout>> {
+/// The inverse of [`scale_outer_layout`]; `None` where something does not divide.
+fn unscale_outer_layout(sum: &TileLayout, inner: &TileLayout) -> Result<Option<TileLayout>> {
     let divide = |value: i64, axis: Axis| {
-        let span = inner.span(axis);
+        let span = inner.axis_span(axis);
         match span {
             ..=0 => (value == 0).then_some(0),
             _ => (value % span == 0).then(|| value / span),
@@ -152,7 +159,7 @@ const MAX_SHARED: usize = 8;
 /// Inner layouts that could have been tiled: the odd dimensions with each way to share out the
 /// replicas, and the offset that solves `O = outer_O * span(inner) + inner_O`.
 fn inner_candidates(parts: &SumParts<'_>, outer: &TileLayout) -> Result<Vec<TileLayout>> {
-    let tiled = parts.sum.canonical();
+    let tiled = parts.sum.canonical_form();
     let mut shares: Vec<Vec<Iter>> = Vec::new();
     if outer.replica().is_empty() {
         shares.push(tiled.replica().to_vec());
@@ -165,17 +172,17 @@ fn inner_candidates(parts: &SumParts<'_>, outer: &TileLayout) -> Result<Vec<Tile
             .filter(|(t, o)| o.extent > 1 && o.stride != 0 && t.stride % o.stride == 0)
             .map(|(t, o)| (t.axis, t.stride / o.stride))
             .collect();
-        let inner = TileLayout::of(parts.right.clone())?;
+        let inner = TileLayout::from_shard(parts.right.clone())?;
         let span_on = |axis: Axis| {
-            spans.iter().find(|(a, _)| *a == axis).map_or(inner.span(axis), |(_, s)| *s)
+            spans.iter().find(|(a, _)| *a == axis).map_or(inner.axis_span(axis), |(_, s)| *s)
         };
         let scaled: Vec<Iter> = outer
-            .canonical()
+            .canonical_form()
             .replica()
             .iter()
             .map(|it| Iter { stride: it.stride.saturating_mul(span_on(it.axis)), ..*it })
             .collect();
-        shares.extend(without(tiled.replica(), &scaled));
+        shares.extend(subtract_iters(tiled.replica(), &scaled));
         // Where it does not, the inner layout has some of the replicas: each choice is tried, and
         // whoever asked proves the result.
         let all = tiled.replica();
@@ -195,7 +202,7 @@ fn inner_candidates(parts: &SumParts<'_>, outer: &TileLayout) -> Result<Vec<Tile
             .chain(outer.axes())
             .map(|axis| {
                 let (t, o) = (tiled.offset_on(*axis), outer.offset_on(*axis));
-                let rest = t.checked_sub(o.checked_mul(bare.span(*axis))?)?;
+                let rest = t.checked_sub(o.checked_mul(bare.axis_span(*axis))?)?;
                 let by = o.checked_add(1)?;
                 match by {
                     0 => (rest == 0).then_some((*axis, 0)),
@@ -214,9 +221,9 @@ fn inner_candidates(parts: &SumParts<'_>, outer: &TileLayout) -> Result<Vec<Tile
 }
 
 /// Dimension by dimension `whole / part`, or `None` where it does not divide.
-fn quotient(whole: &[i64], part: &[i64]) -> Result<Option<Vec<i64>>> {
+fn divide_shapes(whole: &[i64], part: &[i64]) -> Result<Option<Vec<i64>>> {
     if whole.len() != part.len() {
-        return Err(Error::LengthMismatch {
+        return Err(LayoutError::LengthMismatch {
             what: "the shape of the factor",
             expected: whole.len(),
             found: part.len(),
@@ -225,7 +232,7 @@ fn quotient(whole: &[i64], part: &[i64]) -> Result<Option<Vec<i64>>> {
     for (index, extent) in whole.iter().chain(part).enumerate() {
         if *extent < 0 {
             let index = index % whole.len();
-            return Err(Error::NegativeExtent { what: "dimension", index, extent: *extent });
+            return Err(LayoutError::NegativeExtent { what: "dimension", index, extent: *extent });
         }
     }
     Ok(whole
@@ -235,6 +242,6 @@ fn quotient(whole: &[i64], part: &[i64]) -> Result<Option<Vec<i64>>> {
         .collect())
 }
 
-fn interleaved(outer: &[i64], inner: &[i64]) -> Vec<i64> {
+fn interleave_shapes(outer: &[i64], inner: &[i64]) -> Vec<i64> {
     outer.iter().zip(inner).flat_map(|(o, i)| [*o, *i]).collect()
 }

@@ -1,23 +1,23 @@
 //! The exact range of swizzled addresses.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use crate::int::{div_ceil, div_floor};
 use crate::swizzle::Swizzle;
-use crate::tile::{Bounds, Iter, TileLayout};
+use crate::tile::{AxisBounds, Iter, TileLayout};
 use smallvec::SmallVec;
 use std::collections::BTreeSet;
 
 /// Steps in one block of a swizzle before giving up.
-const LIMIT: u64 = 1 << 20;
+const MAX_SWIZZLE_STEPS: u64 = 1 << 20;
 
 /// The smallest and largest swizzled address of a non-empty layout with addresses 0 or more.
 ///
 /// Adding a multiple of `2^bits` commutes with the swizzle, so the largest swizzled address comes
 /// from the topmost block of `2^bits` addresses that the layout reaches, and the smallest from the
 /// lowermost.
-pub(crate) fn swizzled_bounds(tile: &TileLayout, swizzle: Swizzle) -> Result<Bounds> {
-    swizzled_bounds_within(tile, swizzle, &mut StepBudget::up_to(LIMIT))
+pub(crate) fn swizzled_bounds(tile: &TileLayout, swizzle: Swizzle) -> Result<AxisBounds> {
+    swizzled_bounds_within(tile, swizzle, &mut StepBudget::with_limit(MAX_SWIZZLE_STEPS))
 }
 
 /// The same, for many layouts that share a number of steps.
@@ -25,18 +25,18 @@ pub(crate) fn swizzled_bounds_within(
     tile: &TileLayout,
     swizzle: Swizzle,
     steps: &mut StepBudget,
-) -> Result<Bounds> {
-    let Bounds { min, max } = tile.bounds(Axis::M);
-    let block = 1i64 << swizzle.bits();
-    let top = runs_in(tile, max - max % block, max, steps)?;
-    let bottom = runs_in(tile, min, (min - min % block) + block - 1, steps)?;
+) -> Result<AxisBounds> {
+    let AxisBounds { min, max } = tile.axis_bounds(Axis::M);
+    let block = 1i64 << swizzle.affected_low_bits();
+    let top = find_runs_in(tile, max - max % block, max, steps)?;
+    let bottom = find_runs_in(tile, min, (min - min % block) + block - 1, steps)?;
     let span = SwizzledRun::new(swizzle);
-    let mut bounds = Bounds { min: i64::MAX, max: i64::MIN };
+    let mut bounds = AxisBounds { min: i64::MAX, max: i64::MIN };
     for (low, high) in bottom {
-        bounds.min = bounds.min.min(span.extreme(low, high, false, steps)?);
+        bounds.min = bounds.min.min(span.extreme_swizzled_address(low, high, false, steps)?);
     }
     for (low, high) in top {
-        bounds.max = bounds.max.max(span.extreme(low, high, true, steps)?);
+        bounds.max = bounds.max.max(span.extreme_swizzled_address(low, high, true, steps)?);
     }
     Ok(bounds)
 }
@@ -48,13 +48,14 @@ pub(crate) struct StepBudget {
 }
 
 impl StepBudget {
-    pub(crate) fn up_to(limit: u64) -> StepBudget {
+    pub(crate) fn with_limit(limit: u64) -> StepBudget {
         StepBudget { left: limit, limit }
     }
 
-    fn take(&mut self, steps: u64) -> Result<()> {
-        zellige_guard::step();
-        let refuse = Error::TooLarge { what: "the span of a swizzled layout", limit: self.limit };
+    fn take_steps(&mut self, steps: u64) -> Result<()> {
+        zellige_guard::count_step();
+        let refuse =
+            LayoutError::TooLarge { what: "the span of a swizzled layout", limit: self.limit };
         self.left = self.left.checked_sub(steps).ok_or(refuse)?;
         Ok(())
     }
@@ -64,7 +65,7 @@ impl StepBudget {
 ///
 /// The small strides that together leave no gap make one run; only the sums of the larger ones
 /// are listed.
-fn runs_in(
+fn find_runs_in(
     tile: &TileLayout,
     low: i64,
     high: i64,
@@ -101,7 +102,7 @@ fn runs_in(
                 (div_ceil(b, it.stride), div_floor(a, it.stride))
             };
             for digit in first.max(0)..=last.min(it.extent - 1) {
-                steps.take(1)?;
+                steps.take_steps(1)?;
                 next.insert(sum + digit * it.stride);
             }
         }
@@ -126,7 +127,7 @@ impl SwizzledRun {
         let mut bases: Vec<SmallVec<[i64; 8]>> = vec![SmallVec::new()];
         for k in 0..62 {
             let mut basis = bases[k].clone();
-            let mut bit = swizzle.apply(1 << k);
+            let mut bit = swizzle.apply_to_address(1 << k);
             for b in &basis {
                 bit = bit.min(bit ^ b);
             }
@@ -138,7 +139,13 @@ impl SwizzledRun {
     }
 
     /// The largest or smallest swizzled address of `low ..= high`.
-    fn extreme(&self, low: i64, high: i64, largest: bool, steps: &mut StepBudget) -> Result<i64> {
+    fn extreme_swizzled_address(
+        &self,
+        low: i64,
+        high: i64,
+        largest: bool,
+        steps: &mut StepBudget,
+    ) -> Result<i64> {
         let mut best = if largest { i64::MIN } else { i64::MAX };
         let mut at = low;
         while at <= high {
@@ -146,8 +153,8 @@ impl SwizzledRun {
             let room = (high - at + 1).ilog2().min(62);
             let k = if at == 0 { room } else { room.min(at.trailing_zeros()) };
             let basis = &self.bases[k as usize];
-            steps.take(1 + u64::from(k))?;
-            let mut value = self.swizzle.apply(at);
+            steps.take_steps(1 + u64::from(k))?;
+            let mut value = self.swizzle.apply_to_address(at);
             for b in basis {
                 value = if largest { value.max(value ^ b) } else { value.min(value ^ b) };
             }
@@ -171,10 +178,12 @@ mod tests {
             let span = SwizzledRun::new(sw);
             for low in 0..70 {
                 for high in low..70 {
-                    let all = || (low..=high).map(|a| sw.apply(a));
-                    let mut steps = StepBudget::up_to(LIMIT);
-                    let max = span.extreme(low, high, true, &mut steps).expect("small");
-                    let min = span.extreme(low, high, false, &mut steps).expect("small");
+                    let all = || (low..=high).map(|a| sw.apply_to_address(a));
+                    let mut steps = StepBudget::with_limit(MAX_SWIZZLE_STEPS);
+                    let max =
+                        span.extreme_swizzled_address(low, high, true, &mut steps).expect("small");
+                    let min =
+                        span.extreme_swizzled_address(low, high, false, &mut steps).expect("small");
                     assert_eq!(
                         (Some(min), Some(max)),
                         (all().min(), all().max()),

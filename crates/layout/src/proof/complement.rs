@@ -1,8 +1,8 @@
 //! The complement: the layout of what a layout leaves out.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::int::narrow;
+use crate::error::{LayoutError, Result};
+use crate::int::narrow_to_i64;
 use crate::layout::Layout;
 use crate::tile::{Iter, TileLayout};
 
@@ -18,35 +18,35 @@ impl Layout {
     /// must be a step of `C`, so these steps are known, and the error names a place that two elements
     /// would have with them.
     pub fn complement(&self, cosize: i64) -> Result<TileLayout> {
-        self.unpadded("complement")?;
+        self.require_unpadded("complement")?;
         if self.effective_swizzle().is_some() {
             let help = "complement its tile layout: a swizzle permutes addresses and adds none";
-            return Err(Error::Swizzled { op: "complement", help });
+            return Err(LayoutError::Swizzled { op: "complement", help });
         }
         if cosize < 0 {
             let accepted = "a cosize is 0 or more".into();
-            return Err(Error::BadParameter { what: "cosize", value: cosize, accepted });
+            return Err(LayoutError::BadParameter { what: "cosize", value: cosize, accepted });
         }
         let tile = self.tile();
         let axis = match tile.axes() {
             [] => Axis::M,
             [one] if one.is_memory() => *one,
-            all => return Err(Error::not_one_axis("complement", Axis::M, all)),
+            all => return Err(LayoutError::not_on_one_axis("complement", Axis::M, all)),
         };
-        if let Some((a, b, place)) = self.clash()? {
-            return Err(Error::Aliased { a, b, place: Box::new(place) });
+        if let Some((a, b, place)) = self.find_clash()? {
+            return Err(LayoutError::Aliased { a, b, place: Box::new(place) });
         }
-        if self.distinct_copies()? != tile.copies() && tile.size() > 0 {
-            return Err(Error::BadParameter {
+        if self.count_distinct_copies()? != tile.replica_count() && tile.size() > 0 {
+            return Err(LayoutError::BadParameter {
                 what: "the number of replicas",
-                value: tile.copies(),
+                value: tile.replica_count(),
                 accepted: "a layout is complemented where replicas have places of their own".into(),
             });
         }
         let offset = tile.offset_on(axis);
         if offset != 0 && tile.size() > 0 {
             let accepted = "a layout is complemented from its first element on, at 0".into();
-            return Err(Error::BadParameter { what: "the offset", value: offset, accepted });
+            return Err(LayoutError::BadParameter { what: "the offset", value: offset, accepted });
         }
         let mut iters: Vec<Iter> = tile
             .shard()
@@ -59,44 +59,52 @@ impl Layout {
         iters.sort_by_key(|it| it.stride);
         if let Some(back) = iters.iter().find(|it| it.stride < 0) {
             let accepted = "a layout is complemented where its iters run upwards".into();
-            return Err(Error::BadParameter { what: "a stride", value: back.stride, accepted });
+            return Err(LayoutError::BadParameter {
+                what: "a stride",
+                value: back.stride,
+                accepted,
+            });
         }
-        match nested(&iters, cosize, axis)? {
+        match nested_complement(&iters, cosize, axis)? {
             Some(found) => Ok(found),
-            None => self.least_complement(&iters, cosize, axis),
+            None => self.smallest_complement(&iters, cosize, axis),
         }
     }
 
     /// The complement without a place that must not be there: of the places below `cosize` alone.
-    fn least_complement(&self, iters: &[Iter], cosize: i64, axis: Axis) -> Result<TileLayout> {
-        let mut chain = Chain::on(axis);
+    fn smallest_complement(&self, iters: &[Iter], cosize: i64, axis: Axis) -> Result<TileLayout> {
+        let mut chain = ComplementChain::new_on_axis(axis);
         let mut meets = false;
         for it in iters {
             let stride = i128::from(it.stride);
-            if chain.to_reach(cosize) * chain.filled <= stride {
+            if chain.repeats_to_reach(cosize) * chain.filled <= stride {
                 break;
             }
             meets = stride % chain.filled != 0;
             if meets {
                 // The last of these places lies below `cosize` and within what is filled of the
                 // element at `stride`.
-                chain.fill(stride / chain.filled + 1)?;
+                chain.repeat_filled(stride / chain.filled + 1)?;
                 break;
             }
-            chain.fill(stride / chain.filled)?;
+            chain.repeat_filled(stride / chain.filled)?;
             chain.filled = stride * i128::from(it.extent);
         }
         if !meets {
-            chain.fill(chain.to_reach(cosize))?;
+            chain.repeat_filled(chain.repeats_to_reach(cosize))?;
         }
-        let found = TileLayout::of(chain.gaps()?)?.canonical();
+        let found = TileLayout::from_shard(chain.into_gap_iters()?)?.canonical_form();
         // Each of its steps is a place below `cosize` that nothing else holds, and no sum of smaller
         // ones: a step of every complement. If two sums meet, then they meet in all of them.
         let sums = self.tile().shard().iter().chain(found.shard()).copied().collect();
         let sums = TileLayout::new(sums, self.tile().replica().to_vec(), [])?;
-        let Some((a, b, place)) = Layout::from(sums).clash()? else { return Ok(found) };
+        let Some((a, b, place)) = Layout::from(sums).find_clash()? else { return Ok(found) };
         let (a, b) = ((a / found.size(), a % found.size()), (b / found.size(), b % found.size()));
-        let moved = |j: i64| Layout::from(found.clone()).places(j).map(|p| p.points()[0].get(axis));
+        let moved = |j: i64| {
+            Layout::from(found.clone())
+                .physical_coordinates(j)
+                .map(|p| p.sorted_coordinates()[0].get(axis))
+        };
         let reason = format!(
             "every complement makes the steps of {found:?}, to the places below {cosize} that nothing \
              else reaches, and with them {place} is the place of element {} moved by {} and of element \
@@ -106,47 +114,48 @@ impl Layout {
             b.0,
             moved(b.1)?,
         );
-        Err(Error::NotExpressible { reason, index: b.0 })
+        Err(LayoutError::NotExpressible { reason, index: b.0 })
     }
 }
 
 /// The complement that fills every gap, where each stride is a multiple of the places below it.
-fn nested(iters: &[Iter], cosize: i64, axis: Axis) -> Result<Option<TileLayout>> {
-    let mut chain = Chain::on(axis);
+fn nested_complement(iters: &[Iter], cosize: i64, axis: Axis) -> Result<Option<TileLayout>> {
+    let mut chain = ComplementChain::new_on_axis(axis);
     for it in iters {
         let stride = i128::from(it.stride);
         if stride % chain.filled != 0 {
             return Ok(None);
         }
-        chain.fill(stride / chain.filled)?;
+        chain.repeat_filled(stride / chain.filled)?;
         chain.filled = stride * i128::from(it.extent);
     }
-    chain.fill(chain.to_reach(cosize))?;
-    Ok(Some(TileLayout::of(chain.gaps()?)?.canonical()))
+    chain.repeat_filled(chain.repeats_to_reach(cosize))?;
+    Ok(Some(TileLayout::from_shard(chain.into_gap_iters()?)?.canonical_form()))
 }
 
 /// The iters of a complement, the smallest stride first.
-struct Chain {
+struct ComplementChain {
     axis: Axis,
     found: Vec<Iter>,
     /// The places `[0, filled)` are held by the iters so far and their complement.
     filled: i128,
 }
 
-impl Chain {
-    fn on(axis: Axis) -> Chain {
-        Chain { axis, found: Vec::new(), filled: 1 }
+impl ComplementChain {
+    fn new_on_axis(axis: Axis) -> ComplementChain {
+        ComplementChain { axis, found: Vec::new(), filled: 1 }
     }
 
     /// How often the filled places must be repeated so that they hold `[0, cosize)`.
-    fn to_reach(&self, cosize: i64) -> i128 {
+    fn repeats_to_reach(&self, cosize: i64) -> i128 {
         ((i128::from(cosize) + self.filled - 1) / self.filled).max(1)
     }
 
     /// Repeats the filled places.
-    fn fill(&mut self, times: i128) -> Result<()> {
+    fn repeat_filled(&mut self, times: i128) -> Result<()> {
         if times > 1 {
-            let (extent, stride) = (narrow(times, "an extent")?, narrow(self.filled, "a stride")?);
+            let (extent, stride) =
+                (narrow_to_i64(times, "an extent")?, narrow_to_i64(self.filled, "a stride")?);
             self.found.push(Iter::new(extent, stride, self.axis));
             self.filled = self.filled.saturating_mul(times);
         }
@@ -154,9 +163,9 @@ impl Chain {
     }
 
     /// The iters, the largest stride first; at least one.
-    fn gaps(mut self) -> Result<Vec<Iter>> {
+    fn into_gap_iters(mut self) -> Result<Vec<Iter>> {
         if self.found.is_empty() {
-            self.found.push(Iter::new(1, narrow(self.filled, "a stride")?, self.axis));
+            self.found.push(Iter::new(1, narrow_to_i64(self.filled, "a stride")?, self.axis));
         }
         self.found.reverse();
         Ok(self.found)

@@ -1,13 +1,13 @@
 //! Composition: `compose(a, b)(i) == a(b(i))`, exactly or not at all.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::int::narrow;
+use crate::error::{LayoutError, Result};
+use crate::int::narrow_to_i64;
 use crate::layout::Layout;
 use crate::proof::effective::bits_are_clear;
-use crate::proof::replicas::compose_sets;
-use crate::proof::search::find_layout;
-use crate::radix::{Digit, NotLinear, Radix, SCAN_LIMIT, Vector, scan};
+use crate::proof::replicas::compose_place_sets;
+use crate::proof::search::find_layout_of_places;
+use crate::radix::{AxisVector, NotLinear, RadixDigit, RadixFunction, SCAN_LIMIT, scan_for_digits};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 use smallvec::SmallVec;
@@ -22,18 +22,20 @@ impl Layout {
     /// function: a left layout that scales by a power of two keeps the swizzle of `b`, otherwise every
     /// swizzle is tried in the same way.
     ///
-    /// [`Error::NotExpressible`] says that no layout is the function, with an index that proves it: no
-    /// iters, and where one of both is swizzled, no swizzle either. [`Error::Undecided`] says that the
+    /// [`LayoutError::NotExpressible`] says that no layout is the function, with an index that proves it: no
+    /// iters, and where one of both is swizzled, no swizzle either. [`LayoutError::Undecided`] says that the
     /// search ended without one.
     pub fn compose(&self, b: &Layout) -> Result<Layout> {
-        self.unpadded("compose")?;
-        b.unpadded("compose")?;
+        self.require_unpadded("compose")?;
+        b.require_unpadded("compose")?;
         if let Some(sw) = b.effective_swizzle() {
             return self.compose_swizzled(b, sw);
         }
         match compose_tiles(self.tile(), b.tile()) {
-            Ok(tile) => self.with_tile(tile),
-            Err(Error::NotExpressible { reason, .. }) if self.effective_swizzle().is_some() => {
+            Ok(tile) => self.with_tile_layout(tile),
+            Err(LayoutError::NotExpressible { reason, .. })
+                if self.effective_swizzle().is_some() =>
+            {
                 self.compose_by_search(b, &reason)
             }
             Err(e) => Err(e),
@@ -42,26 +44,26 @@ impl Layout {
 
     /// The composition under whatever swizzle gives it, where none is behind that of `self`.
     fn compose_by_search(&self, b: &Layout, behind: &str) -> Result<Layout> {
-        let not_found = |why: &str| Error::Undecided {
+        let not_found = |why: &str| LayoutError::Undecided {
             reason: format!("no composition was found: behind the swizzle, {behind}; {why}"),
         };
-        if self.tile().copies() > 1 || b.tile().copies() > 1 {
+        if self.tile().replica_count() > 1 || b.tile().replica_count() > 1 {
             return Err(not_found("other swizzles are not tried where elements have replicas"));
         }
-        if b.size() > LISTED {
-            let why = format!("other swizzles are tried for up to {LISTED} elements");
+        if b.size() > MAX_LISTED_ELEMENTS {
+            let why = format!("other swizzles are tried for up to {MAX_LISTED_ELEMENTS} elements");
             return Err(not_found(&why));
         }
-        find_layout(&self.places_through(b)?, self.tile().axes(), "the composition")
+        find_layout_of_places(&self.places_through(b)?, self.tile().axes(), "the composition")
     }
 
     /// The one place of `self(b(i))` for every index `i` of `b`, on the axes of `self`.
-    fn places_through(&self, b: &Layout) -> Result<Vec<Vector>> {
+    fn places_through(&self, b: &Layout) -> Result<Vec<AxisVector>> {
         let axes = self.tile().axes();
         let on = b.tile().axes().first().copied().unwrap_or(Axis::M);
         let mut places = Vec::new();
-        for address in b.offsets(on)? {
-            let place = self.places(address)?.points().swap_remove(0);
+        for address in b.offset_table(on)? {
+            let place = self.physical_coordinates(address)?.sorted_coordinates().swap_remove(0);
             places.push(axes.iter().map(|a| i128::from(place.get(*a))).collect());
         }
         Ok(places)
@@ -70,47 +72,47 @@ impl Layout {
     /// `sw` is what the swizzle of `b` does, which lands on `m` alone.
     fn compose_swizzled(&self, b: &Layout, sw: Swizzle) -> Result<Layout> {
         if b.tile().axes() != [Axis::M] {
-            return Err(Error::not_one_axis("compose", Axis::M, b.tile().axes()));
+            return Err(LayoutError::not_on_one_axis("compose", Axis::M, b.tile().axes()));
         }
-        let value = b.bounds(Axis::M)?.max;
+        let value = b.axis_bounds(Axis::M)?.max;
         if value >= self.size() {
-            let index = b.lookup_first(&[(Axis::M, value)])?.unwrap_or(0);
-            return Err(Error::OutsideDomain { index, value, size: self.size() });
+            let index = b.look_up_first(&[(Axis::M, value)])?.unwrap_or(0);
+            return Err(LayoutError::OutsideDomain { index, value, size: self.size() });
         }
         if let Some(scaled) = self.scale_swizzled(b.tile(), sw)? {
             return Ok(scaled);
         }
-        if self.tile().copies() > 1 || b.tile().copies() > 1 {
+        if self.tile().replica_count() > 1 || b.tile().replica_count() > 1 {
             let help = "where elements have replicas, the left layout must be S[n:2^k] plus what \
                         leaves the bits of the swizzle on the right alone";
-            return Err(Error::Swizzled { op: "compose", help });
+            return Err(LayoutError::Swizzled { op: "compose", help });
         }
         let what = "the composition";
-        if b.size() > LISTED {
-            return Err(Error::TooLarge { what, limit: LISTED.cast_unsigned() });
+        if b.size() > MAX_LISTED_ELEMENTS {
+            return Err(LayoutError::TooLarge { what, limit: MAX_LISTED_ELEMENTS.cast_unsigned() });
         }
-        find_layout(&self.places_through(b)?, self.tile().axes(), what)
+        find_layout_of_places(&self.places_through(b)?, self.tile().axes(), what)
     }
 
     /// The composition with a left layout that only scales by a power of two and adds what stays out
     /// of the bits of the swizzle.
     fn scale_swizzled(&self, b: &TileLayout, sw: Swizzle) -> Result<Option<Layout>> {
         let tile = self.tile();
-        let shift = match tile.canonical().shard() {
+        let shift = match tile.canonical_form().shard() {
             [it] if it.axis == Axis::M && it.stride > 0 && it.stride.count_ones() == 1 => {
                 it.stride.trailing_zeros()
             }
             _ => return Ok(None),
         };
-        let Ok(unpacked) = sw.unpack(shift) else { return Ok(None) };
-        let bits = shift..shift + sw.bits();
+        let Ok(unpacked) = sw.unpack_elements(shift) else { return Ok(None) };
+        let bits = shift..shift + sw.affected_low_bits();
         let apart = bits_are_clear(tile.offset_on(Axis::M), tile.replica().iter(), bits);
         if !apart || self.effective_swizzle().is_some() {
             return Ok(None);
         }
         let scale = |value: i64| {
             let scaled = i128::from(value) << shift;
-            narrow(scaled, "an address of the composition")
+            narrow_to_i64(scaled, "an address of the composition")
         };
         let iters = |its: &[Iter]| -> Result<Vec<Iter>> {
             its.iter().map(|it| Ok(Iter { stride: scale(it.stride)?, ..*it })).collect()
@@ -120,52 +122,52 @@ impl Layout {
         let offset = (Axis::M, scale(b.offset_on(Axis::M))?);
         let offset = tile.offset().iter().copied().chain([offset]);
         let scaled = TileLayout::new(iters(b.shard())?, replica, offset)?;
-        Ok(Layout::swizzled(unpacked, scaled).ok())
+        Ok(Layout::from_swizzled_tile(unpacked, scaled).ok())
     }
 }
 
 /// Elements listed to find the composition with a swizzled layout.
-const LISTED: i64 = 1 << 16;
+const MAX_LISTED_ELEMENTS: i64 = 1 << 16;
 
 /// `i -> a(b(i))` for tile layouts.
 pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout> {
     let axis = match b.axes() {
         [] => Axis::M,
         [one] if one.is_memory() => *one,
-        all => return Err(Error::not_one_axis("compose", Axis::M, all)),
+        all => return Err(LayoutError::not_on_one_axis("compose", Axis::M, all)),
     };
     if b.size() == 0 {
-        let shard = b.shard().iter().map(|it| Iter::mem(it.extent, 0)).collect();
+        let shard = b.shard().iter().map(|it| Iter::in_memory(it.extent, 0)).collect();
         return a.with_shard(shard);
     }
-    check_domain(a, b, axis)?;
+    check_composition_domain(a, b, axis)?;
 
-    let function = Radix::of(a.shard(), a.axes());
-    let inner = Radix::of(b.shard(), &[axis]);
-    let copies = Radix::of(b.replica(), &[axis]);
+    let function = RadixFunction::from_iters(a.shard(), a.axes());
+    let inner = RadixFunction::from_iters(b.shard(), &[axis]);
+    let copies = RadixFunction::from_iters(b.replica(), &[axis]);
     let digits: Vec<(i128, i128)> =
         inner.digits().iter().chain(copies.digits()).map(|d| (d.extent, d.stride[0])).collect();
     let start = i128::from(b.offset_on(axis));
 
     let mut shard = Vec::new();
     let mut replica = a.replica().to_vec();
-    let carries = !separable(&function, &digits, start);
+    let carries = !is_separable(&function, &digits, start);
     let replicated = copies.digits().iter().any(|d| d.extent > 1);
     if carries && replicated {
-        return compose_sets(a, b, axis);
+        return compose_place_sets(a, b, axis);
     }
     if !carries {
         let mut weight = 1i128;
         for (k, (extent, stride)) in digits.iter().enumerate() {
             let is_shard = k < inner.digits().len();
             let found = function
-                .progression(start, *stride, *extent)
-                .and_then(|found| on_one_axis(&found, a.axes()));
+                .restrict_to_progression(start, *stride, *extent)
+                .and_then(|found| iters_on_one_axis(&found, a.axes()));
             if !is_shard && found.is_err() {
                 // The copies are a set: in another order they may be progressions.
-                return compose_sets(a, b, axis);
+                return compose_place_sets(a, b, axis);
             }
-            let iters = found.map_err(|r| refusal(r, weight))?;
+            let iters = found.map_err(|r| composition_refusal(r, weight))?;
             if is_shard {
                 shard.extend(iters);
                 weight *= extent;
@@ -175,17 +177,19 @@ pub(crate) fn compose_tiles(a: &TileLayout, b: &TileLayout) -> Result<TileLayout
         }
     } else {
         let n = inner.size();
-        let found = scan(n, function.width(), |i| function.eval(start + inner.eval(i)[0]))
-            .and_then(|found| on_one_axis(&found, a.axes()));
-        shard = found.map_err(|r| refusal(r, 1))?;
+        let found = scan_for_digits(n, function.width(), |i| {
+            function.evaluate_at(start + inner.evaluate_at(i)[0])
+        })
+        .and_then(|found| iters_on_one_axis(&found, a.axes()));
+        shard = found.map_err(|r| composition_refusal(r, 1))?;
     }
     shard.reverse();
 
-    let base = function.eval(start);
+    let base = function.evaluate_at(start);
     let mut offset: Vec<(Axis, i64)> = a.offset().to_vec();
     for (axis, value) in a.axes().iter().zip(base) {
         if value != 0 {
-            offset.push((*axis, narrow(value, "the offset of the composition")?));
+            offset.push((*axis, narrow_to_i64(value, "the offset of the composition")?));
         }
     }
     if shard.is_empty() && inner.digits().is_empty() && !b.shard().is_empty() {
@@ -205,34 +209,39 @@ pub(crate) fn compose_through(
 ) -> Result<TileLayout> {
     match compose_tiles(b, c) {
         Ok(inner) => return compose_tiles(a, &inner),
-        Err(Error::NotExpressible { .. }) => {}
+        Err(LayoutError::NotExpressible { .. }) => {}
         Err(e) => return Err(e),
     }
-    let function = Radix::of(a.shard(), a.axes());
-    let address = |t: &TileLayout, i: i64| t.slot(Axis::M).map_or(0, |m| t.base(i)[m]);
+    let function = RadixFunction::from_iters(a.shard(), a.axes());
+    let address = |t: &TileLayout, i: i64| {
+        t.axis_index(Axis::M).map_or(0, |m| t.unreplicated_coordinate(i)[m])
+    };
     let at = |i: i128| {
         let i = i64::try_from(i).expect("inside the layout");
-        function.eval(address(b, address(c, i)).into())
+        function.evaluate_at(address(b, address(c, i)).into())
     };
-    let mut shard = scan(c.size().into(), function.width(), at)
-        .and_then(|found| on_one_axis(&found, a.axes()))
-        .map_err(|r| refusal(r, 1))?;
+    let mut shard = scan_for_digits(c.size().into(), function.width(), at)
+        .and_then(|found| iters_on_one_axis(&found, a.axes()))
+        .map_err(|r| composition_refusal(r, 1))?;
     shard.reverse();
     let mut offset: Vec<(Axis, i64)> = a.offset().to_vec();
     for (axis, value) in a.axes().iter().zip(at(0)) {
-        offset.push((*axis, narrow(value, "the offset of the composition")?));
+        offset.push((*axis, narrow_to_i64(value, "the offset of the composition")?));
     }
     TileLayout::new(shard, a.replica().to_vec(), offset)
 }
 
 /// `weight` is what one step of the refused digit counts in the flat index.
-fn refusal(refusal: NotLinear, weight: i128) -> Error {
+fn composition_refusal(refusal: NotLinear, weight: i128) -> LayoutError {
     let not_expressible = |reason: &str, i: i128| {
         let index = i64::try_from(i * weight).unwrap_or(i64::MAX);
-        Error::NotExpressible { reason: format!("no iters reach element {index}: {reason}"), index }
+        LayoutError::NotExpressible {
+            reason: format!("no iters reach element {index}: {reason}"),
+            index,
+        }
     };
     match refusal {
-        NotLinear::TooLarge => Error::TooLarge {
+        NotLinear::TooLarge => LayoutError::TooLarge {
             what: "the composition",
             limit: u64::try_from(SCAN_LIMIT).unwrap_or(u64::MAX),
         },
@@ -247,8 +256,8 @@ fn refusal(refusal: NotLinear, weight: i128) -> Error {
 }
 
 /// The image of `b` must lie inside the domain of `a`; the witness is an index that leaves it.
-fn check_domain(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result<()> {
-    let bounds = b.bounds(axis);
+fn check_composition_domain(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result<()> {
+    let bounds = b.axis_bounds(axis);
     let extreme = |towards_max: bool| {
         let mut weight = 1;
         let mut index = 0;
@@ -262,10 +271,10 @@ fn check_domain(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result<()> {
     };
     let size = a.size();
     if bounds.max >= size {
-        return Err(Error::OutsideDomain { index: extreme(true), value: bounds.max, size });
+        return Err(LayoutError::OutsideDomain { index: extreme(true), value: bounds.max, size });
     }
     if bounds.min < 0 {
-        return Err(Error::OutsideDomain { index: extreme(false), value: bounds.min, size });
+        return Err(LayoutError::OutsideDomain { index: extreme(false), value: bounds.min, size });
     }
     Ok(())
 }
@@ -277,7 +286,7 @@ fn check_domain(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result<()> {
 /// floor is additive. Over the digits whose stride is no multiple of `P_j` that holds when there is
 /// at most one; or when they never reach the next multiple of `P_j`; or when the largest of them
 /// divides `P_j` and the others together stay below it.
-fn separable(a: &Radix, digits: &[(i128, i128)], o: i128) -> bool {
+fn is_separable(a: &RadixFunction, digits: &[(i128, i128)], o: i128) -> bool {
     // Run every digit upwards: a backwards digit is the same set of steps from its other end.
     let start = digits.iter().fold(o, |o, (e, s)| if *s < 0 { o + (e - 1) * s } else { o });
     let mut weight = 1i128;
@@ -302,7 +311,10 @@ fn separable(a: &Radix, digits: &[(i128, i128)], o: i128) -> bool {
 }
 
 /// Digits as iters, innermost first; a digit that moves on two axes at once is no iter.
-pub(super) fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, NotLinear> {
+pub(super) fn iters_on_one_axis(
+    digits: &[RadixDigit],
+    axes: &[Axis],
+) -> Result<Vec<Iter>, NotLinear> {
     let mut weight = 1i128;
     let mut iters = Vec::with_capacity(digits.len());
     for d in digits {
@@ -314,7 +326,7 @@ pub(super) fn on_one_axis(digits: &[Digit], axes: &[Axis]) -> Result<Vec<Iter>, 
             _ => return Err(NotLinear::TwoAxes(weight)),
         };
         let axis = axes.get(slot).copied().unwrap_or(Axis::M);
-        let stride: &Vector = &d.stride;
+        let stride: &AxisVector = &d.stride;
         let stride = stride.get(slot).copied().unwrap_or(0);
         let fits = (i64::try_from(d.extent), i64::try_from(stride));
         let (Ok(extent), Ok(stride)) = fits else { return Err(NotLinear::At(weight)) };
@@ -334,54 +346,54 @@ impl TileLayout {
     /// that function, and the error names an index that shows it.
     ///
     /// `b` has no replicas, begins at 0 and lands inside `[0, size)` on one memory axis.
-    pub fn compose_each(&self, b: &TileLayout) -> Result<Vec<Vec<Iter>>> {
+    pub fn compose_each_iter(&self, b: &TileLayout) -> Result<Vec<Vec<Iter>>> {
         let axis = match b.axes() {
             [] => Axis::M,
             [one] if one.is_memory() => *one,
-            all => return Err(Error::not_one_axis("compose_each", Axis::M, all)),
+            all => return Err(LayoutError::not_on_one_axis("compose_each", Axis::M, all)),
         };
         for (what, value) in [
             ("the offset of the right layout", b.offset_on(axis)),
-            ("the replicas of the right layout, less one", b.copies() - 1),
+            ("the replicas of the right layout, less one", b.replica_count() - 1),
         ] {
             if value != 0 {
                 let accepted = "iters alone are composed one by one".into();
-                return Err(Error::BadParameter { what, value, accepted });
+                return Err(LayoutError::BadParameter { what, value, accepted });
             }
         }
         if b.size() == 0 {
-            let empty = |it: &Iter| vec![Iter::mem(it.extent, 0)];
+            let empty = |it: &Iter| vec![Iter::in_memory(it.extent, 0)];
             return Ok(b.shard().iter().map(empty).collect());
         }
-        check_domain(self, b, axis)?;
-        let function = Radix::of(self.shard(), self.axes());
+        check_composition_domain(self, b, axis)?;
+        let function = RadixFunction::from_iters(self.shard(), self.axes());
         let digits: Vec<(i128, i128)> =
             b.shard().iter().rev().map(|it| (it.extent.into(), it.stride.into())).collect();
         let mut found = Vec::with_capacity(digits.len());
         let mut weight = 1i128;
         for (extent, stride) in &digits {
             let iters = function
-                .progression(0, *stride, *extent)
-                .and_then(|digits| on_one_axis(&digits, self.axes()));
-            let mut iters = iters.map_err(|r| refusal(r, weight))?;
+                .restrict_to_progression(0, *stride, *extent)
+                .and_then(|digits| iters_on_one_axis(&digits, self.axes()));
+            let mut iters = iters.map_err(|r| composition_refusal(r, weight))?;
             iters.reverse();
             found.push(iters);
             weight *= extent;
         }
         found.reverse();
         let moving: Vec<(i128, i128)> = digits.iter().filter(|(e, _)| *e > 1).copied().collect();
-        if !separable(&function, &moving, 0) {
-            let (inner, all) = (Radix::of(b.shard(), &[axis]), found.concat());
-            let candidate = Radix::of(&all, self.axes());
+        if !is_separable(&function, &moving, 0) {
+            let (inner, all) = (RadixFunction::from_iters(b.shard(), &[axis]), found.concat());
+            let candidate = RadixFunction::from_iters(&all, self.axes());
             if inner.size() > SCAN_LIMIT {
-                return Err(refusal(NotLinear::TooLarge, 1));
+                return Err(composition_refusal(NotLinear::TooLarge, 1));
             }
             let parts = (0..inner.size()).find(|i| {
-                zellige_guard::step();
-                candidate.eval(*i) != function.eval(inner.eval(*i)[0])
+                zellige_guard::count_step();
+                candidate.evaluate_at(*i) != function.evaluate_at(inner.evaluate_at(*i)[0])
             });
             if let Some(i) = parts {
-                return Err(refusal(NotLinear::At(i), 1));
+                return Err(composition_refusal(NotLinear::At(i), 1));
             }
         }
         Ok(found)

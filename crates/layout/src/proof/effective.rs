@@ -18,7 +18,7 @@ impl Layout {
     pub fn effective_swizzle(&self) -> Option<Swizzle> {
         let sw = self.swizzle().filter(|sw| !sw.is_identity())?;
         let low = sw.per_element() + if sw.is_inner() { sw.atom_len() } else { 0 };
-        let mut read = (0..sw.swizzle_len()).filter(|k| sets_bit(self.tile(), low + k));
+        let mut read = (0..sw.swizzle_len()).filter(|k| sets_address_bit(self.tile(), low + k));
         let first = read.next()?;
         let last = read.next_back().unwrap_or(first);
         let [m, b, s] = [sw.per_element() + first, last - first + 1, sw.atom_len()].map(i64::from);
@@ -27,9 +27,9 @@ impl Layout {
 }
 
 /// Whether some address on `m` of the padded domain has this bit; addresses are 0 or more.
-fn sets_bit(tile: &TileLayout, bit: u32) -> bool {
+fn sets_address_bit(tile: &TileLayout, bit: u32) -> bool {
     tile.size() > 0
-        && tile.bounds(Axis::M).max >= 1 << bit
+        && tile.axis_bounds(Axis::M).max >= 1 << bit
         && !bits_are_clear(
             tile.offset_on(Axis::M),
             tile.shard().iter().chain(tile.replica()),
@@ -51,7 +51,7 @@ pub(crate) fn bits_are_clear<'a>(
     let (window, period) = (1i128 << bits.start, 1i128 << bits.end);
     let start = i128::from(offset).rem_euclid(period);
     let (mut low, mut high) = (start, start);
-    for it in iters.filter(|it| it.moves_on(Axis::M)) {
+    for it in iters.filter(|it| it.moves_on_axis(Axis::M)) {
         let residue = i128::from(it.stride).rem_euclid(period);
         let step = if residue >= period / 2 { residue - period } else { residue };
         let reach = step.saturating_mul(i128::from(it.extent - 1));

@@ -1,15 +1,15 @@
 //! Equality of layouts as functions, with the first difference as witness.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::layout::{Layout, MAX_PLACES, Point};
-use crate::radix::Radix;
+use crate::error::{LayoutError, Result};
+use crate::layout::{Layout, MAX_PLACES, PhysicalCoordinate};
+use crate::radix::RadixFunction;
 use crate::tile::TileLayout;
-use crate::window::Extent;
+use crate::window::PaddedExtent;
 
 /// Why two layouts are not the same function.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Difference {
+pub enum LayoutDifference {
     /// They have different numbers of elements.
     Size(i64, i64),
     /// Element `index` lives at `left` in one and at `right` in the other.
@@ -17,16 +17,16 @@ pub enum Difference {
         /// The flat index; the smallest that differs, where both layouts have no padding.
         index: i64,
         /// Its places in the first layout.
-        left: Vec<Point>,
+        left: Vec<PhysicalCoordinate>,
         /// Its places in the second layout.
-        right: Vec<Point>,
+        right: Vec<PhysicalCoordinate>,
     },
 }
 
 /// Places compared one by one before an exact answer is refused.
-const LIMIT: i64 = 1 << 22;
+const MAX_COMPARED_PLACES: i64 = 1 << 22;
 /// Places compared of layouts past that limit: two that differ mostly do so soon.
-const GLANCE: i64 = 1 << 16;
+const MAX_GLANCED_PLACES: i64 = 1 << 16;
 
 impl Layout {
     /// Whether two layouts put every element in the same set of places; where they do not, an
@@ -35,33 +35,34 @@ impl Layout {
     /// Semantic: strides of unit iters, the order of replicas, zero offsets and the way a shape is
     /// split never matter. Decided without enumeration unless swizzles differ or padding does not
     /// follow the iters. Then layouts past a limit are refused, where the first elements agree.
-    pub fn difference(&self, other: &Layout) -> Result<Option<Difference>> {
+    pub fn find_difference(&self, other: &Layout) -> Result<Option<LayoutDifference>> {
         if self.size() != other.size() {
-            return Ok(Some(Difference::Size(self.size(), other.size())));
+            return Ok(Some(LayoutDifference::Size(self.size(), other.size())));
         }
         if self.size() == 0 {
             return Ok(None);
         }
         if self.effective_swizzle() == other.effective_swizzle()
-            && let Some(index) = self.tile_difference(other)?
+            && let Some(index) = self.find_tile_difference(other)?
         {
-            return index.map(|i| self.differ_at(other, i)).transpose();
+            return index.map(|i| self.differ_at_index(other, i)).transpose();
         }
-        let copies = self.tile().copies().max(other.tile().copies());
-        let whole = copies <= MAX_PLACES && self.size().saturating_mul(copies) <= LIMIT;
+        let copies = self.tile().replica_count().max(other.tile().replica_count());
+        let whole =
+            copies <= MAX_PLACES && self.size().saturating_mul(copies) <= MAX_COMPARED_PLACES;
         let looked = match copies {
             _ if whole => self.size(),
-            1..=MAX_PLACES => self.size().min(GLANCE / copies),
+            1..=MAX_PLACES => self.size().min(MAX_GLANCED_PLACES / copies),
             _ => 0,
         };
-        if let Some(first) = (0..looked).find(|i| !self.same_places(other, *i)) {
-            return self.differ_at(other, first).map(Some);
+        if let Some(first) = (0..looked).find(|i| !self.has_same_places(other, *i)) {
+            return self.differ_at_index(other, first).map(Some);
         }
         if whole {
             return Ok(None);
         }
-        let limit = LIMIT.cast_unsigned();
-        Err(Error::TooLarge { what: "comparing the layouts element by element", limit })
+        let limit = MAX_COMPARED_PLACES.cast_unsigned();
+        Err(LayoutError::TooLarge { what: "comparing the layouts element by element", limit })
     }
 
     /// Whether element `i` lives at address `first + i` of `m` and nowhere else, for some `first`.
@@ -72,36 +73,47 @@ impl Layout {
         if self.tile().axes().iter().any(|a| *a != Axis::M) {
             return Ok(false);
         }
-        let first = self.places(0)?.points().first().map_or(0, |p| p.get(Axis::M));
-        let line = TileLayout::strided(&[self.size()], &[1], first)?;
-        Ok(self.difference(&line.into())?.is_none())
+        let first = self
+            .physical_coordinates(0)?
+            .sorted_coordinates()
+            .first()
+            .map_or(0, |p| p.get(Axis::M));
+        let line = TileLayout::from_strides(&[self.size()], &[1], first)?;
+        Ok(self.find_difference(&line.into())?.is_none())
     }
 
-    fn same_places(&self, other: &Layout, i: i64) -> bool {
-        zellige_guard::step();
-        normal(&self.places_unchecked(i).points()) == normal(&other.places_unchecked(i).points())
+    fn has_same_places(&self, other: &Layout, i: i64) -> bool {
+        zellige_guard::count_step();
+        normalize_coordinates(&self.physical_coordinates_unchecked(i).sorted_coordinates())
+            == normalize_coordinates(&other.physical_coordinates_unchecked(i).sorted_coordinates())
     }
 
-    fn differ_at(&self, other: &Layout, index: i64) -> Result<Difference> {
-        let (left, right) = (self.places(index)?.points(), other.places(index)?.points());
-        Ok(Difference::At { index, left, right })
+    fn differ_at_index(&self, other: &Layout, index: i64) -> Result<LayoutDifference> {
+        let (left, right) = (
+            self.physical_coordinates(index)?.sorted_coordinates(),
+            other.physical_coordinates(index)?.sorted_coordinates(),
+        );
+        Ok(LayoutDifference::At { index, left, right })
     }
 
     /// The first index at which the tile layouts part, over the valid elements. `None` outside
     /// where this cannot be decided from the iters.
     #[allow(clippy::option_option, reason = "undecided, equal and different are three answers")]
-    fn tile_difference(&self, other: &Layout) -> Result<Option<Option<i64>>> {
+    fn find_tile_difference(&self, other: &Layout) -> Result<Option<Option<i64>>> {
         let (a, b) = (self.tile(), other.tile());
-        let Some(shift) = replica_shift(a, b)? else {
+        let Some(shift) = find_replica_shift(a, b)? else {
             // One element has different sets of copies, so every element does.
             return Ok(Some(Some(0)));
         };
         let mut axes: Vec<Axis> = a.axes().iter().chain(b.axes()).copied().collect();
         axes.sort_unstable();
         axes.dedup();
-        let base = |l: &Layout| l.tile().base(l.window().map_or(0, |w| w.to_padded(0)));
+        let base = |l: &Layout| {
+            l.tile().unreplicated_coordinate(l.window().map_or(0, |w| w.padded_index_of(0)))
+        };
         let (base_a, base_b) = (base(self), base(other));
-        let at = |t: &TileLayout, v: &[i64], axis| t.slot(axis).map_or(0, |i| i128::from(v[i]));
+        let at =
+            |t: &TileLayout, v: &[i64], axis| t.axis_index(axis).map_or(0, |i| i128::from(v[i]));
         for axis in &axes {
             let moved = shift.iter().find(|(x, _)| x == axis).map_or(0, |(_, v)| *v);
             if at(a, &base_a, *axis) + moved != at(b, &base_b, *axis) {
@@ -109,27 +121,36 @@ impl Layout {
             }
         }
         if self.window().is_none() && other.window().is_none() {
-            let (f, g) = (Radix::of(a.shard(), &axes), Radix::of(b.shard(), &axes));
+            let (f, g) = (
+                RadixFunction::from_iters(a.shard(), &axes),
+                RadixFunction::from_iters(b.shard(), &axes),
+            );
             let t = f.first_difference(0, &g, 0, a.size().into());
             return Ok(Some(t.map(|t| i64::try_from(t).expect("inside the layout"))));
         }
-        self.windowed_difference(other, &axes)
+        self.find_windowed_difference(other, &axes)
     }
 
     /// Dimension by dimension: both layouts are sums of one function per dimension when their
     /// iters follow the dimensions.
     #[allow(clippy::option_option, reason = "undecided, equal and different are three answers")]
-    fn windowed_difference(&self, other: &Layout, axes: &[Axis]) -> Result<Option<Option<i64>>> {
+    fn find_windowed_difference(
+        &self,
+        other: &Layout,
+        axes: &[Axis],
+    ) -> Result<Option<Option<i64>>> {
         let shape = self.window().or(other.window()).map(|w| w.shape()).unwrap_or_default();
-        let side = |l: &Layout| -> Option<(Vec<Radix>, Vec<Extent>)> {
-            let dims = l.window_over(&shape);
+        let side = |l: &Layout| -> Option<(Vec<RadixFunction>, Vec<PaddedExtent>)> {
+            let dims = l.window_or_trivial(&shape);
             if dims.iter().map(|d| d.valid).ne(shape.iter().copied()) {
                 return None;
             }
             let padded: Vec<i64> = dims.iter().map(|d| d.padded).collect();
             let (grouped, seps) = l.tile().group(&padded).ok()?;
-            let radices =
-                seps.windows(2).map(|w| Radix::of(&grouped.shard()[w[0]..w[1]], axes)).collect();
+            let radices = seps
+                .windows(2)
+                .map(|w| RadixFunction::from_iters(&grouped.shard()[w[0]..w[1]], axes))
+                .collect();
             Some((radices, dims))
         };
         let (Some((f, f_dims)), Some((g, g_dims))) = (side(self), side(other)) else {
@@ -147,16 +168,16 @@ impl Layout {
     }
 }
 
-fn normal(points: &[Point]) -> Vec<Point> {
-    let mut points: Vec<_> = points.iter().map(Point::normal).collect();
+fn normalize_coordinates(points: &[PhysicalCoordinate]) -> Vec<PhysicalCoordinate> {
+    let mut points: Vec<_> = points.iter().map(PhysicalCoordinate::without_zero_entries).collect();
     points.sort_unstable();
     points
 }
 
 /// The `v` with `R_b + v = R_a` as sets, if there is one: both sets are finite, so only their
 /// lowest corners can match. Answers `lowest(R_a) - lowest(R_b)`, axis by axis.
-fn replica_shift(a: &TileLayout, b: &TileLayout) -> Result<Option<Vec<(Axis, i128)>>> {
-    let (ca, cb) = (a.canonical(), b.canonical());
+fn find_replica_shift(a: &TileLayout, b: &TileLayout) -> Result<Option<Vec<(Axis, i128)>>> {
+    let (ca, cb) = (a.canonical_form(), b.canonical_form());
     let low = |t: &TileLayout, axis: Axis| -> i128 {
         t.replica()
             .iter()
@@ -169,9 +190,9 @@ fn replica_shift(a: &TileLayout, b: &TileLayout) -> Result<Option<Vec<(Axis, i12
     if ca.replica() == cb.replica() {
         return Ok(Some(shift));
     }
-    let set = |t: &TileLayout| -> Result<Vec<Point>> {
+    let set = |t: &TileLayout| -> Result<Vec<PhysicalCoordinate>> {
         let only = Layout::from(TileLayout::new(Vec::new(), t.replica().to_vec(), [])?);
-        Ok(normal(&only.places(0)?.points()))
+        Ok(normalize_coordinates(&only.physical_coordinates(0)?.sorted_coordinates()))
     };
     Ok((set(&ca)? == set(&cb)?).then_some(shift))
 }

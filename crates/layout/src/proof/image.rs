@@ -1,53 +1,57 @@
 //! The image of a layout: clashes, gaps, and how many places it uses.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::layout::{Layout, Point};
-use crate::proof::solve::{DigitTerm, Solver};
+use crate::error::{LayoutError, Result};
+use crate::layout::{Layout, PhysicalCoordinate};
+use crate::proof::solve::{DigitSolver, DigitTerm};
 use crate::tile::Iter;
 
 /// Elements enumerated before an exact answer is refused.
-const LIMIT: i64 = 1 << 22;
+const MAX_ENUMERATED_ELEMENTS: i64 = 1 << 22;
 
 /// Facts about the image of a layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Image {
+pub struct LayoutImage {
     /// Two distinct elements that share a place, if any do.
-    pub clash: Option<(i64, i64, Point)>,
+    pub clash: Option<(i64, i64, PhysicalCoordinate)>,
     /// A place inside the range of every axis that no element uses, if there is one: padding, or a
     /// gap.
-    pub unused: Option<Point>,
+    pub unused: Option<PhysicalCoordinate>,
     /// Distinct places of one element.
     pub copies: i64,
 }
 
-impl Image {
+impl LayoutImage {
     /// No two elements share a place.
-    pub fn injective(&self) -> bool {
+    pub fn is_injective(&self) -> bool {
         self.clash.is_none()
     }
 
     /// Every place inside the range of every axis is used.
-    pub fn surjective(&self) -> bool {
+    pub fn is_surjective(&self) -> bool {
         self.unused.is_none()
     }
 
     /// Injective, surjective, and each element in one place.
-    pub fn bijective(&self) -> bool {
-        self.injective() && self.surjective() && self.copies == 1
+    pub fn is_bijective(&self) -> bool {
+        self.is_injective() && self.is_surjective() && self.copies == 1
     }
 }
 
 impl Layout {
     /// Clashes and unused places. The range of an axis runs from 0 (or its smallest coordinate, where that
     /// is negative) to its largest coordinate.
-    pub fn image(&self) -> Result<Image> {
-        Ok(Image { clash: self.clash()?, unused: self.unused()?, copies: self.distinct_copies()? })
+    pub fn analyze_image(&self) -> Result<LayoutImage> {
+        Ok(LayoutImage {
+            clash: self.find_clash()?,
+            unused: self.find_unused_place()?,
+            copies: self.count_distinct_copies()?,
+        })
     }
 
     /// Whether no two elements share a place.
     pub fn is_injective(&self) -> Result<bool> {
-        Ok(self.clash()?.is_none())
+        Ok(self.find_clash()?.is_none())
     }
 
     /// Two distinct elements that share a place, with the place, if any do.
@@ -55,14 +59,14 @@ impl Layout {
     /// Each iter moves on one axis, so two elements clash exactly when on some axis a difference
     /// of digits, not all zero, sums to nothing: one bounded equation per axis. A swizzle permutes
     /// places and changes nothing.
-    pub fn clash(&self) -> Result<Option<(i64, i64, Point)>> {
+    pub fn find_clash(&self) -> Result<Option<(i64, i64, PhysicalCoordinate)>> {
         if self.size() <= 1 {
             return Ok(None);
         }
-        let Some((a, b, place)) = self.tile_clash()? else { return Ok(None) };
+        let Some((a, b, place)) = self.find_tile_clash()? else { return Ok(None) };
         if self.window().is_some() {
             // The clash may lie in the padding; only the valid elements count.
-            return self.clash_by_enumeration();
+            return self.find_clash_by_enumeration();
         }
         Ok(Some((a.min(b), a.max(b), place)))
     }
@@ -70,17 +74,21 @@ impl Layout {
     /// Two elements of the padded domain that share a place, with the place.
     ///
     /// The equation says which replica of each it is, so replicas are never listed.
-    fn tile_clash(&self) -> Result<Option<(i64, i64, Point)>> {
+    fn find_tile_clash(&self) -> Result<Option<(i64, i64, PhysicalCoordinate)>> {
         let shard = self.tile().shard();
         let mut weights = vec![1i64; shard.len()];
         for i in (1..shard.len()).rev() {
             weights[i - 1] = weights[i] * shard[i].extent;
         }
         for axis in self.tile().axes() {
-            let mine: Vec<(usize, Iter)> =
-                shard.iter().copied().enumerate().filter(|(_, it)| it.moves_on(*axis)).collect();
+            let mine: Vec<(usize, Iter)> = shard
+                .iter()
+                .copied()
+                .enumerate()
+                .filter(|(_, it)| it.moves_on_axis(*axis))
+                .collect();
             let copies: Vec<&Iter> =
-                self.tile().replica().iter().filter(|it| it.moves_on(*axis)).collect();
+                self.tile().replica().iter().filter(|it| it.moves_on_axis(*axis)).collect();
             let terms: Vec<DigitTerm> = mine
                 .iter()
                 .map(|(_, it)| it)
@@ -88,58 +96,64 @@ impl Layout {
                 .map(|it| DigitTerm { low: 1 - it.extent, high: it.extent - 1, stride: it.stride })
                 .collect();
             let mut clash = None;
-            Solver::new(&terms).for_each(0, "whether two elements share a place", |digits| {
-                let (digits, replicas) = digits.split_at(mine.len());
-                if digits.iter().all(|d| *d == 0) {
-                    return true;
-                }
-                let (mut a, mut b) = (0, 0);
-                for (d, (k, _)) in digits.iter().zip(&mine) {
-                    if *d > 0 {
-                        a += d * weights[*k];
-                    } else {
-                        b -= d * weights[*k];
+            DigitSolver::new(&terms).for_each_solution(
+                0,
+                "whether two elements share a place",
+                |digits| {
+                    let (digits, replicas) = digits.split_at(mine.len());
+                    if digits.iter().all(|d| *d == 0) {
+                        return true;
                     }
-                }
-                let moved = copies.iter().zip(replicas).map(|(it, d)| (*d).max(0) * it.stride);
-                clash = Some((a, b, moved.sum::<i64>()));
-                false
-            })?;
+                    let (mut a, mut b) = (0, 0);
+                    for (d, (k, _)) in digits.iter().zip(&mine) {
+                        if *d > 0 {
+                            a += d * weights[*k];
+                        } else {
+                            b -= d * weights[*k];
+                        }
+                    }
+                    let moved = copies.iter().zip(replicas).map(|(it, d)| (*d).max(0) * it.stride);
+                    clash = Some((a, b, moved.sum::<i64>()));
+                    false
+                },
+            )?;
             if let Some((a, b, moved)) = clash {
-                let mut place = self.tile().base(a);
-                if let Some(slot) = self.tile().slot(*axis) {
+                let mut place = self.tile().unreplicated_coordinate(a);
+                if let Some(slot) = self.tile().axis_index(*axis) {
                     place[slot] += moved;
                 }
-                if let (Some(sw), Some(m)) = (self.swizzle(), self.tile().slot(Axis::M)) {
-                    place[m] = sw.apply(place[m]);
+                if let (Some(sw), Some(m)) = (self.swizzle(), self.tile().axis_index(Axis::M)) {
+                    place[m] = sw.apply_to_address(place[m]);
                 }
                 let axes = self.tile().axes().iter().copied();
-                return Ok(Some((a, b, Point::new(axes.zip(place)))));
+                return Ok(Some((a, b, PhysicalCoordinate::new(axes.zip(place)))));
             }
         }
         Ok(None)
     }
 
-    fn clash_by_enumeration(&self) -> Result<Option<(i64, i64, Point)>> {
-        self.enumerable("whether two elements share a place")?;
-        let places = Listed::of(self, &self.ranges())?;
-        let shared = places
-            .keys
-            .windows(2)
-            .filter(|w| w[0].0 == w[1].0 && places.owner(w[0].1) != places.owner(w[1].1));
+    fn find_clash_by_enumeration(&self) -> Result<Option<(i64, i64, PhysicalCoordinate)>> {
+        self.check_enumerable("whether two elements share a place")?;
+        let places = ListedPlaces::from_layout(self, &self.axis_ranges())?;
+        let shared = places.keys.windows(2).filter(|w| {
+            w[0].0 == w[1].0 && places.element_of_row(w[0].1) != places.element_of_row(w[1].1)
+        });
         Ok(shared.min_by_key(|w| w[1].1).map(|w| {
-            let (key, a, b) = (w[0].0, places.owner(w[0].1), places.owner(w[1].1));
-            (a, b, point_of(&self.ranges(), key))
+            let (key, a, b) =
+                (w[0].0, places.element_of_row(w[0].1), places.element_of_row(w[1].1));
+            (a, b, coordinate_of_key(&self.axis_ranges(), key))
         }))
     }
 
     /// Per axis, a range that holds every coordinate.
-    fn ranges(&self) -> Vec<(Axis, i64, i64)> {
+    fn axis_ranges(&self) -> Vec<(Axis, i64, i64)> {
         let range = |axis: &Axis| {
-            let b = self.tile().bounds(*axis);
+            let b = self.tile().axis_bounds(*axis);
             match self.swizzle() {
                 // The swizzle permutes the addresses of each block of `2^bits`.
-                Some(sw) if *axis == Axis::M => (*axis, 0, b.max | ((1 << sw.bits()) - 1)),
+                Some(sw) if *axis == Axis::M => {
+                    (*axis, 0, b.max | ((1 << sw.affected_low_bits()) - 1))
+                }
                 _ => (*axis, b.min, b.max),
             }
         };
@@ -148,15 +162,15 @@ impl Layout {
 
     /// A place inside the range of every axis that nothing maps to, if there is one: neither an
     /// element nor padding.
-    pub fn gap(&self) -> Result<Option<Point>> {
-        if self.size() == 0 { Ok(None) } else { self.padded().unused() }
+    pub fn find_gap(&self) -> Result<Option<PhysicalCoordinate>> {
+        if self.size() == 0 { Ok(None) } else { self.padded_domain().find_unused_place() }
     }
 
     /// How many places the elements use, each counted once.
     ///
     /// Without a window that is a product over the axes, as each iter moves on one of them and a
     /// swizzle permutes places.
-    pub fn used_places(&self) -> Result<i64> {
+    pub fn count_used_places(&self) -> Result<i64> {
         if self.size() == 0 {
             return Ok(0);
         }
@@ -164,64 +178,66 @@ impl Layout {
             if self.is_injective()? {
                 return self
                     .size()
-                    .checked_mul(self.distinct_copies()?)
-                    .ok_or_else(|| Error::overflow("the number of places"));
+                    .checked_mul(self.count_distinct_copies()?)
+                    .ok_or_else(|| LayoutError::overflow_of("the number of places"));
             }
-            self.enumerable("the number of places in use")?;
-            let listed = Listed::of(self, &self.ranges())?;
-            return Ok(i64::try_from(listed.distinct().count()).unwrap_or(i64::MAX));
+            self.check_enumerable("the number of places in use")?;
+            let listed = ListedPlaces::from_layout(self, &self.axis_ranges())?;
+            return Ok(i64::try_from(listed.distinct_places().count()).unwrap_or(i64::MAX));
         }
         let mut total = 1i64;
         for axis in self.tile().axes() {
-            let count = if self.missed_step(*axis).is_none() {
-                let bounds = self.tile().bounds(*axis);
+            let count = if self.first_missed_step(*axis).is_none() {
+                let bounds = self.tile().axis_bounds(*axis);
                 bounds.max - bounds.min + 1
             } else {
                 let iters = self.tile().shard().iter().chain(self.tile().replica());
-                let iters = iters.filter(|it| it.moves_on(*axis)).copied().collect();
-                Layout::from(crate::TileLayout::new(Vec::new(), iters, [])?).distinct_copies()?
+                let iters = iters.filter(|it| it.moves_on_axis(*axis)).copied().collect();
+                Layout::from(crate::TileLayout::new(Vec::new(), iters, [])?)
+                    .count_distinct_copies()?
             };
-            total =
-                total.checked_mul(count).ok_or_else(|| Error::overflow("the number of places"))?;
+            total = total
+                .checked_mul(count)
+                .ok_or_else(|| LayoutError::overflow_of("the number of places"))?;
         }
         Ok(total)
     }
 
     /// A place inside the range of every axis that no element uses, if there is one.
-    pub fn unused(&self) -> Result<Option<Point>> {
+    pub fn find_unused_place(&self) -> Result<Option<PhysicalCoordinate>> {
         if self.size() == 0 {
             return Ok(None);
         }
         if self.window().is_some() {
-            return self.gap_by_counting();
+            return self.find_gap_by_counting();
         }
         if let Some(sw) = self.swizzle().filter(|s| !s.is_identity()) {
             // A swizzle permutes every block of its bits: whole blocks without a gap stay so.
-            let whole = self.tile().span(Axis::M) % (1 << sw.bits()) == 0;
-            if whole && self.tile().axes().iter().all(|a| self.tile_gap(*a).is_none()) {
+            let whole = self.tile().axis_span(Axis::M) % (1 << sw.affected_low_bits()) == 0;
+            if whole && self.tile().axes().iter().all(|a| self.find_tile_gap(*a).is_none()) {
                 return Ok(None);
             }
-            return self.gap_by_counting();
+            return self.find_gap_by_counting();
         }
         for axis in self.tile().axes() {
-            if let Some(value) = self.tile_gap(*axis) {
-                return Ok(Some(self.corner(*axis, value)));
+            if let Some(value) = self.find_tile_gap(*axis) {
+                return Ok(Some(self.corner_coordinate(*axis, value)));
             }
         }
         Ok(None)
     }
 
     /// The smallest unused coordinate on one axis, from 0 on or from its smallest.
-    fn tile_gap(&self, axis: Axis) -> Option<i64> {
-        let min = self.tile().bounds(axis).min;
-        if min > 0 { Some(0) } else { self.missed_step(axis).map(|step| min + step) }
+    fn find_tile_gap(&self, axis: Axis) -> Option<i64> {
+        let min = self.tile().axis_bounds(axis).min;
+        if min > 0 { Some(0) } else { self.first_missed_step(axis).map(|step| min + step) }
     }
 
     /// The smallest distance from the smallest coordinate on an axis that nothing has.
     ///
     /// The image on an axis is a sum of progressions. With strides rising, it is gapless exactly
     /// when each stride is at most one more than what the smaller ones reach together.
-    fn missed_step(&self, axis: Axis) -> Option<i64> {
+    fn first_missed_step(&self, axis: Axis) -> Option<i64> {
         let mut iters: Vec<(u64, u64)> = self
             .tile()
             .shard()
@@ -241,89 +257,98 @@ impl Layout {
         None
     }
 
-    fn corner(&self, axis: Axis, value: i64) -> Point {
+    fn corner_coordinate(&self, axis: Axis, value: i64) -> PhysicalCoordinate {
         // On the other axes 0, or the largest coordinate where that is negative.
-        let other = |a: Axis| self.tile().bounds(a).max.min(0);
+        let other = |a: Axis| self.tile().axis_bounds(a).max.min(0);
         let at = |a: &Axis| (*a, if *a == axis { value } else { other(*a) });
-        Point::new(self.tile().axes().iter().map(at))
+        PhysicalCoordinate::new(self.tile().axes().iter().map(at))
     }
 
     /// Counts places: with padding or a swizzle the image is no sum of progressions any more.
-    fn gap_by_counting(&self) -> Result<Option<Point>> {
+    fn find_gap_by_counting(&self) -> Result<Option<PhysicalCoordinate>> {
         let mut volume = 1i128;
         let mut ranges = Vec::new();
         for axis in self.tile().axes() {
-            let b = self.bounds(*axis)?;
+            let b = self.axis_bounds(*axis)?;
             let low = b.min.min(0);
             volume = volume.saturating_mul(i128::from(b.max) - i128::from(low) + 1);
             ranges.push((*axis, low, b.max));
         }
         // Where clashes are found without listing places, counting may be enough.
         let what = "whether every place is used";
-        if (self.window().is_none() || self.enumerable(what).is_err()) && self.is_injective()? {
-            let used = i128::from(self.size()) * i128::from(self.distinct_copies()?);
+        if (self.window().is_none() || self.check_enumerable(what).is_err())
+            && self.is_injective()?
+        {
+            let used = i128::from(self.size()) * i128::from(self.count_distinct_copies()?);
             if used == volume {
                 return Ok(None);
             }
         }
-        self.enumerable(what)?;
+        self.check_enumerable(what)?;
         // Keys count places in row-major order: the first number that is missing is a gap.
         let mut free = 0;
-        for key in Listed::of(self, &ranges)?.distinct() {
+        for key in ListedPlaces::from_layout(self, &ranges)?.distinct_places() {
             if key != free {
                 break;
             }
             free += 1;
         }
-        Ok((free < volume).then(|| point_of(&ranges, free)))
+        Ok((free < volume).then(|| coordinate_of_key(&ranges, free)))
     }
 
     /// The number of distinct places of one element.
-    pub(crate) fn distinct_copies(&self) -> Result<i64> {
+    pub(crate) fn count_distinct_copies(&self) -> Result<i64> {
         let replica = self.tile().replica();
         let moving: Vec<_> = replica.iter().filter(|it| it.stride != 0 && it.extent > 1).collect();
         if self.size() == 0 || moving.is_empty() {
             return Ok(1);
         }
-        let only_copies = crate::TileLayout::of(moving.into_iter().copied().collect())?;
+        let only_copies = crate::TileLayout::from_shard(moving.into_iter().copied().collect())?;
         let layout = Layout::from(only_copies);
-        if layout.tile_clash()?.is_none() {
+        if layout.find_tile_clash()?.is_none() {
             return Ok(layout.size());
         }
-        layout.enumerable("the number of distinct replicas")?;
-        Ok(i64::try_from(Listed::of(&layout, &layout.ranges())?.distinct().count())
-            .unwrap_or(i64::MAX))
+        layout.check_enumerable("the number of distinct replicas")?;
+        Ok(i64::try_from(
+            ListedPlaces::from_layout(&layout, &layout.axis_ranges())?.distinct_places().count(),
+        )
+        .unwrap_or(i64::MAX))
     }
 
-    fn enumerable(&self, what: &'static str) -> Result<()> {
-        if self.size().saturating_mul(self.tile().copies()) > LIMIT {
-            return Err(Error::TooLarge { what, limit: LIMIT.cast_unsigned() });
+    fn check_enumerable(&self, what: &'static str) -> Result<()> {
+        if self.size().saturating_mul(self.tile().replica_count()) > MAX_ENUMERATED_ELEMENTS {
+            return Err(LayoutError::TooLarge {
+                what,
+                limit: MAX_ENUMERATED_ELEMENTS.cast_unsigned(),
+            });
         }
         Ok(())
     }
 }
 
 /// Every place of every element, as a row-major number over ranges of the axes.
-struct Listed {
+struct ListedPlaces {
     /// The number of a place and the row it came from, sorted.
     keys: Vec<(i128, u32)>,
     copies: i64,
 }
 
-impl Listed {
-    /// Call it for at most [`LIMIT`] places.
-    fn of(layout: &Layout, ranges: &[(Axis, i64, i64)]) -> Result<Listed> {
+impl ListedPlaces {
+    /// Call it for at most [`MAX_ENUMERATED_ELEMENTS`] places.
+    fn from_layout(layout: &Layout, ranges: &[(Axis, i64, i64)]) -> Result<ListedPlaces> {
         let volume = ranges.iter().try_fold(1i128, |v, (_, low, high)| {
             v.checked_mul(i128::from(*high) - i128::from(*low) + 1)
         });
         if volume.is_none() {
-            return Err(Error::overflow("the number of places inside the range of every axis"));
+            return Err(LayoutError::overflow_of(
+                "the number of places inside the range of every axis",
+            ));
         }
         let mut keys = Vec::new();
         let mut number = 0;
         for i in 0..layout.size() {
-            zellige_guard::step();
-            for row in layout.places_unchecked(i).rows() {
+            zellige_guard::count_step();
+            for row in layout.physical_coordinates_unchecked(i).coordinate_rows() {
                 let key = row.iter().zip(ranges).fold(0i128, |key, (v, (_, low, high))| {
                     let (v, low, high) = (i128::from(*v), i128::from(*low), i128::from(*high));
                     key * (high - low + 1) + (v - low)
@@ -333,22 +358,22 @@ impl Listed {
             }
         }
         keys.sort_unstable();
-        Ok(Listed { keys, copies: layout.tile().copies() })
+        Ok(ListedPlaces { keys, copies: layout.tile().replica_count() })
     }
 
     /// The element whose place a row is.
-    fn owner(&self, row: u32) -> i64 {
+    fn element_of_row(&self, row: u32) -> i64 {
         i64::from(row) / self.copies
     }
 
     /// The distinct places, rising.
-    fn distinct(&self) -> impl Iterator<Item = i128> + '_ {
+    fn distinct_places(&self) -> impl Iterator<Item = i128> + '_ {
         self.keys.chunk_by(|a, b| a.0 == b.0).map(|same| same[0].0)
     }
 }
 
 /// The place of a row-major number over ranges of the axes.
-fn point_of(ranges: &[(Axis, i64, i64)], key: i128) -> Point {
+fn coordinate_of_key(ranges: &[(Axis, i64, i64)], key: i128) -> PhysicalCoordinate {
     let mut rest = key;
     let mut place = Vec::with_capacity(ranges.len());
     for (axis, low, high) in ranges.iter().rev() {
@@ -357,5 +382,5 @@ fn point_of(ranges: &[(Axis, i64, i64)], key: i128) -> Point {
         rest /= extent;
         place.push((*axis, i64::try_from(value).expect("inside its range")));
     }
-    Point::new(place)
+    PhysicalCoordinate::new(place)
 }

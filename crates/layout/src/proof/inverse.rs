@@ -1,12 +1,12 @@
 //! Inverses: from places back to indices, as layouts.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::int::{gcd, narrow};
-use crate::layout::{Layout, flatten};
+use crate::error::{LayoutError, Result};
+use crate::int::{gcd, narrow_to_i64};
+use crate::layout::{Layout, flatten_coordinate};
 use crate::proof::compose_tiles;
-use crate::proof::search::find_layout;
-use crate::radix::Vector;
+use crate::proof::search::find_layout_of_places;
+use crate::radix::AxisVector;
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 use smallvec::smallvec;
@@ -16,7 +16,7 @@ use smallvec::smallvec;
 /// Its domain is the box of places, row-major over `shape`, one dimension per axis of `axes`; its
 /// coordinate on `m` is the flat index of the element.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inverse {
+pub struct InverseLayout {
     /// The layout.
     pub layout: Layout,
     /// The axes of its domain, in the order of its dimensions.
@@ -27,7 +27,7 @@ pub struct Inverse {
 
 /// A shard iter with its weight in the flat index.
 #[derive(Debug, Clone, Copy)]
-struct Weighted {
+struct WeightedIter {
     it: Iter,
     weight: i64,
 }
@@ -41,20 +41,20 @@ impl Layout {
     /// Two elements in one place, or a place without an element, are errors with that witness. The
     /// inverse of a swizzled layout is swizzled where some swizzle gives it; a refusal is a proof that
     /// none does.
-    pub fn inverse(&self) -> Result<Inverse> {
-        self.unpadded("inverse")?;
-        if let Some((a, b, place)) = self.clash()? {
-            return Err(Error::Aliased { a, b, place: Box::new(place) });
+    pub fn exact_inverse(&self) -> Result<InverseLayout> {
+        self.require_unpadded("inverse")?;
+        if let Some((a, b, place)) = self.find_clash()? {
+            return Err(LayoutError::Aliased { a, b, place: Box::new(place) });
         }
-        if let Some(place) = self.unused()? {
-            return Err(Error::NotCovered { place: Box::new(place) });
+        if let Some(place) = self.find_unused_place()? {
+            return Err(LayoutError::NotCovered { place: Box::new(place) });
         }
-        self.one_place_each()?;
-        let Some(sw) = self.effective_swizzle() else { return build(self.tile(), false) };
+        self.check_one_place_each()?;
+        let Some(sw) = self.effective_swizzle() else { return build_inverse(self.tile(), false) };
         // Whole blocks of the swizzle without a gap have none after it either.
-        let whole = self.tile().size() % (1 << sw.bits()) == 0
-            && Layout::from(self.tile().clone()).unused()?.is_none();
-        match whole.then(|| self.unswizzle(build(self.tile(), false)?)) {
+        let whole = self.tile().size() % (1 << sw.affected_low_bits()) == 0
+            && Layout::from(self.tile().clone()).find_unused_place()?.is_none();
+        match whole.then(|| self.unswizzle_inverse(build_inverse(self.tile(), false)?)) {
             Some(Ok(found)) => Ok(found),
             _ => self.search_inverse(),
         }
@@ -62,22 +62,22 @@ impl Layout {
 
     /// A layout `R` on places with `R(L(i)) = i` for every element: gaps between the elements are
     /// allowed, and map anywhere.
-    pub fn left_inverse(&self) -> Result<Inverse> {
-        self.unpadded("left_inverse")?;
-        if let Some((a, b, place)) = self.clash()? {
-            return Err(Error::Aliased { a, b, place: Box::new(place) });
+    pub fn left_inverse(&self) -> Result<InverseLayout> {
+        self.require_unpadded("left_inverse")?;
+        if let Some((a, b, place)) = self.find_clash()? {
+            return Err(LayoutError::Aliased { a, b, place: Box::new(place) });
         }
-        self.one_place_each()?;
-        let inverse = build(self.tile(), true)?;
-        self.unswizzle(inverse.whole_blocks(self.effective_swizzle())?)
+        self.check_one_place_each()?;
+        let inverse = build_inverse(self.tile(), true)?;
+        self.unswizzle_inverse(inverse.extend_to_whole_blocks(self.effective_swizzle())?)
     }
 
     /// An element with several places has no one place to come back from.
-    fn one_place_each(&self) -> Result<()> {
-        if self.distinct_copies()? == 1 {
+    fn check_one_place_each(&self) -> Result<()> {
+        if self.count_distinct_copies()? == 1 {
             return Ok(());
         }
-        Err(Error::NotExpressible {
+        Err(LayoutError::NotExpressible {
             reason: "each element has several places (take the layout of one replica)".into(),
             index: 0,
         })
@@ -85,9 +85,9 @@ impl Layout {
 
     /// `T^-1` becomes `T^-1 after the swizzle` (an involution), written as a swizzle after `T^-1`
     /// where `T^-1` moves both bit fields whole.
-    pub(super) fn unswizzle(&self, inverse: Inverse) -> Result<Inverse> {
+    pub(super) fn unswizzle_inverse(&self, inverse: InverseLayout) -> Result<InverseLayout> {
         let Some(sw) = self.effective_swizzle() else { return Ok(inverse) };
-        let refuse = || Error::Swizzled {
+        let refuse = || LayoutError::Swizzled {
             op: "inverse",
             help: "the inverse of its tile layout must keep both bit fields of the swizzle together",
         };
@@ -95,14 +95,15 @@ impl Layout {
         if inverse.axes != [Axis::M] {
             return Err(refuse());
         }
-        if back.size() % (1 << sw.bits()) != 0 {
+        if back.size() % (1 << sw.affected_low_bits()) != 0 {
             return Err(refuse());
         }
         let field = |from: u32| -> Option<u32> {
             let mut start = None;
             for k in 0..sw.swizzle_len() {
-                let m = back.slot(Axis::M)?;
-                let moved = back.base(1 << (from + k))[m] - back.base(0)[m];
+                let m = back.axis_index(Axis::M)?;
+                let moved = back.unreplicated_coordinate(1 << (from + k))[m]
+                    - back.unreplicated_coordinate(0)[m];
                 if moved <= 0 || moved.count_ones() != 1 {
                     return None;
                 }
@@ -126,18 +127,22 @@ impl Layout {
         )
         .map_err(|_| refuse())?;
         // Places between the elements may map below 0, where no swizzle is.
-        let layout = Layout::swizzled(moved, back.clone()).map_err(|_| refuse())?;
+        let layout = Layout::from_swizzled_tile(moved, back.clone()).map_err(|_| refuse())?;
         // Prove it on every low address where the digits above add what both sides pass through,
         // and on every address where they do not.
-        let m = back.slot(Axis::M).ok_or_else(refuse)?;
-        let block = 1i64 << sw.bits();
-        let passes = |it: &Iter| it.extent == 1 || it.stride % (1i64 << moved.bits()) == 0;
+        let m = back.axis_index(Axis::M).ok_or_else(refuse)?;
+        let block = 1i64 << sw.affected_low_bits();
+        let passes =
+            |it: &Iter| it.extent == 1 || it.stride % (1i64 << moved.affected_low_bits()) == 0;
         let apart = back.group(&[back.size() / block, block]);
         let apart =
             apart.is_ok_and(|(grouped, seps)| grouped.shard()[..seps[1]].iter().all(passes));
         let proved = if apart { block } else { back.size() };
-        let agrees = |p: i64| moved.apply(back.base(p)[m]) == back.base(sw.apply(p))[m];
-        let all_agree = if moves_bits(back) {
+        let agrees = |p: i64| {
+            moved.apply_to_address(back.unreplicated_coordinate(p)[m])
+                == back.unreplicated_coordinate(sw.apply_to_address(p))[m]
+        };
+        let all_agree = if moves_whole_bits(back) {
             // Both sides are linear over XOR, so the single bits decide.
             (0..62).map(|k| 1i64 << k).take_while(|p| *p < proved).all(agrees)
         } else {
@@ -146,7 +151,7 @@ impl Layout {
         if !all_agree {
             return Err(refuse());
         }
-        Ok(Inverse { layout, ..inverse })
+        Ok(InverseLayout { layout, ..inverse })
     }
 }
 
@@ -154,54 +159,55 @@ impl Layout {
     /// The inverse of a bijective layout under whatever swizzle gives it.
     ///
     /// Swizzled, a tile layout with gaps may have none: the domain is that of the swizzled places.
-    fn search_inverse(&self) -> Result<Inverse> {
+    fn search_inverse(&self) -> Result<InverseLayout> {
         let what = "the inverse of a swizzled layout";
-        if self.size() > SEARCHED {
-            return Err(Error::TooLarge { what, limit: SEARCHED.cast_unsigned() });
+        if self.size() > MAX_SEARCHED_PLACES {
+            return Err(LayoutError::TooLarge { what, limit: MAX_SEARCHED_PLACES.cast_unsigned() });
         }
         let axes = self.tile().axes().to_vec();
         let mut shape = Vec::with_capacity(axes.len());
         for axis in &axes {
-            let bounds = self.bounds(*axis)?;
+            let bounds = self.axis_bounds(*axis)?;
             if bounds.min < 0 {
-                return Err(below_zero(*axis, bounds.min));
+                return Err(below_zero_error(*axis, bounds.min));
             }
             shape.push(bounds.max + 1);
         }
-        let mut places: Vec<Vector> = vec![smallvec![0]; usize::try_from(self.size()).unwrap_or(0)];
+        let mut places: Vec<AxisVector> =
+            vec![smallvec![0]; usize::try_from(self.size()).unwrap_or(0)];
         for i in 0..self.size() {
-            let place = &self.places(i)?.points()[0];
+            let place = &self.physical_coordinates(i)?.sorted_coordinates()[0];
             let coordinate: Vec<i64> = axes.iter().map(|a| place.get(*a)).collect();
-            let at = usize::try_from(flatten(&shape, &coordinate)?).expect("0 or more");
+            let at = usize::try_from(flatten_coordinate(&shape, &coordinate)?).expect("0 or more");
             places[at] = smallvec![i128::from(i)];
         }
-        Ok(Inverse { layout: find_layout(&places, &[Axis::M], what)?, axes, shape })
+        Ok(InverseLayout { layout: find_layout_of_places(&places, &[Axis::M], what)?, axes, shape })
     }
 }
 
 /// Places listed to find the inverse of a swizzled layout.
-const SEARCHED: i64 = 1 << 16;
+const MAX_SEARCHED_PLACES: i64 = 1 << 16;
 
-impl Inverse {
+impl InverseLayout {
     /// The same inverse on whole blocks of a swizzle: places past the last element map anywhere.
-    fn whole_blocks(self, swizzle: Option<Swizzle>) -> Result<Inverse> {
+    fn extend_to_whole_blocks(self, swizzle: Option<Swizzle>) -> Result<InverseLayout> {
         let Some(sw) = swizzle.filter(|_| self.axes == [Axis::M]) else { return Ok(self) };
         let tile = self.layout.tile();
         let mut shard = tile.shard().to_vec();
         let Some(outermost) = shard.first_mut() else { return Ok(self) };
         let (block, inner) =
-            (1i128 << sw.bits(), i128::from(tile.size() / outermost.extent.max(1)));
+            (1i128 << sw.affected_low_bits(), i128::from(tile.size() / outermost.extent.max(1)));
         let step = block / gcd(inner, block);
         let extent = (i128::from(outermost.extent) + step - 1) / step * step;
-        outermost.extent = narrow(extent, "the domain of the inverse")?;
+        outermost.extent = narrow_to_i64(extent, "the domain of the inverse")?;
         let tile = tile.with_shard(shard)?;
-        Ok(Inverse { shape: vec![tile.size()], layout: tile.into(), axes: self.axes })
+        Ok(InverseLayout { shape: vec![tile.size()], layout: tile.into(), axes: self.axes })
     }
 }
 
 /// Whether every bit of the index becomes one bit of the coordinate on `m`, no two the same one:
 /// extents and strides are powers of two, and nothing carries.
-fn moves_bits(tile: &TileLayout) -> bool {
+fn moves_whole_bits(tile: &TileLayout) -> bool {
     let mut taken = 0;
     tile.offset().iter().all(|(_, v)| *v == 0)
         && tile.shard().iter().filter(|it| it.extent != 1).all(|it| {
@@ -217,90 +223,91 @@ fn moves_bits(tile: &TileLayout) -> bool {
         })
 }
 
-fn no_chain(index: i64) -> Error {
-    Error::NotExpressible {
+fn no_chain_error(index: i64) -> LayoutError {
+    LayoutError::NotExpressible {
         reason: "the strides on an axis do not nest, so no digits of the place give the index"
             .into(),
         index,
     }
 }
 
-fn below_zero(axis: Axis, value: i64) -> Error {
+fn below_zero_error(axis: Axis, value: i64) -> LayoutError {
     let accepted = format!("an inverse is a layout of places on `{axis}` from 0 on");
-    Error::BadParameter { what: "the smallest coordinate", value, accepted }
+    LayoutError::BadParameter { what: "the smallest coordinate", value, accepted }
 }
 
 /// Per axis, the chain of iters by rising stride becomes the digits of the place. Where there may be
 /// gaps, the digits are proved.
-fn build(tile: &TileLayout, gaps: bool) -> Result<Inverse> {
+fn build_inverse(tile: &TileLayout, gaps: bool) -> Result<InverseLayout> {
     if tile.size() == 0 {
         let axes: Vec<Axis> =
             if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
         let shape = vec![0; axes.len()];
-        return Ok(Inverse { layout: TileLayout::row_major(&shape)?.into(), axes, shape });
+        return Ok(InverseLayout { layout: TileLayout::row_major(&shape)?.into(), axes, shape });
     }
     let mut weight = 1;
     let mut iters = Vec::new();
     for it in tile.shard().iter().rev() {
-        iters.push(Weighted { it: *it, weight });
+        iters.push(WeightedIter { it: *it, weight });
         weight *= it.extent;
     }
     let axes: Vec<Axis> = if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
     let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i64);
     for axis in &axes {
-        let mut chain: Vec<Weighted> =
+        let mut chain: Vec<WeightedIter> =
             iters.iter().filter(|w| w.it.axis == *axis && w.it.extent > 1).copied().collect();
         chain.sort_by_key(|w| (w.it.stride.unsigned_abs(), std::cmp::Reverse(w.it.extent)));
-        let (digits, base) = axis_digits(tile, *axis, &chain)?;
+        let (digits, base) = find_axis_digits(tile, *axis, &chain)?;
         if gaps {
-            prove_axis(tile, *axis, &iters, &digits, base)?;
+            prove_axis_digits(tile, *axis, &iters, &digits, base)?;
         }
         start += base;
         let extent: i64 = digits.iter().map(|(e, _)| *e).product();
         shape.push(extent);
-        shard.extend(digits.into_iter().rev().map(|(e, s)| Iter::mem(e, s)));
+        shard.extend(digits.into_iter().rev().map(|(e, s)| Iter::in_memory(e, s)));
     }
     let offset = (start != 0).then_some((Axis::M, start));
-    Ok(Inverse { layout: TileLayout::new(shard, Vec::new(), offset)?.into(), axes, shape })
+    Ok(InverseLayout { layout: TileLayout::new(shard, Vec::new(), offset)?.into(), axes, shape })
 }
 
 /// Proves that the digits of one axis give back what its iters put there: gaps and offsets make that
 /// less than obvious.
-fn prove_axis(
+fn prove_axis_digits(
     tile: &TileLayout,
     axis: Axis,
-    iters: &[Weighted],
+    iters: &[WeightedIter],
     digits: &[(i64, i64)],
     base: i64,
 ) -> Result<()> {
     let mine = || iters.iter().rev().filter(|w| w.it.axis == axis);
-    let there = mine().map(|w| Iter::mem(w.it.extent, w.it.stride)).collect();
+    let there = mine().map(|w| Iter::in_memory(w.it.extent, w.it.stride)).collect();
     let there = TileLayout::new(there, Vec::new(), [(Axis::M, tile.offset_on(axis))])?;
-    let back = digits.iter().rev().map(|(e, s)| Iter::mem(*e, *s)).collect();
+    let back = digits.iter().rev().map(|(e, s)| Iter::in_memory(*e, *s)).collect();
     let back = TileLayout::new(back, Vec::new(), [(Axis::M, base)])?;
-    let want = TileLayout::of(mine().map(|w| Iter::mem(w.it.extent, w.weight)).collect())?;
+    let want =
+        TileLayout::from_shard(mine().map(|w| Iter::in_memory(w.it.extent, w.weight)).collect())?;
     let got = compose_tiles(&back, &there)?;
-    match Layout::from(got).difference(&want.into())? {
+    match Layout::from(got).find_difference(&want.into())? {
         None => Ok(()),
-        Some(crate::Difference::At { index, .. }) => Err(no_chain(index)),
-        Some(crate::Difference::Size(..)) => Err(no_chain(0)),
+        Some(crate::LayoutDifference::At { index, .. }) => Err(no_chain_error(index)),
+        Some(crate::LayoutDifference::Size(..)) => Err(no_chain_error(0)),
     }
 }
 
 /// The digits (extent, stride) of a coordinate on one axis, innermost first, and the constant that
 /// its zero contributes.
-fn axis_digits(
+fn find_axis_digits(
     tile: &TileLayout,
     axis: Axis,
-    chain: &[Weighted],
+    chain: &[WeightedIter],
 ) -> Result<(Vec<(i64, i64)>, i64)> {
     let mut digits: Vec<(i64, i64)> = Vec::new();
     let mut base = 0;
     let mut reached = 1i64;
     // The coordinate of the lowest element: with nested strides it is a constant in every digit.
-    let mut rest = tile.bounds(axis).min;
+    let mut rest = tile.axis_bounds(axis).min;
     if rest < 0 {
-        return Err(below_zero(axis, rest));
+        return Err(below_zero_error(axis, rest));
     }
     for (i, w) in chain.iter().enumerate() {
         let stride = i64::try_from(w.it.stride.unsigned_abs()).unwrap_or(i64::MAX);
@@ -308,7 +315,7 @@ fn axis_digits(
         // the last digit can count them.
         let step = if i == 0 { 1 } else { chain[i - 1].it.stride.saturating_abs() };
         if stride < reached || stride % step != 0 {
-            return Err(no_chain(w.weight));
+            return Err(no_chain_error(w.weight));
         }
         if stride > reached {
             // Places between two elements: a digit that says nothing, or room in the last digit.
@@ -330,10 +337,10 @@ fn axis_digits(
         digits.push((w.it.extent + low, steps));
         reached = stride
             .checked_mul(w.it.extent + low)
-            .ok_or_else(|| Error::overflow("the domain of the inverse"))?;
+            .ok_or_else(|| LayoutError::overflow_of("the domain of the inverse"))?;
     }
     if digits.is_empty() {
-        digits.push((tile.bounds(axis).max + 1, 0));
+        digits.push((tile.axis_bounds(axis).max + 1, 0));
     }
     Ok((digits, base))
 }

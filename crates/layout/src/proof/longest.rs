@@ -12,7 +12,7 @@ pub(super) const STEP_LIMIT: u64 = 1 << 22;
 
 /// Digits as (extent, stride), innermost first, that begin at `start`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct DigitChain {
     pub(super) start: i64,
     pub(super) digits: Vec<(i64, i64)>,
     /// The number of indices.
@@ -23,31 +23,31 @@ pub(super) struct Choice {
 /// digits. The sets are sorted and none is empty; there is at least one.
 ///
 /// No other is longer, unless the search was cut off where `steps` passed [`STEP_LIMIT`].
-pub(super) fn longest_through(sets: &[Vec<i64>], steps: &mut u64) -> Choice {
+pub(super) fn find_longest_through(sets: &[Vec<i64>], steps: &mut u64) -> DigitChain {
     let start = sets[0][0];
-    let best = Choice { start, digits: Vec::new(), len: 1 };
-    let mut search = Search { sets, steps, best };
+    let best = DigitChain { start, digits: Vec::new(), len: 1 };
+    let mut search = LongestSearch { sets, steps, best };
     for start in &sets[0] {
-        if search.grow(&[*start], &mut Vec::new()).is_break() {
+        if search.grow_digits(&[*start], &mut Vec::new()).is_break() {
             break;
         }
     }
     search.best
 }
 
-struct Search<'a> {
+struct LongestSearch<'a> {
     sets: &'a [Vec<i64>],
     steps: &'a mut u64,
-    best: Choice,
+    best: DigitChain,
 }
 
-impl Search<'_> {
+impl LongestSearch<'_> {
     /// Continues the layout whose values are `known`, and keeps the longest that is met. Breaks where
     /// no longer one exists or the search has taken too long.
-    fn grow(&mut self, known: &[i64], digits: &mut Vec<(i64, i64)>) -> ControlFlow<()> {
+    fn grow_digits(&mut self, known: &[i64], digits: &mut Vec<(i64, i64)>) -> ControlFlow<()> {
         let weight = known.len();
         if weight > self.best.len {
-            self.best = Choice { start: known[0], digits: digits.clone(), len: weight };
+            self.best = DigitChain { start: known[0], digits: digits.clone(), len: weight };
         }
         if self.best.len == self.sets.len() || *self.steps > STEP_LIMIT {
             return ControlFlow::Break(());
@@ -58,7 +58,7 @@ impl Search<'_> {
             if Some(stride) == continued {
                 continue;
             }
-            let most = self.run(known, stride);
+            let most = self.count_repetitions(known, stride);
             for extent in (2..=most).rev() {
                 let end = weight * extent;
                 if extent < most && self.sets[end].len() == 1 {
@@ -66,8 +66,8 @@ impl Search<'_> {
                 }
                 let next: Vec<i64> = (0..end).map(|t| value_at(known, stride, t)).collect();
                 *self.steps += u64::try_from(end).unwrap_or(u64::MAX);
-                digits.push((count(extent), stride));
-                self.grow(&next, digits)?;
+                digits.push((index_count(extent), stride));
+                self.grow_digits(&next, digits)?;
                 digits.pop();
             }
         }
@@ -75,10 +75,10 @@ impl Search<'_> {
     }
 
     /// How often `known` can be repeated with that stride inside the sets.
-    fn run(&mut self, known: &[i64], stride: i64) -> usize {
+    fn count_repetitions(&mut self, known: &[i64], stride: i64) -> usize {
         let inside = |t: &usize| self.sets[*t].binary_search(&value_at(known, stride, *t)).is_ok();
         let end = (known.len()..self.sets.len())
-            .inspect(|_| zellige_guard::step())
+            .inspect(|_| zellige_guard::count_step())
             .find(|t| !inside(t))
             .unwrap_or(self.sets.len());
         *self.steps += u64::try_from(end).unwrap_or(u64::MAX);
@@ -88,11 +88,11 @@ impl Search<'_> {
 
 /// The value at `t` of a layout that repeats `known` with that stride.
 fn value_at(known: &[i64], stride: i64, t: usize) -> i64 {
-    known[t % known.len()] + count(t / known.len()) * stride
+    known[t % known.len()] + index_count(t / known.len()) * stride
 }
 
 /// A number of indices of a listed layout.
-fn count(n: usize) -> i64 {
+fn index_count(n: usize) -> i64 {
     i64::try_from(n).expect("no more than are listed")
 }
 
@@ -137,7 +137,7 @@ mod tests {
                     set
                 })
                 .collect();
-            let found = longest_through(&sets, &mut 0);
+            let found = find_longest_through(&sets, &mut 0);
             assert_eq!(found.len, slow(&sets), "{sets:?}");
             let mut values = vec![found.start];
             for (extent, stride) in found.digits {

@@ -1,14 +1,14 @@
 //! From a place back to the elements it holds.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use crate::layout::Layout;
-use crate::proof::solve::{DigitTerm, Solver};
+use crate::proof::solve::{DigitSolver, DigitTerm};
 use crate::tile::Iter;
 
 /// What a place holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Held {
+pub enum PlaceContent {
     /// The flat indices of the elements stored there, sorted; more than one where they alias.
     Elements(Vec<i64>),
     /// No element lives there, but an index of the padded domain outside of the window maps there.
@@ -20,49 +20,50 @@ pub enum Held {
 }
 
 /// More elements in one place than this are not listed.
-const LIMIT: usize = 1 << 16;
+const MAX_ELEMENTS_PER_PLACE: usize = 1 << 16;
 
 impl Layout {
     /// The elements at a place. Axes not named count as 0.
     ///
     /// **Law**: `i` is in `lookup(p)` exactly when `p` is in `places(i)`; a place is padding exactly
     /// when `padded()` has an element there and `self` has none.
-    pub fn lookup(&self, place: &[(Axis, i64)]) -> Result<Held> {
+    pub fn look_up_place(&self, place: &[(Axis, i64)]) -> Result<PlaceContent> {
         if self.size() == 0 {
-            return Ok(Held::Outside);
+            return Ok(PlaceContent::Outside);
         }
         let at = |axis: Axis| place.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v);
         for axis in self.tile().axes() {
-            let bounds = self.bounds(*axis)?;
+            let bounds = self.axis_bounds(*axis)?;
             if at(*axis) < bounds.min.min(0) || at(*axis) > bounds.max {
-                return Ok(Held::Outside);
+                return Ok(PlaceContent::Outside);
             }
         }
         if place.iter().any(|(a, v)| *v != 0 && !self.tile().axes().contains(a)) {
-            return Ok(Held::Outside);
+            return Ok(PlaceContent::Outside);
         }
-        let mut found = self.solve_place(&at, LIMIT + 1)?;
+        let mut found = self.solve_place_digits(&at, MAX_ELEMENTS_PER_PLACE + 1)?;
         found.sort_unstable();
         found.dedup();
-        if found.len() > LIMIT {
-            let limit = LIMIT as u64;
-            return Err(Error::TooLarge { what: "listing the elements of a place", limit });
+        if found.len() > MAX_ELEMENTS_PER_PLACE {
+            let limit = MAX_ELEMENTS_PER_PLACE as u64;
+            return Err(LayoutError::TooLarge { what: "listing the elements of a place", limit });
         }
         if !found.is_empty() {
-            return Ok(Held::Elements(found));
+            return Ok(PlaceContent::Elements(found));
         }
-        let padding = self.window().is_some() && self.padded().lookup_first(place)?.is_some();
-        Ok(if padding { Held::Padding } else { Held::Gap })
+        let padding =
+            self.window().is_some() && self.padded_domain().look_up_first(place)?.is_some();
+        Ok(if padding { PlaceContent::Padding } else { PlaceContent::Gap })
     }
 
     /// Some element at a place, if there is one.
-    pub(crate) fn lookup_first(&self, place: &[(Axis, i64)]) -> Result<Option<i64>> {
+    pub(crate) fn look_up_first(&self, place: &[(Axis, i64)]) -> Result<Option<i64>> {
         let at = |axis: Axis| place.iter().find(|(a, _)| *a == axis).map_or(0, |(_, v)| *v);
-        Ok(self.solve_place(&at, 1)?.first().copied())
+        Ok(self.solve_place_digits(&at, 1)?.first().copied())
     }
 
     /// Up to `enough` flat indices (with repetition) of elements at a place.
-    fn solve_place(&self, at: &dyn Fn(Axis) -> i64, enough: usize) -> Result<Vec<i64>> {
+    fn solve_place_digits(&self, at: &dyn Fn(Axis) -> i64, enough: usize) -> Result<Vec<i64>> {
         // Each iter moves on one axis, so the digits of each axis are found on their own, and the
         // elements are the combinations.
         let shard = self.tile().shard();
@@ -79,13 +80,13 @@ impl Layout {
                 && *axis == Axis::M
                 && target >= 0
             {
-                target = sw.apply(target);
+                target = sw.apply_to_address(target);
             }
             let Some(target) = target.checked_sub(self.tile().offset_on(*axis)) else {
                 return Ok(Vec::new());
             };
             let on_axis = |its: &[Iter]| -> Vec<(usize, Iter)> {
-                its.iter().copied().enumerate().filter(|(_, it)| it.moves_on(*axis)).collect()
+                its.iter().copied().enumerate().filter(|(_, it)| it.moves_on_axis(*axis)).collect()
             };
             let mine = on_axis(shard);
             let copies = on_axis(self.tile().replica());
@@ -95,17 +96,24 @@ impl Layout {
                 .map(|(_, it)| DigitTerm { low: 0, high: it.extent - 1, stride: it.stride })
                 .collect();
             // The last axis may stop as soon as enough is known, unless padding hides some.
-            let cap = if i + 1 == axes.len() && window.is_none() { enough } else { LIMIT + 1 };
+            let cap = if i + 1 == axes.len() && window.is_none() {
+                enough
+            } else {
+                MAX_ELEMENTS_PER_PLACE + 1
+            };
             let mut flats = Vec::new();
-            Solver::new(&terms).for_each(target, "looking up a place", |digits| {
+            DigitSolver::new(&terms).for_each_solution(target, "looking up a place", |digits| {
                 flats.push(mine.iter().zip(digits).map(|((k, _), d)| d * weights[*k]).sum::<i64>());
                 flats.len() < cap
             })?;
             flats.sort_unstable();
             flats.dedup();
-            if partial.len().saturating_mul(flats.len()) > 4 * LIMIT {
-                let limit = 4 * LIMIT as u64;
-                return Err(Error::TooLarge { what: "listing the elements of a place", limit });
+            if partial.len().saturating_mul(flats.len()) > 4 * MAX_ELEMENTS_PER_PLACE {
+                let limit = 4 * MAX_ELEMENTS_PER_PLACE as u64;
+                return Err(LayoutError::TooLarge {
+                    what: "listing the elements of a place",
+                    limit,
+                });
             }
             partial = partial.iter().flat_map(|p| flats.iter().map(move |f| p + f)).collect();
             if partial.is_empty() {
@@ -113,7 +121,7 @@ impl Layout {
             }
         }
         Ok(match window {
-            Some(w) => partial.into_iter().filter_map(|p| w.to_valid(p)).collect(),
+            Some(w) => partial.into_iter().filter_map(|p| w.valid_index_of(p)).collect(),
             None => partial,
         })
     }

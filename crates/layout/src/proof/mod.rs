@@ -17,10 +17,10 @@ mod solve;
 
 pub(crate) use bounds::{StepBudget, swizzled_bounds, swizzled_bounds_within};
 pub(crate) use compose::{compose_through, compose_tiles};
-pub use equal::Difference;
-pub use image::Image;
-pub use inverse::Inverse;
-pub use lookup::Held;
-pub use refine::common_refinement;
+pub use equal::LayoutDifference;
+pub use image::LayoutImage;
+pub use inverse::InverseLayout;
+pub use lookup::PlaceContent;
+pub use refine::find_common_refinement;
 pub(crate) use refine::refine_extents;
-pub(crate) use replicas::left_over;
+pub(crate) use replicas::find_remaining_replicas;

@@ -1,6 +1,6 @@
 //! The common refinement of several layouts over one shape.
 
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use crate::layout::Layout;
 
 /// The smallest list of extents that respects every boundary of the shape and of all layouts, and
@@ -10,10 +10,13 @@ use crate::layout::Layout;
 ///
 /// A boundary is a suffix product of extents. Boundaries that do not divide one another have no
 /// common refinement; the error names the two.
-pub fn common_refinement(layouts: &[Layout], shape: &[i64]) -> Result<(Vec<i64>, Vec<Layout>)> {
+pub fn find_common_refinement(
+    layouts: &[Layout],
+    shape: &[i64],
+) -> Result<(Vec<i64>, Vec<Layout>)> {
     let mut lists: Vec<Vec<i64>> = vec![shape.to_vec()];
     for layout in layouts {
-        layout.unpadded("refine")?.admit(shape)?;
+        layout.require_unpadded("refine")?.check_shape_size(shape)?;
         lists.push(layout.tile().shard().iter().map(|it| it.extent).collect());
     }
     let extents = refine_extents(&lists)?;
@@ -33,7 +36,7 @@ pub(crate) fn refine_extents(lists: &[Vec<i64>]) -> Result<Vec<i64>> {
         for extent in list.iter().rev() {
             weight = weight
                 .checked_mul(*extent)
-                .ok_or_else(|| Error::overflow("the number of elements"))?;
+                .ok_or_else(|| LayoutError::overflow_of("the number of elements"))?;
             boundaries.push(weight);
         }
     }
@@ -42,7 +45,7 @@ pub(crate) fn refine_extents(lists: &[Vec<i64>]) -> Result<Vec<i64>> {
     let mut extents = Vec::with_capacity(boundaries.len());
     for pair in boundaries.windows(2) {
         if pair[1] % pair[0] != 0 {
-            return Err(Error::NoCommonRefinement { a: pair[0], b: pair[1] });
+            return Err(LayoutError::NoCommonRefinement { a: pair[0], b: pair[1] });
         }
         extents.push(pair[1] / pair[0]);
     }

@@ -2,16 +2,16 @@
 //! what is left of them without some.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::int::narrow;
-use crate::layout::{Layout, Point};
-use crate::proof::compose::on_one_axis;
-use crate::radix::{NotLinear, Vector, scan};
+use crate::error::{LayoutError, Result};
+use crate::int::narrow_to_i64;
+use crate::layout::{Layout, PhysicalCoordinate};
+use crate::proof::compose::iters_on_one_axis;
+use crate::radix::{AxisVector, NotLinear, scan_for_digits};
 use crate::tile::{Iter, TileLayout};
 use std::collections::BTreeSet;
 
 /// Places listed before an exact answer is refused.
-const LIMIT: i64 = 1 << 20;
+const MAX_LISTED_PLACES: i64 = 1 << 20;
 /// Places of one element that are taken apart into replicas.
 const MAX_COPIES: usize = 1 << 10;
 
@@ -22,20 +22,20 @@ type PlaceSet = BTreeSet<i64>;
 /// In a tile layout the places of every element are those of the first, moved. Where some are not, or
 /// no iters move them so, that element is the witness; and if they are, the places of the first
 /// element must be sums of progressions.
-pub(crate) fn compose_sets(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result<TileLayout> {
+pub(crate) fn compose_place_sets(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result<TileLayout> {
     let what = "the composition";
-    let places = b.size().saturating_mul(b.copies()).saturating_mul(a.copies());
-    if places > LIMIT {
-        return Err(Error::TooLarge { what, limit: LIMIT.cast_unsigned() });
+    let places = b.size().saturating_mul(b.replica_count()).saturating_mul(a.replica_count());
+    if places > MAX_LISTED_PLACES {
+        return Err(LayoutError::TooLarge { what, limit: MAX_LISTED_PLACES.cast_unsigned() });
     }
     let axes = a.axes();
     let (from, through) = (Layout::from(b.clone()), Layout::from(a.clone()));
-    let mut corners: Vec<Vector> = Vec::new();
+    let mut corners: Vec<AxisVector> = Vec::new();
     let mut first: Option<BTreeSet<Vec<i64>>> = None;
     for i in 0..b.size() {
         let mut all: BTreeSet<Vec<i64>> = BTreeSet::new();
-        for place in from.places(i)?.points() {
-            let points = through.places(place.get(axis))?.points();
+        for place in from.physical_coordinates(i)?.sorted_coordinates() {
+            let points = through.physical_coordinates(place.get(axis))?.sorted_coordinates();
             all.extend(points.iter().map(|p| axes.iter().map(|x| p.get(*x)).collect::<Vec<_>>()));
         }
         let low: Vec<i64> =
@@ -48,31 +48,33 @@ pub(crate) fn compose_sets(a: &TileLayout, b: &TileLayout, axis: Axis) -> Result
                 "the places of element {i} are not those of element 0, moved, as in every layout \
                  without a swizzle"
             );
-            return Err(Error::NotExpressible { reason, index: i });
+            return Err(LayoutError::NotExpressible { reason, index: i });
         }
     }
     let at = |i: i128| corners[usize::try_from(i).expect("inside")].clone();
-    let mut shard = scan(b.size().into(), axes.len(), at)
-        .and_then(|found| on_one_axis(&found, axes))
+    let mut shard = scan_for_digits(b.size().into(), axes.len(), at)
+        .and_then(|found| iters_on_one_axis(&found, axes))
         .map_err(|refusal| match refusal {
             NotLinear::At(i) | NotLinear::TwoAxes(i) => {
                 let index = i64::try_from(i).unwrap_or(i64::MAX);
                 let reason = format!("no iters move the places of element 0 to element {index}");
-                Error::NotExpressible { reason, index }
+                LayoutError::NotExpressible { reason, index }
             }
-            NotLinear::TooLarge => Error::TooLarge { what, limit: LIMIT.cast_unsigned() },
+            NotLinear::TooLarge => {
+                LayoutError::TooLarge { what, limit: MAX_LISTED_PLACES.cast_unsigned() }
+            }
         })?;
     shard.reverse();
-    let replica = as_replicas(&first.unwrap_or_default(), axes)?;
+    let replica = as_replica_iters(&first.unwrap_or_default(), axes)?;
     let mut offset = Vec::new();
     for (axis, value) in axes.iter().zip(at(0)) {
-        offset.push((*axis, narrow(value, "the offset of the composition")?));
+        offset.push((*axis, narrow_to_i64(value, "the offset of the composition")?));
     }
     TileLayout::new(shard, replica, offset)
 }
 
 /// Replica iters whose places, from 0 on, are this set.
-fn as_replicas(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
+fn as_replica_iters(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
     let mut replica = Vec::new();
     let mut volume = 1;
     for (k, axis) in axes.iter().enumerate() {
@@ -80,23 +82,26 @@ fn as_replicas(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
         volume *= on_axis.len();
         if on_axis.len() > MAX_COPIES {
             let limit = MAX_COPIES as u64;
-            return Err(Error::TooLarge { what: "the replicas of the composition", limit });
+            return Err(LayoutError::TooLarge { what: "the replicas of the composition", limit });
         }
-        let Some(steps) = progressions(&on_axis, &mut { TRIES }) else {
-            return Err(undecided(&format!("the places {on_axis:?} of element 0 on `{axis}`")));
+        let Some(steps) = decompose_progressions(&on_axis, &mut { MAX_DECOMPOSITION_TRIES }) else {
+            return Err(undecided_error(&format!(
+                "the places {on_axis:?} of element 0 on `{axis}`"
+            )));
         };
         replica.extend(steps.into_iter().map(|(extent, stride)| Iter::new(extent, stride, *axis)));
     }
     if volume != set.len() {
         // Each replica moves on one axis, so the places of an element fill a box of coordinates.
-        let held = |p: &Vec<i64>| Point::new(axes.iter().copied().zip(p.iter().copied()));
+        let held =
+            |p: &Vec<i64>| PhysicalCoordinate::new(axes.iter().copied().zip(p.iter().copied()));
         let shown = set.iter().next_back().map(held);
         let reason = format!(
             "the {} places of element 0 (up to {shown:?} from the lowest) are no product of \
              coordinates, as those of replicas are",
             set.len()
         );
-        return Err(Error::NotExpressible { reason, index: 0 });
+        return Err(LayoutError::NotExpressible { reason, index: 0 });
     }
     Ok(replica)
 }
@@ -105,15 +110,16 @@ fn as_replicas(set: &BTreeSet<Vec<i64>>, axes: &[Axis]) -> Result<Vec<Iter>> {
 /// upwards in both.
 ///
 /// On each axis the places to be found are among the starts from which all of `part` stays inside.
-pub(crate) fn left_over(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>> {
+pub(crate) fn find_remaining_replicas(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>> {
     let mut axes: Vec<Axis> = all.iter().chain(part).map(|it| it.axis).collect();
     axes.sort_unstable();
     axes.dedup();
     let mut found = Vec::new();
     for axis in axes {
-        let (Some(whole), Some(some)) = (sums(all, axis), sums(part, axis)) else {
+        let (Some(whole), Some(some)) = (sums_of_steps(all, axis), sums_of_steps(part, axis))
+        else {
             let limit = MAX_COPIES as u64;
-            return Err(Error::TooLarge { what: "taking replicas apart", limit });
+            return Err(LayoutError::TooLarge { what: "taking replicas apart", limit });
         };
         let inside = |x: &i64| some.iter().all(|v| whole.contains(&(x + v)));
         let starts: PlaceSet = whole.iter().copied().filter(|x| inside(x)).collect();
@@ -130,9 +136,13 @@ pub(crate) fn left_over(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>
                 held.extend(some.iter().map(|v| x + v));
             }
         }
-        let steps = [&starts, &least].into_iter().find_map(|set| progressions(set, &mut { TRIES }));
+        let steps = [&starts, &least]
+            .into_iter()
+            .find_map(|set| decompose_progressions(set, &mut { MAX_DECOMPOSITION_TRIES }));
         let Some(steps) = steps else {
-            return Err(undecided(&format!("the replicas {starts:?} that are left on `{axis}`")));
+            return Err(undecided_error(&format!(
+                "the replicas {starts:?} that are left on `{axis}`"
+            )));
         };
         found.extend(steps.into_iter().map(|(extent, stride)| Iter::new(extent, stride, axis)));
     }
@@ -140,7 +150,7 @@ pub(crate) fn left_over(all: &[Iter], part: &[Iter]) -> Result<Option<Vec<Iter>>
 }
 
 /// The sums of the steps of iters on an axis; none where there are too many.
-fn sums(iters: &[Iter], axis: Axis) -> Option<PlaceSet> {
+fn sums_of_steps(iters: &[Iter], axis: Axis) -> Option<PlaceSet> {
     let mut all = PlaceSet::from([0]);
     for it in iters.iter().filter(|it| it.axis == axis) {
         let extent = usize::try_from(it.extent).ok().filter(|e| *e <= MAX_COPIES)?;
@@ -155,18 +165,18 @@ fn sums(iters: &[Iter], axis: Axis) -> Option<PlaceSet> {
     Some(all)
 }
 
-fn undecided(what: &str) -> Error {
-    Error::Undecided { reason: format!("{what} were not recognised as sums of progressions") }
+fn undecided_error(what: &str) -> LayoutError {
+    LayoutError::Undecided { reason: format!("{what} were not recognised as sums of progressions") }
 }
 
 /// Sets looked at to take one apart: choices multiply where progressions overlap.
-const TRIES: u32 = 1 << 10;
+const MAX_DECOMPOSITION_TRIES: u32 = 1 << 10;
 
 /// Progressions (extent, stride) whose sums are the set, which holds 0 and nothing below.
 ///
 /// The smallest step must be a stride. Its extent is tried from the longest down; what is left are
 /// all starts from which the whole progression stays inside, or just as many as are needed.
-fn progressions(set: &PlaceSet, tries: &mut u32) -> Option<Vec<(i64, i64)>> {
+fn decompose_progressions(set: &PlaceSet, tries: &mut u32) -> Option<Vec<(i64, i64)>> {
     *tries = tries.checked_sub(1)?;
     let Some(stride) = set.iter().find(|v| **v > 0).copied() else { return Some(Vec::new()) };
     let longest = (1..).take_while(|k| set.contains(&(k * stride))).count() + 1;
@@ -189,7 +199,7 @@ fn progressions(set: &PlaceSet, tries: &mut u32) -> Option<Vec<(i64, i64)>> {
         for rest in choices {
             // A shorter set each time, so this ends.
             if rest.len() < set.len()
-                && let Some(mut found) = progressions(&rest, tries)
+                && let Some(mut found) = decompose_progressions(&rest, tries)
             {
                 found.push((extent, stride));
                 return Some(found);

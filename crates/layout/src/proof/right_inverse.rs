@@ -1,19 +1,19 @@
 //! Right inverses: elements for the first places, as a layout.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::int::narrow;
-use crate::layout::{Layout, Point};
-use crate::proof::inverse::Inverse;
-use crate::proof::longest::{Choice, STEP_LIMIT, longest_through};
-use crate::proof::search::swizzles_of;
-use crate::radix::{Digit, Radix};
+use crate::error::{LayoutError, Result};
+use crate::int::narrow_to_i64;
+use crate::layout::{Layout, PhysicalCoordinate};
+use crate::proof::inverse::InverseLayout;
+use crate::proof::longest::{DigitChain, STEP_LIMIT, find_longest_through};
+use crate::proof::search::swizzles_moving_bits;
+use crate::radix::{RadixDigit, RadixFunction};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 use smallvec::smallvec;
 
 /// Elements listed to find the longest right inverse.
-const LISTED: i64 = 1 << 16;
+const MAX_LISTED_ELEMENTS: i64 = 1 << 16;
 
 /// Elements of a swizzled layout up to which every swizzle of its right inverse is tried.
 const SWIZZLES_TRIED: usize = 1 << 12;
@@ -28,12 +28,12 @@ impl Layout {
     ///
     /// Where `L` is swizzled, `R` may be: no swizzle gives a longer one, up to 4,096 elements.
     ///
-    /// That no element lives in place 0 is the only refusal ([`Error::NotCovered`]), apart from a
+    /// That no element lives in place 0 is the only refusal ([`LayoutError::NotCovered`]), apart from a
     /// search for one that is too large.
-    pub fn right_inverse(&self) -> Result<Inverse> {
+    pub fn right_inverse(&self) -> Result<InverseLayout> {
         let found = self.right_inverse_by_strides()?;
-        let n = self.tile().size().saturating_mul(self.tile().copies());
-        if n == 0 || n > LISTED || self.ends_at_a_gap(&found)? {
+        let n = self.tile().size().saturating_mul(self.tile().replica_count());
+        if n == 0 || n > MAX_LISTED_ELEMENTS || self.ends_at_a_gap(&found)? {
             return Ok(found);
         }
         let longest = self.longest_right_inverse(&found)?;
@@ -48,32 +48,36 @@ impl Layout {
     /// large as these steps give a layout, and [`Layout::right_inverse`] may find a longer one. A
     /// swizzle is followed as far as it leaves addresses where they are, or whole where the inverse of
     /// its tile layout keeps its bit fields together.
-    pub fn right_inverse_by_strides(&self) -> Result<Inverse> {
-        self.unpadded("right_inverse")?;
+    pub fn right_inverse_by_strides(&self) -> Result<InverseLayout> {
+        self.require_unpadded("right_inverse")?;
         let tile = self.tile();
         let axes: Vec<Axis> =
             if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
         if tile.size() == 0 {
             let shape = vec![0; axes.len()];
-            return Ok(Inverse { layout: TileLayout::row_major(&shape)?.into(), axes, shape });
+            return Ok(InverseLayout {
+                layout: TileLayout::row_major(&shape)?.into(),
+                axes,
+                shape,
+            });
         }
-        let Some(start) = self.lookup_first(&[])? else {
-            let place = Point::new(axes.iter().map(|a| (*a, 0)));
-            return Err(Error::NotCovered { place: Box::new(place) });
+        let Some(start) = self.look_up_first(&[])? else {
+            let place = PhysicalCoordinate::new(axes.iter().map(|a| (*a, 0)));
+            return Err(LayoutError::NotCovered { place: Box::new(place) });
         };
-        let found = along_chains(tile, start, &axes, i128::MAX)?;
+        let found = invert_along_chains(tile, start, &axes, i128::MAX)?;
         let Some(sw) = self.effective_swizzle() else { return Ok(found) };
-        if let Ok(whole) = self.unswizzle(found) {
+        if let Ok(whole) = self.unswizzle_inverse(found) {
             return Ok(whole);
         }
         let read = sw.per_element() + if sw.is_inner() { sw.atom_len() } else { 0 };
-        along_chains(tile, start, &axes, 1 << read)
+        invert_along_chains(tile, start, &axes, 1 << read)
     }
 
     /// Whether on every axis no element lives in the first place that an inverse leaves out.
-    fn ends_at_a_gap(&self, inverse: &Inverse) -> Result<bool> {
+    fn ends_at_a_gap(&self, inverse: &InverseLayout) -> Result<bool> {
         for (axis, end) in inverse.axes.iter().zip(&inverse.shape) {
-            if self.lookup_first(&[(*axis, *end)])?.is_some() {
+            if self.look_up_first(&[(*axis, *end)])?.is_some() {
                 return Ok(false);
             }
         }
@@ -81,36 +85,36 @@ impl Layout {
     }
 
     /// The longest right inverse on each axis of `found`, by search.
-    fn longest_right_inverse(&self, found: &Inverse) -> Result<Inverse> {
+    fn longest_right_inverse(&self, found: &InverseLayout) -> Result<InverseLayout> {
         let swizzled = self.effective_swizzle().is_some() && found.axes == [Axis::M];
         let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i64);
         let (mut swizzle, mut steps) = (None, 0);
         for axis in &found.axes {
-            let sets = self.parts_at(*axis);
-            let mut best = longest_through(&sets, &mut steps);
+            let sets = self.index_parts_of_places(*axis);
+            let mut best = find_longest_through(&sets, &mut steps);
             if swizzled && sets.len() <= SWIZZLES_TRIED && best.len < sets.len() {
-                (best, swizzle) = longest_swizzled(&sets, best, &mut steps);
+                (best, swizzle) = find_longest_swizzled(&sets, best, &mut steps);
             }
             shape.push(i64::try_from(best.len).expect("listed"));
-            shard.extend(best.digits.iter().rev().map(|(e, s)| Iter::mem(*e, *s)));
+            shard.extend(best.digits.iter().rev().map(|(e, s)| Iter::in_memory(*e, *s)));
             start += best.start;
         }
         let offset = (start != 0).then_some((Axis::M, start));
         let tile = TileLayout::new(shard, Vec::new(), offset)?;
         let layout = match swizzle {
-            Some(sw) => Layout::swizzled(sw, tile)?,
+            Some(sw) => Layout::from_swizzled_tile(sw, tile)?,
             None => tile.into(),
         };
-        Ok(Inverse { layout, axes: found.axes.clone(), shape })
+        Ok(InverseLayout { layout, axes: found.axes.clone(), shape })
     }
 
     /// For each place of `axis` from 0 up to the first that is free, what the digits of the iters on
     /// that axis count in the flat index where they reach it.
-    fn parts_at(&self, axis: Axis) -> Vec<Vec<i64>> {
+    fn index_parts_of_places(&self, axis: Axis) -> Vec<Vec<i64>> {
         let mut weight = self.tile().size();
         let mut reached = vec![(self.tile().offset_on(axis), 0i64)];
         let mut add = |it: &Iter, weight: i64| {
-            if it.moves_on(axis) {
+            if it.moves_on_axis(axis) {
                 let steps = 0..it.extent;
                 let from = std::mem::take(&mut reached);
                 reached = from
@@ -129,7 +133,7 @@ impl Layout {
         let swizzle = self.swizzle().filter(|_| axis == Axis::M);
         let mut sets = vec![Vec::new(); reached.len()];
         for (at, part) in reached {
-            let at = swizzle.map_or(at, |sw| sw.apply(at));
+            let at = swizzle.map_or(at, |sw| sw.apply_to_address(at));
             if let Some(set) = usize::try_from(at).ok().and_then(|at| sets.get_mut(at)) {
                 set.push(part);
             }
@@ -145,16 +149,20 @@ impl Layout {
 }
 
 /// The longest layout through the sets under any swizzle, or `best` where none is longer.
-fn longest_swizzled(sets: &[Vec<i64>], best: Choice, steps: &mut u64) -> (Choice, Option<Swizzle>) {
+fn find_longest_swizzled(
+    sets: &[Vec<i64>],
+    best: DigitChain,
+    steps: &mut u64,
+) -> (DigitChain, Option<Swizzle>) {
     let mut best = (best, None);
     let set = sets.iter().flatten().fold(0, |set, v| set | i128::from(*v));
-    for sw in swizzles_of(set).into_iter().flatten() {
+    for sw in swizzles_moving_bits(set).into_iter().flatten() {
         let mut moved = sets.to_vec();
         for set in &mut moved {
-            set.iter_mut().for_each(|v| *v = sw.apply(*v));
+            set.iter_mut().for_each(|v| *v = sw.apply_to_address(*v));
             set.sort_unstable();
         }
-        let found = longest_through(&moved, steps);
+        let found = find_longest_through(&moved, steps);
         if found.len > best.0.len {
             best = (found, Some(sw));
         }
@@ -167,7 +175,12 @@ fn longest_swizzled(sets: &[Vec<i64>], best: Choice, steps: &mut u64) -> (Choice
 
 /// The right inverse of a tile layout from the element `start` at place 0 on; on `m` at most so many
 /// places.
-fn along_chains(tile: &TileLayout, start: i64, axes: &[Axis], most: i128) -> Result<Inverse> {
+fn invert_along_chains(
+    tile: &TileLayout,
+    start: i64,
+    axes: &[Axis],
+    most: i128,
+) -> Result<InverseLayout> {
     let mut weight = 1;
     let mut iters: Vec<(Iter, i64)> = Vec::new();
     for it in tile.shard().iter().rev() {
@@ -177,7 +190,7 @@ fn along_chains(tile: &TileLayout, start: i64, axes: &[Axis], most: i128) -> Res
     let (mut shard, mut shape) = (Vec::new(), Vec::new());
     for axis in axes {
         let mut mine: Vec<(Iter, i64)> =
-            iters.iter().filter(|(it, _)| it.moves_on(*axis)).copied().collect();
+            iters.iter().filter(|(it, _)| it.moves_on_axis(*axis)).copied().collect();
         mine.sort_by_key(|(it, _)| (it.stride.unsigned_abs(), std::cmp::Reverse(it.extent)));
         // The chain counts upwards from its lowest place; the start is somewhere along it.
         let (mut chain, mut reached, mut at) = (Vec::new(), 1i128, 0i128);
@@ -190,20 +203,24 @@ fn along_chains(tile: &TileLayout, start: i64, axes: &[Axis], most: i128) -> Res
                 if it.stride < 0 { (it.extent - 1 - digit, -weight) } else { (digit, weight) };
             at += i128::from(digit) * reached;
             let extent = i128::from(it.extent);
-            chain.push(Digit { extent, stride: smallvec![i128::from(step)] });
+            chain.push(RadixDigit { extent, stride: smallvec![i128::from(step)] });
             reached *= extent;
         }
         let most = if *axis == Axis::M { most } else { i128::MAX };
-        let digits = Radix::from_digits(chain, 1).longest_from(at, (reached - at).min(most));
-        shape.push(narrow(digits.iter().map(|d| d.extent).product(), "the domain of the inverse")?);
+        let digits =
+            RadixFunction::from_digits(chain, 1).longest_range_from(at, (reached - at).min(most));
+        shape.push(narrow_to_i64(
+            digits.iter().map(|d| d.extent).product(),
+            "the domain of the inverse",
+        )?);
         for d in digits.iter().rev() {
             let (extent, stride) =
-                (narrow(d.extent, "an extent")?, narrow(d.stride[0], "a stride")?);
-            shard.push(Iter::mem(extent, stride));
+                (narrow_to_i64(d.extent, "an extent")?, narrow_to_i64(d.stride[0], "a stride")?);
+            shard.push(Iter::in_memory(extent, stride));
         }
     }
     let offset = (start != 0).then_some((Axis::M, start));
-    Ok(Inverse {
+    Ok(InverseLayout {
         layout: TileLayout::new(shard, Vec::new(), offset)?.into(),
         axes: axes.to_vec(),
         shape,

@@ -1,75 +1,82 @@
 //! Which swizzle and which iters give a function: every swizzle is tried.
 
 use crate::axis::Axis;
-use crate::error::{Error, Result};
-use crate::int::narrow;
+use crate::error::{LayoutError, Result};
+use crate::int::narrow_to_i64;
 use crate::layout::Layout;
-use crate::proof::compose::on_one_axis;
-use crate::radix::{NotLinear, Vector, scan};
+use crate::proof::compose::iters_on_one_axis;
+use crate::radix::{AxisVector, NotLinear, scan_for_digits};
 use crate::swizzle::Swizzle;
 use crate::tile::TileLayout;
 
 /// Places looked at, over all swizzles, before an exact answer is refused.
-const LIMIT: usize = 1 << 24;
+const MAX_EXAMINED_PLACES: usize = 1 << 24;
 
 /// The layout, swizzle included, whose element `i` lives at `places[i]` on `axes`.
 ///
 /// A swizzle undoes itself, so it is the right one exactly when the places, swizzled, are those of
 /// iters. Fields of bits that no place sets change nothing and are not tried. The witness of a
 /// refusal is an index up to which no swizzle leaves places that iters have.
-pub(crate) fn find_layout(places: &[Vector], axes: &[Axis], what: &'static str) -> Result<Layout> {
+pub(crate) fn find_layout_of_places(
+    places: &[AxisVector],
+    axes: &[Axis],
+    what: &'static str,
+) -> Result<Layout> {
     let m = axes.iter().position(|a| *a == Axis::M);
-    let candidates = m.map_or_else(|| vec![None], |m| candidates(places, m));
-    if places.len().saturating_mul(candidates.len()) > LIMIT {
-        return Err(Error::TooLarge { what, limit: LIMIT as u64 });
+    let candidates = m.map_or_else(|| vec![None], |m| candidate_swizzles(places, m));
+    if places.len().saturating_mul(candidates.len()) > MAX_EXAMINED_PLACES {
+        return Err(LayoutError::TooLarge { what, limit: MAX_EXAMINED_PLACES as u64 });
     }
     let n = i128::try_from(places.len()).expect("listed");
     let mut index = 0;
     for swizzle in candidates {
-        let at = |i: i128| -> Vector {
+        let at = |i: i128| -> AxisVector {
             let mut place = places[usize::try_from(i).expect("inside")].clone();
             if let (Some(sw), Some(m)) = (swizzle, m) {
-                place[m] = sw.apply(i64::try_from(place[m]).expect("an address")).into();
+                place[m] = sw.apply_to_address(i64::try_from(place[m]).expect("an address")).into();
             }
             place
         };
-        let found = scan(n, axes.len(), at).and_then(|found| on_one_axis(&found, axes));
+        let found =
+            scan_for_digits(n, axes.len(), at).and_then(|found| iters_on_one_axis(&found, axes));
         match found {
             Ok(mut shard) => {
                 shard.reverse();
                 let base = at(0);
                 let mut offset = Vec::new();
                 for (axis, value) in axes.iter().zip(base) {
-                    offset.push((*axis, narrow(value, "an offset")?));
+                    offset.push((*axis, narrow_to_i64(value, "an offset")?));
                 }
                 let tile = TileLayout::new(shard, Vec::new(), offset)?;
                 return match swizzle {
-                    Some(sw) => Layout::swizzled(sw, tile),
+                    Some(sw) => Layout::from_swizzled_tile(sw, tile),
                     None => Ok(tile.into()),
                 };
             }
             Err(NotLinear::At(i) | NotLinear::TwoAxes(i)) => index = index.max(i),
-            Err(NotLinear::TooLarge) => return Err(Error::TooLarge { what, limit: LIMIT as u64 }),
+            Err(NotLinear::TooLarge) => {
+                return Err(LayoutError::TooLarge { what, limit: MAX_EXAMINED_PLACES as u64 });
+            }
         }
     }
     let index = i64::try_from(index).unwrap_or(i64::MAX);
     let reason = format!("no swizzle and no iters reach every element up to {index}");
-    Err(Error::NotExpressible { reason, index })
+    Err(LayoutError::NotExpressible { reason, index })
 }
 
 /// No swizzle, and every one that moves some place; the simplest first.
-fn candidates(places: &[Vector], m: usize) -> Vec<Option<Swizzle>> {
+fn candidate_swizzles(places: &[AxisVector], m: usize) -> Vec<Option<Swizzle>> {
     let set = places.iter().fold(0, |set, p| set | p[m]);
     if places.iter().any(|p| p[m] < 0) || set >= 1 << 61 {
         return vec![None];
     }
-    swizzles_of(set)
+    swizzles_moving_bits(set)
 }
 
 /// No swizzle, and every one that moves some address whose bits are among those of `set`, which is
 /// below 2^61. A swizzle that reads a bit further from the one it writes acts like none of these only
 /// where the places have iters without it.
-pub(super) fn swizzles_of(set: i128) -> Vec<Option<Swizzle>> {
+pub(super) fn swizzles_moving_bits(set: i128) -> Vec<Option<Swizzle>> {
     let mut all = vec![None];
     let top = i64::from(128 - set.leading_zeros());
     for inner in [true, false] {

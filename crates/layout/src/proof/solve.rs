@@ -1,6 +1,6 @@
 //! Which digits reach a coordinate: bounded integer equations, searched with exact pruning.
 
-use crate::error::{Error, Result};
+use crate::error::{LayoutError, Result};
 use crate::int::gcd;
 
 /// `digit * stride` with the digit in `[low, high]`.
@@ -19,15 +19,15 @@ const STEP_LIMIT: u64 = 1 << 22;
 /// Terms are tried from the largest stride down. A partial sum is dropped when the rest cannot
 /// reach the target, or when the target is not a multiple of the gcd of the rest: for the nested
 /// strides of real layouts that leaves one path.
-pub(crate) struct Solver {
+pub(crate) struct DigitSolver {
     /// Sorted by falling absolute stride, with the place of each in the caller's list.
     terms: Vec<(usize, DigitTerm)>,
     /// Per position, the smallest and largest sum and the gcd of the terms from there on.
     rest: Vec<(i128, i128, i128)>,
 }
 
-impl Solver {
-    pub(crate) fn new(terms: &[DigitTerm]) -> Solver {
+impl DigitSolver {
+    pub(crate) fn new(terms: &[DigitTerm]) -> DigitSolver {
         let mut terms: Vec<_> = terms.iter().copied().enumerate().collect();
         terms.sort_by_key(|(_, t)| std::cmp::Reverse(t.stride.unsigned_abs()));
         let mut rest = vec![(0, 0, 0)];
@@ -41,11 +41,11 @@ impl Solver {
             ));
         }
         rest.reverse();
-        Solver { terms, rest }
+        DigitSolver { terms, rest }
     }
 
     /// Calls `found` with each solution, in the caller's order of terms, until it answers false.
-    pub(crate) fn for_each(
+    pub(crate) fn for_each_solution(
         &self,
         target: i64,
         what: &'static str,
@@ -53,10 +53,10 @@ impl Solver {
     ) -> Result<()> {
         let mut digits = vec![0; self.terms.len()];
         let mut steps = 0;
-        self.search(0, target.into(), &mut digits, &mut steps, what, &mut found).map(|_| ())
+        self.search_digits(0, target.into(), &mut digits, &mut steps, what, &mut found).map(|_| ())
     }
 
-    fn search(
+    fn search_digits(
         &self,
         depth: usize,
         target: i128,
@@ -65,10 +65,10 @@ impl Solver {
         what: &'static str,
         found: &mut impl FnMut(&[i64]) -> bool,
     ) -> Result<bool> {
-        zellige_guard::step();
+        zellige_guard::count_step();
         *steps += 1;
         if *steps > STEP_LIMIT {
-            return Err(Error::TooLarge { what, limit: STEP_LIMIT });
+            return Err(LayoutError::TooLarge { what, limit: STEP_LIMIT });
         }
         let Some((place, term)) = self.terms.get(depth) else {
             return Ok(target != 0 || found(digits));
@@ -90,7 +90,14 @@ impl Solver {
         }
         for digit in first..=last {
             digits[*place] = i64::try_from(digit).expect("between two 64-bit digits");
-            if !self.search(depth + 1, target - digit * stride, digits, steps, what, found)? {
+            if !self.search_digits(
+                depth + 1,
+                target - digit * stride,
+                digits,
+                steps,
+                what,
+                found,
+            )? {
                 return Ok(false);
             }
         }
@@ -112,8 +119,8 @@ mod tests {
                 .collect();
             for target in -15..30 {
                 let mut got = Vec::new();
-                Solver::new(&terms)
-                    .for_each(target, "test", |d| {
+                DigitSolver::new(&terms)
+                    .for_each_solution(target, "test", |d| {
                         got.push(d.to_vec());
                         true
                     })

@@ -3,7 +3,7 @@
 use crate::common::{config, define, everything, swizzled_of};
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
-use zellige_layout::{Access, Axis, Layout, TileLayout};
+use zellige_layout::{Axis, LaneAccessPattern, Layout, TileLayout};
 
 proptest! {
     #![proptest_config(config())]
@@ -16,10 +16,10 @@ proptest! {
         let plain = Layout::from(l.tile().clone());
         let shape = [l.size()];
         prop_assert_eq!(l.vector_width(&shape, bits), plain.vector_width(&shape, bits));
-        let row = Access::Row { index: 0 };
-        prop_assert_eq!(l.conflicts(&shape, bits, &row, 1), plain.conflicts(&shape, bits, &row, 1));
+        let row = LaneAccessPattern::Row { index: 0 };
+        prop_assert_eq!(l.find_bank_conflicts(&shape, bits, &row, 1), plain.find_bank_conflicts(&shape, bits, &row, 1));
         let ids = |l: &Layout| -> Vec<&str> {
-            let all = l.lints(&shape, Some(bits)).expect("small");
+            let all = l.find_lints(&shape, Some(bits)).expect("small");
             all.iter().map(|l| l.id).filter(|id| *id != "idle-swizzle").collect()
         };
         prop_assert_eq!(ids(&l), ids(&plain));
@@ -45,8 +45,8 @@ proptest! {
     /// The ways of an access are the most distinct words that one bank is asked for in one phase.
     #[test]
     fn conflicts_are_those_of_the_addresses(l in swizzled_of(&["m"])) {
-        let row = Access::Row { index: 0 };
-        if let Ok(found) = l.conflicts(&[l.size()], 32, &row, 1) {
+        let row = LaneAccessPattern::Row { index: 0 };
+        if let Ok(found) = l.find_bank_conflicts(&[l.size()], 32, &row, 1) {
             let bare = TileLayout::new(l.tile().shard().to_vec(), vec![], l.tile().offset().to_vec());
             let bare = Layout::from(bare.expect("small"));
             let mut ways = 0;
@@ -56,7 +56,7 @@ proptest! {
                     // The first replica: the place of all replica digits at 0.
                     let only = define(&bare, *i).pop_first().expect("one place");
                     let slot = only.get(&Axis::M).copied().unwrap_or(0);
-                    let word = l.swizzle().map_or(slot, |sw| sw.apply(slot));
+                    let word = l.swizzle().map_or(slot, |sw| sw.apply_to_address(slot));
                     banks.entry(word % 32).or_default().insert(word);
                 }
                 ways = ways.max(banks.values().map(BTreeSet::len).max().unwrap_or(0));

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use zellige_layout::{
-    Axis, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window, flatten, unflatten,
+    Axis, AxisTable, Iter, Layout, PaddedExtent, Swizzle, TileLayout, ValidWindow,
+    flatten_coordinate, unflatten_index,
 };
 
 /// Two thousand cases of each law; `PROPTEST_CASES` asks for more.
@@ -42,7 +43,7 @@ pub(crate) fn nested() -> impl Strategy<Value = TileLayout> {
             if back {
                 offset += (e - 1) * stride;
             }
-            shard.push(Iter::mem(e, if back { -stride } else { stride }));
+            shard.push(Iter::in_memory(e, if back { -stride } else { stride }));
             stride *= e;
         }
         let n = shard.len() as u64;
@@ -58,7 +59,7 @@ pub(crate) fn swizzle() -> impl Strategy<Value = Swizzle> {
 
 pub(crate) fn any_layout() -> impl Strategy<Value = Layout> {
     (tile_on(3), swizzle(), any::<bool>()).prop_map(|(tile, sw, swizzled)| {
-        if swizzled && let Ok(l) = Layout::swizzled(sw, tile.clone()) {
+        if swizzled && let Ok(l) = Layout::from_swizzled_tile(sw, tile.clone()) {
             return l;
         }
         tile.into()
@@ -74,8 +75,8 @@ pub(crate) fn define(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
             let shape: Vec<i64> = dims.iter().map(|d| d.valid).collect();
             let padded: Vec<i64> = dims.iter().map(|d| d.padded).collect();
             let c: Vec<i64> =
-                unflatten(&shape, flat).iter().zip(dims).map(|(c, d)| c + d.begin).collect();
-            flatten(&padded, &c).expect("inside")
+                unflatten_index(&shape, flat).iter().zip(dims).map(|(c, d)| c + d.begin).collect();
+            flatten_coordinate(&padded, &c).expect("inside")
         }
     };
     let mut weight: i64 = l.tile().shard().iter().map(|it| it.extent).product();
@@ -98,7 +99,7 @@ pub(crate) fn define(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
     }
     for p in &mut all {
         if let (Some(sw), Some(m)) = (l.swizzle(), p.get_mut(&Axis::M)) {
-            *m = sw.apply(*m);
+            *m = sw.apply_to_address(*m);
         }
         p.retain(|_, v| *v != 0);
     }
@@ -106,8 +107,11 @@ pub(crate) fn define(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
 }
 
 pub(crate) fn got(l: &Layout, flat: i64) -> BTreeSet<BTreeMap<Axis, i64>> {
-    let points = l.places(flat).expect("inside").points();
-    points.iter().map(|p| p.normal().entries().iter().copied().collect()).collect()
+    let points = l.physical_coordinates(flat).expect("inside").sorted_coordinates();
+    points
+        .iter()
+        .map(|p| p.without_zero_entries().axis_entries().iter().copied().collect())
+        .collect()
 }
 
 pub(crate) fn same(a: &Layout, b: &Layout) -> Option<i64> {
@@ -178,9 +182,9 @@ pub(crate) fn everything(axes: &'static [&'static str]) -> impl Strategy<Value =
         let dims = [(n / inner, cut[1], cut[2]), (inner, cut[3], cut[4])];
         let dims = dims.map(|(padded, a, b)| {
             let begin = i64::from(a) % padded;
-            Extent { begin, valid: 1 + i64::from(b) % (padded - begin), padded }
+            PaddedExtent { begin, valid: 1 + i64::from(b) % (padded - begin), padded }
         });
-        layout.with_window(Window::new(dims.to_vec()).expect("inside")).expect("fits")
+        layout.with_window(ValidWindow::new(dims.to_vec()).expect("inside")).expect("fits")
     })
 }
 
@@ -188,14 +192,14 @@ pub(crate) fn everything(axes: &'static [&'static str]) -> impl Strategy<Value =
 pub(crate) fn swizzled_of(axes: &'static [&'static str]) -> impl Strategy<Value = Layout> {
     (tile_of(axes), swizzle(), any::<bool>(), any::<bool>()).prop_map(
         |(tile, sw, lift, swizzled)| {
-            let low = tile.bounds(Axis::M).min.min(0);
+            let low = tile.axis_bounds(Axis::M).min.min(0);
             let lifted = || {
                 let offset = tile.offset().iter().copied().chain([(Axis::M, -low)]);
                 TileLayout::new(tile.shard().to_vec(), tile.replica().to_vec(), offset)
                     .expect("small")
             };
             let tile = if lift && axes_have_m(&tile) { lifted() } else { tile };
-            match Layout::swizzled(sw, tile.clone()) {
+            match Layout::from_swizzled_tile(sw, tile.clone()) {
                 Ok(layout) if swizzled => layout,
                 _ => tile.into(),
             }
@@ -237,7 +241,7 @@ pub(crate) fn any_layout_has(places: &[Place]) -> bool {
         let Some(sw) = sw else { return expressible(places) };
         let back = |p: &Place| {
             let mut p = p.clone();
-            let moved = sw.apply(m(&p));
+            let moved = sw.apply_to_address(m(&p));
             p.insert(Axis::M, moved);
             p.retain(|_, v| *v != 0);
             p
@@ -248,6 +252,6 @@ pub(crate) fn any_layout_has(places: &[Place]) -> bool {
 }
 
 /// A place of the crate as one of the definition.
-pub(crate) fn place_of(p: &zellige_layout::Point) -> Place {
-    p.normal().entries().iter().copied().collect()
+pub(crate) fn place_of(p: &zellige_layout::PhysicalCoordinate) -> Place {
+    p.without_zero_entries().axis_entries().iter().copied().collect()
 }

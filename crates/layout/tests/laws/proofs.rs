@@ -8,7 +8,8 @@ use crate::common::{
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use zellige_layout::{
-    Axis, Error, Inverse, Iter, Layout, Point, Swizzle, TileLayout, flatten, unflatten,
+    Axis, InverseLayout, Iter, Layout, LayoutError, PhysicalCoordinate, Swizzle, TileLayout,
+    flatten_coordinate, unflatten_index,
 };
 
 fn at(p: &Place, axis: Axis) -> i64 {
@@ -16,17 +17,17 @@ fn at(p: &Place, axis: Axis) -> i64 {
 }
 
 /// The element that an inverse names for a place, if the place is in its domain.
-fn named(inverse: &Inverse, p: &Place) -> Option<i64> {
+fn named(inverse: &InverseLayout, p: &Place) -> Option<i64> {
     let c: Vec<i64> = inverse.axes.iter().map(|a| at(p, *a)).collect();
-    let flat = flatten(&inverse.shape, &c).ok()?;
-    Some(inverse.layout.places(flat).ok()?.points()[0].get(Axis::M))
+    let flat = flatten_coordinate(&inverse.shape, &c).ok()?;
+    Some(inverse.layout.physical_coordinates(flat).ok()?.sorted_coordinates()[0].get(Axis::M))
 }
 
 /// The places of the domain of an inverse.
-fn domain(inverse: &Inverse) -> Vec<Place> {
+fn domain(inverse: &InverseLayout) -> Vec<Place> {
     let n: i64 = inverse.shape.iter().product();
     let place = |i: i64| -> Place {
-        let c = unflatten(&inverse.shape, i);
+        let c = unflatten_index(&inverse.shape, i);
         inverse.axes.iter().copied().zip(c).filter(|(_, v)| *v != 0).collect()
     };
     (0..n).map(place).collect()
@@ -67,14 +68,14 @@ proptest! {
                 let got: Vec<_> = (0..c.size()).map(|i| got(&c, i)).collect();
                 prop_assert_eq!(Some(got), want());
             }
-            Err(Error::OutsideDomain { index, value, size }) => {
+            Err(LayoutError::OutsideDomain { index, value, size }) => {
                 prop_assert_eq!(size, a.size());
                 prop_assert!(!(0..size).contains(&value));
                 prop_assert!(define(&b, index).iter().any(|p| at(p, Axis::M) == value));
             }
-            Err(Error::NotExpressible { index, .. }) => {
+            Err(LayoutError::NotExpressible { index, .. }) => {
                 prop_assert!((0..b.size()).contains(&index));
-                let bare = Layout::from(TileLayout::of(a.tile().shard().to_vec()).expect("small"));
+                let bare = Layout::from(TileLayout::from_shard(a.tile().shard().to_vec()).expect("small"));
                 if let Some(inner) = single(&b) {
                     if b.effective_swizzle().is_none() && a.effective_swizzle().is_none() {
                         let f: Vec<Place> = inner.iter()
@@ -87,9 +88,9 @@ proptest! {
                     }
                 }
             }
-            Err(Error::Swizzled { .. }) => prop_assert!(b.effective_swizzle().is_some() && (a.tile().copies() > 1 || b.tile().copies() > 1)),
-            Err(Error::Undecided { .. }) => prop_assert!(b.tile().copies() > 1 || (a.tile().copies() > 1 && a.effective_swizzle().is_some())),
-            Err(Error::NotOneAxis { .. }) => prop_assert!(b.tile().axes() != [Axis::M]),
+            Err(LayoutError::Swizzled { .. }) => prop_assert!(b.effective_swizzle().is_some() && (a.tile().replica_count() > 1 || b.tile().replica_count() > 1)),
+            Err(LayoutError::Undecided { .. }) => prop_assert!(b.tile().replica_count() > 1 || (a.tile().replica_count() > 1 && a.effective_swizzle().is_some())),
+            Err(LayoutError::NotOneAxis { .. }) => prop_assert!(b.tile().axes() != [Axis::M]),
             Err(e) => prop_assert!(false, "{e}"),
         }
     }
@@ -106,19 +107,19 @@ proptest! {
         let size: Vec<i64> = region.iter().map(|(b, e)| e - b).collect();
         let count: i64 = size.iter().product();
         let from = |i: i64| {
-            let x: Vec<i64> = unflatten(&size, i).iter().zip(&region).map(|(y, (b, _))| y + b).collect();
-            flatten(&shape, &x).expect("inside")
+            let x: Vec<i64> = unflatten_index(&size, i).iter().zip(&region).map(|(y, (b, _))| y + b).collect();
+            flatten_coordinate(&shape, &x).expect("inside")
         };
-        match l.slice(&shape, &region) {
+        match l.slice_region(&shape, &region) {
             Ok(s) => {
                 prop_assert_eq!(s.size(), count);
                 for i in 0..count {
                     prop_assert_eq!(got(&s, i), define(&l, from(i)));
                 }
             }
-            Err(Error::NotExpressible { index, .. }) => {
+            Err(LayoutError::NotExpressible { index, .. }) => {
                 prop_assert!((0..count).contains(&index));
-                let bare = Layout::from(TileLayout::of(l.tile().shard().to_vec()).expect("small"));
+                let bare = Layout::from(TileLayout::from_shard(l.tile().shard().to_vec()).expect("small"));
                 let bare = match l.window() {
                     Some(w) => bare.with_window(w.clone()).expect("fits"),
                     None => bare,
@@ -128,14 +129,14 @@ proptest! {
             }
             Err(e) => prop_assert!(false, "{e}"),
         }
-        match l.slice_window(&shape, &region) {
+        match l.slice_as_window(&shape, &region) {
             Ok(s) => {
                 prop_assert_eq!(s.size(), count);
                 for i in 0..count {
                     prop_assert_eq!(got(&s, i), define(&l, from(i)));
                 }
             }
-            Err(Error::Undecided { .. }) => prop_assert!(l.window().is_some_and(|w| w.shape() != shape)),
+            Err(LayoutError::Undecided { .. }) => prop_assert!(l.window().is_some_and(|w| w.shape() != shape)),
             Err(e) => prop_assert!(false, "{e}"),
         }
     }
@@ -144,7 +145,7 @@ proptest! {
     fn inverses_of_anything(l in swizzled_of(&["m", "F"]), nest in nested(), sw in swizzle(), pick in 0..3) {
         let l = match pick {
             0 => l,
-            1 => Layout::swizzled(sw, nest).expect("0 or more"),
+            1 => Layout::from_swizzled_tile(sw, nest).expect("0 or more"),
             _ => nest.into(),
         };
         let places = table(&l);
@@ -154,7 +155,7 @@ proptest! {
         }
         let clash = places.iter().map(BTreeSet::len).sum::<usize>() != held.len();
         for left in [false, true] {
-            match if left { l.left_inverse() } else { l.inverse() } {
+            match if left { l.left_inverse() } else { l.exact_inverse() } {
                 Ok(inv) => {
                     for (p, i) in &held {
                         prop_assert_eq!(named(&inv, p), Some(*i), "{:?} {:?}", l, inv);
@@ -163,24 +164,24 @@ proptest! {
                         prop_assert_eq!(domain(&inv).len(), held.len());
                     }
                 }
-                Err(Error::Aliased { a, b, place }) => {
+                Err(LayoutError::Aliased { a, b, place }) => {
                     prop_assert!(a != b && define(&l, a).contains(&place_of(&place)));
                     prop_assert!(define(&l, b).contains(&place_of(&place)));
                 }
-                Err(Error::NotCovered { place }) => prop_assert!(!left && !held.contains_key(&place_of(&place))),
-                Err(Error::NotExpressible { .. }) if l.tile().copies() == 1 && !clash && !left => {
-                    let empty = l.tile().axes().iter().map(|a| (*a, l.bounds(*a).expect("small"))).collect::<Vec<_>>();
+                Err(LayoutError::NotCovered { place }) => prop_assert!(!left && !held.contains_key(&place_of(&place))),
+                Err(LayoutError::NotExpressible { .. }) if l.tile().replica_count() == 1 && !clash && !left => {
+                    let empty = l.tile().axes().iter().map(|a| (*a, l.axis_bounds(*a).expect("small"))).collect::<Vec<_>>();
                     let shape: Vec<i64> = empty.iter().map(|(_, b)| b.max + 1).collect();
                     let n: i64 = shape.iter().product();
                     let f: Vec<Place> = (0..n).map(|k| {
-                        let c = unflatten(&shape, k);
+                        let c = unflatten_index(&shape, k);
                         let p: Place = empty.iter().map(|(a, _)| *a).zip(c).filter(|(_, v)| *v != 0).collect();
                         [(Axis::M, held[&p])].into_iter().filter(|(_, v)| *v != 0).collect()
                     }).collect();
                     prop_assert!(!any_layout_has(&f), "{:?} has the inverse {:?}", l, f);
                 }
-                Err(Error::NotExpressible { .. } | Error::Swizzled { .. }) => {}
-                Err(Error::BadParameter { value, .. }) => {
+                Err(LayoutError::NotExpressible { .. } | LayoutError::Swizzled { .. }) => {}
+                Err(LayoutError::BadParameter { value, .. }) => {
                     prop_assert!(held.keys().any(|p| p.values().any(|v| *v == value && value < 0)));
                 }
                 Err(e) => prop_assert!(false, "{e}"),
@@ -195,7 +196,7 @@ proptest! {
                     prop_assert!(define(&l, i).contains(&p), "{:?} {:?} at {:?}", l, inv, p);
                 }
             }
-            Err(Error::NotCovered { place }) => prop_assert!(!held.contains_key(&place_of(&place))),
+            Err(LayoutError::NotCovered { place }) => prop_assert!(!held.contains_key(&place_of(&place))),
             Err(e) => prop_assert!(false, "{e}"),
         }
     }
@@ -220,14 +221,14 @@ proptest! {
                 prop_assert!((0..cosize).all(|p| distinct.contains(&p)), "{:?} and {:?}", l, c);
                 prop_assert!(c.shard().windows(2).all(|w| w[0].stride > w[1].stride));
             }
-            Err(Error::Aliased { a, b, place }) => {
+            Err(LayoutError::Aliased { a, b, place }) => {
                 prop_assert!(a != b && define(&l, a).contains(&place_of(&place)) && define(&l, b).contains(&place_of(&place)));
             }
-            Err(Error::BadParameter { .. }) => {
+            Err(LayoutError::BadParameter { .. }) => {
                 let copies = i64::try_from(define(&l, 0).len()).expect("small");
-                prop_assert!(!lift || copies < l.tile().copies());
+                prop_assert!(!lift || copies < l.tile().replica_count());
             }
-            Err(Error::NotExpressible { .. }) => {
+            Err(LayoutError::NotExpressible { .. }) => {
                 prop_assert!(!has_complement(&mine, cosize), "{:?} below {}", l, cosize);
             }
             Err(e) => prop_assert!(false, "{e}"),
@@ -236,7 +237,7 @@ proptest! {
 }
 
 fn mem(iters: &[(i64, i64)], offset: i64) -> TileLayout {
-    let shard = iters.iter().map(|(e, s)| Iter::mem(*e, *s)).collect();
+    let shard = iters.iter().map(|(e, s)| Iter::in_memory(*e, *s)).collect();
     TileLayout::new(shard, vec![], [(Axis::M, offset)]).expect("small")
 }
 
@@ -246,26 +247,33 @@ fn refusals_that_were_no_proofs() {
     // Place 0 holds element 1.
     let inverse = l(&[(4, 1)], -1).right_inverse().expect("place 0 is held");
     assert_eq!(
-        (inverse.shape.clone(), inverse.layout.difference(&l(&[(3, 1)], 1))),
+        (inverse.shape.clone(), inverse.layout.find_difference(&l(&[(3, 1)], 1))),
         (vec![3], Ok(None))
     );
     // 5 is outside of S[5:16], and what the swizzle makes of it is not.
     let sw = zellige_layout::Swizzle::new(0, 1, 2, false).expect("well-formed");
-    let right = Layout::swizzled(sw, mem(&[(1, 1)], 5)).expect("0 or more");
+    let right = Layout::from_swizzled_tile(sw, mem(&[(1, 1)], 5)).expect("0 or more");
     let composed = l(&[(5, 16)], 0).compose(&right).expect("1 is inside");
-    assert_eq!(composed.places(0).expect("inside").points(), [Point::new([(Axis::M, 16)])]);
+    assert_eq!(
+        composed.physical_coordinates(0).expect("inside").sorted_coordinates(),
+        [PhysicalCoordinate::new([(Axis::M, 16)])]
+    );
     // Undoing a swizzle is the identity.
-    let swizzled = Layout::swizzled(sw, mem(&[(8, 1)], 0)).expect("0 or more");
-    assert_eq!(swizzled.compose(&swizzled).expect("exact").difference(&l(&[(8, 1)], 0)), Ok(None));
+    let swizzled = Layout::from_swizzled_tile(sw, mem(&[(8, 1)], 0)).expect("0 or more");
+    assert_eq!(
+        swizzled.compose(&swizzled).expect("exact").find_difference(&l(&[(8, 1)], 0)),
+        Ok(None)
+    );
     // A window in another shape.
     let window =
-        zellige_layout::Window::new(vec![zellige_layout::Extent::padded(6, 9)]).expect("inside");
+        zellige_layout::ValidWindow::new(vec![zellige_layout::PaddedExtent::padded_to(6, 9)])
+            .expect("inside");
     let padded = l(&[(9, 1)], 0).with_window(window).expect("fits");
-    let slice = padded.slice(&[2, 3], &[(0, 2), (1, 3)]).expect("exact");
-    assert_eq!(slice.difference(&l(&[(2, 3), (2, 1)], 1)), Ok(None));
+    let slice = padded.slice_region(&[2, 3], &[(0, 2), (1, 3)]).expect("exact");
+    assert_eq!(slice.find_difference(&l(&[(2, 3), (2, 1)], 1)), Ok(None));
     // Gaps above cosize need not be filled.
     let complement = l(&[(3, 7), (7, 32)], 0).complement(5).expect("0 to 4 are free");
-    assert_eq!(complement, mem(&[(5, 1)], 0).canonical());
+    assert_eq!(complement, mem(&[(5, 1)], 0).canonical_form());
 }
 
 /// The places of the longest right inverse on `m`, by trying every layout, and every swizzle of it
@@ -286,7 +294,7 @@ fn longest_right_inverse(l: &Layout) -> usize {
     }
     let tried = if l.effective_swizzle().is_some() { swizzles() } else { vec![None] };
     let under = |sw: &Option<Swizzle>| -> Vec<BTreeSet<i64>> {
-        let moved = |v: &i64| sw.map_or(*v, |sw| sw.apply(*v));
+        let moved = |v: &i64| sw.map_or(*v, |sw| sw.apply_to_address(*v));
         sets.iter().map(|set| set.iter().map(moved).collect()).collect()
     };
     let tried: Vec<_> = tried.iter().map(under).collect();
@@ -318,14 +326,14 @@ proptest! {
     fn no_right_inverse_is_longer(l in swizzled_of(&["m"]), nest in nested(), sw in swizzle(), pick in 0..3) {
         let l = match pick {
             0 => l,
-            1 => Layout::swizzled(sw, nest).expect("0 or more"),
+            1 => Layout::from_swizzled_tile(sw, nest).expect("0 or more"),
             _ => nest.into(),
         };
         if let Ok(found) = l.right_inverse() {
             let longest = i64::try_from(longest_right_inverse(&l)).expect("small");
             prop_assert!(found.layout.size() <= longest, "{:?} {:?}", l, found);
             // The search is cut off where places hold very many elements.
-            if l.tile().copies() < 4 {
+            if l.tile().replica_count() < 4 {
                 prop_assert_eq!(found.layout.size(), longest, "{:?} {:?}", l, found);
             }
         }
@@ -334,8 +342,8 @@ proptest! {
     /// Behind one swizzle there may be no iters where there are some behind another one.
     #[test]
     fn compositions_of_swizzled_layouts(iters in prop::collection::vec((1i64..6, 1i64..17), 1..4), sw in swizzle(), n in 2i64..6, s in 1i64..4, o in 0i64..3) {
-        let shard = iters.iter().map(|(e, s)| Iter::mem(*e, *s)).collect();
-        let a = Layout::swizzled(sw, TileLayout::of(shard).expect("small")).expect("0 or more");
+        let shard = iters.iter().map(|(e, s)| Iter::in_memory(*e, *s)).collect();
+        let a = Layout::from_swizzled_tile(sw, TileLayout::from_shard(shard).expect("small")).expect("0 or more");
         let b = Layout::from(mem(&[(n, s)], o));
         let want = || -> Vec<Place> {
             (0..n).map(|i| define(&a, o + i * s).pop_first().expect("one")).collect()
@@ -345,8 +353,8 @@ proptest! {
                 let got: Vec<Place> = (0..n).map(|i| got(&c, i).pop_first().expect("one")).collect();
                 prop_assert_eq!(got, want());
             }
-            Err(Error::OutsideDomain { .. }) => prop_assert!(o + (n - 1) * s >= a.size()),
-            Err(Error::NotExpressible { .. }) => prop_assert!(
+            Err(LayoutError::OutsideDomain { .. }) => prop_assert!(o + (n - 1) * s >= a.size()),
+            Err(LayoutError::NotExpressible { .. }) => prop_assert!(
                 if a.effective_swizzle().is_some() { !any_layout_has(&want()) } else { !expressible(&want()) },
                 "{:?} o {:?}", a, b
             ),
@@ -358,10 +366,10 @@ proptest! {
 #[test]
 fn answers_that_exist_are_found() {
     let sw = Swizzle::new(1, 1, 1, true).expect("well-formed");
-    let a = Layout::swizzled(sw, mem(&[(4, 15), (5, 1), (1, 5)], 0)).expect("0 or more");
+    let a = Layout::from_swizzled_tile(sw, mem(&[(4, 15), (5, 1), (1, 5)], 0)).expect("0 or more");
     let found = a.compose(&mem(&[(4, 2)], 0).into()).expect("under another swizzle");
-    assert_eq!(found.offsets(Axis::M), Ok(vec![0, 2, 6, 16]));
+    assert_eq!(found.offset_table(Axis::M), Ok(vec![0, 2, 6, 16]));
     let right = Layout::from(mem(&[(1, 1), (4, -2), (2, 7), (5, -32)], 0)).right_inverse();
     let right = right.expect("0 is held");
-    assert_eq!((right.shape, right.layout.offsets(Axis::M)), (vec![2], Ok(vec![0, 35])));
+    assert_eq!((right.shape, right.layout.offset_table(Axis::M)), (vec![2], Ok(vec![0, 35])));
 }

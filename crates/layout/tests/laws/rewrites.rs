@@ -3,7 +3,7 @@
 use crate::common::{Place, config, define, everything, got, same, swizzled_of, tile_of};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
-use zellige_layout::{Axis, AxisTable, Difference, Layout, common_refinement};
+use zellige_layout::{Axis, AxisTable, Layout, LayoutDifference, find_common_refinement};
 
 const AXES: &[&str] = &["m", "laneid", "F"];
 
@@ -12,17 +12,17 @@ proptest! {
 
     #[test]
     fn canonical_forms_keep_everything(l in everything(AXES)) {
-        let c = l.canonical().expect("canonical");
+        let c = l.canonical_form().expect("canonical");
         prop_assert_eq!(same(&l, &c), None);
-        prop_assert_eq!(c.canonical().expect("again"), c);
+        prop_assert_eq!(c.canonical_form().expect("again"), c);
     }
 
     #[test]
     fn differences_are_found_and_true(a in everything(AXES), b in everything(AXES)) {
-        match a.difference(&b).expect("small") {
+        match a.find_difference(&b).expect("small") {
             None => prop_assert_eq!(same(&a, &b), None),
-            Some(Difference::Size(x, y)) => prop_assert_ne!(x, y),
-            Some(Difference::At { index, .. }) => {
+            Some(LayoutDifference::Size(x, y)) => prop_assert_ne!(x, y),
+            Some(LayoutDifference::At { index, .. }) => {
                 prop_assert_ne!(define(&a, index), define(&b, index));
                 if a.window().is_none() && b.window().is_none() {
                     prop_assert_eq!(same(&a, &b), Some(index));
@@ -36,7 +36,7 @@ proptest! {
     fn effective_swizzles_are_what_is_left(l in swizzled_of(&["m", "laneid"])) {
         let plain = Layout::from(l.tile().clone());
         let rest = match l.effective_swizzle() {
-            Some(sw) => Layout::swizzled(sw, l.tile().clone()).expect("a part of it"),
+            Some(sw) => Layout::from_swizzled_tile(sw, l.tile().clone()).expect("a part of it"),
             None => plain.clone(),
         };
         prop_assert_eq!(same(&l, &rest), None);
@@ -47,7 +47,7 @@ proptest! {
             zellige_layout::TileLayout::new(shard, vec![], l.tile().offset().to_vec()).expect("small")
         };
         let moved = match l.swizzle() {
-            Some(sw) => Layout::swizzled(sw, bare(&l)).expect("0 or more"),
+            Some(sw) => Layout::from_swizzled_tile(sw, bare(&l)).expect("0 or more"),
             None => bare(&l).into(),
         };
         prop_assert_eq!(l.effective_swizzle().is_none(), same(&moved, &bare(&l).into()).is_none());
@@ -57,7 +57,7 @@ proptest! {
     fn refinements_keep_swizzles(a in swizzled_of(AXES), b in swizzled_of(AXES)) {
         let n = a.size();
         let layouts = if b.size() == n { vec![a, b] } else { vec![a] };
-        if let Ok((extents, split)) = common_refinement(&layouts, &[n]) {
+        if let Ok((extents, split)) = find_common_refinement(&layouts, &[n]) {
             prop_assert_eq!(extents.iter().product::<i64>(), n);
             for (given, split) in layouts.iter().zip(&split) {
                 prop_assert_eq!(same(given, split), None);
@@ -100,7 +100,7 @@ proptest! {
         let shard = t.shard().iter().map(widened).collect();
         let replica = t.replica().iter().map(widened).collect();
         let l = Layout::from(zellige_layout::TileLayout::new(shard, replica, t.offset().to_vec()).expect("small"));
-        let fused = l.canonical_cuda().expect("small");
+        let fused = l.canonical_form_on_cuda().expect("small");
         let number = |p: &Place| -> (BTreeMap<Axis, i64>, i64) {
             let at = |a: &Axis| p.get(a).copied().unwrap_or(0);
             let mut rest = p.clone();
@@ -117,8 +117,8 @@ proptest! {
             after.extend(b);
         }
         prop_assert_eq!(before.len(), after.len(), "two places became one: {:?} {:?}", l, fused);
-        let bounds = l.tile().bounds(lane);
-        let both = [lane, warp].iter().all(|a| l.tile().canonical().axes().contains(a));
+        let bounds = l.tile().axis_bounds(lane);
+        let both = [lane, warp].iter().all(|a| l.tile().canonical_form().axes().contains(a));
         prop_assert_eq!(fused.tile().axes().contains(&tx), both && bounds.max - bounds.min < 32);
     }
 }

@@ -3,7 +3,9 @@
 use crate::common::{Place, config, define, got, same, swizzled_of, tile_of};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use zellige_layout::{Axis, AxisTable, Error, Iter, Layout, TileLayout, flatten, unflatten};
+use zellige_layout::{
+    Axis, AxisTable, Iter, Layout, LayoutError, TileLayout, flatten_coordinate, unflatten_index,
+};
 
 const AXES: &[&str] = &["m", "laneid", "F"];
 
@@ -18,7 +20,7 @@ fn plus(a: &Place, b: &Place, times: impl Fn(Axis) -> i64) -> Place {
 fn moved(l: &Layout, mut p: Place) -> Place {
     if let Some(sw) = l.swizzle() {
         let m = p.get(&Axis::M).copied().unwrap_or(0);
-        p.insert(Axis::M, sw.apply(m));
+        p.insert(Axis::M, sw.apply_to_address(m));
     }
     p.retain(|_, v| *v != 0);
     p
@@ -64,7 +66,7 @@ proptest! {
         let outer = Layout::from(outer);
         let (o, i) = (vec![outer.size()], vec![inner.size()]);
         if let Ok(tiled) = inner.tile_by(&outer, &o, &i) {
-            let span = |a: Axis| inner.tile().bounds(a).max + 1;
+            let span = |a: Axis| inner.tile().axis_bounds(a).max + 1;
             for (k, want) in (0..).zip(sums(&outer, &inner, span)) {
                 prop_assert_eq!(got(&tiled, k), want);
             }
@@ -108,31 +110,31 @@ proptest! {
         let turned = l.permute_dims(&perm).expect("a permutation");
         let shape: Vec<i64> = perm.iter().map(|i| extents[*i]).collect();
         for i in 0..l.size() {
-            let c = unflatten(&shape, i);
+            let c = unflatten_index(&shape, i);
             let mut back = vec![0; rank];
             perm.iter().zip(&c).for_each(|(p, c)| back[*p] = *c);
-            prop_assert_eq!(got(&turned, i), define(&l, flatten(&extents, &back).expect("inside")));
+            prop_assert_eq!(got(&turned, i), define(&l, flatten_coordinate(&extents, &back).expect("inside")));
         }
         let seps: Vec<usize> = (0..=rank).collect();
         prop_assert_eq!(l.permute_by_groups(&seps, &perm).expect("groups of one"), turned);
-        if let Ok(wide) = l.broadcast(num, pos, Axis::M) {
+        if let Ok(wide) = l.broadcast_elements(num, pos, Axis::M) {
             let rank = i64::try_from(rank).expect("small");
             let at = usize::try_from(if pos < 0 { pos + rank + 1 } else { pos }).expect("inside");
             let mut shape = extents.clone();
             shape.insert(at, num);
             for i in 0..wide.size() {
-                let mut c = unflatten(&shape, i);
+                let mut c = unflatten_index(&shape, i);
                 c.remove(at);
-                prop_assert_eq!(got(&wide, i), define(&l, flatten(&extents, &c).expect("inside")));
+                prop_assert_eq!(got(&wide, i), define(&l, flatten_coordinate(&extents, &c).expect("inside")));
             }
         }
-        let stored = l.storage().expect("no window");
+        let stored = l.storage_layout().expect("no window");
         let kept: Vec<i64> = l.tile().shard().iter().filter(|it| it.axis.is_memory()).map(|it| it.extent).collect();
         for i in 0..l.size() {
-            let c = unflatten(&extents, i);
+            let c = unflatten_index(&extents, i);
             let c: Vec<i64> = c.iter().zip(l.tile().shard()).filter(|(_, it)| it.axis.is_memory()).map(|(c, _)| *c).collect();
             let want: BTreeSet<Place> = define(&l, i).into_iter().map(|mut p| { p.retain(|a, _| a.is_memory()); p }).collect();
-            prop_assert_eq!(got(&stored, flatten(&kept, &c).expect("inside")), want);
+            prop_assert_eq!(got(&stored, flatten_coordinate(&kept, &c).expect("inside")), want);
         }
     }
 
@@ -152,7 +154,7 @@ proptest! {
                     q + j < l.size() && define(&l, q + j) == want
                 })
         };
-        match l.pack(num) {
+        match l.pack_elements(num) {
             Ok(packed) => {
                 prop_assert_eq!(packed.size(), l.size() / num);
                 for q in 0..packed.size() {
@@ -167,17 +169,17 @@ proptest! {
                     }
                 }
             }
-            Err(Error::NotPackable { index, .. }) => {
+            Err(LayoutError::NotPackable { index, .. }) => {
                 prop_assert_eq!(index % num, 0);
                 // Under a swizzle the tile layout is what was looked at.
                 if l.effective_swizzle().is_none() {
                     prop_assert!(!run_at(index), "{:?} by {} at {}", l, num, index);
                 }
             }
-            Err(Error::BadParameter { .. }) => prop_assert!(l.effective_swizzle().is_some() || l.swizzle().is_some()),
+            Err(LayoutError::BadParameter { .. }) => prop_assert!(l.effective_swizzle().is_some() || l.swizzle().is_some()),
             Err(e) => prop_assert!(false, "{e}"),
         }
-        if let Ok(unpacked) = l.unpack(num) {
+        if let Ok(unpacked) = l.unpack_elements(num) {
             for q in 0..l.size() {
                 for j in 0..num {
                     let want: BTreeSet<Place> = define(&l, q).into_iter().map(|mut p| {
@@ -201,7 +203,7 @@ proptest! {
     fn columns_are_packed_as_memory_is(t in tile_of(&["m", "TCol", "TLane"]), num in 1i64..5) {
         let column = AxisTable::new().get("TCol").expect("built in");
         let l = Layout::from(t);
-        if let Ok(packed) = l.pack_on(num, column) {
+        if let Ok(packed) = l.pack_elements_on(num, column) {
             prop_assert_eq!(packed.size(), l.size() / num);
             for q in 0..packed.size() {
                 for j in 0..num {
@@ -215,8 +217,8 @@ proptest! {
                 }
             }
         }
-        let unpacked = l.unpack_on(num, column).expect("small");
-        prop_assert_eq!(unpacked.pack_on(num, column).map(|p| p.difference(&l)), Ok(Ok(None)));
+        let unpacked = l.unpack_elements_on(num, column).expect("small");
+        prop_assert_eq!(unpacked.pack_elements_on(num, column).map(|p| p.find_difference(&l)), Ok(Ok(None)));
     }
 }
 
@@ -231,10 +233,13 @@ fn tensor_memory_is_packed() {
     };
     let factors = shard(&[(4, 4, column), (32, 1, lane), (4, 16, column), (4, 1, column)]);
     let cells = shard(&[(4, 1, column), (32, 1, lane), (4, 4, column)]);
-    assert_eq!(factors.pack_on(4, column).map(|p| p.difference(&cells)), Ok(Ok(None)));
-    let refused = factors.pack_on(4, lane).map_err(|e| e.to_string());
+    assert_eq!(
+        factors.pack_elements_on(4, column).map(|p| p.find_difference(&cells)),
+        Ok(Ok(None))
+    );
+    let refused = factors.pack_elements_on(4, lane).map_err(|e| e.to_string());
     assert!(refused.as_ref().is_err_and(|e| e.contains("`TLane`")), "{refused:?}");
-    assert!(factors.pack_on(4, axis("warpid")).is_err());
+    assert!(factors.pack_elements_on(4, axis("warpid")).is_err());
 }
 
 #[test]
@@ -245,7 +250,9 @@ fn repeated_tiles_are_row_major() {
         for c in 0..6 {
             let want = ((r / 2) * 2 + c / 3) * 6 + r % 2 * 3 + c % 3;
             assert_eq!(
-                tiled.apply(&[4, 6], &[r, c]).expect("inside").points()[0].get(Axis::M),
+                tiled.apply_to_coordinate(&[4, 6], &[r, c]).expect("inside").sorted_coordinates()
+                    [0]
+                .get(Axis::M),
                 want
             );
         }

@@ -90,7 +90,7 @@ mod tests {
 
     fn account(size: [i64; 2], stride: [i64; 2], width: usize) -> Account {
         let src = Layout::from(TileLayout::row_major(&size).expect("small"));
-        let dst = Layout::from(TileLayout::strided(&size, &stride, 0).expect("small"));
+        let dst = Layout::from(TileLayout::from_strides(&size, &stride, 0).expect("small"));
         let plan = Plan::between(&src, &dst, &size, Fill::Leave).expect("a plan");
         Mover::new(&plan, width).expect("a width").account
     }

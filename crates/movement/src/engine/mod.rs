@@ -35,7 +35,7 @@ use account::{Account, Pieces};
 use job::Job;
 use zellige_float::{Converter, Format};
 use zellige_host::crew;
-use zellige_layout::{Error, Layout};
+use zellige_layout::{Layout, LayoutError};
 
 /// A plan for elements of one width, ready to run.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ pub enum MoveError {
     },
     /// Layouts that no plan connects.
     #[error(transparent)]
-    Plan(#[from] zellige_layout::Error),
+    Plan(#[from] zellige_layout::LayoutError),
     /// A dtype whose elements are not moved this way.
     #[error("{dtype}: {what}: {known}")]
     Dtype {
@@ -122,7 +122,7 @@ impl Mover {
         fill: Fill,
     ) -> Result<Mover, MoveError> {
         let plan = Plan::between(src, dst, shape, fill);
-        let (Fill::Rest { len }, Err(Error::TooLarge { .. })) = (fill, &plan) else {
+        let (Fill::Rest { len }, Err(LayoutError::TooLarge { .. })) = (fill, &plan) else {
             return Mover::with_dtypes(&plan?, dtypes);
         };
         let copies = Plan::between(src, dst, shape, Fill::Leave)?;
@@ -287,7 +287,7 @@ impl Mover {
         // WebAssembly has no threads to start.
         let most = match threads {
             _ if cfg!(target_family = "wasm") => 1,
-            2.. if crew::insisted() => MAX_THREADS,
+            2.. if crew::is_insisting_on_helpers() => MAX_THREADS,
             _ => self.account.threads(),
         };
         let threads = threads.clamp(1, MAX_THREADS).min(most);
@@ -325,7 +325,7 @@ impl Mover {
         let items = |(job, from): &(&Job, *const u8)| job.items(job.cut_for(*from, dst, count));
         let most = shared.work.iter().map(items).max().unwrap_or(0);
         let count = count.min(most.max(1));
-        crew::share_ranges(threads, count, together, &|range| {
+        crew::share_piece_ranges(threads, count, together, &|range| {
             let shared = &shared;
             for (job, from) in &shared.work {
                 let cut = job.cut_for(*from, shared.dst, count);

@@ -16,13 +16,13 @@ pub fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseEr
         Err(e) => return Err(TestCaseError::fail(format!("{src:?} -> {dst:?}: {e}"))),
     };
     let len = |l: &Layout| {
-        usize::try_from(l.padded().span(Axis::M).expect("small").max(0)).expect("small")
+        usize::try_from(l.padded_domain().axis_span(Axis::M).expect("small").max(0)).expect("small")
     };
     let mut from: Vec<u32> = (0..len(src)).map(|i| u32::try_from(i).expect("small") + 1).collect();
-    if src.tile().copies() > 1 {
+    if src.tile().replica_count() > 1 {
         // Every replica of an element holds the same value; which one is read does not matter.
         for i in 0..src.size() {
-            for p in src.places(i).expect("inside").points() {
+            for p in src.physical_coordinates(i).expect("inside").sorted_coordinates() {
                 from[usize::try_from(p.get(Axis::M)).expect("0 or more")] =
                     u32::try_from(i).expect("small");
             }

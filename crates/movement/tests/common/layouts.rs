@@ -1,6 +1,6 @@
 //! Random layouts, for the tests of every executor of plans.
 
-use zellige_layout::{Axis, Extent, Iter, Layout, Swizzle, TileLayout, Window};
+use zellige_layout::{Axis, Iter, Layout, PaddedExtent, Swizzle, TileLayout, ValidWindow};
 
 /// Random extents of one number, in order.
 fn factors(n: i64, seed: u64) -> Vec<i64> {
@@ -27,7 +27,7 @@ pub fn injective(n: i64, seed: u64) -> Layout {
     }
     let mut stride = 1;
     let mut offset = i64::try_from((seed >> 7) % 5).expect("small");
-    let mut shard: Vec<Iter> = extents.iter().map(|e| Iter::mem(*e, 0)).collect();
+    let mut shard: Vec<Iter> = extents.iter().map(|e| Iter::in_memory(*e, 0)).collect();
     for (k, i) in order.iter().enumerate() {
         stride += i64::try_from((seed >> (k + 3)) % 2).expect("small");
         let back = (seed >> (20 + k)).is_multiple_of(4);
@@ -37,7 +37,8 @@ pub fn injective(n: i64, seed: u64) -> Layout {
         }
         stride *= extents[*i];
     }
-    let replica = if seed.is_multiple_of(11) { vec![Iter::mem(2, stride + 3)] } else { vec![] };
+    let replica =
+        if seed.is_multiple_of(11) { vec![Iter::in_memory(2, stride + 3)] } else { vec![] };
     let tile = TileLayout::new(shard, replica, [(Axis::M, offset)]).expect("small");
     if seed.is_multiple_of(3) {
         let sw = Swizzle::new(
@@ -46,21 +47,21 @@ pub fn injective(n: i64, seed: u64) -> Layout {
             2 + i64::try_from((seed >> 9) % 2).expect("small"),
             seed & 64 == 0,
         );
-        return Layout::swizzled(sw.expect("well-formed"), tile).expect("0 or more");
+        return Layout::from_swizzled_tile(sw.expect("well-formed"), tile).expect("0 or more");
     }
     tile.into()
 }
 
 /// A layout over a window of a padded shape.
 pub fn windowed(shape: &[i64], seed: u64) -> Layout {
-    let dims: Vec<Extent> = shape
+    let dims: Vec<PaddedExtent> = shape
         .iter()
         .enumerate()
         .map(|(d, n)| {
             let s = seed >> (d * 8);
             let begin = i64::try_from(s % 3).expect("small");
             let after = i64::try_from((s >> 3) % 5).expect("small");
-            Extent { begin, valid: *n, padded: n + begin + after }
+            PaddedExtent { begin, valid: *n, padded: n + begin + after }
         })
         .collect();
     let mut extents = Vec::new();
@@ -75,18 +76,18 @@ pub fn windowed(shape: &[i64], seed: u64) -> Layout {
         strides[i] = stride;
         stride *= extents[i];
     }
-    let shard = extents.iter().zip(strides).map(|(e, s)| Iter::mem(*e, s)).collect();
-    let tile = TileLayout::of(shard).expect("small");
+    let shard = extents.iter().zip(strides).map(|(e, s)| Iter::in_memory(*e, s)).collect();
+    let tile = TileLayout::from_shard(shard).expect("small");
     let layout = if seed % 4 == 1 {
-        Layout::swizzled(Swizzle::new(1, 2, 2, true).expect("well-formed"), tile)
+        Layout::from_swizzled_tile(Swizzle::new(1, 2, 2, true).expect("well-formed"), tile)
             .expect("0 or more")
     } else {
         tile.into()
     };
-    layout.with_window(Window::new(dims).expect("well-formed")).expect("fits")
+    layout.with_window(ValidWindow::new(dims).expect("well-formed")).expect("fits")
 }
 
 /// Elements that a buffer of a layout holds, padding included.
 pub fn elements(l: &Layout) -> usize {
-    usize::try_from(l.padded().span(Axis::M).expect("small").max(0)).expect("small")
+    usize::try_from(l.padded_domain().axis_span(Axis::M).expect("small").max(0)).expect("small")
 }

@@ -1,7 +1,7 @@
 //! Random padded layouts of one tensor: sticks of every kind, views, hosts.
 
 use zellige_float::Dtype;
-use zellige_layout::{Layout, Strided};
+use zellige_layout::{Layout, StridedLayout};
 use zellige_stick::{Result, StickLayout};
 
 /// A generator that a test case seeds.
@@ -37,20 +37,21 @@ pub fn padded_dims(l: &Layout) -> u32 {
 pub fn side(shape: &[i64], random: &mut Random) -> Result<Layout> {
     match random.below(8) {
         0 => Ok(strided(shape, random)?.to_layout()?),
-        1 => StickLayout::default(shape, dtype(random))?.lower(),
+        1 => StickLayout::default_for_dtype(shape, dtype(random))?.lower_to_layout(),
         2 => {
             // A host whose memory is in another order.
             let host = strided(shape, random)?;
             let order = dim_order(shape.len(), random);
-            StickLayout::with_dim_order(shape, Some(host.stride()), dtype(random), &order)?.lower()
+            StickLayout::with_dim_order(shape, Some(host.stride()), dtype(random), &order)?
+                .lower_to_layout()
         }
         3 => {
             let sticks = in_order(shape, random)?;
             let to = random.number(shape.len());
-            sticks.restickified(to).unwrap_or(sticks).lower()
+            sticks.restickify_along(to).unwrap_or(sticks).lower_to_layout()
         }
         4 | 5 => view(shape, random),
-        _ => in_order(shape, random)?.lower(),
+        _ => in_order(shape, random)?.lower_to_layout(),
     }
 }
 
@@ -75,14 +76,14 @@ fn in_order(shape: &[i64], random: &mut Random) -> Result<StickLayout> {
 }
 
 /// Dense memory in a random order of the dimensions.
-fn strided(shape: &[i64], random: &mut Random) -> Result<Strided> {
+fn strided(shape: &[i64], random: &mut Random) -> Result<StridedLayout> {
     let mut stride = vec![0; shape.len()];
     let mut weight = 1;
     for d in random.order(shape.len()) {
         stride[d] = weight;
         weight *= shape[d];
     }
-    Ok(Strided::new(shape, &stride, 0)?)
+    Ok(StridedLayout::new(shape, &stride, 0)?)
 }
 
 /// A slice of a larger tensor of sticks, its dimensions in a random order.
@@ -97,11 +98,11 @@ fn view(shape: &[i64], random: &mut Random) -> Result<Layout> {
         whole.push(shape[*d] + begin + after);
     }
     let sticks = in_order(&whole, random)?;
-    let own = Strided::contiguous(&whole)?;
+    let own = StridedLayout::new_contiguous(&whole)?;
     let mut stride = vec![0; shape.len()];
     for (k, d) in order.iter().enumerate() {
         stride[*d] = own.stride()[k];
     }
     let offset = begins.iter().zip(own.stride()).map(|(b, s)| b * s).sum();
-    sticks.view_layout(&Strided::new(shape, &stride, offset)?)
+    sticks.lower_view(&StridedLayout::new(shape, &stride, offset)?)
 }

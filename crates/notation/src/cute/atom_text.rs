@@ -9,11 +9,11 @@
 //!   LayoutC_TV: ((_4,_8),(_2,_2)):((_32,_1),(_16,_8))
 //! ```
 
-use super::nest::Nest;
-use super::parse::Reader;
-use super::text::{Value, WrittenModes, modes_text};
+use super::nest::NestedTuple;
+use super::parse::CuteReader;
+use super::text::{CuteValue, WrittenModes, print_modes};
 use crate::Diagnostic;
-use crate::cursor::Cursor;
+use crate::cursor::TextCursor;
 
 /// What a line of an atom holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub enum AtomField {
     /// A layout.
     Modes(WrittenModes),
     /// A tuple, such as the shape of a matrix instruction.
-    Value(Nest<Value>),
+    Value(NestedTuple<CuteValue>),
     /// The bits of a value.
     Bits(i64),
 }
@@ -43,85 +43,97 @@ pub struct AtomText {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+enum AtomTitleKind {
     Modes,
     Value,
     Bits,
 }
 
-struct Title {
+struct AtomTitle {
     name: &'static str,
-    fields: &'static [(&'static str, Kind)],
+    fields: &'static [(&'static str, AtomTitleKind)],
     /// The block that must follow.
     then: Option<&'static str>,
 }
 
-const TITLES: [Title; 6] = [
-    Title {
+const TITLES: [AtomTitle; 6] = [
+    AtomTitle {
         name: "MMA_Atom",
         fields: &[
-            ("ThrID", Kind::Modes),
-            ("Shape_MNK", Kind::Value),
-            ("LayoutA_TV", Kind::Modes),
-            ("LayoutB_TV", Kind::Modes),
-            ("LayoutC_TV", Kind::Modes),
+            ("ThrID", AtomTitleKind::Modes),
+            ("Shape_MNK", AtomTitleKind::Value),
+            ("LayoutA_TV", AtomTitleKind::Modes),
+            ("LayoutB_TV", AtomTitleKind::Modes),
+            ("LayoutC_TV", AtomTitleKind::Modes),
         ],
         then: None,
     },
-    Title {
+    AtomTitle {
         name: "Copy_Atom",
         fields: &[
-            ("ThrID", Kind::Modes),
-            ("ValLayoutSrc", Kind::Modes),
-            ("ValLayoutDst", Kind::Modes),
-            ("ValLayoutRef", Kind::Modes),
-            ("ValueType", Kind::Bits),
+            ("ThrID", AtomTitleKind::Modes),
+            ("ValLayoutSrc", AtomTitleKind::Modes),
+            ("ValLayoutDst", AtomTitleKind::Modes),
+            ("ValLayoutRef", AtomTitleKind::Modes),
+            ("ValueType", AtomTitleKind::Bits),
         ],
         then: None,
     },
-    Title {
+    AtomTitle {
         name: "TiledMMA",
-        fields: &[("ThrLayoutVMNK", Kind::Modes), ("PermutationMNK", Kind::Value)],
+        fields: &[
+            ("ThrLayoutVMNK", AtomTitleKind::Modes),
+            ("PermutationMNK", AtomTitleKind::Value),
+        ],
         then: Some("MMA_Atom"),
     },
-    Title {
+    AtomTitle {
         name: "TiledCopy",
-        fields: &[("Tiler_MN", Kind::Value), ("TiledLayout_TV", Kind::Modes)],
+        fields: &[("Tiler_MN", AtomTitleKind::Value), ("TiledLayout_TV", AtomTitleKind::Modes)],
         then: Some("Copy_Atom"),
     },
-    Title { name: "ThrMMA", fields: &[("Thr VMNK", Kind::Value)], then: Some("TiledMMA") },
-    Title { name: "ThrCopy", fields: &[("ThrIdx", Kind::Value)], then: Some("TiledCopy") },
+    AtomTitle {
+        name: "ThrMMA",
+        fields: &[("Thr VMNK", AtomTitleKind::Value)],
+        then: Some("TiledMMA"),
+    },
+    AtomTitle {
+        name: "ThrCopy",
+        fields: &[("ThrIdx", AtomTitleKind::Value)],
+        then: Some("TiledCopy"),
+    },
 ];
 
 /// The title that comes next, if one does.
-pub(super) fn title(c: &Cursor<'_>) -> Option<usize> {
-    let word = c.clone().word()?.value;
+pub(super) fn find_atom_title(c: &TextCursor<'_>) -> Option<usize> {
+    let word = c.clone().read_word()?.value;
     TITLES.iter().position(|t| t.name == word)
 }
 
 impl AtomText {
-    pub(super) fn read(r: &mut Reader<'_>) -> Result<AtomText, Diagnostic> {
+    pub(super) fn read_atom(r: &mut CuteReader<'_>) -> Result<AtomText, Diagnostic> {
         let mut blocks = Vec::new();
         let mut expected: Option<&'static str> = None;
         loop {
-            let found = title(&r.c).map(|i| &TITLES[i]);
+            let found = find_atom_title(&r.c).map(|i| &TITLES[i]);
             let Some(title) = found.filter(|t| expected.is_none_or(|e| e == t.name)) else {
                 let what = expected.unwrap_or("MMA_Atom");
-                return Err(r.c.expected(&format!("`{what}`")));
+                return Err(r.c.refuse_next_token(&format!("`{what}`")));
             };
-            r.c.word();
+            r.c.read_word();
             let mut fields = Vec::new();
             for (name, kind) in title.fields {
                 if !name.split(' ').all(|word| r.c.eat_word(word)) {
-                    return Err(r
-                        .c
-                        .expected(&format!("`{name}:`, the next line of `{}`", title.name)));
+                    return Err(r.c.refuse_next_token(&format!(
+                        "`{name}:`, the next line of `{}`",
+                        title.name
+                    )));
                 }
-                r.c.expect(':', &format!("after `{name}`"))?;
+                r.c.expect_char(':', &format!("after `{name}`"))?;
                 let field = match kind {
-                    Kind::Modes => AtomField::Modes(r.modes()?),
-                    Kind::Value => AtomField::Value(r.value()?),
-                    Kind::Bits => AtomField::Bits(r.bits()?),
+                    AtomTitleKind::Modes => AtomField::Modes(r.read_modes()?),
+                    AtomTitleKind::Value => AtomField::Value(r.read_value()?),
+                    AtomTitleKind::Bits => AtomField::Bits(r.read_element_bits()?),
                 };
                 fields.push((*name, field));
             }
@@ -134,7 +146,7 @@ impl AtomText {
     }
 
     /// The lines that hold layouts, by name.
-    pub fn layouts(&self) -> impl Iterator<Item = (&'static str, &WrittenModes)> + '_ {
+    pub fn layouts_by_name(&self) -> impl Iterator<Item = (&'static str, &WrittenModes)> + '_ {
         self.blocks.iter().flat_map(|b| &b.fields).filter_map(|(name, field)| match field {
             AtomField::Modes(modes) => Some((*name, modes)),
             _ => None,
@@ -142,15 +154,15 @@ impl AtomText {
     }
 
     /// Its text, the values of a block under one another.
-    pub fn text(&self) -> String {
+    pub fn print_cute_text(&self) -> String {
         let mut lines = Vec::new();
         for block in &self.blocks {
             lines.push(block.title.to_string());
             let width = block.fields.iter().map(|(name, _)| name.len() + 2).max().unwrap_or(0);
             for (name, field) in &block.fields {
                 let value = match field {
-                    AtomField::Modes(modes) => modes_text(modes),
-                    AtomField::Value(value) => value.print(&Value::text),
+                    AtomField::Modes(modes) => print_modes(modes),
+                    AtomField::Value(value) => value.print_nested(&CuteValue::print_cute_text),
                     AtomField::Bits(bits) => format!("{bits}b"),
                 };
                 lines.push(format!("  {:width$}{value}", format!("{name}:")));

@@ -7,10 +7,10 @@
 //!
 //! A swizzle of the pointer acts on byte addresses. A value is the coordinate that a coordinate tensor begins at.
 
-use super::parse::{Reader, Term};
-use super::text::{CuteText, Engine, LayoutText, SwizzleOf, SwizzleText};
+use super::parse::{CuteReader, CuteTerm};
+use super::text::{CuteText, LayoutText, SwizzleTarget, SwizzleText, TensorEngine};
 use crate::Diagnostic;
-use crate::memref::mlir_bits;
+use crate::memref::bits_of_mlir_type;
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
@@ -31,90 +31,101 @@ pub struct DslPointer {
 
 impl DslPointer {
     /// Its text.
-    pub fn text(&self) -> String {
+    pub fn print_cute_text(&self) -> String {
         let align = self.align.map_or_else(String::new, |n| format!(", align<{n}>"));
-        let swizzle = self.swizzle.map_or_else(String::new, |sw| format!(", {}", sw.text()));
+        let swizzle =
+            self.swizzle.map_or_else(String::new, |sw| format!(", {}", sw.print_cute_text()));
         format!("ptr<{}, {}{align}{swizzle}>", self.element, self.space)
     }
 }
 
 const SPACES: [&str; 5] = ["gmem", "smem", "rmem", "tmem", "generic"];
 
-impl Reader<'_> {
+impl CuteReader<'_> {
     /// What follows `tensor`.
-    pub(super) fn dsl_tensor(&mut self) -> Result<CuteText> {
-        self.c.word();
-        self.c.expect('<', "after `tensor`")?;
-        let engine = if self.c.clone().follows("ptr", '<') {
-            Engine::Dsl(self.dsl_pointer()?)
+    pub(super) fn read_dsl_tensor(&mut self) -> Result<CuteText> {
+        self.c.read_word();
+        self.c.expect_char('<', "after `tensor`")?;
+        let engine = if self.c.clone().word_follows("ptr", '<') {
+            TensorEngine::Dsl(self.read_dsl_pointer()?)
         } else {
-            match self.term(0)? {
-                Term::Value(read) => Engine::DslCoordinates(read.value()),
-                Term::Modes(_, span) => {
+            match self.read_term(0)? {
+                CuteTerm::Value(read) => TensorEngine::DslCoordinates(read.into_nested_value()),
+                CuteTerm::Modes(_, span) => {
                     let message = "a tensor begins with a pointer or a coordinate";
-                    return Err(Diagnostic::syntax(span, message, "this is a layout"));
+                    return Err(Diagnostic::syntax_error(span, message, "this is a layout"));
                 }
             }
         };
-        self.then("after the pointer, and the layout")?;
+        self.expect_composition_sign("after the pointer, and the layout")?;
         let mut swizzle = None;
-        let start = self.c.at();
-        if self.swizzle_comes() {
-            let (sw, _) = self.swizzle()?;
-            self.then("after the swizzle")?;
-            let offset = self.int()?;
-            self.then("after the offset, and the layout")?;
-            swizzle = Some((sw, SwizzleOf::Elements(Some(offset))));
+        let start = self.c.next_token_start();
+        if self.swizzle_follows() {
+            let (sw, _) = self.read_swizzle()?;
+            self.expect_composition_sign("after the swizzle")?;
+            let offset = self.read_cute_int()?;
+            self.expect_composition_sign("after the offset, and the layout")?;
+            swizzle = Some((sw, SwizzleTarget::Elements(Some(offset))));
         }
-        if let (Engine::Dsl(pointer), true) = (&engine, swizzle.is_some())
+        if let (TensorEngine::Dsl(pointer), true) = (&engine, swizzle.is_some())
             && pointer.swizzle.is_some()
         {
             let message = "a swizzle of the pointer, and one of the layout";
-            return Err(Diagnostic::syntax(start..self.c.here(), message, "a second swizzle"));
+            return Err(Diagnostic::syntax_error(
+                start..self.c.last_token_end(),
+                message,
+                "a second swizzle",
+            ));
         }
-        let modes = self.modes()?;
-        self.c.expect('>', "at the end of the tensor")?;
+        let modes = self.read_modes()?;
+        self.c.expect_char('>', "at the end of the tensor")?;
         Ok(CuteText::Layout(Box::new(LayoutText { engine: Some(engine), swizzle, modes })))
     }
 
-    fn dsl_pointer(&mut self) -> Result<DslPointer> {
-        self.c.word();
-        self.c.expect('<', "after `ptr`")?;
-        let Some(element) = self.c.word() else {
-            return Err(self.c.expected("the type of an element, such as f16"));
+    fn read_dsl_pointer(&mut self) -> Result<DslPointer> {
+        self.c.read_word();
+        self.c.expect_char('<', "after `ptr`")?;
+        let Some(element) = self.c.read_word() else {
+            return Err(self.c.refuse_next_token("the type of an element, such as f16"));
         };
-        let Some(bits) = mlir_bits(element.value) else {
+        let Some(bits) = bits_of_mlir_type(element.value) else {
             let shown: String = element.value.chars().take(40).collect();
             let message = format!("unknown type of elements `{shown}`");
-            return Err(Diagnostic::syntax(element.span, message, "expected such as f16 or i8"));
+            return Err(Diagnostic::syntax_error(
+                element.span,
+                message,
+                "expected such as f16 or i8",
+            ));
         };
         let element = element.value.to_string();
-        self.c.expect(',', "after the type of an element")?;
-        let Some(space) = self.c.word() else { return Err(self.c.expected("a memory")) };
+        self.c.expect_char(',', "after the type of an element")?;
+        let Some(space) = self.c.read_word() else {
+            return Err(self.c.refuse_next_token("a memory"));
+        };
         let Some(space) = SPACES.into_iter().find(|s| *s == space.value) else {
             let shown: String = space.value.chars().take(40).collect();
             let message = format!("unknown memory `{shown}`");
             let label = "expected gmem, smem, rmem, tmem or generic";
-            return Err(Diagnostic::syntax(space.span, message, label));
+            return Err(Diagnostic::syntax_error(space.span, message, label));
         };
         let mut found = DslPointer { element, bits, space, align: None, swizzle: None };
-        while self.c.eat(',') {
-            if found.swizzle.is_none() && self.swizzle_comes() {
-                found.swizzle = Some(self.swizzle()?.0);
+        while self.c.eat_char(',') {
+            if found.swizzle.is_none() && self.swizzle_follows() {
+                found.swizzle = Some(self.read_swizzle()?.0);
             } else if found.align.is_none() && found.swizzle.is_none() && self.c.eat_word("align") {
-                self.c.expect('<', "after `align`")?;
-                let align = self.c.int("bytes")?;
+                self.c.expect_char('<', "after `align`")?;
+                let align = self.c.read_integer("bytes")?;
                 if align.value < 1 {
                     let message = format!("an alignment of {} bytes", align.value);
-                    return Err(Diagnostic::syntax(align.span, message, "1 or more"));
+                    return Err(Diagnostic::syntax_error(align.span, message, "1 or more"));
                 }
-                self.c.expect('>', "after the bytes")?;
+                self.c.expect_char('>', "after the bytes")?;
                 found.align = Some(align.value);
             } else {
-                return Err(self.c.expected("`align<16>`, a swizzle or `>`"));
+                return Err(self.c.refuse_next_token("`align<16>`, a swizzle or `>`"));
             }
         }
-        self.c.expect('>', "at the end of the pointer")?;
+        self.c.expect_char('>', "at the end of the pointer")?;
         Ok(found)
     }
 }

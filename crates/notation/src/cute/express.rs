@@ -1,39 +1,42 @@
 //! Any layout of the algebra as a CuTe text.
 
-use super::modes::{Look, Mode, Modes, axis_basis};
-use super::nest::{Nest, tuple_of};
-use super::text::{CuteText, Int, LayoutText, SwizzleOf, SwizzleText};
+use super::modes::{CuteMode, CuteModes, IntegerStyle, mode_basis_of_axis};
+use super::nest::{NestedTuple, tuple_of_leaves};
+use super::text::{CuteInt, CuteText, LayoutText, SwizzleTarget, SwizzleText};
 use crate::WrittenLayout;
-use crate::convert::{Refusal, no, without_padding};
-use zellige_layout::{Axis, Difference, Error, Layout};
+use crate::convert::{ConversionRefusal, not_expressible, without_window};
+use zellige_layout::{Axis, Layout, LayoutDifference, LayoutError};
 
 /// The CuTe text of a layout over a shape: one mode for each dimension, of several modes where one
 /// stride does not do.
 ///
 /// A layout that does not begin at 0 is written behind the swizzle that moves nothing:
 /// `Sw<0,4,3> o 5 o 8:1`.
-pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
-    let elements = without_padding(layout, shape, "CuTe has no padding")?;
+pub fn express_as_cute(layout: &Layout, shape: &[i64]) -> Result<String, ConversionRefusal> {
+    let elements = without_window(layout, shape, "CuTe has no padding")?;
     let layout = elements.as_ref();
-    let tile = layout.tile().canonical();
-    if let Some(axis) = tile.axes().iter().find(|a| axis_basis(**a).is_none()) {
+    let tile = layout.tile().canonical_form();
+    if let Some(axis) = tile.axes().iter().find(|a| mode_basis_of_axis(**a).is_none()) {
         let reason =
             format!("a CuTe layout gives one offset or coordinate; this one also uses `{axis}`");
-        return no(reason, None);
+        return not_expressible(reason, None);
     }
-    if !tile.replica().is_empty() && layout.size() > 0 && layout.image()?.copies > 1 {
-        return no("an element has several places, and a CuTe layout gives one", Some(0));
+    if !tile.replica().is_empty() && layout.size() > 0 && layout.analyze_image()?.copies > 1 {
+        return not_expressible(
+            "an element has several places, and a CuTe layout gives one",
+            Some(0),
+        );
     }
     let grouped = match tile.group(shape) {
         Ok(grouped) => grouped,
-        Err(e @ Error::NotGroupable { .. }) => {
+        Err(e @ LayoutError::NotGroupable { .. }) => {
             // The first element past the boundary that is not met.
             let witness = match &e {
-                Error::NotGroupable { boundary, .. } => Some(*boundary),
+                LayoutError::NotGroupable { boundary, .. } => Some(*boundary),
                 _ => None,
             };
             let reason = format!("a mode of CuTe has strides of its own: {e}");
-            return no(reason, witness.filter(|w| *w < layout.size()));
+            return not_expressible(reason, witness.filter(|w| *w < layout.size()));
         }
         Err(e) => return Err(e.into()),
     };
@@ -42,19 +45,19 @@ pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
     for ends in seps.windows(2) {
         let mut leaves = Vec::new();
         for it in grouped.shard()[ends[0]..ends[1]].iter().rev() {
-            let basis = axis_basis(it.axis).unwrap_or_default();
+            let basis = mode_basis_of_axis(it.axis).unwrap_or_default();
             leaves.push(match it.extent {
-                1 => Mode::unit(),
-                _ if it.stride == 0 => Mode::new(it.extent, 0),
-                _ => Mode { extent: it.extent, stride: it.stride, basis },
+                1 => CuteMode::unit_mode(),
+                _ if it.stride == 0 => CuteMode::new(it.extent, 0),
+                _ => CuteMode { extent: it.extent, stride: it.stride, basis },
             });
         }
-        modes.push(tuple_of(leaves, Mode::unit()));
+        modes.push(tuple_of_leaves(leaves, CuteMode::unit_mode()));
     }
     // One dimension of several modes is a tuple of one, so that it stays one dimension.
-    let modes: Modes = match modes.as_mut_slice() {
-        [leaf @ Nest::Leaf(_)] => leaf.clone(),
-        _ => Nest::Tuple(modes),
+    let modes: CuteModes = match modes.as_mut_slice() {
+        [leaf @ NestedTuple::Leaf(_)] => leaf.clone(),
+        _ => NestedTuple::Tuple(modes),
     };
     let offset = if layout.size() > 0 { tile.offset() } else { &[] };
     let swizzle = match (layout.swizzle(), offset) {
@@ -63,11 +66,11 @@ pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
             if let Some((axis, _)) = offsets.iter().find(|(a, _)| *a != Axis::M) {
                 let reason =
                     format!("CuTe's coordinates begin at 0; this layout has an offset on `{axis}`");
-                return no(reason, Some(0));
+                return not_expressible(reason, Some(0));
             }
             let offset = tile.offset_on(Axis::M);
             if offset < 0 {
-                return no(format!("the offset {offset} is below 0"), Some(0));
+                return not_expressible(format!("the offset {offset} is below 0"), Some(0));
             }
             let sw = match layout.swizzle() {
                 Some(sw) => SwizzleText {
@@ -78,23 +81,25 @@ pub fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
                 },
                 None => SwizzleText { bits: 0, base: 4, shift: 3, dsl: false },
             };
-            Some((sw, SwizzleOf::Elements(Some(Int::Bare(offset)))))
+            Some((sw, SwizzleTarget::Elements(Some(CuteInt::Bare(offset)))))
         }
     };
-    let text = LayoutText { engine: None, swizzle, modes: modes.written(Look::Bare) };
+    let text =
+        LayoutText { engine: None, swizzle, modes: modes.written_in_style(IntegerStyle::Bare) };
     let text = CuteText::Layout(Box::new(text));
-    let again = WrittenLayout::layout(&text, Some(shape)).map_err(|d| match d.cause {
-        Some(cause) => Refusal::Error(*cause),
-        None => Refusal::NotExpressible(crate::convert::NotExpressible {
-            reason: d.message,
-            witness: None,
-        }),
-    })?;
-    match again.difference(layout)? {
-        None => Ok(text.text()),
-        Some(Difference::At { index, .. }) => {
-            no("nested strides put the element elsewhere", Some(index))
+    let again =
+        WrittenLayout::layout_over_shape(&text, Some(shape)).map_err(|d| match d.cause {
+            Some(cause) => ConversionRefusal::Error(*cause),
+            None => ConversionRefusal::NotExpressible(crate::convert::NotExpressible {
+                reason: d.message,
+                witness: None,
+            }),
+        })?;
+    match again.find_difference(layout)? {
+        None => Ok(text.print_cute_text()),
+        Some(LayoutDifference::At { index, .. }) => {
+            not_expressible("nested strides put the element elsewhere", Some(index))
         }
-        Some(Difference::Size(..)) => no("the sizes differ", None),
+        Some(LayoutDifference::Size(..)) => not_expressible("the sizes differ", None),
     }
 }

@@ -1,8 +1,8 @@
 //! CuTe layouts: `((2,2),8):((1,16),2)`, `Sw<3,3,3> o 0 o (8,64):(64,1)`.
 //!
 //! A CuTe layout is a shape and a stride, both nested alike; indices are split colexicographically:
-//! **the first mode is fastest**. [`parse()`] reads everything that CuTe prints: static integers
-//! (`_8`, `Int<8>{}`), run-time ones (`8`, and `?{div=8}` of the Python DSL), strides on a basis
+//! **the first mode is fastest**. [`layout_from_json()`] reads everything that CuTe prints: static integers
+//! (`_8`, `CuteInt<8>{}`), run-time ones (`8`, and `?{div=8}` of the Python DSL), strides on a basis
 //! (`1@0`), swizzles, tensors behind pointers, tilers, and the blocks of MMA and copy atoms
 //! ([`CuteText`]); its text comes back as CuTe prints it.
 //!
@@ -24,7 +24,7 @@
 //! **Law**: `parse(text(x)) == x`.
 //!
 //! # Operators
-//! [`operators`] has composition, complement, inverses, divides and products on [`Modes`], with the
+//! [`operators`] has composition, complement, inverses, divides and products on [`CuteModes`], with the
 //! nesting that CuTe promises. [`atoms`] has the thread-value layouts of MMA and copy atoms by name.
 
 mod atom_text;
@@ -41,26 +41,26 @@ mod text;
 
 pub use atom_text::{AtomBlock, AtomField, AtomText};
 pub use dsl::DslPointer;
-pub use express::express;
-pub use modes::{Look, Mode, Modes, basis_axis};
-pub use nest::Nest;
+pub use express::express_as_cute;
+pub use modes::{CuteMode, CuteModes, IntegerStyle, axis_of_mode_basis};
+pub use nest::NestedTuple;
 pub use parse::parse;
 pub use text::{
-    CuteText, Engine, Int, LayoutText, Stride, SwizzleOf, SwizzleText, Value, WrittenMode,
-    WrittenModes, modes_text, shape_text,
+    CuteInt, CuteStride, CuteText, CuteValue, LayoutText, SwizzleTarget, SwizzleText, TensorEngine,
+    WrittenMode, WrittenModes, print_modes, print_shape,
 };
 
 use crate::notation::NotationRow;
-use crate::{Notation, Parsed};
+use crate::{Notation, ParsedText};
 
 /// The row of the table of notations.
 pub(crate) static ROW: NotationRow = NotationRow {
     name: "cute",
     doc: "CuTe shape and stride",
     example: "Sw<3,3,3> o _0 o ((_8,_2),_64):((_64,_512),_1)",
-    recognises: parse::recognises,
-    parse: |text, _| parse(text).map(|read| Parsed::of_written(Notation::CUTE, read)),
-    print: Parsed::written_text,
-    express: |layout, shape, _| express(layout, shape),
+    recognises: parse::recognises_cute,
+    parse: |text, _| parse(text).map(|read| ParsedText::from_written(Notation::CUTE, read)),
+    print: ParsedText::written_notation_text,
+    express: |layout, shape, _| express_as_cute(layout, shape),
     needs_dtype: false,
 };

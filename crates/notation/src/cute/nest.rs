@@ -4,87 +4,94 @@
 ///
 /// A leaf and a tuple of one leaf are different: `8` is not `(8)`, though both have 8 coordinates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Nest<T> {
+pub enum NestedTuple<T> {
     /// One entry.
     Leaf(T),
     /// Entries side by side, the first fastest.
-    Tuple(Vec<Nest<T>>),
+    Tuple(Vec<NestedTuple<T>>),
 }
 
-impl<T> Nest<T> {
+impl<T> NestedTuple<T> {
     /// The entries at the top level; a leaf is the only entry of itself.
-    pub fn modes(&self) -> &[Nest<T>] {
+    pub fn top_modes(&self) -> &[NestedTuple<T>] {
         match self {
-            Nest::Leaf(_) => std::slice::from_ref(self),
-            Nest::Tuple(modes) => modes,
+            NestedTuple::Leaf(_) => std::slice::from_ref(self),
+            NestedTuple::Tuple(modes) => modes,
         }
     }
 
     /// The entries at the top level.
-    pub fn into_modes(self) -> Vec<Nest<T>> {
+    pub fn into_top_modes(self) -> Vec<NestedTuple<T>> {
         match self {
-            Nest::Leaf(_) => vec![self],
-            Nest::Tuple(modes) => modes,
+            NestedTuple::Leaf(_) => vec![self],
+            NestedTuple::Tuple(modes) => modes,
         }
     }
 
     /// Every leaf, in order.
     pub fn leaves(&self) -> Vec<&T> {
         let mut found = Vec::new();
-        self.visit(&mut |leaf| found.push(leaf));
+        self.visit_leaves(&mut |leaf| found.push(leaf));
         found
     }
 
-    fn visit<'a>(&'a self, f: &mut impl FnMut(&'a T)) {
+    fn visit_leaves<'a>(&'a self, f: &mut impl FnMut(&'a T)) {
         match self {
-            Nest::Leaf(leaf) => f(leaf),
-            Nest::Tuple(modes) => modes.iter().for_each(|m| m.visit(f)),
+            NestedTuple::Leaf(leaf) => f(leaf),
+            NestedTuple::Tuple(modes) => modes.iter().for_each(|m| m.visit_leaves(f)),
         }
     }
 
     /// The same nesting with other leaves.
-    pub fn map<U>(&self, f: &mut impl FnMut(&T) -> U) -> Nest<U> {
+    pub fn map_leaves<U>(&self, f: &mut impl FnMut(&T) -> U) -> NestedTuple<U> {
         match self {
-            Nest::Leaf(leaf) => Nest::Leaf(f(leaf)),
-            Nest::Tuple(modes) => Nest::Tuple(modes.iter().map(|m| m.map(f)).collect()),
+            NestedTuple::Leaf(leaf) => NestedTuple::Leaf(f(leaf)),
+            NestedTuple::Tuple(modes) => {
+                NestedTuple::Tuple(modes.iter().map(|m| m.map_leaves(f)).collect())
+            }
         }
     }
 
     /// The same nesting with other leaves, or the first refusal.
-    pub fn try_map<U, E>(&self, f: &mut impl FnMut(&T) -> Result<U, E>) -> Result<Nest<U>, E> {
+    pub fn try_map_leaves<U, E>(
+        &self,
+        f: &mut impl FnMut(&T) -> Result<U, E>,
+    ) -> Result<NestedTuple<U>, E> {
         Ok(match self {
-            Nest::Leaf(leaf) => Nest::Leaf(f(leaf)?),
-            Nest::Tuple(modes) => {
-                Nest::Tuple(modes.iter().map(|m| m.try_map(f)).collect::<Result<_, E>>()?)
-            }
+            NestedTuple::Leaf(leaf) => NestedTuple::Leaf(f(leaf)?),
+            NestedTuple::Tuple(modes) => NestedTuple::Tuple(
+                modes.iter().map(|m| m.try_map_leaves(f)).collect::<Result<_, E>>()?,
+            ),
         })
     }
 
     /// The same nesting where every leaf may become a nest of its own.
-    pub fn expand<U>(&self, f: &mut impl FnMut(&T) -> Nest<U>) -> Nest<U> {
+    pub fn expand_leaves<U>(&self, f: &mut impl FnMut(&T) -> NestedTuple<U>) -> NestedTuple<U> {
         match self {
-            Nest::Leaf(leaf) => f(leaf),
-            Nest::Tuple(modes) => Nest::Tuple(modes.iter().map(|m| m.expand(f)).collect()),
+            NestedTuple::Leaf(leaf) => f(leaf),
+            NestedTuple::Tuple(modes) => {
+                NestedTuple::Tuple(modes.iter().map(|m| m.expand_leaves(f)).collect())
+            }
         }
     }
 
     /// The text with parentheses and commas, without a space.
-    pub fn print(&self, leaf: &impl Fn(&T) -> String) -> String {
+    pub fn print_nested(&self, leaf: &impl Fn(&T) -> String) -> String {
         let mut out = String::new();
-        self.write(leaf, &mut out);
+        self.write_nested(leaf, &mut out);
         out
     }
 
-    fn write(&self, leaf: &impl Fn(&T) -> String, out: &mut String) {
+    fn write_nested(&self, leaf: &impl Fn(&T) -> String, out: &mut String) {
         match self {
-            Nest::Leaf(value) => out.push_str(&leaf(value)),
-            Nest::Tuple(modes) => {
+            NestedTuple::Leaf(value) => out.push_str(&leaf(value)),
+            NestedTuple::Tuple(modes) => {
                 out.push('(');
                 for (i, mode) in modes.iter().enumerate() {
                     if i > 0 {
                         out.push(',');
                     }
-                    mode.write(leaf, out);
+                    mode.write_nested(leaf, out);
                 }
                 out.push(')');
             }
@@ -93,10 +100,10 @@ impl<T> Nest<T> {
 }
 
 /// One leaf as it is, several as a tuple; none is what `empty` says.
-pub(super) fn tuple_of<T>(mut leaves: Vec<T>, empty: T) -> Nest<T> {
+pub(super) fn tuple_of_leaves<T>(mut leaves: Vec<T>, empty: T) -> NestedTuple<T> {
     match leaves.len() {
-        0 => Nest::Leaf(empty),
-        1 => Nest::Leaf(leaves.swap_remove(0)),
-        _ => Nest::Tuple(leaves.into_iter().map(Nest::Leaf).collect()),
+        0 => NestedTuple::Leaf(empty),
+        1 => NestedTuple::Leaf(leaves.swap_remove(0)),
+        _ => NestedTuple::Tuple(leaves.into_iter().map(NestedTuple::Leaf).collect()),
     }
 }

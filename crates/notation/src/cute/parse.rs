@@ -18,13 +18,14 @@
 //! White space never matters, and `∘` is read as `o`.
 
 use super::atom_text::{self, AtomText};
-use super::nest::Nest;
-use super::read::{Read, congruent, no_strides};
+use super::nest::NestedTuple;
+use super::read::{SpannedTerm, missing_strides_error, pair_shape_and_stride};
 use super::text::{
-    CuteText, Engine, Int, LayoutText, Stride, SwizzleOf, SwizzleText, Value, WrittenModes,
+    CuteInt, CuteStride, CuteText, CuteValue, LayoutText, SwizzleTarget, SwizzleText, TensorEngine,
+    WrittenModes,
 };
 use crate::Diagnostic;
-use crate::cursor::Cursor;
+use crate::cursor::TextCursor;
 use std::ops::Range;
 use zellige_layout::Swizzle;
 
@@ -48,19 +49,19 @@ const POINTERS: [&str; 9] = [
 
 /// Reads a text.
 pub fn parse(text: &str) -> Result<CuteText> {
-    let mut r = Reader { c: Cursor::new(text), text };
-    let found = match atom_text::title(&r.c) {
-        Some(_) => CuteText::Atom(AtomText::read(&mut r)?),
-        None => r.chain()?,
+    let mut r = CuteReader { c: TextCursor::new(text), text };
+    let found = match atom_text::find_atom_title(&r.c) {
+        Some(_) => CuteText::Atom(AtomText::read_atom(&mut r)?),
+        None => r.read_chain()?,
     };
-    r.c.finish("the layout")?;
+    r.c.expect_end("the layout")?;
     Ok(found)
 }
 
 /// Whether a text looks like CuTe's.
-pub(super) fn recognises(text: &str) -> bool {
-    let mut c = Cursor::new(text);
-    if atom_text::title(&c).is_some() {
+pub(super) fn recognises_cute(text: &str) -> bool {
+    let mut c = TextCursor::new(text);
+    if atom_text::find_atom_title(&c).is_some() {
         return true;
     }
     let is_static = |text: &str| {
@@ -68,19 +69,20 @@ pub(super) fn recognises(text: &str) -> bool {
             rest.is_empty() || rest.starts_with(|ch: char| ch.is_ascii_digit() || ch == '-')
         })
     };
-    match c.peek() {
+    match c.peek_char() {
         Some('_') if is_static(text.trim()) => true,
         Some('(' | '_' | '?' | '-' | '0'..='9') => {
             let plain = text.replace("{}", "");
             plain.contains(':') && !plain.contains(['{', '[', '=']) || text.contains("?{")
         }
         _ => {
-            let word = c.word().map(|w| w.value);
-            let next = c.peek();
+            let word = c.read_word().map(|w| w.value);
+            let next = c.peek_char();
             match word {
                 Some("Sw" | "S" | "Swizzle" | "Int" | "C") => next == Some('<'),
                 Some("tensor") => {
-                    c.eat('<') && (c.peek() == Some('(') || c.clone().follows("ptr", '<'))
+                    c.eat_char('<')
+                        && (c.peek_char() == Some('(') || c.clone().word_follows("ptr", '<'))
                 }
                 Some("counting_iter" | "ArithTuple") => next == Some('('),
                 Some(word) => POINTERS.contains(&word) && next == Some('['),
@@ -91,189 +93,198 @@ pub(super) fn recognises(text: &str) -> bool {
 }
 
 /// A layout, or something that is none.
-pub(super) enum Term {
+pub(super) enum CuteTerm {
     Modes(WrittenModes, Range<usize>),
-    Value(Read),
+    Value(SpannedTerm),
 }
 
-pub(super) struct Reader<'a> {
-    pub(super) c: Cursor<'a>,
+pub(super) struct CuteReader<'a> {
+    pub(super) c: TextCursor<'a>,
     text: &'a str,
 }
 
-impl Reader<'_> {
-    fn chain(&mut self) -> Result<CuteText> {
-        if self.c.clone().follows("tensor", '<') {
-            return self.dsl_tensor();
+impl CuteReader<'_> {
+    fn read_chain(&mut self) -> Result<CuteText> {
+        if self.c.clone().word_follows("tensor", '<') {
+            return self.read_dsl_tensor();
         }
-        if self.swizzle_comes() {
-            let (sw, span) = self.swizzle()?;
-            return match self.behind_swizzle(sw)? {
+        if self.swizzle_follows() {
+            let (sw, span) = self.read_swizzle()?;
+            return match self.read_behind_swizzle(sw)? {
                 Some(layout) => Ok(CuteText::Layout(Box::new(layout))),
-                None if self.c.peek().is_none() => Ok(CuteText::Swizzle(sw)),
-                None => Err(self.c.expected("`o` and what is swizzled").help(format!(
-                    "write {} o 0 o (8,64):(64,1)",
-                    self.text.get(span).unwrap_or("Sw<3,3,3>")
-                ))),
+                None if self.c.peek_char().is_none() => Ok(CuteText::Swizzle(sw)),
+                None => {
+                    Err(self.c.refuse_next_token("`o` and what is swizzled").with_help(format!(
+                        "write {} o 0 o (8,64):(64,1)",
+                        self.text.get(span).unwrap_or("Sw<3,3,3>")
+                    )))
+                }
             };
         }
-        if let Some(engine) = self.engine()? {
-            self.then("after the pointer, and the layout")?;
-            if !self.swizzle_comes() {
-                let modes = self.modes()?;
+        if let Some(engine) = self.read_engine()? {
+            self.expect_composition_sign("after the pointer, and the layout")?;
+            if !self.swizzle_follows() {
+                let modes = self.read_modes()?;
                 let engine = Some(engine);
                 return Ok(CuteText::Layout(Box::new(LayoutText { engine, swizzle: None, modes })));
             }
-            let (sw, span) = self.swizzle()?;
-            return match self.behind_swizzle(sw)? {
+            let (sw, span) = self.read_swizzle()?;
+            return match self.read_behind_swizzle(sw)? {
                 Some(LayoutText { engine: None, swizzle, modes })
-                    if matches!(swizzle, Some((_, SwizzleOf::Elements(_)))) =>
+                    if matches!(swizzle, Some((_, SwizzleTarget::Elements(_)))) =>
                 {
                     let engine = Some(engine);
                     Ok(CuteText::Layout(Box::new(LayoutText { engine, swizzle, modes })))
                 }
-                Some(_) => Err(Diagnostic::syntax(
+                Some(_) => Err(Diagnostic::syntax_error(
                     span,
                     "a second pointer",
                     "behind a pointer, a swizzle acts on element offsets",
                 )),
-                None => Err(self.c.expected("`o` and what is swizzled")),
+                None => Err(self.c.refuse_next_token("`o` and what is swizzled")),
             };
         }
-        match self.term(0)? {
-            Term::Modes(modes, _) => {
+        match self.read_term(0)? {
+            CuteTerm::Modes(modes, _) => {
                 Ok(CuteText::Layout(Box::new(LayoutText { engine: None, swizzle: None, modes })))
             }
-            Term::Value(read) => Ok(CuteText::Value(read.value())),
+            CuteTerm::Value(read) => Ok(CuteText::Value(read.into_nested_value())),
         }
     }
 
     /// What follows a swizzle: nothing, or the layout that it acts on.
-    fn behind_swizzle(&mut self, sw: SwizzleText) -> Result<Option<LayoutText>> {
+    fn read_behind_swizzle(&mut self, sw: SwizzleText) -> Result<Option<LayoutText>> {
         let of = |swizzle, modes| {
             Ok(Some(LayoutText { engine: None, swizzle: Some((sw, swizzle)), modes }))
         };
-        if self.c.peek() == Some('_') {
-            let Some(engine) = self.pointer("_")? else {
+        if self.c.peek_char() == Some('_') {
+            let Some(engine) = self.read_pointer("_")? else {
                 return Err(self
                     .c
-                    .expected("`o`, or `_` and a pointer such as _smem_ptr[16b](..)"));
+                    .refuse_next_token("`o`, or `_` and a pointer such as _smem_ptr[16b](..)"));
             };
-            self.then("after the pointer, and the layout")?;
-            let modes = self.modes()?;
-            return of(SwizzleOf::Pointer(engine), modes);
+            self.expect_composition_sign("after the pointer, and the layout")?;
+            let modes = self.read_modes()?;
+            return of(SwizzleTarget::Pointer(engine), modes);
         }
-        if !self.eat_then() {
+        if !self.eat_composition_sign() {
             return Ok(None);
         }
-        let at = self.c.at();
-        if let Some(engine) = self.pointer("")? {
-            let span = at..self.c.here();
-            self.then("after the pointer, and the layout")?;
-            let modes = self.modes()?;
-            if !matches!(&engine, Engine::Pointer { address, .. } if address == "unset") {
-                return Err(Diagnostic::syntax(span, "a pointer between swizzle and layout is unset", "here")
-                    .help("write smem_ptr[16b](unset), or the pointer first: Sw<3,4,3>_smem_ptr[16b](0x400) o .."));
+        let at = self.c.next_token_start();
+        if let Some(engine) = self.read_pointer("")? {
+            let span = at..self.c.last_token_end();
+            self.expect_composition_sign("after the pointer, and the layout")?;
+            let modes = self.read_modes()?;
+            if !matches!(&engine, TensorEngine::Pointer { address, .. } if address == "unset") {
+                return Err(Diagnostic::syntax_error(span, "a pointer between swizzle and layout is unset", "here")
+                    .with_help("write smem_ptr[16b](unset), or the pointer first: Sw<3,4,3>_smem_ptr[16b](0x400) o .."));
             }
-            return of(SwizzleOf::UnsetPointer(engine), modes);
+            return of(SwizzleTarget::UnsetPointer(engine), modes);
         }
-        match self.term(0)? {
-            Term::Modes(modes, _) => of(SwizzleOf::Elements(None), modes),
-            Term::Value(Read::Leaf(Value::Int(offset), span)) => {
-                if offset.value().is_some_and(|v| v < 0) {
+        match self.read_term(0)? {
+            CuteTerm::Modes(modes, _) => of(SwizzleTarget::Elements(None), modes),
+            CuteTerm::Value(SpannedTerm::Leaf(CuteValue::Int(offset), span)) => {
+                if offset.known_value().is_some_and(|v| v < 0) {
                     let message = "the offset before a swizzle is below 0";
-                    return Err(Diagnostic::syntax(span, message, "offsets are 0 or more"));
+                    return Err(Diagnostic::syntax_error(span, message, "offsets are 0 or more"));
                 }
-                self.then("after the offset, and the layout")?;
-                let modes = self.modes()?;
-                of(SwizzleOf::Elements(Some(offset)), modes)
+                self.expect_composition_sign("after the offset, and the layout")?;
+                let modes = self.read_modes()?;
+                of(SwizzleTarget::Elements(Some(offset)), modes)
             }
-            Term::Value(other) => Err(Diagnostic::syntax(
+            CuteTerm::Value(other) => Err(Diagnostic::syntax_error(
                 other.span(),
                 "a swizzle acts on `offset o layout`",
                 "neither an offset nor a layout",
             )
-            .help("write Sw<3,3,3> o 0 o (8,64):(64,1)")),
+            .with_help("write Sw<3,3,3> o 0 o (8,64):(64,1)")),
         }
     }
 
-    fn eat_then(&mut self) -> bool {
-        self.c.eat('∘') || self.c.eat_word("o")
+    fn eat_composition_sign(&mut self) -> bool {
+        self.c.eat_char('∘') || self.c.eat_word("o")
     }
 
-    pub(super) fn then(&mut self, what: &str) -> Result<()> {
-        if self.eat_then() { Ok(()) } else { Err(self.c.expected(&format!("`o` {what}"))) }
+    pub(super) fn expect_composition_sign(&mut self, what: &str) -> Result<()> {
+        if self.eat_composition_sign() {
+            Ok(())
+        } else {
+            Err(self.c.refuse_next_token(&format!("`o` {what}")))
+        }
     }
 
-    pub(super) fn swizzle_comes(&self) -> bool {
-        ["Sw", "S", "Swizzle"].iter().any(|w| self.c.clone().follows(w, '<'))
+    pub(super) fn swizzle_follows(&self) -> bool {
+        ["Sw", "S", "Swizzle"].iter().any(|w| self.c.clone().word_follows(w, '<'))
     }
 
-    pub(super) fn swizzle(&mut self) -> Result<(SwizzleText, Range<usize>)> {
-        let start = self.c.at();
-        let word = self.c.word().map(|w| w.value);
-        self.c.expect('<', "after the name of the swizzle")?;
-        let bits = self.c.int("B, the number of bits that are XORed")?.value;
-        self.c.expect(',', "after B")?;
-        let base = self.c.int("M, the number of low bits that stay")?.value;
-        self.c.expect(',', "after M")?;
-        let shift = self.c.int("S, the distance between the two bit fields")?.value;
-        self.c.expect('>', "at the end of the swizzle")?;
-        let span = start..self.c.here();
-        self.braces()?;
+    pub(super) fn read_swizzle(&mut self) -> Result<(SwizzleText, Range<usize>)> {
+        let start = self.c.next_token_start();
+        let word = self.c.read_word().map(|w| w.value);
+        self.c.expect_char('<', "after the name of the swizzle")?;
+        let bits = self.c.read_integer("B, the number of bits that are XORed")?.value;
+        self.c.expect_char(',', "after B")?;
+        let base = self.c.read_integer("M, the number of low bits that stay")?.value;
+        self.c.expect_char(',', "after M")?;
+        let shift = self.c.read_integer("S, the distance between the two bit fields")?.value;
+        self.c.expect_char('>', "at the end of the swizzle")?;
+        let span = start..self.c.last_token_end();
+        self.read_empty_braces()?;
         let sw = SwizzleText { bits, base, shift, dsl: word == Some("S") };
         Swizzle::new(base, bits, shift.saturating_abs(), shift >= 0).map_err(|e| {
             let help = "Sw<B,M,S> has B and M of 0 or more, and |S| of at least B";
-            Diagnostic::meaning(span.clone(), e).help(help)
+            Diagnostic::meaning_error(span.clone(), e).with_help(help)
         })?;
         Ok((sw, span))
     }
 
     /// `{}`, as C++ writes a value of a type.
-    fn braces(&mut self) -> Result<()> {
-        if self.c.clone().eat('{') {
-            self.c.eat('{');
-            self.c.expect('}', "after `{`")?;
+    fn read_empty_braces(&mut self) -> Result<()> {
+        if self.c.clone().eat_char('{') {
+            self.c.eat_char('{');
+            self.c.expect_char('}', "after `{`")?;
         }
         Ok(())
     }
 
-    fn engine(&mut self) -> Result<Option<Engine>> {
-        if self.c.clone().follows("counting_iter", '(') {
-            self.c.word();
-            self.c.expect('(', "after `counting_iter`")?;
-            let first = self.c.int("the first integer")?.value;
-            self.c.expect(')', "after the first integer")?;
-            return Ok(Some(Engine::Counting(first)));
+    fn read_engine(&mut self) -> Result<Option<TensorEngine>> {
+        if self.c.clone().word_follows("counting_iter", '(') {
+            self.c.read_word();
+            self.c.expect_char('(', "after `counting_iter`")?;
+            let first = self.c.read_integer("the first integer")?.value;
+            self.c.expect_char(')', "after the first integer")?;
+            return Ok(Some(TensorEngine::Counting(first)));
         }
-        if self.c.clone().follows("ArithTuple", '(') {
-            self.c.word();
-            return match self.term(0)? {
-                Term::Value(read) => Ok(Some(Engine::Coordinates(read.value()))),
-                Term::Modes(_, span) => Err(Diagnostic::syntax(
+        if self.c.clone().word_follows("ArithTuple", '(') {
+            self.c.read_word();
+            return match self.read_term(0)? {
+                CuteTerm::Value(read) => {
+                    Ok(Some(TensorEngine::Coordinates(read.into_nested_value())))
+                }
+                CuteTerm::Modes(_, span) => Err(Diagnostic::syntax_error(
                     span,
                     "`ArithTuple` begins at a coordinate",
                     "this is a layout",
                 )),
             };
         }
-        self.pointer("")
+        self.read_pointer("")
     }
 
     /// A pointer, where one comes; its word may have something before it.
-    fn pointer(&mut self, before: &str) -> Result<Option<Engine>> {
+    fn read_pointer(&mut self, before: &str) -> Result<Option<TensorEngine>> {
         let mut ahead = self.c.clone();
-        let word = ahead.word().and_then(|w| w.value.strip_prefix(before));
-        let Some(word) = word.filter(|w| POINTERS.contains(w) && ahead.peek() == Some('[')) else {
+        let word = ahead.read_word().and_then(|w| w.value.strip_prefix(before));
+        let Some(word) = word.filter(|w| POINTERS.contains(w) && ahead.peek_char() == Some('['))
+        else {
             return Ok(None);
         };
         let word = word.to_string();
         self.c = ahead;
-        self.c.expect('[', "after the pointer")?;
-        let bits = self.bits()?;
-        self.c.expect(']', "after the bits of an element")?;
-        self.c.expect('(', "and the address, or `unset`")?;
-        let start = self.c.at();
+        self.c.expect_char('[', "after the pointer")?;
+        let bits = self.read_element_bits()?;
+        self.c.expect_char(']', "after the bits of an element")?;
+        self.c.expect_char('(', "and the address, or `unset`")?;
+        let start = self.c.next_token_start();
         let rest = &self.text[start..];
         let nil = rest.starts_with("(nil)");
         let len = if nil { 5 } else { rest.find(')').unwrap_or(rest.len()) };
@@ -286,190 +297,208 @@ impl Reader<'_> {
         });
         if !(nil || numbers || matches!(address, "unset" | "nullptr")) {
             let span = start..start + address.len();
-            return Err(Diagnostic::syntax(span, "this is no address", "here")
-                .help("write (unset), or an address such as (0x7f0000000400)"));
+            return Err(Diagnostic::syntax_error(span, "this is no address", "here")
+                .with_help("write (unset), or an address such as (0x7f0000000400)"));
         }
         let address = address.to_string();
-        self.c.skip_to(start + len);
-        self.c.expect(')', "after the address")?;
-        Ok(Some(Engine::Pointer { word, bits, address }))
+        self.c.skip_to_place(start + len);
+        self.c.expect_char(')', "after the address")?;
+        Ok(Some(TensorEngine::Pointer { word, bits, address }))
     }
 
     /// `16b`.
-    pub(super) fn bits(&mut self) -> Result<i64> {
-        let bits = self.c.int("the bits of an element")?;
+    pub(super) fn read_element_bits(&mut self) -> Result<i64> {
+        let bits = self.c.read_integer("the bits of an element")?;
         if !(1..=1 << 20).contains(&bits.value) {
             let message = format!("an element of {} bits", bits.value);
-            return Err(Diagnostic::syntax(bits.span, message, "an element has 1 bit or more"));
+            return Err(Diagnostic::syntax_error(
+                bits.span,
+                message,
+                "an element has 1 bit or more",
+            ));
         }
-        if self.c.eat_word("b") { Ok(bits.value) } else { Err(self.c.expected("`b`, for bits")) }
+        if self.c.eat_word("b") {
+            Ok(bits.value)
+        } else {
+            Err(self.c.refuse_next_token("`b`, for bits"))
+        }
     }
 
     /// A layout `shape:stride`.
-    pub(super) fn modes(&mut self) -> Result<WrittenModes> {
-        match self.term(0)? {
-            Term::Modes(modes, _) => Ok(modes),
-            Term::Value(read) => Err(no_strides(read.span())),
+    pub(super) fn read_modes(&mut self) -> Result<WrittenModes> {
+        match self.read_term(0)? {
+            CuteTerm::Modes(modes, _) => Ok(modes),
+            CuteTerm::Value(read) => Err(missing_strides_error(read.span())),
         }
     }
 
     /// A value that is no layout as a whole.
-    pub(super) fn value(&mut self) -> Result<Nest<Value>> {
-        match self.term(0)? {
-            Term::Modes(modes, _) => Ok(Nest::Leaf(Value::Modes(modes))),
-            Term::Value(read) => Ok(read.value()),
+    pub(super) fn read_value(&mut self) -> Result<NestedTuple<CuteValue>> {
+        match self.read_term(0)? {
+            CuteTerm::Modes(modes, _) => Ok(NestedTuple::Leaf(CuteValue::Modes(modes))),
+            CuteTerm::Value(read) => Ok(read.into_nested_value()),
         }
     }
 
-    pub(super) fn term(&mut self, depth: usize) -> Result<Term> {
-        let shape = self.entries(depth)?;
-        if !self.c.eat(':') {
-            return Ok(Term::Value(shape));
+    pub(super) fn read_term(&mut self, depth: usize) -> Result<CuteTerm> {
+        let shape = self.read_entries(depth)?;
+        if !self.c.eat_char(':') {
+            return Ok(CuteTerm::Value(shape));
         }
-        let stride = self.entries(depth)?;
+        let stride = self.read_entries(depth)?;
         let span = shape.span().start..stride.span().end;
-        Ok(Term::Modes(congruent(shape, stride)?, span))
+        Ok(CuteTerm::Modes(pair_shape_and_stride(shape, stride)?, span))
     }
 
-    fn entries(&mut self, depth: usize) -> Result<Read> {
-        let start = self.c.at();
-        if !self.c.eat('(') {
-            let (value, end) = self.leaf()?;
-            return Ok(Read::Leaf(value, start..end));
+    fn read_entries(&mut self, depth: usize) -> Result<SpannedTerm> {
+        let start = self.c.next_token_start();
+        if !self.c.eat_char('(') {
+            let (value, end) = self.read_leaf()?;
+            return Ok(SpannedTerm::Leaf(value, start..end));
         }
         if depth >= MAX_DEPTH {
             let message = format!("tuples are nested more than {MAX_DEPTH} deep");
-            return Err(Diagnostic::syntax(start..start + 1, message, "too deep"));
+            return Err(Diagnostic::syntax_error(start..start + 1, message, "too deep"));
         }
         let mut found = Vec::new();
-        while !self.c.eat(')') {
+        while !self.c.eat_char(')') {
             if !found.is_empty() {
-                if !self.c.eat(',') {
-                    return Err(self.c.expected("`,` or `)`"));
+                if !self.c.eat_char(',') {
+                    return Err(self.c.refuse_next_token("`,` or `)`"));
                 }
                 // Python writes a tuple of one entry with a comma.
-                if found.len() == 1 && self.c.eat(')') {
+                if found.len() == 1 && self.c.eat_char(')') {
                     break;
                 }
             }
-            found.push(match self.term(depth + 1)? {
-                Term::Value(read) => read,
-                Term::Modes(modes, span) => Read::Leaf(Value::Modes(modes), span),
+            found.push(match self.read_term(depth + 1)? {
+                CuteTerm::Value(read) => read,
+                CuteTerm::Modes(modes, span) => SpannedTerm::Leaf(CuteValue::Modes(modes), span),
             });
         }
-        Ok(Read::Tuple(found, start..self.c.here()))
+        Ok(SpannedTerm::Tuple(found, start..self.c.last_token_end()))
     }
 
     /// A leaf, and where it ends.
-    fn leaf(&mut self) -> Result<(Value, usize)> {
-        let start = self.c.at();
-        if self.c.peek() == Some('_') {
-            let word = self.c.word().map_or("_", |w| w.value);
-            let minus = self.c.at() == start + 1 && self.c.peek() == Some('-');
+    fn read_leaf(&mut self) -> Result<(CuteValue, usize)> {
+        let start = self.c.next_token_start();
+        if self.c.peek_char() == Some('_') {
+            let word = self.c.read_word().map_or("_", |w| w.value);
+            let minus = self.c.next_token_start() == start + 1 && self.c.peek_char() == Some('-');
             if word == "_" && !minus {
-                return Ok((Value::Wildcard, start + 1));
+                return Ok((CuteValue::Wildcard, start + 1));
             }
         }
-        self.c = Cursor::new(self.text);
-        self.c.skip_to(start);
-        let scale = self.int()?;
-        let mut end = self.c.here();
-        if let (Int::Static(over), Some('/')) = (&scale, self.c.peek()) {
+        self.c = TextCursor::new(self.text);
+        self.c.skip_to_place(start);
+        let scale = self.read_cute_int()?;
+        let mut end = self.c.last_token_end();
+        if let (CuteInt::Static(over), Some('/')) = (&scale, self.c.peek_char()) {
             let over = *over;
-            self.c.eat('/');
-            let start = self.c.at();
-            return match self.int()? {
-                Int::Static(under) if under != 0 => Ok((Value::Ratio(over, under), self.c.here())),
-                _ => Err(Diagnostic::syntax(
-                    start..self.c.here(),
+            self.c.eat_char('/');
+            let start = self.c.next_token_start();
+            return match self.read_cute_int()? {
+                CuteInt::Static(under) if under != 0 => {
+                    Ok((CuteValue::Ratio(over, under), self.c.last_token_end()))
+                }
+                _ => Err(Diagnostic::syntax_error(
+                    start..self.c.last_token_end(),
                     "a ratio divides by a static integer other than 0",
                     "here",
                 )),
             };
         }
         let mut basis = Vec::new();
-        while self.c.eat('@') {
-            let mode = self.c.int("the number of a mode")?;
+        while self.c.eat_char('@') {
+            let mode = self.c.read_integer("the number of a mode")?;
             let Some(at) = usize::try_from(mode.value).ok().filter(|m| *m < 1 << 16) else {
                 let message = format!("mode {} of a coordinate", mode.value);
-                return Err(Diagnostic::syntax(mode.span, message, "modes are counted from 0"));
+                return Err(Diagnostic::syntax_error(
+                    mode.span,
+                    message,
+                    "modes are counted from 0",
+                ));
             };
             basis.insert(0, at);
             end = mode.span.end;
             if basis.len() > MAX_DEPTH {
                 let message = format!("tuples are nested more than {MAX_DEPTH} deep");
-                return Err(Diagnostic::syntax(mode.span, message, "too deep"));
+                return Err(Diagnostic::syntax_error(mode.span, message, "too deep"));
             }
         }
         let plain = basis.is_empty();
-        let value = if plain { Value::Int(scale) } else { Value::Basis(Stride { scale, basis }) };
+        let value = if plain {
+            CuteValue::Int(scale)
+        } else {
+            CuteValue::Basis(CuteStride { scale, basis })
+        };
         Ok((value, end))
     }
 
-    pub(super) fn int(&mut self) -> Result<Int> {
+    pub(super) fn read_cute_int(&mut self) -> Result<CuteInt> {
         const WHAT: &str = "an integer such as 8 or _8, or a tuple";
-        match self.c.peek() {
+        match self.c.peek_char() {
             Some('?') => {
-                self.c.eat('?');
-                self.unknown()
+                self.c.eat_char('?');
+                self.read_unknown_int()
             }
             Some('_') => {
                 // The underscore and the number are one word.
-                let start = self.c.at();
-                self.c.skip_to(start + 1);
-                if self.c.at() != start + 1 {
-                    return Err(self.c.expected("the integer, without a space"));
+                let start = self.c.next_token_start();
+                self.c.skip_to_place(start + 1);
+                if self.c.next_token_start() != start + 1 {
+                    return Err(self.c.refuse_next_token("the integer, without a space"));
                 }
-                let value = self.c.int(WHAT)?.value;
-                self.braces()?;
-                Ok(Int::Static(value))
+                let value = self.c.read_integer(WHAT)?.value;
+                self.read_empty_braces()?;
+                Ok(CuteInt::Static(value))
             }
             Some(c) if c.is_alphabetic() => {
-                let named = ["Int", "C"].iter().any(|w| self.c.clone().follows(w, '<'));
+                let named = ["Int", "C"].iter().any(|w| self.c.clone().word_follows(w, '<'));
                 if !named {
-                    return Err(self.c.expected(WHAT));
+                    return Err(self.c.refuse_next_token(WHAT));
                 }
-                self.c.word();
-                self.c.expect('<', "after the type")?;
-                let value = self.c.int("an integer")?.value;
-                self.c.expect('>', "after the integer")?;
-                self.braces()?;
-                Ok(Int::Static(value))
+                self.c.read_word();
+                self.c.expect_char('<', "after the type")?;
+                let value = self.c.read_integer("an integer")?.value;
+                self.c.expect_char('>', "after the integer")?;
+                self.read_empty_braces()?;
+                Ok(CuteInt::Static(value))
             }
-            _ => Ok(Int::Bare(self.c.int(WHAT)?.value)),
+            _ => Ok(CuteInt::Bare(self.c.read_integer(WHAT)?.value)),
         }
     }
 
     /// What stands in the braces of `?{i64 div=8}`.
-    fn unknown(&mut self) -> Result<Int> {
+    fn read_unknown_int(&mut self) -> Result<CuteInt> {
         let (mut width, mut div) = (None, None);
-        if self.c.clone().eat('{') {
-            self.c.eat('{');
-            while !self.c.eat('}') {
-                let Some(word) = self.c.word() else {
-                    return Err(self.c.expected("`i32`, `i64`, `div=8` or `}`"));
+        if self.c.clone().eat_char('{') {
+            self.c.eat_char('{');
+            while !self.c.eat_char('}') {
+                let Some(word) = self.c.read_word() else {
+                    return Err(self.c.refuse_next_token("`i32`, `i64`, `div=8` or `}`"));
                 };
                 match word.value {
                     "i32" if width.is_none() => width = Some(32),
                     "i64" if width.is_none() => width = Some(64),
                     "div" if div.is_none() => {
-                        self.c.expect('=', "after `div`")?;
-                        let by = self.c.int("a divisor")?;
+                        self.c.expect_char('=', "after `div`")?;
+                        let by = self.c.read_integer("a divisor")?;
                         if by.value < 1 {
                             let label = "a divisor is 1 or more";
-                            return Err(Diagnostic::syntax(by.span, "not a divisor", label));
+                            return Err(Diagnostic::syntax_error(by.span, "not a divisor", label));
                         }
                         div = Some(by.value);
                     }
                     _ => {
                         let message = "this is not known of a run-time integer";
                         let label = "expected `i32`, `i64` or `div=8`, each once";
-                        return Err(Diagnostic::syntax(word.span, message, label));
+                        return Err(Diagnostic::syntax_error(word.span, message, label));
                     }
                 }
-                let _ = self.c.eat(',');
+                let _ = self.c.eat_char(',');
             }
         }
-        Ok(Int::Unknown { width, div })
+        Ok(CuteInt::Unknown { width, div })
     }
 }

@@ -3,12 +3,12 @@
 
 use super::atom_text::AtomText;
 use super::dsl::DslPointer;
-use super::nest::Nest;
+use super::nest::NestedTuple;
 use std::fmt::Write;
 
 /// An integer as it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Int {
+pub enum CuteInt {
     /// `8`: known at run time (C++), or static (Python DSL).
     Bare(i64),
     /// `_8`: static (C++).
@@ -22,21 +22,21 @@ pub enum Int {
     },
 }
 
-impl Int {
+impl CuteInt {
     /// Its value, where the text says it.
-    pub fn value(&self) -> Option<i64> {
+    pub fn known_value(&self) -> Option<i64> {
         match self {
-            Int::Bare(v) | Int::Static(v) => Some(*v),
-            Int::Unknown { .. } => None,
+            CuteInt::Bare(v) | CuteInt::Static(v) => Some(*v),
+            CuteInt::Unknown { .. } => None,
         }
     }
 
     /// Its text.
-    pub fn text(&self) -> String {
+    pub fn print_cute_text(&self) -> String {
         match self {
-            Int::Bare(v) => v.to_string(),
-            Int::Static(v) => format!("_{v}"),
-            Int::Unknown { width, div } => {
+            CuteInt::Bare(v) => v.to_string(),
+            CuteInt::Static(v) => format!("_{v}"),
+            CuteInt::Unknown { width, div } => {
                 let mut words = Vec::new();
                 words.extend(width.map(|w| format!("i{w}")));
                 words.extend(div.map(|d| format!("div={d}")));
@@ -48,18 +48,18 @@ impl Int {
 
 /// A stride: a number, or a number of steps along one mode of a coordinate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stride {
+pub struct CuteStride {
     /// How far.
-    pub scale: Int,
+    pub scale: CuteInt,
     /// The mode that it steps along, outermost first; empty for a plain number. `_1@1@0` is mode 1 of
     /// mode 0: `[0, 1]`.
     pub basis: Vec<usize>,
 }
 
-impl Stride {
+impl CuteStride {
     /// Its text.
-    pub fn text(&self) -> String {
-        let mut out = self.scale.text();
+    pub fn print_cute_text(&self) -> String {
+        let mut out = self.scale.print_cute_text();
         for mode in self.basis.iter().rev() {
             let _ = write!(out, "@{mode}");
         }
@@ -71,31 +71,31 @@ impl Stride {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrittenMode {
     /// How many steps.
-    pub extent: Int,
+    pub extent: CuteInt,
     /// How far each.
-    pub stride: Stride,
+    pub stride: CuteStride,
 }
 
 /// `shape:stride` as it is written: both have the same nesting.
-pub type WrittenModes = Nest<WrittenMode>;
+pub type WrittenModes = NestedTuple<WrittenMode>;
 
 /// The text of `shape:stride`.
-pub fn modes_text(modes: &WrittenModes) -> String {
-    format!("{}:{}", shape_text(modes), modes.print(&|m| m.stride.text()))
+pub fn print_modes(modes: &WrittenModes) -> String {
+    format!("{}:{}", print_shape(modes), modes.print_nested(&|m| m.stride.print_cute_text()))
 }
 
 /// The text of the shape alone.
-pub fn shape_text(modes: &WrittenModes) -> String {
-    modes.print(&|m| m.extent.text())
+pub fn print_shape(modes: &WrittenModes) -> String {
+    modes.print_nested(&|m| m.extent.print_cute_text())
 }
 
 /// An entry of a tuple that is no layout as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum CuteValue {
     /// An integer.
-    Int(Int),
+    Int(CuteInt),
     /// A scaled basis element: `_2@1`.
-    Basis(Stride),
+    Basis(CuteStride),
     /// A static ratio: `_1/_2`.
     Ratio(i64, i64),
     /// `_`, the whole of a mode.
@@ -104,15 +104,15 @@ pub enum Value {
     Modes(WrittenModes),
 }
 
-impl Value {
+impl CuteValue {
     /// Its text.
-    pub fn text(&self) -> String {
+    pub fn print_cute_text(&self) -> String {
         match self {
-            Value::Int(int) => int.text(),
-            Value::Basis(stride) => stride.text(),
-            Value::Ratio(n, d) => format!("_{n}/_{d}"),
-            Value::Wildcard => "_".into(),
-            Value::Modes(modes) => modes_text(modes),
+            CuteValue::Int(int) => int.print_cute_text(),
+            CuteValue::Basis(stride) => stride.print_cute_text(),
+            CuteValue::Ratio(n, d) => format!("_{n}/_{d}"),
+            CuteValue::Wildcard => "_".into(),
+            CuteValue::Modes(modes) => print_modes(modes),
         }
     }
 }
@@ -132,7 +132,7 @@ pub struct SwizzleText {
 
 impl SwizzleText {
     /// Its text.
-    pub fn text(&self) -> String {
+    pub fn print_cute_text(&self) -> String {
         let word = if self.dsl { "S" } else { "Sw" };
         format!("{word}<{},{},{}>", self.bits, self.base, self.shift)
     }
@@ -140,7 +140,7 @@ impl SwizzleText {
 
 /// What the offsets of a tensor are added to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Engine {
+pub enum TensorEngine {
     /// `gmem_ptr[32b](0x55e5c573ac20)`: memory of elements of so many bits.
     Pointer {
         /// The word: `ptr`, `gmem_ptr`, `smem_ptr`, `rmem_ptr`, `tmem_`, ..
@@ -153,69 +153,75 @@ pub enum Engine {
     /// `counting_iter(3)`: the integers from 3 on.
     Counting(i64),
     /// `ArithTuple(0,_0)`: the coordinates themselves, from one on.
-    Coordinates(Nest<Value>),
+    Coordinates(NestedTuple<CuteValue>),
     /// `ptr<f16, gmem, align<16>>` of a tensor of the Python DSL.
     Dsl(DslPointer),
     /// `(0,0)`: the coordinates of a tensor of the Python DSL.
-    DslCoordinates(Nest<Value>),
+    DslCoordinates(NestedTuple<CuteValue>),
 }
 
-impl Engine {
+impl TensorEngine {
     /// Its text.
-    pub fn text(&self) -> String {
+    pub fn print_cute_text(&self) -> String {
         match self {
-            Engine::Pointer { word, bits, address } => format!("{word}[{bits}b]({address})"),
-            Engine::Counting(first) => format!("counting_iter({first})"),
-            Engine::Coordinates(at) => format!("ArithTuple{}", at.print(&Value::text)),
-            Engine::Dsl(pointer) => pointer.text(),
-            Engine::DslCoordinates(at) => at.print(&Value::text),
+            TensorEngine::Pointer { word, bits, address } => format!("{word}[{bits}b]({address})"),
+            TensorEngine::Counting(first) => format!("counting_iter({first})"),
+            TensorEngine::Coordinates(at) => {
+                format!("ArithTuple{}", at.print_nested(&CuteValue::print_cute_text))
+            }
+            TensorEngine::Dsl(pointer) => pointer.print_cute_text(),
+            TensorEngine::DslCoordinates(at) => at.print_nested(&CuteValue::print_cute_text),
         }
     }
 }
 
 /// What a swizzle acts on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SwizzleOf {
+pub enum SwizzleTarget {
     /// `swizzle o offset o layout`: the element offsets. The offset is 0 where it is not written.
-    Elements(Option<Int>),
+    Elements(Option<CuteInt>),
     /// `swizzle o smem_ptr[16b](unset) o layout`: the byte addresses of elements of so many bits,
     /// from an aligned address on.
-    UnsetPointer(Engine),
+    UnsetPointer(TensorEngine),
     /// `Sw<3,4,3>_smem_ptr[16b](0x..) o layout`: the byte addresses behind a pointer.
-    Pointer(Engine),
+    Pointer(TensorEngine),
 }
 
 /// A layout: modes, and what stands before them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayoutText {
     /// A pointer or iterator at the very front.
-    pub engine: Option<Engine>,
+    pub engine: Option<TensorEngine>,
     /// A swizzle, and what it acts on.
-    pub swizzle: Option<(SwizzleText, SwizzleOf)>,
+    pub swizzle: Option<(SwizzleText, SwizzleTarget)>,
     /// `shape:stride`.
     pub modes: WrittenModes,
 }
 
 impl LayoutText {
     /// Its text.
-    pub fn text(&self) -> String {
+    pub fn print_cute_text(&self) -> String {
         let mut parts = Vec::new();
-        parts.extend(self.engine.as_ref().map(Engine::text));
+        parts.extend(self.engine.as_ref().map(TensorEngine::print_cute_text));
         match &self.swizzle {
-            Some((sw, SwizzleOf::Elements(offset))) => {
-                parts.push(sw.text());
-                parts.extend(offset.as_ref().map(Int::text));
+            Some((sw, SwizzleTarget::Elements(offset))) => {
+                parts.push(sw.print_cute_text());
+                parts.extend(offset.as_ref().map(CuteInt::print_cute_text));
             }
-            Some((sw, SwizzleOf::UnsetPointer(ptr))) => parts.extend([sw.text(), ptr.text()]),
-            Some((sw, SwizzleOf::Pointer(ptr))) => {
-                parts.push(format!("{}_{}", sw.text(), ptr.text()));
+            Some((sw, SwizzleTarget::UnsetPointer(ptr))) => {
+                parts.extend([sw.print_cute_text(), ptr.print_cute_text()])
+            }
+            Some((sw, SwizzleTarget::Pointer(ptr))) => {
+                parts.push(format!("{}_{}", sw.print_cute_text(), ptr.print_cute_text()));
             }
             None => {}
         }
-        parts.push(modes_text(&self.modes));
+        parts.push(print_modes(&self.modes));
         let text = parts.join(" o ");
         match &self.engine {
-            Some(Engine::Dsl(_) | Engine::DslCoordinates(_)) => format!("tensor<{text}>"),
+            Some(TensorEngine::Dsl(_) | TensorEngine::DslCoordinates(_)) => {
+                format!("tensor<{text}>")
+            }
             _ => text,
         }
     }
@@ -227,7 +233,7 @@ pub enum CuteText {
     /// A layout or tensor.
     Layout(Box<LayoutText>),
     /// Integers, tuples, tilers: no layout as a whole.
-    Value(Nest<Value>),
+    Value(NestedTuple<CuteValue>),
     /// A swizzle alone.
     Swizzle(SwizzleText),
     /// The printed form of an atom, or of atoms that are tiled.
@@ -236,12 +242,12 @@ pub enum CuteText {
 
 impl CuteText {
     /// Its text.
-    pub fn text(&self) -> String {
+    pub fn print_cute_text(&self) -> String {
         match self {
-            CuteText::Layout(layout) => layout.text(),
-            CuteText::Value(value) => value.print(&Value::text),
-            CuteText::Swizzle(sw) => sw.text(),
-            CuteText::Atom(atom) => atom.text(),
+            CuteText::Layout(layout) => layout.print_cute_text(),
+            CuteText::Value(value) => value.print_nested(&CuteValue::print_cute_text),
+            CuteText::Swizzle(sw) => sw.print_cute_text(),
+            CuteText::Atom(atom) => atom.print_cute_text(),
         }
     }
 }

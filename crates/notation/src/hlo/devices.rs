@@ -5,29 +5,29 @@ use zellige_layout::{Axis, Layout, TileLayout};
 
 /// The devices of the parts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Devices {
+pub(super) enum DeviceOrder {
     List(Vec<i64>),
     /// Extents that are numbered row-major, and the order in which they are then read.
     Iota(Vec<i64>, Vec<usize>),
 }
 
-impl Devices {
+impl DeviceOrder {
     /// The device of every part, in row-major order of the parts.
-    pub(super) fn list(&self) -> Result<Vec<i64>, Diagnostic> {
+    pub(super) fn list_devices(&self) -> Result<Vec<i64>, Diagnostic> {
         match self {
-            Devices::List(list) => Ok(list.clone()),
-            Devices::Iota(dims, perm) => {
-                let strides = zellige_layout::int::row_major(dims)?;
+            DeviceOrder::List(list) => Ok(list.clone()),
+            DeviceOrder::Iota(dims, perm) => {
+                let strides = zellige_layout::int::row_major_strides(dims)?;
                 let pick = |v: &[i64]| -> Vec<i64> { perm.iter().map(|k| v[*k]).collect() };
-                let iota = TileLayout::strided(&pick(dims), &pick(&strides), 0)?;
-                Ok(Layout::from(iota).offsets(Axis::M)?)
+                let iota = TileLayout::from_strides(&pick(dims), &pick(&strides), 0)?;
+                Ok(Layout::from(iota).offset_table(Axis::M)?)
             }
         }
     }
 }
 
 /// The first device that a list names twice.
-pub(super) fn listed_twice(list: &[i64]) -> Option<i64> {
+pub(super) fn find_repeated_device(list: &[i64]) -> Option<i64> {
     let mut sorted = list.to_vec();
     sorted.sort_unstable();
     sorted.windows(2).find(|w| w[0] == w[1]).map(|w| w[0])
@@ -35,7 +35,7 @@ pub(super) fn listed_twice(list: &[i64]) -> Option<i64> {
 
 /// The iota with the fewest dimensions that has the same order: without those of one device, and with neighbours that stay
 /// neighbours as one.
-pub(super) fn canonical(dims: &[i64], perm: &[usize]) -> Devices {
+pub(super) fn canonical_iota(dims: &[i64], perm: &[usize]) -> DeviceOrder {
     // Runs of dimensions, in the order in which they are read.
     let mut runs: Vec<(usize, i64)> = Vec::new();
     let mut before: Option<usize> = None;
@@ -51,12 +51,16 @@ pub(super) fn canonical(dims: &[i64], perm: &[usize]) -> Devices {
     sorted.sort_unstable();
     let perm = runs.iter().filter_map(|run| sorted.iter().position(|s| s == run)).collect();
     let dims: Vec<i64> = sorted.iter().map(|(_, size)| *size).collect();
-    if dims.is_empty() { Devices::Iota(vec![1], vec![0]) } else { Devices::Iota(dims, perm) }
+    if dims.is_empty() {
+        DeviceOrder::Iota(vec![1], vec![0])
+    } else {
+        DeviceOrder::Iota(dims, perm)
+    }
 }
 
 /// Factors (size, stride) of all devices as an iota: extents slowest first, and the order of the factors; neighbours that stay
 /// neighbours are one. `None` where they leave devices out.
-pub(super) fn iota(order: &[(i64, i64)]) -> Option<(Vec<i64>, Vec<usize>)> {
+pub(super) fn factors_as_iota(order: &[(i64, i64)]) -> Option<(Vec<i64>, Vec<usize>)> {
     let mut runs: Vec<(i64, i64)> = Vec::new();
     for (size, stride) in order.iter().filter(|(size, _)| *size > 1) {
         match runs.last_mut() {

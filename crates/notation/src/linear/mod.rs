@@ -29,16 +29,16 @@
 mod json;
 mod text;
 
-pub use json::{from_json, to_json};
-pub use text::{parse, print};
+pub use json::{linear_from_json, linear_to_json};
+pub use text::{parse, print_linear};
 
-use crate::convert::{Refusal, no, without_padding};
-use crate::cursor::Cursor;
+use crate::convert::{ConversionRefusal, not_expressible, without_window};
+use crate::cursor::TextCursor;
 use crate::notation::NotationRow;
-use crate::triton::Attribute;
-use crate::triton::ttgir::TensorType;
-use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
-use zellige_layout::{Axis, AxisTable, Error, Layout, LinearAxis, LinearLayout};
+use crate::triton::TritonAttribute;
+use crate::triton::ttgir::TtgirTensorType;
+use crate::{Diagnostic, Notation, ParsedText, WrittenLayout};
+use zellige_layout::{Axis, AxisTable, Layout, LayoutError, LinearAxis, LinearLayout};
 use zellige_stick::StickError;
 
 /// The row of the table of notations.
@@ -46,22 +46,25 @@ pub(crate) static ROW: NotationRow = NotationRow {
     name: "linear",
     doc: "Triton linear layouts",
     example: r#"{"in":[["register",[[0,1]]],["lane",[[0,2],[1,0],[2,0]]],["warp",[[0,0],[4,0]]],["block",[]]],"out":[["dim0",8],["dim1",4]]}"#,
-    recognises,
+    recognises: recognises_linear,
     parse: |text, _| {
         let layout = parse(text)?;
-        Ok(Parsed::of_written(Notation::LINEAR, Linear(layout)))
+        Ok(ParsedText::from_written(Notation::LINEAR, WrittenLinear(layout)))
     },
-    print: |parsed| parsed.written_text(),
+    print: |parsed| parsed.written_notation_text(),
     express: |layout, shape, _| {
-        let found = of_layout(layout, shape)?;
+        let found = linear_of_layout(layout, shape)?;
         // A text names dimensions, and no kinds of axes: one that is not built in would not be read again, and one with the
         // name of a dimension of the hardware would be read as that.
         let own = |a: &&Axis| {
-            axis(a.name()) != Ok(**a) || HARDWARE.iter().any(|(dim, _)| *dim == a.name())
+            hardware_axis(a.name()) != Ok(**a) || HARDWARE.iter().any(|(dim, _)| *dim == a.name())
         };
         match layout.tile().axes().iter().find(own) {
-            Some(a) => no(format!("linear layouts have no dimension for the axis `{a}`"), None),
-            None => Ok(print(&found)),
+            Some(a) => not_expressible(
+                format!("linear layouts have no dimension for the axis `{a}`"),
+                None,
+            ),
+            None => Ok(print_linear(&found)),
         }
     },
     needs_dtype: false,
@@ -69,15 +72,15 @@ pub(crate) static ROW: NotationRow = NotationRow {
 
 /// A linear layout that was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Linear(pub LinearLayout);
+pub struct WrittenLinear(pub LinearLayout);
 
-impl WrittenLayout for Linear {
-    fn text(&self) -> String {
-        print(&self.0)
+impl WrittenLayout for WrittenLinear {
+    fn notation_text(&self) -> String {
+        print_linear(&self.0)
     }
 
-    fn layout(&self, _: Option<&[i64]>) -> Result<Layout, Diagnostic> {
-        to_layout(&self.0).map_err(|e| Diagnostic::meaning(0..0, e))
+    fn layout_over_shape(&self, _: Option<&[i64]>) -> Result<Layout, Diagnostic> {
+        linear_to_layout(&self.0).map_err(|e| Diagnostic::meaning_error(0..0, e))
     }
 
     fn default_shape(&self) -> Option<Vec<i64>> {
@@ -86,19 +89,19 @@ impl WrittenLayout for Linear {
 }
 
 /// Whether a text begins as one of the three forms do.
-fn recognises(text: &str) -> bool {
-    let mut c = Cursor::new(text);
-    if c.eat('{') {
-        let quoted = c.eat('"');
-        let word = c.word().map(|w| w.value);
-        let closed = !quoted || c.eat('"');
-        return word.is_some() && closed && c.eat(':') && c.eat('[');
+fn recognises_linear(text: &str) -> bool {
+    let mut c = TextCursor::new(text);
+    if c.eat_char('{') {
+        let quoted = c.eat_char('"');
+        let word = c.read_word().map(|w| w.value);
+        let closed = !quoted || c.eat_char('"');
+        return word.is_some() && closed && c.eat_char(':') && c.eat_char('[');
     }
-    if c.eat('-') {
-        let Some(_) = c.word() else { return false };
-        return c.eat('=') || c.eat_word("is");
+    if c.eat_char('-') {
+        let Some(_) = c.read_word() else { return false };
+        return c.eat_char('=') || c.eat_word("is");
     }
-    c.eat('(') && c.eat_word("empty") && c.eat_word("layout")
+    c.eat_char('(') && c.eat_word("empty") && c.eat_word("layout")
 }
 
 /// The axes of in dimensions, in the order of Triton.
@@ -112,31 +115,31 @@ const HARDWARE: [(&str, &str); 7] = [
     ("col", "TCol"),
 ];
 
-fn axis(name: &str) -> Result<Axis, Error> {
+fn hardware_axis(name: &str) -> Result<Axis, LayoutError> {
     AxisTable::new().get(name)
 }
 
 /// The axis of an in dimension.
-fn axis_of(dim: &str) -> Result<Axis, Error> {
-    axis(HARDWARE.iter().find(|(d, _)| *d == dim).map_or(dim, |(_, a)| *a))
+fn axis_of_in_dim(dim: &str) -> Result<Axis, LayoutError> {
+    hardware_axis(HARDWARE.iter().find(|(d, _)| *d == dim).map_or(dim, |(_, a)| *a))
 }
 
 /// The axes of the in dimensions of a linear layout.
-pub fn axes_of(layout: &LinearLayout) -> Result<Vec<LinearAxis>, Error> {
-    let on = |dim: &str| Ok(LinearAxis { dim: dim.into(), axis: axis_of(dim)? });
+pub fn axes_of_in_dims(layout: &LinearLayout) -> Result<Vec<LinearAxis>, LayoutError> {
+    let on = |dim: &str| Ok(LinearAxis { dim: dim.into(), axis: axis_of_in_dim(dim)? });
     layout.in_dims().map(on).collect()
 }
 
 /// The layout of the algebra that a linear layout is.
-pub fn to_layout(layout: &LinearLayout) -> Result<Layout, Error> {
-    layout.to_layout(&axes_of(layout)?)
+pub fn linear_to_layout(layout: &LinearLayout) -> Result<Layout, LayoutError> {
+    layout.to_layout(&axes_of_in_dims(layout)?)
 }
 
 /// The linear layout of a layout over a shape: with `register`, `lane`, `warp` and `block` where threads hold it, with
 /// `row` and `col` in tensor memory, else with `offset` and `block`.
-pub fn of_layout(layout: &Layout, shape: &[i64]) -> Result<LinearLayout, Refusal> {
+pub fn linear_of_layout(layout: &Layout, shape: &[i64]) -> Result<LinearLayout, ConversionRefusal> {
     // Padding that can be left out leaves no place without an element.
-    let elements = without_padding(layout, shape, "a linear layout has no padding");
+    let elements = without_window(layout, shape, "a linear layout has no padding");
     let layout = elements.as_deref().unwrap_or(layout);
     let used = layout.tile().axes();
     let uses = |names: &[&str]| used.iter().any(|u| names.contains(&u.name()));
@@ -151,26 +154,26 @@ pub fn of_layout(layout: &Layout, shape: &[i64]) -> Result<LinearLayout, Refusal
     };
     let mut axes = Vec::new();
     for (dim, name) in HARDWARE.iter().filter(|(d, _)| dims.contains(d)) {
-        axes.push(LinearAxis { dim: (*dim).into(), axis: axis(name)? });
+        axes.push(LinearAxis { dim: (*dim).into(), axis: hardware_axis(name)? });
     }
     for own in used {
         if !axes.iter().any(|a| a.axis == *own) {
             axes.push(LinearAxis { dim: own.name().into(), axis: *own });
         }
     }
-    match LinearLayout::of_layout(layout, shape, &axes) {
+    match LinearLayout::from_layout(layout, shape, &axes) {
         Ok(found) => Ok(found),
-        Err(Error::NotExpressible { reason, index }) => no(reason, Some(index)),
-        Err(e @ Error::NotPowerOfTwo { .. }) => {
-            no(format!("linear layouts are over powers of two: {e}"), None)
+        Err(LayoutError::NotExpressible { reason, index }) => not_expressible(reason, Some(index)),
+        Err(e @ LayoutError::NotPowerOfTwo { .. }) => {
+            not_expressible(format!("linear layouts are over powers of two: {e}"), None)
         }
-        Err(e) => Err(Refusal::Error(StickError::from(e))),
+        Err(e) => Err(ConversionRefusal::Error(StickError::from(e))),
     }
 }
 
 /// A linear layout, and the padding of its offsets where the text has one: `(interval, padding)` pairs in elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OfText {
+pub struct LinearFromText {
     /// The linear layout.
     pub linear: LinearLayout,
     /// The padding of a padded shared memory layout.
@@ -181,31 +184,39 @@ pub struct OfText {
 ///
 /// # Errors
 /// A shape that is missing or does not fit; a layout that is not linear, with an element that shows it.
-pub fn of_text(parsed: &Parsed, shape: Option<&[i64]>) -> Result<OfText, OfTextError> {
-    if let Some(Linear(linear)) = parsed.written() {
-        return Ok(OfText { linear: linear.clone(), padding: None });
+pub fn linear_of_text(
+    parsed: &ParsedText,
+    shape: Option<&[i64]>,
+) -> Result<LinearFromText, LinearFromTextError> {
+    if let Some(WrittenLinear(linear)) = parsed.written_layout() {
+        return Ok(LinearFromText { linear: linear.clone(), padding: None });
     }
-    let tensor = parsed.written::<TensorType>();
-    if let Some(attribute) = parsed.written::<Attribute>().or(tensor.map(|t| &t.attribute)) {
-        let own = tensor.map(TensorType::layout_shape).or_else(|| attribute.default_shape());
+    let tensor = parsed.written_layout::<TtgirTensorType>();
+    if let Some(attribute) =
+        parsed.written_layout::<TritonAttribute>().or(tensor.map(|t| &t.attribute))
+    {
+        let own = tensor.map(TtgirTensorType::layout_shape).or_else(|| attribute.default_shape());
         let Some(shape) = shape.map(<[i64]>::to_vec).or(own) else {
-            return Err(OfTextError::Text(Box::new(crate::triton::shape_needed())));
+            return Err(LinearFromTextError::Text(Box::new(crate::triton::shape_needed_error())));
         };
-        let linear = attribute.to_linear(&shape).map_err(|d| OfTextError::Text(Box::new(d)))?;
-        return Ok(OfText { linear, padding: attribute.padding() });
+        let linear = attribute
+            .to_linear_layout(&shape)
+            .map_err(|d| LinearFromTextError::Text(Box::new(d)))?;
+        return Ok(LinearFromText { linear, padding: attribute.shared_memory_padding() });
     }
-    let layout = parsed.layout(shape).map_err(|d| OfTextError::Text(Box::new(d)))?;
+    let layout =
+        parsed.layout_over_shape(shape).map_err(|d| LinearFromTextError::Text(Box::new(d)))?;
     let own = shape.map(<[i64]>::to_vec).or_else(|| parsed.default_shape());
     let own = own.unwrap_or_else(|| layout.default_shape());
-    let linear = of_layout(&layout, &own).map_err(OfTextError::Refused)?;
-    Ok(OfText { linear, padding: None })
+    let linear = linear_of_layout(&layout, &own).map_err(LinearFromTextError::Refused)?;
+    Ok(LinearFromText { linear, padding: None })
 }
 
 /// Why a text has no linear layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum OfTextError {
+pub enum LinearFromTextError {
     /// The text needs a shape, or does not fit the one given.
     Text(Box<Diagnostic>),
     /// Its layout is not linear.
-    Refused(Refusal),
+    Refused(ConversionRefusal),
 }

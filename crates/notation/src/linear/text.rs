@@ -1,9 +1,9 @@
 //! The three texts of a linear layout.
 
 use crate::Diagnostic;
-use crate::cursor::{Cursor, Spanned};
+use crate::cursor::{Spanned, TextCursor};
 use std::ops::Range;
-use zellige_layout::{Error, LinearLayout};
+use zellige_layout::{LayoutError, LinearLayout};
 
 type Result<T> = std::result::Result<T, Diagnostic>;
 
@@ -17,82 +17,83 @@ struct WrittenDim {
 const MOST_DIMS: usize = 256;
 
 /// The text of a linear layout: JSON without spaces.
-pub fn print(layout: &LinearLayout) -> String {
-    super::to_json(layout).to_string()
+pub fn print_linear(layout: &LinearLayout) -> String {
+    super::linear_to_json(layout).to_string()
 }
 
 /// Reads a linear layout in any of its three forms.
 pub fn parse(text: &str) -> Result<LinearLayout> {
-    let mut c = Cursor::new(text);
-    let layout = match c.peek() {
-        Some('{') => braces(&mut c, text)?,
-        Some('-' | '(') => printed(&mut c)?,
+    let mut c = TextCursor::new(text);
+    let layout = match c.peek_char() {
+        Some('{') => read_braced_form(&mut c, text)?,
+        Some('-' | '(') => read_triton_form(&mut c)?,
         _ => {
             let example = r#"{"in":[["register",[[0,1]]]],"out":[["dim0",1],["dim1",2]]}"#;
             return Err(c
-                .expected("a linear layout")
-                .help(format!("write {example}, or {{register: [[0, 1]]}}")));
+                .refuse_next_token("a linear layout")
+                .with_help(format!("write {example}, or {{register: [[0, 1]]}}")));
         }
     };
-    c.finish("the linear layout")?;
+    c.expect_end("the linear layout")?;
     Ok(layout)
 }
 
 /// `{"in":..,"out":..}` or `{register: [..], ..}`.
-fn braces(c: &mut Cursor<'_>, text: &str) -> Result<LinearLayout> {
-    let start = c.at();
-    c.expect('{', "at the beginning of a linear layout")?;
+fn read_braced_form(c: &mut TextCursor<'_>, text: &str) -> Result<LinearLayout> {
+    let start = c.next_token_start();
+    c.expect_char('{', "at the beginning of a linear layout")?;
     let mut dims: Vec<WrittenDim> = Vec::new();
     let (mut ins, mut outs): (Option<Vec<WrittenDim>>, Option<OutSizes>) = (None, None);
     let mut first = true;
-    while !c.eat('}') {
+    while !c.eat_char('}') {
         if !first {
-            c.expect(',', "between dimensions, or `}`")?;
+            c.expect_char(',', "between dimensions, or `}`")?;
         }
         first = false;
         if dims.len() == MOST_DIMS {
             let message = format!("more than {MOST_DIMS} dimensions");
-            return Err(Diagnostic::syntax(start..c.here(), message, "too many"));
+            return Err(Diagnostic::syntax_error(start..c.last_token_end(), message, "too many"));
         }
-        let name = name(c, text)?;
-        c.expect(':', "after the name")?;
+        let name = read_dim_name(c, text)?;
+        c.expect_char(':', "after the name")?;
         let again = |given: bool| match given {
             false => Ok(()),
             true => {
                 let message = format!("`{}` is given twice", name.value);
-                Err(Diagnostic::syntax(name.span.clone(), message, "already given"))
+                Err(Diagnostic::syntax_error(name.span.clone(), message, "already given"))
             }
         };
         match name.value.as_str() {
             "in" => {
                 again(ins.is_some())?;
-                ins = Some(in_list(c, text)?);
+                ins = Some(read_in_dims(c, text)?);
             }
             "out" => {
                 again(outs.is_some())?;
-                outs = Some(out_list(c, text)?);
+                outs = Some(read_out_dims(c, text)?);
             }
             _ => {
                 again(dims.iter().any(|d| d.name.value == name.value))?;
-                dims.push(WrittenDim { name, bases: bases(c)? });
+                dims.push(WrittenDim { name, bases: read_bases(c)? });
             }
         }
     }
-    let whole = start..c.here();
+    let whole = start..c.last_token_end();
     match (ins, outs) {
-        (None, None) => build(&dims, None, whole),
+        (None, None) => build_linear_layout(&dims, None, whole),
         (Some(ins), Some(outs)) => match dims.into_iter().next() {
-            None => build(&ins, Some(&outs), whole),
+            None => build_linear_layout(&ins, Some(&outs), whole),
             Some(extra) => {
                 let message = format!("unknown field `{}`", extra.name.value);
-                Err(Diagnostic::syntax(extra.name.span, message, "expected `in` and `out`"))
+                Err(Diagnostic::syntax_error(extra.name.span, message, "expected `in` and `out`"))
             }
         },
         (ins, _) => {
             let missing = if ins.is_some() { "out" } else { "in" };
             let message = format!("`{missing}` is missing");
             let help = "a linear layout in this form has `in`, the bases of every dimension, and `out`, the sizes of the tensor";
-            Err(Diagnostic::syntax(whole, message, format!("expected `{missing}`")).help(help))
+            Err(Diagnostic::syntax_error(whole, message, format!("expected `{missing}`"))
+                .with_help(help))
         }
     }
 }
@@ -101,10 +102,12 @@ fn braces(c: &mut Cursor<'_>, text: &str) -> Result<LinearLayout> {
 type OutSizes = Vec<(Spanned<String>, Spanned<i64>)>;
 
 /// A name: a word, or any text in quotes as JSON writes it.
-fn name(c: &mut Cursor<'_>, text: &str) -> Result<Spanned<String>> {
-    let start = c.at();
-    if !c.eat('"') {
-        let Some(word) = c.word() else { return Err(c.expected("the name of a dimension")) };
+fn read_dim_name(c: &mut TextCursor<'_>, text: &str) -> Result<Spanned<String>> {
+    let start = c.next_token_start();
+    if !c.eat_char('"') {
+        let Some(word) = c.read_word() else {
+            return Err(c.refuse_next_token("the name of a dimension"));
+        };
         return Ok(Spanned { value: word.value.to_string(), span: word.span });
     }
     let mut escaped = false;
@@ -120,80 +123,80 @@ fn name(c: &mut Cursor<'_>, text: &str) -> Result<Spanned<String>> {
     });
     let Some(read) = read else {
         let message = "a name without an end";
-        return Err(Diagnostic::syntax(start..start + 1, message, "expected `\"` after it"));
+        return Err(Diagnostic::syntax_error(start..start + 1, message, "expected `\"` after it"));
     };
-    c.skip_to(read.span.end);
+    c.skip_to_place(read.span.end);
     Ok(read)
 }
 
 /// `[["register", [..]], ..]`.
-fn in_list(c: &mut Cursor<'_>, text: &str) -> Result<Vec<WrittenDim>> {
+fn read_in_dims(c: &mut TextCursor<'_>, text: &str) -> Result<Vec<WrittenDim>> {
     let mut dims = Vec::new();
-    pairs(c, text, "in dimensions", |c, name| {
-        dims.push(WrittenDim { name, bases: bases(c)? });
+    read_named_pairs(c, text, "in dimensions", |c, name| {
+        dims.push(WrittenDim { name, bases: read_bases(c)? });
         Ok(())
     })?;
     Ok(dims)
 }
 
 /// `[["dim0", 4], ..]`.
-fn out_list(c: &mut Cursor<'_>, text: &str) -> Result<OutSizes> {
+fn read_out_dims(c: &mut TextCursor<'_>, text: &str) -> Result<OutSizes> {
     let mut dims = Vec::new();
-    pairs(c, text, "out dimensions", |c, name| {
-        dims.push((name, c.int("a size")?));
+    read_named_pairs(c, text, "out dimensions", |c, name| {
+        dims.push((name, c.read_integer("a size")?));
         Ok(())
     })?;
     Ok(dims)
 }
 
 /// `[[name, ..], ..]`, what follows each name read by `second`.
-fn pairs(
-    c: &mut Cursor<'_>,
+fn read_named_pairs(
+    c: &mut TextCursor<'_>,
     text: &str,
     what: &str,
-    mut second: impl FnMut(&mut Cursor<'_>, Spanned<String>) -> Result<()>,
+    mut second: impl FnMut(&mut TextCursor<'_>, Spanned<String>) -> Result<()>,
 ) -> Result<()> {
-    c.expect('[', &format!("before the {what}"))?;
+    c.expect_char('[', &format!("before the {what}"))?;
     let mut first = true;
-    while !c.eat(']') {
+    while !c.eat_char(']') {
         if !first {
-            c.expect(',', &format!("between the {what}, or `]`"))?;
+            c.expect_char(',', &format!("between the {what}, or `]`"))?;
         }
         first = false;
-        c.expect('[', "before the name of a dimension")?;
-        let name = name(c, text)?;
-        c.expect(',', "after the name of a dimension")?;
+        c.expect_char('[', "before the name of a dimension")?;
+        let name = read_dim_name(c, text)?;
+        c.expect_char(',', "after the name of a dimension")?;
         second(c, name)?;
-        c.expect(']', "after the dimension")?;
+        c.expect_char(']', "after the dimension")?;
     }
     Ok(())
 }
 
 /// `[[0, 1], [1, 0]]`.
-fn bases(c: &mut Cursor<'_>) -> Result<Vec<Spanned<Vec<i64>>>> {
-    c.expect('[', "before the bases")?;
+fn read_bases(c: &mut TextCursor<'_>) -> Result<Vec<Spanned<Vec<i64>>>> {
+    c.expect_char('[', "before the bases")?;
     let mut bases = Vec::new();
-    while !c.eat(']') {
+    while !c.eat_char(']') {
         if !bases.is_empty() {
-            c.expect(',', "between bases, or `]`")?;
+            c.expect_char(',', "between bases, or `]`")?;
         }
-        bases.push(c.int_list("a basis")?);
+        bases.push(c.read_int_list("a basis")?);
     }
     Ok(bases)
 }
 
 /// The form that Triton prints.
-fn printed(c: &mut Cursor<'_>) -> Result<LinearLayout> {
-    let start = c.at();
-    if c.eat('(') {
-        return printed_empty(c, start);
+fn read_triton_form(c: &mut TextCursor<'_>) -> Result<LinearLayout> {
+    let start = c.next_token_start();
+    if c.eat_char('(') {
+        return read_empty_layout(c, start);
     }
     let mut dims: Vec<WrittenDim> = Vec::new();
     loop {
-        let bullet = c.eat('-');
-        let line = c.at();
-        let Some(word) = c.word() else {
-            return Err(c.expected("a dimension, as in `register=1 -> (0, 1)`"));
+        let bullet = c.eat_char('-');
+        let line = c.next_token_start();
+        let Some(word) = c.read_word() else {
+            return Err(c.refuse_next_token("a dimension, as in `register=1 -> (0, 1)`"));
         };
         if !bullet && word.value == "where" {
             break;
@@ -202,25 +205,29 @@ fn printed(c: &mut Cursor<'_>) -> Result<LinearLayout> {
         if bullet && c.eat_word("is") {
             let size_1 = c.eat_word("a")
                 && c.eat_word("size")
-                && c.int("the size 1")?.value == 1
+                && c.read_integer("the size 1")?.value == 1
                 && c.eat_word("dimension");
             if !size_1 {
-                return Err(c.expected("`is a size 1 dimension`"));
+                return Err(c.refuse_next_token("`is a size 1 dimension`"));
             }
             dims.push(WrittenDim { name, bases: Vec::new() });
             continue;
         }
-        c.expect('=', "after the name of a dimension")?;
-        let input = c.int("a power of two")?;
-        c.expect('-', "in `->`")?;
-        c.expect('>', "in `->`")?;
-        let basis = c.int_list("a basis")?;
+        c.expect_char('=', "after the name of a dimension")?;
+        let input = c.read_integer("a power of two")?;
+        c.expect_char('-', "in `->`")?;
+        c.expect_char('>', "in `->`")?;
+        let basis = c.read_int_list("a basis")?;
         if bullet {
             dims.push(WrittenDim { name: name.clone(), bases: Vec::new() });
         }
         let Some(dim) = dims.last_mut().filter(|d| d.name.value == name.value) else {
             let message = format!("`{}` does not begin with ` - `", name.value);
-            return Err(Diagnostic::syntax(line..c.here(), message, "expected ` - ` before it"));
+            return Err(Diagnostic::syntax_error(
+                line..c.last_token_end(),
+                message,
+                "expected ` - ` before it",
+            ));
         };
         let expected = 1i64.checked_shl(u32::try_from(dim.bases.len()).unwrap_or(64));
         if Some(input.value) != expected {
@@ -229,59 +236,61 @@ fn printed(c: &mut Cursor<'_>) -> Result<LinearLayout> {
                 Some(next) => format!("expected {next}"),
                 None => "too many".into(),
             };
-            return Err(Diagnostic::syntax(input.span, message, label));
+            return Err(Diagnostic::syntax_error(input.span, message, label));
         }
         dim.bases.push(basis);
     }
     for word in ["out", "dims", "are"] {
         if !c.eat_word(word) {
-            return Err(c.expected("`where out dims are:`"));
+            return Err(c.refuse_next_token("`where out dims are:`"));
         }
     }
-    c.expect(':', "after `where out dims are`")?;
-    let outs = printed_outs(c)?;
-    build(&dims, Some(&outs), start..c.here())
+    c.expect_char(':', "after `where out dims are`")?;
+    let outs = read_printed_outs(c)?;
+    build_linear_layout(&dims, Some(&outs), start..c.last_token_end())
 }
 
 /// `(empty layout)`, or `(empty layout with out-dims [dim0 (size 1)])`.
-fn printed_empty(c: &mut Cursor<'_>, start: usize) -> Result<LinearLayout> {
+fn read_empty_layout(c: &mut TextCursor<'_>, start: usize) -> Result<LinearLayout> {
     if !(c.eat_word("empty") && c.eat_word("layout")) {
-        return Err(c.expected("`(empty layout)`"));
+        return Err(c.refuse_next_token("`(empty layout)`"));
     }
     let mut outs = Vec::new();
     if c.eat_word("with") {
-        let dims = c.eat_word("out") && c.eat('-') && c.eat_word("dims");
+        let dims = c.eat_word("out") && c.eat_char('-') && c.eat_word("dims");
         if !dims {
-            return Err(c.expected("`out-dims`"));
+            return Err(c.refuse_next_token("`out-dims`"));
         }
-        outs = printed_outs(c)?;
+        outs = read_printed_outs(c)?;
     }
-    c.expect(')', "after the empty layout")?;
-    build(&[], Some(&outs), start..c.here())
+    c.expect_char(')', "after the empty layout")?;
+    build_linear_layout(&[], Some(&outs), start..c.last_token_end())
 }
 
 /// `[dim0 (size 4), dim1 (size 8)]`.
-fn printed_outs(c: &mut Cursor<'_>) -> Result<OutSizes> {
-    c.expect('[', "before the out dimensions")?;
+fn read_printed_outs(c: &mut TextCursor<'_>) -> Result<OutSizes> {
+    c.expect_char('[', "before the out dimensions")?;
     let mut outs: OutSizes = Vec::new();
-    while !c.eat(']') {
+    while !c.eat_char(']') {
         if !outs.is_empty() {
-            c.expect(',', "between out dimensions, or `]`")?;
+            c.expect_char(',', "between out dimensions, or `]`")?;
         }
-        let Some(word) = c.word() else { return Err(c.expected("the name of an out dimension")) };
-        c.expect('(', "before the size")?;
+        let Some(word) = c.read_word() else {
+            return Err(c.refuse_next_token("the name of an out dimension"));
+        };
+        c.expect_char('(', "before the size")?;
         if !c.eat_word("size") {
-            return Err(c.expected("`size`"));
+            return Err(c.refuse_next_token("`size`"));
         }
-        let size = c.int("a size")?;
-        c.expect(')', "after the size")?;
+        let size = c.read_integer("a size")?;
+        c.expect_char(')', "after the size")?;
         outs.push((Spanned { value: word.value.to_string(), span: word.span }, size));
     }
     Ok(outs)
 }
 
 /// The layout of what was written; a refusal of the algebra is shown where its cause is.
-fn build(
+fn build_linear_layout(
     dims: &[WrittenDim],
     outs: Option<&OutSizes>,
     whole: Range<usize>,
@@ -304,17 +313,17 @@ fn build(
     };
     built.map_err(|e| {
         let place = match &e {
-            Error::BadBasis { dim, index, .. } => dims
+            LayoutError::BadBasis { dim, index, .. } => dims
                 .iter()
                 .find(|d| d.name.value == *dim)
                 .and_then(|d| d.bases.get(*index))
                 .map(|b| b.span.clone()),
-            Error::NotPowerOfTwo { what, .. } => {
+            LayoutError::NotPowerOfTwo { what, .. } => {
                 let size = outs.into_iter().flatten().find(|(n, _)| n.value == *what);
                 size.map(|(_, s)| s.span.clone())
             }
             _ => None,
         };
-        Diagnostic::meaning(place.unwrap_or(whole), e)
+        Diagnostic::meaning_error(place.unwrap_or(whole), e)
     })
 }

@@ -1,136 +1,143 @@
 //! Affine maps: `affine_map<(d0, d1) -> (d1 floordiv 16, d0, d1 mod 16)>`.
 
 use crate::Diagnostic;
-use crate::cursor::Cursor;
+use crate::cursor::TextCursor;
 use std::fmt;
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 
 /// An affine expression of dimensions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Expr {
+pub(super) enum AffineMapExpr {
     Dim(usize),
     Constant(i64),
-    Add(Box<Expr>, Box<Expr>),
+    Add(Box<AffineMapExpr>, Box<AffineMapExpr>),
     /// By a constant.
-    Mul(Box<Expr>, i64),
+    Mul(Box<AffineMapExpr>, i64),
     /// By a positive constant.
-    FloorDiv(Box<Expr>, i64),
-    CeilDiv(Box<Expr>, i64),
-    Mod(Box<Expr>, i64),
+    FloorDiv(Box<AffineMapExpr>, i64),
+    CeilDiv(Box<AffineMapExpr>, i64),
+    Mod(Box<AffineMapExpr>, i64),
 }
 
 /// A map from dimensions to the coordinates of memory, slowest first; one coordinate is an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AffineMap {
     pub(super) rank: usize,
-    pub(super) results: Vec<Expr>,
+    pub(super) results: Vec<AffineMapExpr>,
 }
 
 /// Parts of expressions in expressions, and results, that are read.
 const MAX_DEPTH: usize = 64;
 const MAX_RESULTS: usize = 256;
 
-impl Expr {
+impl AffineMapExpr {
     /// Its value at a coordinate; `None` past 64 bits.
-    pub(super) fn value(&self, at: &[i64]) -> Option<i64> {
+    pub(super) fn evaluate_at(&self, at: &[i64]) -> Option<i64> {
         match self {
-            Expr::Dim(d) => at.get(*d).copied(),
-            Expr::Constant(c) => Some(*c),
-            Expr::Add(a, b) => a.value(at)?.checked_add(b.value(at)?),
-            Expr::Mul(a, c) => a.value(at)?.checked_mul(*c),
-            Expr::FloorDiv(a, c) => Some(a.value(at)?.div_euclid(*c)),
-            Expr::CeilDiv(a, c) => a.value(at)?.checked_add(c - 1).map(|v| v.div_euclid(*c)),
-            Expr::Mod(a, c) => Some(a.value(at)?.rem_euclid(*c)),
+            AffineMapExpr::Dim(d) => at.get(*d).copied(),
+            AffineMapExpr::Constant(c) => Some(*c),
+            AffineMapExpr::Add(a, b) => a.evaluate_at(at)?.checked_add(b.evaluate_at(at)?),
+            AffineMapExpr::Mul(a, c) => a.evaluate_at(at)?.checked_mul(*c),
+            AffineMapExpr::FloorDiv(a, c) => Some(a.evaluate_at(at)?.div_euclid(*c)),
+            AffineMapExpr::CeilDiv(a, c) => {
+                a.evaluate_at(at)?.checked_add(c - 1).map(|v| v.div_euclid(*c))
+            }
+            AffineMapExpr::Mod(a, c) => Some(a.evaluate_at(at)?.rem_euclid(*c)),
         }
     }
 
     /// The least interval that the rules of each operation give, over a shape; `None` past 64 bits or without elements.
-    pub(super) fn range(&self, shape: &[i64]) -> Option<(i64, i64)> {
+    pub(super) fn value_range(&self, shape: &[i64]) -> Option<(i64, i64)> {
         Some(match self {
-            Expr::Dim(d) => (0, shape.get(*d)?.checked_sub(1).filter(|m| *m >= 0)?),
-            Expr::Constant(c) => (*c, *c),
-            Expr::Add(a, b) => {
-                let ((al, ah), (bl, bh)) = (a.range(shape)?, b.range(shape)?);
+            AffineMapExpr::Dim(d) => (0, shape.get(*d)?.checked_sub(1).filter(|m| *m >= 0)?),
+            AffineMapExpr::Constant(c) => (*c, *c),
+            AffineMapExpr::Add(a, b) => {
+                let ((al, ah), (bl, bh)) = (a.value_range(shape)?, b.value_range(shape)?);
                 (al.checked_add(bl)?, ah.checked_add(bh)?)
             }
-            Expr::Mul(a, c) => {
-                let (low, high) = a.range(shape)?;
+            AffineMapExpr::Mul(a, c) => {
+                let (low, high) = a.value_range(shape)?;
                 let (x, y) = (low.checked_mul(*c)?, high.checked_mul(*c)?);
                 (x.min(y), x.max(y))
             }
-            Expr::FloorDiv(a, c) => {
-                let (low, high) = a.range(shape)?;
+            AffineMapExpr::FloorDiv(a, c) => {
+                let (low, high) = a.value_range(shape)?;
                 (low.div_euclid(*c), high.div_euclid(*c))
             }
-            Expr::CeilDiv(a, c) => {
-                let (low, high) = a.range(shape)?;
+            AffineMapExpr::CeilDiv(a, c) => {
+                let (low, high) = a.value_range(shape)?;
                 (low.checked_add(c - 1)?.div_euclid(*c), high.checked_add(c - 1)?.div_euclid(*c))
             }
-            Expr::Mod(_, c) => (0, c - 1),
+            AffineMapExpr::Mod(_, c) => (0, c - 1),
         })
     }
 
     /// Whether it is a sum of functions of one dimension each.
     pub(super) fn is_separable(&self) -> bool {
         match self {
-            Expr::Dim(_) | Expr::Constant(_) => true,
-            Expr::Add(a, b) => a.is_separable() && b.is_separable(),
-            Expr::Mul(a, _) => a.is_separable(),
-            Expr::FloorDiv(a, _) | Expr::CeilDiv(a, _) | Expr::Mod(a, _) => {
+            AffineMapExpr::Dim(_) | AffineMapExpr::Constant(_) => true,
+            AffineMapExpr::Add(a, b) => a.is_separable() && b.is_separable(),
+            AffineMapExpr::Mul(a, _) => a.is_separable(),
+            AffineMapExpr::FloorDiv(a, _)
+            | AffineMapExpr::CeilDiv(a, _)
+            | AffineMapExpr::Mod(a, _) => {
                 let mut dims = Vec::new();
-                a.dims(&mut dims);
+                a.collect_dims(&mut dims);
                 dims.dedup();
                 dims.len() <= 1
             }
         }
     }
 
-    fn dims(&self, all: &mut Vec<usize>) {
+    fn collect_dims(&self, all: &mut Vec<usize>) {
         match self {
-            Expr::Dim(d) => all.push(*d),
-            Expr::Constant(_) => {}
-            Expr::Add(a, b) => {
-                a.dims(all);
-                b.dims(all);
+            AffineMapExpr::Dim(d) => all.push(*d),
+            AffineMapExpr::Constant(_) => {}
+            AffineMapExpr::Add(a, b) => {
+                a.collect_dims(all);
+                b.collect_dims(all);
                 all.sort_unstable();
             }
-            Expr::Mul(a, _) | Expr::FloorDiv(a, _) | Expr::CeilDiv(a, _) | Expr::Mod(a, _) => {
-                a.dims(all);
+            AffineMapExpr::Mul(a, _)
+            | AffineMapExpr::FloorDiv(a, _)
+            | AffineMapExpr::CeilDiv(a, _)
+            | AffineMapExpr::Mod(a, _) => {
+                a.collect_dims(all);
             }
         }
     }
 
     /// Constant expressions are read as constants, so that `2 * 3` divides like `6`.
-    fn constant(&self) -> Option<i64> {
+    fn constant_value(&self) -> Option<i64> {
         match self {
-            Expr::Constant(c) => Some(*c),
+            AffineMapExpr::Constant(c) => Some(*c),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for Expr {
+impl fmt::Display for AffineMapExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Brackets around a sum, and around whatever else is the left side of an operation, as MLIR prints them.
-        let inner = |e: &Expr| match e {
-            Expr::Dim(_) | Expr::Constant(_) => e.to_string(),
+        let inner = |e: &AffineMapExpr| match e {
+            AffineMapExpr::Dim(_) | AffineMapExpr::Constant(_) => e.to_string(),
             _ => format!("({e})"),
         };
         match self {
-            Expr::Dim(d) => write!(f, "d{d}"),
-            Expr::Constant(c) => write!(f, "{c}"),
-            Expr::Add(a, b) => match b.as_ref() {
-                Expr::Constant(c) if *c < 0 && *c != i64::MIN => write!(f, "{a} - {}", -c),
-                Expr::Mul(x, -1) => write!(f, "{a} - {}", inner(x)),
-                Expr::Add(..) => write!(f, "{a} + ({b})"),
+            AffineMapExpr::Dim(d) => write!(f, "d{d}"),
+            AffineMapExpr::Constant(c) => write!(f, "{c}"),
+            AffineMapExpr::Add(a, b) => match b.as_ref() {
+                AffineMapExpr::Constant(c) if *c < 0 && *c != i64::MIN => write!(f, "{a} - {}", -c),
+                AffineMapExpr::Mul(x, -1) => write!(f, "{a} - {}", inner(x)),
+                AffineMapExpr::Add(..) => write!(f, "{a} + ({b})"),
                 _ => write!(f, "{a} + {b}"),
             },
-            Expr::Mul(a, -1) => write!(f, "-{}", inner(a)),
-            Expr::Mul(a, c) => write!(f, "{} * {c}", inner(a)),
-            Expr::FloorDiv(a, c) => write!(f, "{} floordiv {c}", inner(a)),
-            Expr::CeilDiv(a, c) => write!(f, "{} ceildiv {c}", inner(a)),
-            Expr::Mod(a, c) => write!(f, "{} mod {c}", inner(a)),
+            AffineMapExpr::Mul(a, -1) => write!(f, "-{}", inner(a)),
+            AffineMapExpr::Mul(a, c) => write!(f, "{} * {c}", inner(a)),
+            AffineMapExpr::FloorDiv(a, c) => write!(f, "{} floordiv {c}", inner(a)),
+            AffineMapExpr::CeilDiv(a, c) => write!(f, "{} ceildiv {c}", inner(a)),
+            AffineMapExpr::Mod(a, c) => write!(f, "{} mod {c}", inner(a)),
         }
     }
 }
@@ -144,103 +151,119 @@ impl fmt::Display for AffineMap {
 }
 
 /// Reads `<(d0, d1) -> (..)>` after `affine_map`.
-pub(super) fn map(c: &mut Cursor<'_>) -> Result<AffineMap> {
-    c.expect('<', "after `affine_map`")?;
-    c.expect('(', "before the dimensions")?;
+pub(super) fn read_affine_map(c: &mut TextCursor<'_>) -> Result<AffineMap> {
+    c.expect_char('<', "after `affine_map`")?;
+    c.expect_char('(', "before the dimensions")?;
     let mut names: Vec<String> = Vec::new();
-    while !c.eat(')') {
+    while !c.eat_char(')') {
         if !names.is_empty() {
-            c.expect(',', "between dimensions")?;
+            c.expect_char(',', "between dimensions")?;
         }
-        let Some(word) = c.word() else { return Err(c.expected("a dimension such as d0")) };
+        let Some(word) = c.read_word() else {
+            return Err(c.refuse_next_token("a dimension such as d0"));
+        };
         if names.iter().any(|n| n == word.value) || names.len() == MAX_RESULTS {
             let message = format!(
                 "dimension `{}` is named twice, or one too many",
                 word.value.chars().take(40).collect::<String>()
             );
-            return Err(Diagnostic::syntax(word.span, message, "another name"));
+            return Err(Diagnostic::syntax_error(word.span, message, "another name"));
         }
         names.push(word.value.to_string());
     }
-    if c.peek() == Some('[') {
+    if c.peek_char() == Some('[') {
         let (span, _) = c.next_token();
         let message = "symbols have no value here";
-        return Err(Diagnostic::syntax(span, message, "constants only")
-            .help("write the number in place of the symbol"));
+        return Err(Diagnostic::syntax_error(span, message, "constants only")
+            .with_help("write the number in place of the symbol"));
     }
-    c.expect('-', "in `->`")?;
-    c.expect('>', "in `->`")?;
-    c.expect('(', "before the results")?;
+    c.expect_char('-', "in `->`")?;
+    c.expect_char('>', "in `->`")?;
+    c.expect_char('(', "before the results")?;
     let mut results = Vec::new();
-    while !c.eat(')') {
+    while !c.eat_char(')') {
         if !results.is_empty() {
-            c.expect(',', "between results")?;
+            c.expect_char(',', "between results")?;
         }
-        let at = c.at();
-        results.push(sum(c, &names, 0)?);
+        let at = c.next_token_start();
+        results.push(read_sum(c, &names, 0)?);
         if results.len() > MAX_RESULTS {
-            return Err(Diagnostic::syntax(at..c.here(), "too many results", "one too many"));
+            return Err(Diagnostic::syntax_error(
+                at..c.last_token_end(),
+                "too many results",
+                "one too many",
+            ));
         }
     }
-    c.expect('>', "at the end of the map")?;
+    c.expect_char('>', "at the end of the map")?;
     Ok(AffineMap { rank: names.len(), results })
 }
 
-fn sum(c: &mut Cursor<'_>, names: &[String], depth: usize) -> Result<Expr> {
-    let mut left = term(c, names, depth)?;
+fn read_sum(c: &mut TextCursor<'_>, names: &[String], depth: usize) -> Result<AffineMapExpr> {
+    let mut left = read_term(c, names, depth)?;
     loop {
-        let at = c.at();
-        let minus = c.peek() == Some('-');
+        let at = c.next_token_start();
+        let minus = c.peek_char() == Some('-');
         // `->` does not occur inside of brackets.
-        if !c.eat('+') && !c.eat('-') {
+        if !c.eat_char('+') && !c.eat_char('-') {
             return Ok(left);
         }
-        let right = term(c, names, depth)?;
-        let right = if minus { times(right, -1, at..c.here())? } else { right };
-        left = match (left.constant(), right.constant()) {
-            (Some(a), Some(b)) => {
-                Expr::Constant(a.checked_add(b).ok_or_else(|| too_large(at..c.here()))?)
-            }
-            _ => Expr::Add(Box::new(left), Box::new(right)),
+        let right = read_term(c, names, depth)?;
+        let right =
+            if minus { multiply_by_constant(right, -1, at..c.last_token_end())? } else { right };
+        left = match (left.constant_value(), right.constant_value()) {
+            (Some(a), Some(b)) => AffineMapExpr::Constant(
+                a.checked_add(b).ok_or_else(|| too_large_error(at..c.last_token_end()))?,
+            ),
+            _ => AffineMapExpr::Add(Box::new(left), Box::new(right)),
         };
     }
 }
 
-fn times(e: Expr, by: i64, span: std::ops::Range<usize>) -> Result<Expr> {
+fn multiply_by_constant(
+    e: AffineMapExpr,
+    by: i64,
+    span: std::ops::Range<usize>,
+) -> Result<AffineMapExpr> {
     Ok(match e {
-        Expr::Constant(c) => Expr::Constant(c.checked_mul(by).ok_or_else(|| too_large(span))?),
-        Expr::Mul(inner, c) => Expr::Mul(inner, c.checked_mul(by).ok_or_else(|| too_large(span))?),
-        other => Expr::Mul(Box::new(other), by),
+        AffineMapExpr::Constant(c) => {
+            AffineMapExpr::Constant(c.checked_mul(by).ok_or_else(|| too_large_error(span))?)
+        }
+        AffineMapExpr::Mul(inner, c) => {
+            AffineMapExpr::Mul(inner, c.checked_mul(by).ok_or_else(|| too_large_error(span))?)
+        }
+        other => AffineMapExpr::Mul(Box::new(other), by),
     })
 }
 
-fn too_large(span: std::ops::Range<usize>) -> Diagnostic {
-    Diagnostic::syntax(span, "a constant does not fit in 64 bits", "too large").id("Z003")
+fn too_large_error(span: std::ops::Range<usize>) -> Diagnostic {
+    Diagnostic::syntax_error(span, "a constant does not fit in 64 bits", "too large")
+        .with_id("Z003")
 }
 
-fn term(c: &mut Cursor<'_>, names: &[String], depth: usize) -> Result<Expr> {
-    let start = c.at();
-    let mut left = factor(c, names, depth)?;
+fn read_term(c: &mut TextCursor<'_>, names: &[String], depth: usize) -> Result<AffineMapExpr> {
+    let start = c.next_token_start();
+    let mut left = read_factor(c, names, depth)?;
     loop {
-        let word = c.clone().word().map(|w| w.value.to_string());
-        let star = c.eat('*');
+        let word = c.clone().read_word().map(|w| w.value.to_string());
+        let star = c.eat_char('*');
         if !star && !matches!(word.as_deref(), Some("floordiv" | "ceildiv" | "mod")) {
             return Ok(left);
         }
         if !star {
-            let _ = c.word();
+            let _ = c.read_word();
         }
-        let at = c.at();
-        let right = factor(c, names, depth)?;
-        let span = at..c.here();
+        let at = c.next_token_start();
+        let right = read_factor(c, names, depth)?;
+        let span = at..c.last_token_end();
         if star {
-            left = match (right.constant(), left.constant()) {
-                (Some(by), _) => times(left, by, start..c.here())?,
-                (None, Some(by)) => times(right, by, start..c.here())?,
+            left = match (right.constant_value(), left.constant_value()) {
+                (Some(by), _) => multiply_by_constant(left, by, start..c.last_token_end())?,
+                (None, Some(by)) => multiply_by_constant(right, by, start..c.last_token_end())?,
                 (None, None) => {
                     let message = "a product of two dimensions is not affine";
-                    return Err(Diagnostic::syntax(
-                        start..c.here(),
+                    return Err(Diagnostic::syntax_error(
+                        start..c.last_token_end(),
                         message,
                         "one side is a constant",
                     ));
@@ -248,52 +271,60 @@ fn term(c: &mut Cursor<'_>, names: &[String], depth: usize) -> Result<Expr> {
             };
             continue;
         }
-        let by = right.constant().filter(|by| *by > 0).ok_or_else(|| {
+        let by = right.constant_value().filter(|by| *by > 0).ok_or_else(|| {
             let message = format!(
                 "the right side of {} is no positive constant",
                 word.as_deref().unwrap_or_default()
             );
-            Diagnostic::syntax(span, message, "a positive constant")
+            Diagnostic::syntax_error(span, message, "a positive constant")
         })?;
         let value = Box::new(left);
         left = match word.as_deref() {
-            Some("floordiv") => Expr::FloorDiv(value, by),
-            Some("ceildiv") => Expr::CeilDiv(value, by),
-            _ => Expr::Mod(value, by),
+            Some("floordiv") => AffineMapExpr::FloorDiv(value, by),
+            Some("ceildiv") => AffineMapExpr::CeilDiv(value, by),
+            _ => AffineMapExpr::Mod(value, by),
         };
-        if let Expr::FloorDiv(v, _) | Expr::CeilDiv(v, _) | Expr::Mod(v, _) = &left
-            && v.constant().is_some()
+        if let AffineMapExpr::FloorDiv(v, _)
+        | AffineMapExpr::CeilDiv(v, _)
+        | AffineMapExpr::Mod(v, _) = &left
+            && v.constant_value().is_some()
         {
-            left = Expr::Constant(left.value(&[]).unwrap_or(0));
+            left = AffineMapExpr::Constant(left.evaluate_at(&[]).unwrap_or(0));
         }
     }
 }
 
-fn factor(c: &mut Cursor<'_>, names: &[String], depth: usize) -> Result<Expr> {
-    let start = c.at();
+fn read_factor(c: &mut TextCursor<'_>, names: &[String], depth: usize) -> Result<AffineMapExpr> {
+    let start = c.next_token_start();
     if depth > MAX_DEPTH {
-        return Err(Diagnostic::syntax(start..start, "brackets in brackets, too deep", "too deep"));
+        return Err(Diagnostic::syntax_error(
+            start..start,
+            "brackets in brackets, too deep",
+            "too deep",
+        ));
     }
-    if c.eat('(') {
-        let inner = sum(c, names, depth + 1)?;
-        c.expect(')', "at the end of the brackets")?;
+    if c.eat_char('(') {
+        let inner = read_sum(c, names, depth + 1)?;
+        c.expect_char(')', "at the end of the brackets")?;
         return Ok(inner);
     }
-    if c.peek() == Some('-') {
-        c.eat('-');
-        let inner = factor(c, names, depth + 1)?;
-        return times(inner, -1, start..c.here());
+    if c.peek_char() == Some('-') {
+        c.eat_char('-');
+        let inner = read_factor(c, names, depth + 1)?;
+        return multiply_by_constant(inner, -1, start..c.last_token_end());
     }
-    if let Some(word) = c.word() {
-        return names.iter().position(|n| n == word.value).map(Expr::Dim).ok_or_else(|| {
-            let shown: String = word.value.chars().take(40).collect();
-            let message = format!("`{shown}` is no dimension of the map");
-            Diagnostic::syntax(word.span, message, "unknown")
-                .help(format!("dimensions: {}", names.join(", ")))
-        });
+    if let Some(word) = c.read_word() {
+        return names.iter().position(|n| n == word.value).map(AffineMapExpr::Dim).ok_or_else(
+            || {
+                let shown: String = word.value.chars().take(40).collect();
+                let message = format!("`{shown}` is no dimension of the map");
+                Diagnostic::syntax_error(word.span, message, "unknown")
+                    .with_help(format!("dimensions: {}", names.join(", ")))
+            },
+        );
     }
-    if !c.peek().is_some_and(|ch| ch.is_ascii_digit()) {
-        return Err(c.expected("a dimension, a constant or `(`"));
+    if !c.peek_char().is_some_and(|ch| ch.is_ascii_digit()) {
+        return Err(c.refuse_next_token("a dimension, a constant or `(`"));
     }
-    Ok(Expr::Constant(c.int("a constant")?.value))
+    Ok(AffineMapExpr::Constant(c.read_integer("a constant")?.value))
 }

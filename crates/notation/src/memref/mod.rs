@@ -16,19 +16,19 @@
 //! addresses. Expressions have `+`, `-`, `*` by constants, `floordiv`, `ceildiv` and `mod` by positive constants. Dynamic extents,
 //! strides and offsets (`?`) have no layout.
 //!
-//! **Laws**: `parse(print(x)) == x`; the layout in the algebra is [`MemrefLayout::position`] as a function.
+//! **Laws**: `parse(print(x)) == x`; the layout in the algebra is [`MemrefLayout::element_position`] as a function.
 
 mod affine;
 mod express;
 
-use crate::blocked::Digits;
-use crate::cursor::{Cursor, Spanned};
+use crate::blocked::BlockedDigits;
+use crate::cursor::{Spanned, TextCursor};
 use crate::notation::{NotationRow, first_word};
-use crate::parsed::{Stored, stored_order};
-use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
+use crate::parsed::{StoredElements, positions_in_order};
+use crate::{Diagnostic, Notation, ParsedText, WrittenLayout};
 use affine::AffineMap;
-use zellige_layout::int::{product, row_major};
-use zellige_layout::{Error, Layout, Strided, TileLayout, check_sizes};
+use zellige_layout::int::{checked_product, row_major_strides};
+use zellige_layout::{Layout, LayoutError, StridedLayout, TileLayout, check_nonnegative_sizes};
 
 type Result<T, E = Diagnostic> = std::result::Result<T, E>;
 
@@ -39,13 +39,15 @@ pub(crate) static ROW: NotationRow = NotationRow {
     example: "memref<4x6xf32, strided<[6, 1], offset: 2>>",
     recognises: |text| {
         let ours = |word| matches!(word, Some("memref" | "strided" | "affine_map"));
-        let mut c = Cursor::new(text);
-        let defines = c.eat('#') && c.word().is_some() && c.eat('=');
-        ours(first_word(text)) || (defines && ours(c.word().map(|w| w.value)))
+        let mut c = TextCursor::new(text);
+        let defines = c.eat_char('#') && c.read_word().is_some() && c.eat_char('=');
+        ours(first_word(text)) || (defines && ours(c.read_word().map(|w| w.value)))
     },
-    parse: |text, _| parse(text).map(|x| Parsed::of_written(Notation::MEMREF, x)),
-    print: Parsed::written_text,
-    express: |layout, shape, _| express::express(layout, shape).map(|x| x.text()),
+    parse: |text, _| parse(text).map(|x| ParsedText::from_written(Notation::MEMREF, x)),
+    print: ParsedText::written_notation_text,
+    express: |layout, shape, _| {
+        express::express_as_memref(layout, shape).map(|x| x.notation_text())
+    },
     needs_dtype: false,
 };
 
@@ -54,130 +56,136 @@ pub(crate) static ROW: NotationRow = NotationRow {
 pub struct MemrefLayout {
     /// Shape and element type.
     shaped: Option<(Vec<i64>, String)>,
-    form: Form,
+    form: MemrefForm,
     space: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Form {
+enum MemrefForm {
     RowMajor,
     Strided(Vec<i64>, i64),
     Map(AffineMap),
 }
 
 /// Elements that are looked at where a map is no sum of functions of dimensions.
-const LISTED: i64 = 1 << 20;
+const MAX_LISTED_ELEMENTS: i64 = 1 << 20;
 
 /// Reads a memref type or a layout.
 pub fn parse(text: &str) -> Result<MemrefLayout> {
-    let mut c = Cursor::new(text);
-    let names = definitions(&mut c)?;
-    let start = c.at();
+    let mut c = TextCursor::new(text);
+    let names = read_definitions(&mut c)?;
+    let start = c.next_token_start();
     if !c.eat_word("memref") {
-        let form = form(&mut c, &names)?;
-        let form = form.ok_or_else(|| c.expected("memref<..>, strided<..> or affine_map<..>"))?;
-        c.finish("the layout")?;
+        let form = read_layout_form(&mut c, &names)?;
+        let form =
+            form.ok_or_else(|| c.refuse_next_token("memref<..>, strided<..> or affine_map<..>"))?;
+        c.expect_end("the layout")?;
         return Ok(MemrefLayout { shaped: None, form, space: None });
     }
-    c.expect('<', "after `memref`")?;
-    let (dims, element) = shaped(&mut c)?;
-    check_sizes(&dims).map_err(|e| Diagnostic::meaning(start..c.here(), e))?;
+    c.expect_char('<', "after `memref`")?;
+    let (dims, element) = read_shaped_type(&mut c)?;
+    check_nonnegative_sizes(&dims)
+        .map_err(|e| Diagnostic::meaning_error(start..c.last_token_end(), e))?;
     let mut found = MemrefLayout {
         shaped: Some((dims.clone(), element.value)),
-        form: Form::RowMajor,
+        form: MemrefForm::RowMajor,
         space: None,
     };
-    if c.eat(',') {
-        let at = c.at();
-        match form(&mut c, &names)? {
+    if c.eat_char(',') {
+        let at = c.next_token_start();
+        match read_layout_form(&mut c, &names)? {
             Some(form) => {
                 found.form = form;
-                let checked = found.layout(None).and(Ok(())).or_else(|d| match d.id {
+                let checked = found.layout_over_shape(None).and(Ok(())).or_else(|d| match d.id {
                     // Said where the layout is asked for: the text itself is fine.
                     "Z008" => Ok(()),
-                    _ => Err(Diagnostic { span: at..c.here(), ..d }),
+                    _ => Err(Diagnostic { span: at..c.last_token_end(), ..d }),
                 });
                 checked?;
-                if c.eat(',') {
-                    found.space = Some(space(&mut c, text)?);
+                if c.eat_char(',') {
+                    found.space = Some(read_memory_space(&mut c, text)?);
                 }
             }
             None => {
-                let name = space(&mut c, text)?;
+                let name = read_memory_space(&mut c, text)?;
                 // Attributes of dialects are named with a dot; other names are defined in a module.
                 if name.starts_with('#') && !name.contains('.') {
                     let message = format!("`{name}` is defined elsewhere, and may be the layout");
-                    return Err(Diagnostic::syntax(at..c.here(), message, "which layout?")
-                        .help("write strided<[..]> or affine_map<..> in its place, or define it before the type: #map = affine_map<..>"));
+                    return Err(Diagnostic::syntax_error(at..c.last_token_end(), message, "which layout?")
+                        .with_help("write strided<[..]> or affine_map<..> in its place, or define it before the type: #map = affine_map<..>"));
                 }
                 found.space = Some(name);
             }
         }
     }
-    c.expect('>', "at the end of the type")?;
-    c.finish("the type")?;
+    c.expect_char('>', "at the end of the type")?;
+    c.expect_end("the type")?;
     found
-        .position(&dims, &vec![0; dims.len()])
-        .map_err(|d| Diagnostic { span: start..c.here(), ..d })?;
+        .element_position(&dims, &vec![0; dims.len()])
+        .map_err(|d| Diagnostic { span: start..c.last_token_end(), ..d })?;
     Ok(found)
 }
 
 /// The inside of a shaped type: `4x6xf32`, the extents and the element type.
-pub(crate) fn shaped(c: &mut Cursor<'_>) -> Result<(Vec<i64>, Spanned<String>)> {
-    let (dims, element) = plain(c)?;
+pub(crate) fn read_shaped_type(c: &mut TextCursor<'_>) -> Result<(Vec<i64>, Spanned<String>)> {
+    let (dims, element) = read_named_element_type(c)?;
     let mut span = element.span;
     if matches!(element.value.as_str(), "vector" | "complex") {
-        c.expect('<', "after the name of the type")?;
+        c.expect_char('<', "after the name of the type")?;
         // Neither holds the other, nor itself.
-        plain(c)?;
-        c.expect('>', "at the end of the element type")?;
-        span.end = c.here();
+        read_named_element_type(c)?;
+        c.expect_char('>', "at the end of the element type")?;
+        span.end = c.last_token_end();
     }
-    let value: String = c.since(span.start).split_whitespace().collect();
+    let value: String = c.text_since(span.start).split_whitespace().collect();
     Ok((dims, Spanned { value, span }))
 }
 
 /// The same, with an element type that is a name.
-fn plain(c: &mut Cursor<'_>) -> Result<(Vec<i64>, Spanned<String>)> {
+fn read_named_element_type(c: &mut TextCursor<'_>) -> Result<(Vec<i64>, Spanned<String>)> {
     let mut dims = Vec::new();
     loop {
-        let at = c.at();
-        if c.eat('?') {
+        let at = c.next_token_start();
+        if c.eat_char('?') {
             let message = "a dynamic extent has no layout";
-            return Err(Diagnostic::syntax(at..at + 1, message, "how large?")
-                .help("write the extent in place of `?`"));
+            return Err(Diagnostic::syntax_error(at..at + 1, message, "how large?")
+                .with_help("write the extent in place of `?`"));
         }
-        if c.peek() == Some('*') {
+        if c.peek_char() == Some('*') {
             let message = "an unranked type has no layout";
-            return Err(Diagnostic::syntax(at..at + 1, message, "of which shape?"));
+            return Err(Diagnostic::syntax_error(at..at + 1, message, "of which shape?"));
         }
-        if !c.peek().is_some_and(|ch| ch.is_ascii_digit()) {
+        if !c.peek_char().is_some_and(|ch| ch.is_ascii_digit()) {
             break;
         }
-        let extent = c.int("an extent")?;
+        let extent = c.read_integer("an extent")?;
         dims.push(extent.value);
         // `x` and what follows it are one word: an extent, or the element type.
-        let here = c.here();
-        let Some(word) = c.word() else { return Err(c.expected("`x` after an extent")) };
+        let here = c.last_token_end();
+        let Some(word) = c.read_word() else {
+            return Err(c.refuse_next_token("`x` after an extent"));
+        };
         if !word.value.starts_with('x') || word.span.start != here {
             let message = format!("expected `x` after an extent, found `{}`", word.value);
-            return Err(Diagnostic::syntax(word.span, message, "expected `x`"));
+            return Err(Diagnostic::syntax_error(word.span, message, "expected `x`"));
         }
-        c.back_to(here + 1);
+        c.return_to_place(here + 1);
     }
-    let Some(element) = c.word() else { return Err(c.expected("an element type such as f32")) };
+    let Some(element) = c.read_word() else {
+        return Err(c.refuse_next_token("an element type such as f32"));
+    };
     Ok((dims, Spanned { value: element.value.to_string(), span: element.span }))
 }
 
 /// The bits of an element type of MLIR: `f32`, `bf16`, `i8`, `f8E4M3FN`; `index` depends on the machine.
-pub(crate) fn mlir_bits(element: &str) -> Option<i64> {
+pub(crate) fn bits_of_mlir_type(element: &str) -> Option<i64> {
     if let Some(inside) = element.strip_prefix("complex<").and_then(|e| e.strip_suffix('>')) {
-        return mlir_bits(inside)?.checked_mul(2);
+        return bits_of_mlir_type(inside)?.checked_mul(2);
     }
     if let Some(inside) = element.strip_prefix("vector<").and_then(|e| e.strip_suffix('>')) {
-        let (dims, element) = plain(&mut Cursor::new(inside)).ok()?;
-        let count = product(dims, "the elements of a vector").ok()?;
-        return mlir_bits(&element.value)?.checked_mul(count);
+        let (dims, element) = read_named_element_type(&mut TextCursor::new(inside)).ok()?;
+        let count = checked_product(dims, "the elements of a vector").ok()?;
+        return bits_of_mlir_type(&element.value)?.checked_mul(count);
     }
     let digits = element.trim_start_matches(|ch: char| !ch.is_ascii_digit());
     let end = digits.find(|ch: char| !ch.is_ascii_digit()).unwrap_or(digits.len());
@@ -191,112 +199,115 @@ pub(crate) fn mlir_bits(element: &str) -> Option<i64> {
 }
 
 /// Layouts by the names that a text defines: `#map = affine_map<..>`.
-type Names<'a> = Vec<(&'a str, Form)>;
+type NamedForms<'a> = Vec<(&'a str, MemrefForm)>;
 
-fn definitions<'a>(c: &mut Cursor<'a>) -> Result<Names<'a>> {
-    let mut names = Names::new();
+fn read_definitions<'a>(c: &mut TextCursor<'a>) -> Result<NamedForms<'a>> {
+    let mut names = NamedForms::new();
     loop {
         let mut ahead = c.clone();
-        let name = ahead.eat('#').then(|| ahead.word()).flatten();
-        let Some(name) = name.filter(|_| ahead.eat('=')) else { return Ok(names) };
+        let name = ahead.eat_char('#').then(|| ahead.read_word()).flatten();
+        let Some(name) = name.filter(|_| ahead.eat_char('=')) else { return Ok(names) };
         if names.iter().any(|(known, _)| *known == name.value) {
             let message = format!("`#{}` is defined twice", name.value);
-            return Err(Diagnostic::syntax(name.span, message, "already defined"));
+            return Err(Diagnostic::syntax_error(name.span, message, "already defined"));
         }
         *c = ahead;
-        let meant = form(c, &names)?;
-        names.push((name.value, meant.ok_or_else(|| c.expected("strided<..> or affine_map<..>"))?));
+        let meant = read_layout_form(c, &names)?;
+        names.push((
+            name.value,
+            meant.ok_or_else(|| c.refuse_next_token("strided<..> or affine_map<..>"))?,
+        ));
     }
 }
 
-fn form(c: &mut Cursor<'_>, names: &Names<'_>) -> Result<Option<Form>> {
+fn read_layout_form(c: &mut TextCursor<'_>, names: &NamedForms<'_>) -> Result<Option<MemrefForm>> {
     let mut ahead = c.clone();
-    if ahead.eat('#')
-        && let Some(word) = ahead.dotted()
+    if ahead.eat_char('#')
+        && let Some(word) = ahead.read_dotted_word()
         && let Some((_, meant)) = names.iter().find(|(name, _)| *name == word.value)
     {
         *c = ahead;
         return Ok(Some(meant.clone()));
     }
     if c.eat_word("affine_map") {
-        return affine::map(c).map(|m| Some(Form::Map(m)));
+        return affine::read_affine_map(c).map(|m| Some(MemrefForm::Map(m)));
     }
     if !c.eat_word("strided") {
         return Ok(None);
     }
-    c.expect('<', "after `strided`")?;
-    c.expect('[', "before the strides")?;
+    c.expect_char('<', "after `strided`")?;
+    c.expect_char('[', "before the strides")?;
     let mut strides = Vec::new();
-    while !c.eat(']') {
+    while !c.eat_char(']') {
         if !strides.is_empty() {
-            c.expect(',', "between strides")?;
+            c.expect_char(',', "between strides")?;
         }
-        strides.push(static_int(c, "a stride")?);
+        strides.push(read_static_int(c, "a stride")?);
     }
     let mut offset = 0;
-    if c.eat(',') {
+    if c.eat_char(',') {
         if !c.eat_word("offset") {
-            return Err(c.expected("`offset:`"));
+            return Err(c.refuse_next_token("`offset:`"));
         }
-        c.expect(':', "after `offset`")?;
-        offset = static_int(c, "an offset")?;
+        c.expect_char(':', "after `offset`")?;
+        offset = read_static_int(c, "an offset")?;
     }
-    c.expect('>', "at the end of the layout")?;
-    Ok(Some(Form::Strided(strides, offset)))
+    c.expect_char('>', "at the end of the layout")?;
+    Ok(Some(MemrefForm::Strided(strides, offset)))
 }
 
-fn static_int(c: &mut Cursor<'_>, what: &str) -> Result<i64> {
-    let at = c.at();
-    if c.eat('?') {
+fn read_static_int(c: &mut TextCursor<'_>, what: &str) -> Result<i64> {
+    let at = c.next_token_start();
+    if c.eat_char('?') {
         let message = format!("{what} that is known at run time only has no layout");
-        return Err(Diagnostic::syntax(at..at + 1, message, "which number?")
-            .help("write the number in place of `?`"));
+        return Err(Diagnostic::syntax_error(at..at + 1, message, "which number?")
+            .with_help("write the number in place of `?`"));
     }
-    Ok(c.int(what)?.value)
+    Ok(c.read_integer(what)?.value)
 }
 
 /// A memory space: a number, or an attribute of a dialect.
-fn space(c: &mut Cursor<'_>, text: &str) -> Result<String> {
-    let start = c.at();
-    if c.eat('#') {
-        if c.dotted().is_none() {
-            return Err(c.expected("the name of a memory space"));
+fn read_memory_space(c: &mut TextCursor<'_>, text: &str) -> Result<String> {
+    let start = c.next_token_start();
+    if c.eat_char('#') {
+        if c.read_dotted_word().is_none() {
+            return Err(c.refuse_next_token("the name of a memory space"));
         }
-        if c.eat('<') {
-            if c.word().is_none() {
-                return Err(c.expected("a memory space"));
+        if c.eat_char('<') {
+            if c.read_word().is_none() {
+                return Err(c.refuse_next_token("a memory space"));
             }
-            c.expect('>', "after the memory space")?;
+            c.expect_char('>', "after the memory space")?;
         }
     } else {
-        c.int("a layout or a memory space")?;
-        if c.eat(':') && c.word().is_none() {
-            return Err(c.expected("the type of the memory space"));
+        c.read_integer("a layout or a memory space")?;
+        if c.eat_char(':') && c.read_word().is_none() {
+            return Err(c.refuse_next_token("the type of the memory space"));
         }
     }
-    Ok(text[start..c.here()].to_string())
+    Ok(text[start..c.last_token_end()].to_string())
 }
 
 impl MemrefLayout {
     /// A layout alone.
-    fn alone(form: Form) -> MemrefLayout {
+    fn without_type(form: MemrefForm) -> MemrefLayout {
         MemrefLayout { shaped: None, form, space: None }
     }
 
-    fn dims<'a>(&'a self, shape: Option<&'a [i64]>) -> Result<&'a [i64]> {
+    fn dims_or_shape<'a>(&'a self, shape: Option<&'a [i64]>) -> Result<&'a [i64]> {
         let own = self.shaped.as_ref().map(|(dims, _)| dims.as_slice());
         own.or(shape).ok_or_else(|| {
-            Diagnostic::syntax(0..0, "the layout does not say the shape", "of which memref?")
-                .id("Z005")
-                .help("give the shape, or write the type: memref<4x6xf32, strided<[6, 1]>>")
+            Diagnostic::syntax_error(0..0, "the layout does not say the shape", "of which memref?")
+                .with_id("Z005")
+                .with_help("give the shape, or write the type: memref<4x6xf32, strided<[6, 1]>>")
         })
     }
 
     fn check_rank(&self, shape: &[i64]) -> Result<()> {
         let rank = match &self.form {
-            Form::RowMajor => shape.len(),
-            Form::Strided(strides, _) => strides.len(),
-            Form::Map(map) => map.rank,
+            MemrefForm::RowMajor => shape.len(),
+            MemrefForm::Strided(strides, _) => strides.len(),
+            MemrefForm::Map(map) => map.rank,
         };
         if rank == shape.len() {
             return Ok(());
@@ -305,56 +316,59 @@ impl MemrefLayout {
             "the layout is of {rank} dimensions, and the shape {shape:?} has {}",
             shape.len()
         );
-        Err(Diagnostic::syntax(0..0, message, "of another rank").id("Z005"))
+        Err(Diagnostic::syntax_error(0..0, message, "of another rank").with_id("Z005"))
     }
 
     /// The extents of the coordinates of memory, for a map with several; `None` for one that gives addresses.
-    fn extents(map: &AffineMap, shape: &[i64]) -> Result<Option<Vec<i64>>> {
+    fn memory_extents(map: &AffineMap, shape: &[i64]) -> Result<Option<Vec<i64>>> {
         if map.results.len() == 1 {
             return Ok(None);
         }
         let mut extents = Vec::with_capacity(map.results.len());
         for expr in &map.results {
-            let (low, high) =
-                expr.range(shape).ok_or_else(|| Error::overflow("a coordinate of memory"))?;
+            let (low, high) = expr
+                .value_range(shape)
+                .ok_or_else(|| LayoutError::overflow_of("a coordinate of memory"))?;
             if low < 0 {
                 let message = format!("the coordinate {expr} of memory reaches {low}, below 0");
-                return Err(Diagnostic::syntax(0..0, message, "not a coordinate").id("Z005"));
+                return Err(
+                    Diagnostic::syntax_error(0..0, message, "not a coordinate").with_id("Z005")
+                );
             }
-            extents.push(high.checked_add(1).ok_or_else(|| Error::overflow("an extent"))?);
+            extents.push(high.checked_add(1).ok_or_else(|| LayoutError::overflow_of("an extent"))?);
         }
-        product(extents.iter().copied(), "the number of positions")?;
+        checked_product(extents.iter().copied(), "the number of positions")?;
         Ok(Some(extents))
     }
 
     /// The number of positions that the coordinates of memory have.
-    fn count(map: &AffineMap, shape: &[i64]) -> Result<i64> {
+    fn positions_of_map(map: &AffineMap, shape: &[i64]) -> Result<i64> {
         if shape.contains(&0) {
             return Ok(0);
         }
-        let extents = MemrefLayout::extents(map, shape)?.unwrap_or_default();
-        Ok(product(extents, "the number of positions")?)
+        let extents = MemrefLayout::memory_extents(map, shape)?.unwrap_or_default();
+        Ok(checked_product(extents, "the number of positions")?)
     }
 
     /// The address of an element. The coordinate is inside the shape.
-    pub fn position(&self, shape: &[i64], coordinate: &[i64]) -> Result<i64> {
+    pub fn element_position(&self, shape: &[i64], coordinate: &[i64]) -> Result<i64> {
         self.check_rank(shape)?;
-        let overflow = || Error::overflow("an address");
+        let overflow = || LayoutError::overflow_of("an address");
         let dot = |strides: &[i64], offset: i64| {
             let mut pairs = strides.iter().zip(coordinate);
             pairs.try_fold(offset, |sum, (s, i)| sum.checked_add(s.checked_mul(*i)?))
         };
         let found = match &self.form {
-            Form::RowMajor => dot(&row_major(shape)?, 0),
-            Form::Strided(strides, offset) => dot(strides, *offset),
-            Form::Map(map) => {
+            MemrefForm::RowMajor => dot(&row_major_strides(shape)?, 0),
+            MemrefForm::Strided(strides, offset) => dot(strides, *offset),
+            MemrefForm::Map(map) => {
                 if shape.contains(&0) {
                     return Ok(0);
                 }
                 let values: Option<Vec<i64>> =
-                    map.results.iter().map(|e| e.value(coordinate)).collect();
+                    map.results.iter().map(|e| e.evaluate_at(coordinate)).collect();
                 let values = values.ok_or_else(overflow)?;
-                match MemrefLayout::extents(map, shape)? {
+                match MemrefLayout::memory_extents(map, shape)? {
                     None => values.first().copied(),
                     Some(extents) => values
                         .iter()
@@ -368,14 +382,14 @@ impl MemrefLayout {
 }
 
 impl WrittenLayout for MemrefLayout {
-    fn text(&self) -> String {
+    fn notation_text(&self) -> String {
         let form = match &self.form {
-            Form::RowMajor => None,
-            Form::Strided(strides, 0) => Some(format!("strided<{strides:?}>")),
-            Form::Strided(strides, offset) => {
+            MemrefForm::RowMajor => None,
+            MemrefForm::Strided(strides, 0) => Some(format!("strided<{strides:?}>")),
+            MemrefForm::Strided(strides, offset) => {
                 Some(format!("strided<{strides:?}, offset: {offset}>"))
             }
-            Form::Map(map) => Some(map.to_string()),
+            MemrefForm::Map(map) => Some(map.to_string()),
         };
         let Some((dims, element)) = &self.shaped else { return form.unwrap_or_default() };
         let dims: String = dims.iter().map(|d| format!("{d}x")).collect();
@@ -383,35 +397,38 @@ impl WrittenLayout for MemrefLayout {
         format!("memref<{dims}{element}{fields}>")
     }
 
-    fn layout(&self, shape: Option<&[i64]>) -> Result<Layout> {
-        let shape = self.dims(shape)?;
+    fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout> {
+        let shape = self.dims_or_shape(shape)?;
         self.check_rank(shape)?;
-        check_sizes(shape)?;
-        let size = product(shape.iter().copied(), "the number of elements")?;
+        check_nonnegative_sizes(shape)?;
+        let size = checked_product(shape.iter().copied(), "the number of elements")?;
         let map = match &self.form {
-            Form::RowMajor => return Ok(Strided::contiguous(shape)?.to_layout()?),
-            Form::Strided(strides, offset) => {
-                return Ok(Strided::new(shape, strides, *offset)?.to_layout()?);
+            MemrefForm::RowMajor => return Ok(StridedLayout::new_contiguous(shape)?.to_layout()?),
+            MemrefForm::Strided(strides, offset) => {
+                return Ok(StridedLayout::new(shape, strides, *offset)?.to_layout()?);
             }
-            Form::Map(map) => map,
+            MemrefForm::Map(map) => map,
         };
         if size == 0 {
-            return Ok(TileLayout::strided(shape, &vec![0; shape.len()], 0)?.into());
+            return Ok(TileLayout::from_strides(shape, &vec![0; shape.len()], 0)?.into());
         }
-        MemrefLayout::extents(map, shape)?;
-        let found = if map.results.iter().all(affine::Expr::is_separable) {
-            let at = |c: &[i64]| self.position(shape, c);
-            Digits::of_dims(shape, at)?
-        } else if size <= LISTED {
-            Digits::of_order(shape, &stored_order(shape, |c| self.position(shape, c))?)
+        MemrefLayout::memory_extents(map, shape)?;
+        let found = if map.results.iter().all(affine::AffineMapExpr::is_separable) {
+            let at = |c: &[i64]| self.element_position(shape, c);
+            BlockedDigits::from_position_function(shape, at)?
+        } else if size <= MAX_LISTED_ELEMENTS {
+            BlockedDigits::from_positions(
+                shape,
+                &positions_in_order(shape, |c| self.element_position(shape, c))?,
+            )
         } else {
             None
         };
         match found {
-            Some(digits) => Ok(digits.layout(shape)?),
+            Some(digits) => Ok(digits.build_layout(shape)?),
             None => {
                 let message = "no layout of the algebra: the map is no sum of functions of dimensions that are split over digits";
-                Err(Diagnostic::syntax(0..0, message, "not expressible").id("Z008"))
+                Err(Diagnostic::syntax_error(0..0, message, "not expressible").with_id("Z008"))
             }
         }
     }
@@ -420,32 +437,32 @@ impl WrittenLayout for MemrefLayout {
         self.shaped.as_ref().map(|(dims, _)| dims.clone())
     }
 
-    fn stored(&self, shape: Option<&[i64]>) -> Option<Result<Stored>> {
-        let Form::Map(map) = &self.form else { return None };
+    fn stored_elements(&self, shape: Option<&[i64]>) -> Option<Result<StoredElements>> {
+        let MemrefForm::Map(map) = &self.form else { return None };
         if map.results.len() == 1 {
             return None;
         }
         Some((|| {
-            let shape = self.dims(shape)?;
+            let shape = self.dims_or_shape(shape)?;
             self.check_rank(shape)?;
-            let order = stored_order(shape, |c| self.position(shape, c))?;
-            Ok(Stored { order, positions: MemrefLayout::count(map, shape)? })
+            let order = positions_in_order(shape, |c| self.element_position(shape, c))?;
+            Ok(StoredElements { order, positions: MemrefLayout::positions_of_map(map, shape)? })
         })())
     }
 
-    fn positions(&self, shape: Option<&[i64]>) -> Option<Result<i64>> {
-        let Form::Map(map) = &self.form else { return None };
+    fn count_memory_positions(&self, shape: Option<&[i64]>) -> Option<Result<i64>> {
+        let MemrefForm::Map(map) = &self.form else { return None };
         if map.results.len() == 1 {
             return None;
         }
         Some((|| {
-            let shape = self.dims(shape)?;
+            let shape = self.dims_or_shape(shape)?;
             self.check_rank(shape)?;
-            MemrefLayout::count(map, shape)
+            MemrefLayout::positions_of_map(map, shape)
         })())
     }
 
     fn element_bits(&self) -> Option<i64> {
-        self.shaped.as_ref().and_then(|(_, element)| mlir_bits(element))
+        self.shaped.as_ref().and_then(|(_, element)| bits_of_mlir_type(element))
     }
 }

@@ -27,13 +27,17 @@ const EXCEPTIONS: [(&str, &str); 6] = [
 const FAMILIES: [&str; 6] = ["x", "ldnc", "ldigo", "tnc", "ncdhw", "goidhw"];
 
 /// The name in the letters of dimensions; a name in these letters is itself. As many bytes as the name.
-pub(super) fn resolve(name: &str) -> Result<String, Diagnostic> {
+pub(super) fn resolve_tag_alias(name: &str) -> Result<String, Diagnostic> {
     if let Some((_, tag)) = EXCEPTIONS.iter().find(|(alias, _)| *alias == name) {
         return Ok((*tag).to_string());
     }
     if let Some((at, c)) = name.char_indices().find(|(_, c)| !c.is_ascii_alphanumeric()) {
         let message = format!("`{c}` in a format tag");
-        return Err(Diagnostic::syntax(at..at + c.len_utf8(), message, "letters and numbers only"));
+        return Err(Diagnostic::syntax_error(
+            at..at + c.len_utf8(),
+            message,
+            "letters and numbers only",
+        ));
     }
     let head = name.find(|c: char| c.is_ascii_digit()).unwrap_or(name.len());
     let used = name[..head].to_ascii_lowercase();
@@ -67,11 +71,15 @@ pub(super) fn resolve(name: &str) -> Result<String, Diagnostic> {
             _ => {
                 let message =
                     format!("`{}` is no format tag", name.chars().take(40).collect::<String>());
-                return Err(Diagnostic::syntax(at..at + 1, message, "no dimension of one family")
-                    .help(format!(
-                        "dimensions are a, b, c, .. in their order, or the letters of one of {}",
-                        FAMILIES.join(", ")
-                    )));
+                return Err(Diagnostic::syntax_error(
+                    at..at + 1,
+                    message,
+                    "no dimension of one family",
+                )
+                .with_help(format!(
+                    "dimensions are a, b, c, .. in their order, or the letters of one of {}",
+                    FAMILIES.join(", ")
+                )));
             }
         }
     }

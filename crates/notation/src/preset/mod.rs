@@ -4,14 +4,14 @@
 mod owners;
 mod systems;
 
-use crate::cute::{Look, Modes, atoms};
+use crate::cute::{CuteModes, IntegerStyle, atoms};
 pub use owners::OwnerMap;
 use systems::{ATOMS, SYSTEMS};
-use zellige_layout::{Axis, AxisTable, Error, Iter, Layout, Result, TileLayout};
+use zellige_layout::{Axis, AxisTable, Iter, Layout, LayoutError, Result, TileLayout};
 
 /// A named layout with the shape it is meant for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Preset {
+pub struct LayoutPreset {
     /// Its name, for command lines and requests.
     pub name: String,
     /// What it is.
@@ -22,14 +22,14 @@ pub struct Preset {
     pub shape: Vec<i64>,
     /// The dtype it is usually used with.
     pub dtype: &'static str,
-    /// The layout, in a notation that [`crate::parse`] reads.
+    /// The layout, in a notation that [`crate::layout_from_json`] reads.
     pub text: String,
     /// Of a thread-value layout of CuTe: who holds each element, which is what the layout is about.
     pub owners: Option<OwnerMap>,
 }
 
 /// A family of presets: `{N}` in its name stands for a size.
-struct Family {
+struct PresetFamily {
     name: &'static str,
     title: &'static str,
     dtype: &'static str,
@@ -41,7 +41,7 @@ struct Family {
 
 macro_rules! fixed {
     ($name:literal, $title:literal, $dtype:literal, [$($dim:literal),*], $text:literal) => {
-        Family { name: $name, title: $title, dtype: $dtype, size: 0, multiple: 1, build: |_| (vec![$($dim),*], $text.into()) }
+        PresetFamily { name: $name, title: $title, dtype: $dtype, size: 0, multiple: 1, build: |_| (vec![$($dim),*], $text.into()) }
     };
 }
 
@@ -49,11 +49,11 @@ use fixed;
 
 macro_rules! sized {
     ($name:literal, $title:literal, $dtype:literal, $size:literal / $multiple:literal, |$n:ident| [$($dim:expr),*], $text:literal $(, $arg:expr)*) => {
-        Family { name: $name, title: $title, dtype: $dtype, size: $size, multiple: $multiple, build: |$n| (vec![$($dim),*], format!($text $(, $arg)*)) }
+        PresetFamily { name: $name, title: $title, dtype: $dtype, size: $size, multiple: $multiple, build: |$n| (vec![$($dim),*], format!($text $(, $arg)*)) }
     };
 }
 
-const FAMILIES: &[Family] = &[
+const FAMILIES: &[PresetFamily] = &[
     fixed!(
         "two-warps",
         "(8,16) on two warps with a replica, five warps in",
@@ -306,25 +306,25 @@ const GROUPS: &[(&str, &[&str])] = &[
 ];
 
 /// Every preset, those of a group together; families of sizes with the size that is usual.
-pub fn all() -> Vec<Preset> {
-    let mut list: Vec<Preset> = Vec::new();
+pub fn all_presets() -> Vec<LayoutPreset> {
+    let mut list: Vec<LayoutPreset> = Vec::new();
     for (group, begins) in GROUPS {
         let of_group = FAMILIES.iter().filter(|f| begins.iter().any(|b| f.name.starts_with(b)));
-        list.extend(of_group.map(|f| f.preset(f.size, group)));
+        list.extend(of_group.map(|f| f.preset_of_size(f.size, group)));
     }
     for (group, families) in SYSTEMS {
-        list.extend(families.iter().map(|f| f.preset(f.size, group)));
+        list.extend(families.iter().map(|f| f.preset_of_size(f.size, group)));
         if *group == "CuTe" {
-            list.extend(ATOMS.iter().filter_map(of_named_atom));
+            list.extend(ATOMS.iter().filter_map(preset_of_named_atom));
         }
     }
     list
 }
 
-impl Family {
-    fn preset(&self, size: i64, group: &'static str) -> Preset {
+impl PresetFamily {
+    fn preset_of_size(&self, size: i64, group: &'static str) -> LayoutPreset {
         let (shape, text) = (self.build)(size);
-        Preset {
+        LayoutPreset {
             name: self.name.replace("{N}", &size.to_string()),
             title: self.title.into(),
             group,
@@ -339,11 +339,13 @@ impl Family {
 /// The preset of that name; where a name holds a size, any size that fits (`wgmma-64x128`). One layout of
 /// an MMA or copy atom of CuTe is named after a dot: `SM80_16x8x8_F32F16F16F32_TN.A`,
 /// `SM75_U32x4_LDSM_N.dst`.
-pub fn find(name: &str) -> Option<Preset> {
-    let named = || ATOMS.iter().find(|a| a.name == name).and_then(of_named_atom);
-    family(name).or_else(named).or_else(|| {
+pub fn find_preset(name: &str) -> Option<LayoutPreset> {
+    let named = || ATOMS.iter().find(|a| a.name == name).and_then(preset_of_named_atom);
+    find_family_preset(name).or_else(named).or_else(|| {
         let (atom, part) = name.rsplit_once('.')?;
-        of_atom(&atoms::find(atom)?).into_iter().find(|p| p.name.ends_with(&format!(".{part}")))
+        presets_of_atom(&atoms::find_atom(atom)?)
+            .into_iter()
+            .find(|p| p.name.ends_with(&format!(".{part}")))
     })
 }
 
@@ -359,16 +361,16 @@ struct AtomPreset {
     of: &'static str,
 }
 
-fn of_named_atom(named: &AtomPreset) -> Option<Preset> {
+fn preset_of_named_atom(named: &AtomPreset) -> Option<LayoutPreset> {
     let (atom, part) = named.of.rsplit_once('.')?;
-    let list = of_atom(&atoms::find(atom)?);
+    let list = presets_of_atom(&atoms::find_atom(atom)?);
     let found = list.into_iter().find(|p| p.name.ends_with(&format!(".{part}")))?;
     let title = format!("{}: {}", named.title, found.title);
-    Some(Preset { name: named.name.into(), title, ..found })
+    Some(LayoutPreset { name: named.name.into(), title, ..found })
 }
 
 /// The layouts of an atom, each a preset from (thread, value).
-pub fn of_atom(atom: &atoms::Atom) -> Vec<Preset> {
+pub fn presets_of_atom(atom: &atoms::CuteAtom) -> Vec<LayoutPreset> {
     let parts: &[(&str, &str)] = match atom.layouts {
         atoms::AtomLayouts::Mma { .. } => &[
             ("A", "(thread, value) to m + M k"),
@@ -381,21 +383,21 @@ pub fn of_atom(atom: &atoms::Atom) -> Vec<Preset> {
             ("ref", "(thread, value) to the bits that are counted"),
         ],
     };
-    type Part<'a> = ((&'a (&'a str, &'a str), (&'a str, &'a Modes)), Option<OwnerMap>);
-    let of = |(((part, title), (_, modes)), owners): Part<'_>| Preset {
+    type NamedAtomPart<'a> = ((&'a (&'a str, &'a str), (&'a str, &'a CuteModes)), Option<OwnerMap>);
+    let of = |(((part, title), (_, modes)), owners): NamedAtomPart<'_>| LayoutPreset {
         name: format!("{}.{part}", atom.name),
         title: format!("{} of {}: {title}", part, atom.name),
         group: CUTE_ATOMS,
         shape: modes.mode_sizes().unwrap_or_default(),
         dtype: "int32",
-        text: modes.text(Look::Bare),
+        text: modes.print_cute_text(IntegerStyle::Bare),
         owners,
     };
-    parts.iter().zip(atom.fields()).zip(owners::owner_maps(atom)).map(of).collect()
+    parts.iter().zip(atom.layout_fields()).zip(owners::owner_maps_of_atom(atom)).map(of).collect()
 }
 
-fn family(name: &str) -> Option<Preset> {
-    let group = |f: &Family| {
+fn find_family_preset(name: &str) -> Option<LayoutPreset> {
+    let group = |f: &PresetFamily| {
         let of = GROUPS.iter().find(|(_, begins)| begins.iter().any(|b| f.name.starts_with(b)));
         of.map_or("", |(group, _)| group)
     };
@@ -403,10 +405,11 @@ fn family(name: &str) -> Option<Preset> {
     let others = SYSTEMS.iter().flat_map(|(group, list)| list.iter().map(|f| (f, *group)));
     own.chain(others).find_map(|(f, group)| {
         let Some((before, after)) = f.name.split_once("{N}") else {
-            return (f.name == name).then(|| f.preset(0, group));
+            return (f.name == name).then(|| f.preset_of_size(0, group));
         };
         let size: i64 = name.strip_prefix(before)?.strip_suffix(after)?.parse().ok()?;
-        (size > 0 && size <= 1 << 20 && size % f.multiple == 0).then(|| f.preset(size, group))
+        (size > 0 && size <= 1 << 20 && size % f.multiple == 0)
+            .then(|| f.preset_of_size(size, group))
     })
 }
 
@@ -416,7 +419,7 @@ fn family(name: &str) -> Option<Preset> {
 /// `TCol`, which counts factors. Rows take 32 lanes at a time, repeated for the four quarters of
 /// the lanes. Each factor serves `reuse` neighbouring columns (a stride of 0), and `pipe_depth`
 /// stages lie one after the other. No two factors share a place.
-pub fn scale_factors(
+pub fn scale_factor_layout(
     rows: i64,
     groups: i64,
     bits: i64,
@@ -427,7 +430,7 @@ pub fn scale_factors(
         if fits {
             Ok(())
         } else {
-            Err(Error::BadParameter { what, value, accepted: accepted.into() })
+            Err(LayoutError::BadParameter { what, value, accepted: accepted.into() })
         }
     };
     check("bits", bits, bits > 0 && 32 % bits == 0, "a factor has 1, 2, 4, 8, 16 or 32 bits")?;
@@ -439,7 +442,7 @@ pub fn scale_factors(
     check("pipe_depth", pipe_depth, pipe_depth > 0, "there are 1 or more stages")?;
     let axes = AxisTable::new();
     let (lane, col): (Axis, Axis) = (axes.get("TLane")?, axes.get("TCol")?);
-    let overflow = || Error::Overflow { what: "the number of columns".into() };
+    let overflow = || LayoutError::Overflow { what: "the number of columns".into() };
     let blocks = rows / 32;
     let slab = per_cell.checked_mul(blocks).ok_or_else(overflow)?;
     let stage = slab.checked_mul(groups / per_cell).ok_or_else(overflow)?;
@@ -466,19 +469,24 @@ mod tests {
     /// A preset that is added is checked here without a line of test.
     #[test]
     fn every_preset_is_found_by_its_name_and_has_a_layout_of_its_shape() {
-        let list = all();
+        let list = all_presets();
         let names: BTreeSet<&str> = list.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names.len(), list.len(), "two presets have one name");
         assert_eq!(list.len(), FAMILIES.len() + ATOMS.len() + 47, "a preset is in no group");
         for p in &list {
             assert!(!p.group.is_empty() && !p.title.is_empty(), "{}", p.name);
-            assert_eq!(find(&p.name).as_ref(), Some(p));
+            assert_eq!(find_preset(&p.name).as_ref(), Some(p));
             let parsed = crate::parse(&p.text, &AxisTable::new()).expect(&p.text);
             if SYSTEMS.iter().any(|(group, _)| *group == p.group) {
-                assert_eq!(parsed.text(), p.text, "{} is written as it is printed", p.name);
+                assert_eq!(
+                    parsed.notation_text(),
+                    p.text,
+                    "{} is written as it is printed",
+                    p.name
+                );
             }
-            let layout = parsed.layout(Some(&p.shape)).expect(&p.text);
-            layout.admit(&p.shape).expect(&p.name);
+            let layout = parsed.layout_over_shape(Some(&p.shape)).expect(&p.text);
+            layout.check_shape_size(&p.shape).expect(&p.name);
         }
         // Those of a group are together.
         let groups: Vec<&str> = list.iter().map(|p| p.group).collect();

@@ -3,8 +3,8 @@
 //! CuTe writes (thread, value) -> element. That is an index in a tile and no memory: banks, sectors and copies are questions about
 //! the inverse, element -> (thread, value), which is the owner map that the other notations of fragments write.
 
-use crate::cute::Modes;
-use crate::cute::atoms::{Atom, AtomLayouts};
+use crate::cute::CuteModes;
+use crate::cute::atoms::{AtomLayouts, CuteAtom};
 use crate::tirx;
 use zellige_layout::{Axis, AxisTable, Iter, Layout, TileLayout};
 
@@ -20,33 +20,33 @@ pub struct OwnerMap {
 }
 
 /// The lanes of a warp.
-const LANES: i64 = 32;
+const WARP_LANES: i64 = 32;
 
 /// A run of the number of an element: `extent` elements, `step` apart, that go to `stride` steps on an axis.
 #[derive(Clone, Copy)]
-struct Run {
+struct OwnerRun {
     extent: i64,
     step: i64,
     axis: Axis,
     stride: i64,
 }
 
-/// The owner maps of the layouts of an atom, in the order of [`Atom::fields`]; none for an operand that no thread holds a part of, such as
+/// The owner maps of the layouts of an atom, in the order of [`CuteAtom::fields`]; none for an operand that no thread holds a part of, such as
 /// one in shared or tensor memory.
-pub(super) fn owner_maps(atom: &Atom) -> [Option<OwnerMap>; 3] {
+pub(super) fn owner_maps_of_atom(atom: &CuteAtom) -> [Option<OwnerMap>; 3] {
     // One thread, or one of each of two CTAs, speaks for the tensor memory of all.
     if atom.name.contains("SM100_") {
         return [None, None, None];
     }
-    let of = |modes: &Modes, sizes: [i64; 2], turned: bool, operand: Option<usize>| {
-        let layout = owner_map(modes, &atom.threads, sizes, turned)?;
+    let of = |modes: &CuteModes, sizes: [i64; 2], turned: bool, operand: Option<usize>| {
+        let layout = invert_to_owner_map(modes, &atom.threads, sizes, turned)?;
         let shape = match (operand, turned) {
             (None, _) => vec![sizes[0]],
             (_, false) => sizes.to_vec(),
             (_, true) => vec![sizes[1], sizes[0]],
         };
-        let dtype = operand.and_then(|k| atom.dtype(k));
-        Some(OwnerMap { shape, dtype, text: tirx::print(&layout) })
+        let dtype = operand.and_then(|k| atom.operand_dtype(k));
+        Some(OwnerMap { shape, dtype, text: tirx::print_tirx(&layout) })
     };
     match &atom.layouts {
         AtomLayouts::Mma { shape: [m, n, k], a, b, c } => [
@@ -64,19 +64,28 @@ pub(super) fn owner_maps(atom: &Atom) -> [Option<OwnerMap>; 3] {
 
 /// The inverse of a thread-value layout onto `rows x columns` elements, the rows fastest; `turned` has the columns as first dimension. `None`
 /// where the threads hold nothing, or where the elements are not each in some place.
-fn owner_map(modes: &Modes, threads: &Modes, sizes: [i64; 2], turned: bool) -> Option<Layout> {
-    let [thread, value] = modes.modes() else { return None };
+fn invert_to_owner_map(
+    modes: &CuteModes,
+    threads: &CuteModes,
+    sizes: [i64; 2],
+    turned: bool,
+) -> Option<Layout> {
+    let [thread, value] = modes.top_modes() else { return None };
     let mut runs = Vec::new();
-    for (extent, step, weight) in weighted(thread)? {
-        runs.extend(on_threads(Run { extent, step, axis: Axis::LANEID, stride: weight }, threads)?);
+    for (extent, step, weight) in weighted_leaves(thread)? {
+        runs.extend(split_over_threads(
+            OwnerRun { extent, step, axis: Axis::LANEID, stride: weight },
+            threads,
+        )?);
     }
     if runs.iter().all(|r| r.step == 0) {
         return None;
     }
-    for (extent, step, weight) in weighted(value)? {
-        runs.push(Run { extent, step, axis: Axis::M, stride: weight });
+    for (extent, step, weight) in weighted_leaves(value)? {
+        runs.push(OwnerRun { extent, step, axis: Axis::M, stride: weight });
     }
-    let (copies, mut runs): (Vec<Run>, Vec<Run>) = runs.into_iter().partition(|r| r.step == 0);
+    let (copies, mut runs): (Vec<OwnerRun>, Vec<OwnerRun>) =
+        runs.into_iter().partition(|r| r.step == 0);
     runs.sort_by_key(|r| r.step);
     // The rows come first, then the columns.
     let mut dims: [Vec<Iter>; 2] = [Vec::new(), Vec::new()];
@@ -110,7 +119,7 @@ fn owner_map(modes: &Modes, threads: &Modes, sizes: [i64; 2], turned: bool) -> O
 }
 
 /// The leaves of a mode that move: extent, stride, and how many coordinates of the mode one step is.
-fn weighted(mode: &Modes) -> Option<Vec<(i64, i64, i64)>> {
+fn weighted_leaves(mode: &CuteModes) -> Option<Vec<(i64, i64, i64)>> {
     let mut weight = 1i64;
     let mut found = Vec::new();
     for leaf in mode.leaves() {
@@ -126,10 +135,10 @@ fn weighted(mode: &Modes) -> Option<Vec<(i64, i64, i64)>> {
 }
 
 /// A run over the threads of an atom as runs over the lanes of a warp and the warps of a group.
-fn on_threads(run: Run, threads: &Modes) -> Option<Vec<Run>> {
+fn split_over_threads(run: OwnerRun, threads: &CuteModes) -> Option<Vec<OwnerRun>> {
     let mut found = Vec::new();
     let mut rest = run;
-    for (extent, stride, weight) in weighted(threads)? {
+    for (extent, stride, weight) in weighted_leaves(threads)? {
         let end = weight * extent;
         if rest.extent == 1 || end <= rest.stride {
             continue;
@@ -141,7 +150,7 @@ fn on_threads(run: Run, threads: &Modes) -> Option<Vec<Run>> {
         if rest.extent % taken != 0 {
             return None;
         }
-        found.extend(on_warps(Run {
+        found.extend(split_over_warps(OwnerRun {
             extent: taken,
             stride: stride * (rest.stride / weight),
             ..rest
@@ -154,20 +163,24 @@ fn on_threads(run: Run, threads: &Modes) -> Option<Vec<Run>> {
 }
 
 /// A run over the threads of a group as one over lanes and one over warps.
-fn on_warps(run: Run) -> Option<Vec<Run>> {
+fn split_over_warps(run: OwnerRun) -> Option<Vec<OwnerRun>> {
     let warp = AxisTable::new().get("wid_in_wg").ok()?;
-    let (end, on_warp) =
-        (run.stride * run.extent, |r: Run| Run { axis: warp, stride: r.stride / LANES, ..r });
-    if end <= LANES {
+    let (end, on_warp) = (run.stride * run.extent, |r: OwnerRun| OwnerRun {
+        axis: warp,
+        stride: r.stride / WARP_LANES,
+        ..r
+    });
+    if end <= WARP_LANES {
         return Some(vec![run]);
     }
-    if run.stride >= LANES {
-        return (run.stride % LANES == 0).then(|| vec![on_warp(run)]);
+    if run.stride >= WARP_LANES {
+        return (run.stride % WARP_LANES == 0).then(|| vec![on_warp(run)]);
     }
-    let lanes = LANES / run.stride;
-    if LANES % run.stride != 0 || run.extent % lanes != 0 {
+    let lanes = WARP_LANES / run.stride;
+    if WARP_LANES % run.stride != 0 || run.extent % lanes != 0 {
         return None;
     }
-    let above = Run { extent: run.extent / lanes, step: run.step * lanes, stride: LANES, ..run };
-    Some(vec![Run { extent: lanes, ..run }, on_warp(above)])
+    let above =
+        OwnerRun { extent: run.extent / lanes, step: run.step * lanes, stride: WARP_LANES, ..run };
+    Some(vec![OwnerRun { extent: lanes, ..run }, on_warp(above)])
 }

@@ -1,9 +1,9 @@
 //! Presets in the notations of other systems, by system.
 
-use super::{AtomPreset, Family, fixed};
+use super::{AtomPreset, PresetFamily, fixed};
 
 /// The presets of a system, under its name.
-pub(super) const SYSTEMS: &[(&str, &[Family])] = &[
+pub(super) const SYSTEMS: &[(&str, &[PresetFamily])] = &[
     (
         "CuTe",
         &[

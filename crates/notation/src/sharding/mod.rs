@@ -5,28 +5,29 @@
 //! name, a shard lies row-major on `m`, and a mesh axis that no dimension uses holds copies. A shard is
 //! `ceil(extent / parts)` long; where that does not divide, the last ones are padded.
 //!
-//! HLO numbers devices instead of naming axes: there is one axis, `pid`. `Sharding::on_devices` numbers those of a mesh, its last
+//! HLO numbers devices instead of naming axes: there is one axis, `pid`. `MeshSharding::on_devices` numbers those of a mesh, its last
 //! axis fastest.
 
 pub(crate) mod python;
 
-use crate::blocked::prove;
-use crate::convert::{Refusal, no};
-use crate::{Diagnostic, Notation, Parsed, WrittenLayout};
-use zellige_layout::int::{div_ceil, product};
+use crate::blocked::prove_candidate;
+use crate::convert::{ConversionRefusal, not_expressible};
+use crate::{Diagnostic, Notation, ParsedText, WrittenLayout};
+use zellige_layout::int::{checked_product, div_ceil};
 use zellige_layout::{
-    Axis, AxisKind, AxisTable, Error, Extent, Iter, Layout, TileLayout, Window, check_sizes,
+    Axis, AxisKind, AxisTable, Iter, Layout, LayoutError, PaddedExtent, TileLayout, ValidWindow,
+    check_nonnegative_sizes,
 };
 
 /// The axes of a mesh of devices, slowest first: their names and sizes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Mesh {
+pub struct MeshAxes {
     axes: Vec<(String, i64)>,
 }
 
-impl Mesh {
+impl MeshAxes {
     /// Checks that names differ and sizes are positive, and that the number of devices fits in 64 bits.
-    pub fn new(axes: Vec<(String, i64)>) -> Result<Mesh, String> {
+    pub fn new(axes: Vec<(String, i64)>) -> Result<MeshAxes, String> {
         for (k, (name, size)) in axes.iter().enumerate() {
             if axes[..k].iter().any(|(other, _)| other == name) {
                 return Err(format!("the mesh has two axes named `{name}`"));
@@ -34,32 +35,33 @@ impl Mesh {
             if *size < 1 {
                 return Err(format!("mesh axis `{name}` has {size} devices"));
             }
-            device_axis(name)?;
+            device_axis_of(name)?;
         }
-        product(axes.iter().map(|a| a.1), "the number of devices").map_err(|e| e.to_string())?;
+        checked_product(axes.iter().map(|a| a.1), "the number of devices")
+            .map_err(|e| e.to_string())?;
         if axes.len() > MAX_AXES {
             return Err(format!("a mesh of more than {MAX_AXES} axes"));
         }
-        Ok(Mesh { axes })
+        Ok(MeshAxes { axes })
     }
 
     /// Names and sizes, slowest first.
-    pub fn axes(&self) -> &[(String, i64)] {
+    pub fn named_sizes(&self) -> &[(String, i64)] {
         &self.axes
     }
 
     /// The number of devices.
-    pub fn devices(&self) -> i64 {
+    pub fn device_count(&self) -> i64 {
         self.axes.iter().map(|(_, size)| size).product()
     }
 
     /// The axis of that name.
-    pub fn find(&self, name: &str) -> Option<usize> {
+    pub fn find_axis(&self, name: &str) -> Option<usize> {
         self.axes.iter().position(|(n, _)| n == name)
     }
 
     /// What one step along each axis counts where devices are numbered, the last axis fastest.
-    fn strides(&self) -> Vec<i64> {
+    fn device_strides(&self) -> Vec<i64> {
         let mut strides = vec![1; self.axes.len()];
         for k in (1..strides.len()).rev() {
             strides[k - 1] = strides[k] * self.axes[k].1;
@@ -71,7 +73,7 @@ impl Mesh {
 const MAX_AXES: usize = 64;
 
 /// The device axis of a mesh axis. A name that the algebra uses for something else, such as `m`, gets `mesh_` in front.
-pub(crate) fn device_axis(name: &str) -> Result<Axis, String> {
+pub(crate) fn device_axis_of(name: &str) -> Result<Axis, String> {
     let other =
         AxisTable::new().get(name).is_ok_and(|a| a.kind() != AxisKind::Device || a.name() != name);
     let own = if other { format!("mesh_{name}") } else { name.to_string() };
@@ -80,7 +82,7 @@ pub(crate) fn device_axis(name: &str) -> Result<Axis, String> {
 
 /// `size` steps of `stride` along an axis of the mesh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Factor {
+pub(crate) struct MeshFactor {
     pub(crate) axis: usize,
     pub(crate) size: i64,
     pub(crate) stride: i64,
@@ -88,9 +90,9 @@ pub(crate) struct Factor {
 
 /// A part of the index of a dimension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Piece {
+pub(crate) enum IndexPiece {
     /// Which device.
-    Device(Factor),
+    Device(MeshFactor),
     /// Which element of the shard.
     Local(i64),
     /// The pieces after it count so many elements; the rest of what they could count is padding of every piece before.
@@ -99,55 +101,57 @@ pub(crate) enum Piece {
 
 /// A tensor over a mesh.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Sharding {
-    pub(crate) mesh: Mesh,
+pub(crate) struct MeshSharding {
+    pub(crate) mesh: MeshAxes,
     /// The device of the first shard, per axis of the mesh; all 0 but where a device is named.
     pub(crate) first: Vec<i64>,
     /// The pieces of every dimension, slowest first.
-    pub(crate) dims: Vec<Vec<Piece>>,
+    pub(crate) dims: Vec<Vec<IndexPiece>>,
     /// Whether axes that no dimension uses hold copies; not where one device is named that has everything.
     pub(crate) copies: bool,
     /// The factors that hold copies, where they are not all that no dimension uses: a list of devices may leave some out.
-    pub(crate) replicas: Option<Vec<Factor>>,
+    pub(crate) replicas: Option<Vec<MeshFactor>>,
 }
 
-impl Sharding {
+impl MeshSharding {
     /// Every dimension over whole factors, then the shard.
-    pub(crate) fn even(
-        mesh: Mesh,
-        factors: &[Vec<Factor>],
+    pub(crate) fn from_even_factors(
+        mesh: MeshAxes,
+        factors: &[Vec<MeshFactor>],
         shape: &[i64],
-    ) -> Result<Sharding, Diagnostic> {
-        check_sizes(shape)?;
-        product(shape.iter().copied(), "the number of elements")?;
+    ) -> Result<MeshSharding, Diagnostic> {
+        check_nonnegative_sizes(shape)?;
+        checked_product(shape.iter().copied(), "the number of elements")?;
         let mut dims = Vec::with_capacity(shape.len());
         for (d, extent) in shape.iter().enumerate() {
             let own = factors.get(d).map_or(&[][..], Vec::as_slice);
-            let parts = product(own.iter().map(|f| f.size), "the number of shards")?;
-            let mut pieces: Vec<Piece> = own.iter().map(|f| Piece::Device(*f)).collect();
-            pieces.push(Piece::Local(div_ceil(*extent, parts)));
+            let parts = checked_product(own.iter().map(|f| f.size), "the number of shards")?;
+            let mut pieces: Vec<IndexPiece> = own.iter().map(|f| IndexPiece::Device(*f)).collect();
+            pieces.push(IndexPiece::Local(div_ceil(*extent, parts)));
             dims.push(pieces);
         }
         let first = vec![0; mesh.axes.len()];
-        Ok(Sharding { mesh, first, dims, copies: true, replicas: None })
+        Ok(MeshSharding { mesh, first, dims, copies: true, replicas: None })
     }
 
     /// The shape of a shard.
     pub(crate) fn shard_shape(&self) -> Vec<i64> {
-        let local = |pieces: &Vec<Piece>| {
-            pieces.iter().map(|p| if let Piece::Local(n) = p { *n } else { 1 }).product()
+        let local = |pieces: &Vec<IndexPiece>| {
+            pieces.iter().map(|p| if let IndexPiece::Local(n) = p { *n } else { 1 }).product()
         };
         self.dims.iter().map(local).collect()
     }
 
-    fn axis(&self, k: usize) -> Result<Axis, Error> {
+    fn axis_of_mesh(&self, k: usize) -> Result<Axis, LayoutError> {
         let name = &self.mesh.axes[k].0;
-        device_axis(name)
-            .map_err(|_| Error::BadAxisName { name: name.clone(), reason: "no name of an axis" })
+        device_axis_of(name).map_err(|_| LayoutError::BadAxisName {
+            name: name.clone(),
+            reason: "no name of an axis",
+        })
     }
 
     /// The layout in the algebra, over a shape.
-    pub(crate) fn layout(&self, shape: &[i64]) -> Result<Layout, Error> {
+    pub(crate) fn layout_over_shape(&self, shape: &[i64]) -> Result<Layout, LayoutError> {
         let mut stride = 1i64;
         let mut shard: Vec<Iter> = Vec::new();
         let mut window = Vec::with_capacity(shape.len());
@@ -155,51 +159,54 @@ impl Sharding {
             let (mut padded, mut valid) = (1i64, *valid);
             for piece in pieces.iter().rev() {
                 let it = match piece {
-                    Piece::Valid(n) => {
-                        window.push(Extent::padded(*n, padded));
+                    IndexPiece::Valid(n) => {
+                        window.push(PaddedExtent::padded_to(*n, padded));
                         (padded, valid) = (1, valid / (*n).max(1));
                         continue;
                     }
-                    Piece::Device(f) => Iter::new(f.size, f.stride, self.axis(f.axis)?),
-                    Piece::Local(n) => {
-                        let it = Iter::mem(*n, stride);
+                    IndexPiece::Device(f) => {
+                        Iter::new(f.size, f.stride, self.axis_of_mesh(f.axis)?)
+                    }
+                    IndexPiece::Local(n) => {
+                        let it = Iter::in_memory(*n, stride);
                         stride = stride
                             .checked_mul((*n).max(1))
-                            .ok_or_else(|| Error::overflow("the elements of a shard"))?;
+                            .ok_or_else(|| LayoutError::overflow_of("the elements of a shard"))?;
                         it
                     }
                 };
-                padded = product([padded, it.extent], "a padded extent")?;
+                padded = checked_product([padded, it.extent], "a padded extent")?;
                 shard.push(it);
             }
-            window.push(Extent::padded(valid, padded));
+            window.push(PaddedExtent::padded_to(valid, padded));
         }
         shard.reverse();
         window.reverse();
         let mut replica = Vec::new();
         if let Some(all) = &self.replicas {
             for f in all {
-                replica.push(Iter::new(f.size, f.stride, self.axis(f.axis)?));
+                replica.push(Iter::new(f.size, f.stride, self.axis_of_mesh(f.axis)?));
             }
         } else if self.copies {
             for k in 0..self.mesh.axes.len() {
-                let axis = self.axis(k)?;
-                replica
-                    .extend(self.unused(k).into_iter().map(|(size, s)| Iter::new(size, s, axis)));
+                let axis = self.axis_of_mesh(k)?;
+                replica.extend(
+                    self.unused_factors(k).into_iter().map(|(size, s)| Iter::new(size, s, axis)),
+                );
             }
         }
         let mut offset = Vec::new();
         for (k, first) in self.first.iter().enumerate().filter(|(_, first)| **first != 0) {
-            offset.push((self.axis(k)?, *first));
+            offset.push((self.axis_of_mesh(k)?, *first));
         }
         let tile = TileLayout::new(shard, replica, offset)?;
-        Layout::from(tile).with_window(Window::new(window)?)
+        Layout::from(tile).with_window(ValidWindow::new(window)?)
     }
 
     /// The factors of a mesh axis that no dimension uses: size and stride, slowest first. Those that are used divide the axis.
-    pub(crate) fn unused(&self, axis: usize) -> Vec<(i64, i64)> {
-        let mut used: Vec<Factor> =
-            self.factors().filter(|f| f.axis == axis && f.size > 1).collect();
+    pub(crate) fn unused_factors(&self, axis: usize) -> Vec<(i64, i64)> {
+        let mut used: Vec<MeshFactor> =
+            self.used_factors().filter(|f| f.axis == axis && f.size > 1).collect();
         used.sort_by_key(|f| f.stride);
         let mut free = Vec::new();
         let mut next = 1;
@@ -217,36 +224,36 @@ impl Sharding {
         free
     }
 
-    fn factors(&self) -> impl Iterator<Item = Factor> + '_ {
+    fn used_factors(&self) -> impl Iterator<Item = MeshFactor> + '_ {
         self.dims.iter().flatten().filter_map(|p| match p {
-            Piece::Device(f) => Some(*f),
-            Piece::Local(_) | Piece::Valid(_) => None,
+            IndexPiece::Device(f) => Some(*f),
+            IndexPiece::Local(_) | IndexPiece::Valid(_) => None,
         })
     }
 
     /// Whether every device has the whole tensor. A text may not say how many devices there are.
     fn is_everywhere(&self) -> bool {
-        self.factors().all(|f| f.size == 1) && self.copies
+        self.used_factors().all(|f| f.size == 1) && self.copies
     }
 
     /// The factors of every dimension, where each comes before the shard.
-    pub(crate) fn leading_factors(&self) -> Result<Vec<Vec<Factor>>, Refusal> {
+    pub(crate) fn leading_factors(&self) -> Result<Vec<Vec<MeshFactor>>, ConversionRefusal> {
         let mut all = Vec::with_capacity(self.dims.len());
         for (d, pieces) in self.dims.iter().enumerate() {
             let mut factors = Vec::new();
             let mut inside = false;
             for piece in pieces {
                 match piece {
-                    Piece::Local(1) | Piece::Valid(_) => {}
-                    Piece::Local(_) => inside = true,
-                    Piece::Device(f) if f.size == 1 && inside => {}
-                    Piece::Device(_) if inside => {
+                    IndexPiece::Local(1) | IndexPiece::Valid(_) => {}
+                    IndexPiece::Local(_) => inside = true,
+                    IndexPiece::Device(f) if f.size == 1 && inside => {}
+                    IndexPiece::Device(_) if inside => {
                         let reason = format!(
                             "dimension {d} is dealt to devices in turns: a shard is not one interval of it"
                         );
-                        return no(reason, None);
+                        return not_expressible(reason, None);
                     }
-                    Piece::Device(f) => factors.push(*f),
+                    IndexPiece::Device(f) => factors.push(*f),
                 }
             }
             all.push(factors);
@@ -255,91 +262,97 @@ impl Sharding {
     }
 
     /// The same over one axis `pid` of numbered devices, the last axis of the mesh fastest.
-    pub(crate) fn on_devices(&self) -> Result<Sharding, Refusal> {
-        let strides = self.mesh.strides();
-        let mesh = Mesh::new(vec![("pid".into(), self.mesh.devices())]);
-        let Ok(mesh) = mesh else { return no("too many devices", None) };
-        let number =
-            |f: &Factor| Factor { axis: 0, stride: f.stride * strides[f.axis], size: f.size };
-        let moved = |p: &Piece| match p {
-            Piece::Device(f) => Piece::Device(number(f)),
-            Piece::Local(_) | Piece::Valid(_) => *p,
+    pub(crate) fn on_devices(&self) -> Result<MeshSharding, ConversionRefusal> {
+        let strides = self.mesh.device_strides();
+        let mesh = MeshAxes::new(vec![("pid".into(), self.mesh.device_count())]);
+        let Ok(mesh) = mesh else { return not_expressible("too many devices", None) };
+        let number = |f: &MeshFactor| MeshFactor {
+            axis: 0,
+            stride: f.stride * strides[f.axis],
+            size: f.size,
+        };
+        let moved = |p: &IndexPiece| match p {
+            IndexPiece::Device(f) => IndexPiece::Device(number(f)),
+            IndexPiece::Local(_) | IndexPiece::Valid(_) => *p,
         };
         let dims = self.dims.iter().map(|d| d.iter().map(moved).collect()).collect();
         let first = vec![self.first.iter().zip(&strides).map(|(f, s)| f * s).sum()];
         let replicas = self.replicas.as_ref().map(|all| all.iter().map(number).collect());
-        Ok(Sharding { mesh, first, dims, copies: self.copies, replicas })
+        Ok(MeshSharding { mesh, first, dims, copies: self.copies, replicas })
     }
 
     /// Refuses factors that are no digits of the number of a device, from which no axes of a mesh follow.
-    fn check_divides(&self) -> Result<(), Refusal> {
+    fn check_divides(&self) -> Result<(), ConversionRefusal> {
         for (axis, (name, size)) in self.mesh.axes.iter().enumerate() {
-            let mut used: Vec<Factor> =
-                self.factors().filter(|f| f.axis == axis && f.size > 1).collect();
+            let mut used: Vec<MeshFactor> =
+                self.used_factors().filter(|f| f.axis == axis && f.size > 1).collect();
             used.sort_by_key(|f| f.stride);
             let mut next = 1;
             for f in &used {
                 if f.stride < next || f.stride % next != 0 {
                     let reason = format!("devices on `{name}` are not numbered along a mesh");
-                    return no(reason, None);
+                    return not_expressible(reason, None);
                 }
                 next = f.stride.saturating_mul(f.size);
             }
             if size % next != 0 {
                 let reason = format!("the {size} devices on `{name}` are no whole mesh");
-                return no(reason, None);
+                return not_expressible(reason, None);
             }
         }
         Ok(())
     }
 
     /// The same with a mesh axis for every factor, named `d0`, `d1`, .. from the slowest, where an axis is used in parts.
-    pub(crate) fn on_whole_axes(&self) -> Result<Sharding, Refusal> {
+    pub(crate) fn on_whole_axes(&self) -> Result<MeshSharding, ConversionRefusal> {
         self.check_divides()?;
-        let mut cuts: Vec<(usize, i64, i64)> =
-            self.factors().filter(|f| f.size > 1).map(|f| (f.axis, f.stride, f.size)).collect();
+        let mut cuts: Vec<(usize, i64, i64)> = self
+            .used_factors()
+            .filter(|f| f.size > 1)
+            .map(|f| (f.axis, f.stride, f.size))
+            .collect();
         for k in 0..self.mesh.axes.len() {
-            cuts.extend(self.unused(k).into_iter().map(|(size, stride)| (k, stride, size)));
+            cuts.extend(self.unused_factors(k).into_iter().map(|(size, stride)| (k, stride, size)));
         }
         cuts.sort_by_key(|(axis, stride, _)| (*axis, std::cmp::Reverse(*stride)));
         let axes = cuts.iter().enumerate().map(|(k, cut)| (format!("d{k}"), cut.2)).collect();
-        let mesh = match Mesh::new(axes) {
+        let mesh = match MeshAxes::new(axes) {
             Ok(mesh) => mesh,
-            Err(reason) => return no(reason, None),
+            Err(reason) => return not_expressible(reason, None),
         };
-        let moved = |p: &Piece| match p {
-            Piece::Device(f) => {
+        let moved = |p: &IndexPiece| match p {
+            IndexPiece::Device(f) => {
                 let at =
                     cuts.iter().position(|(a, s, n)| (*a, *s, *n) == (f.axis, f.stride, f.size));
-                at.map_or(Piece::Local(1), |axis| {
-                    Piece::Device(Factor { axis, size: f.size, stride: 1 })
+                at.map_or(IndexPiece::Local(1), |axis| {
+                    IndexPiece::Device(MeshFactor { axis, size: f.size, stride: 1 })
                 })
             }
-            Piece::Local(_) | Piece::Valid(_) => *p,
+            IndexPiece::Local(_) | IndexPiece::Valid(_) => *p,
         };
         if self.first.iter().any(|f| *f != 0) || !self.copies {
-            return no("the sharding does not say which devices there are", None);
+            return not_expressible("the sharding does not say which devices there are", None);
         }
         let first = vec![0; mesh.axes.len()];
         let dims = self.dims.iter().map(|d| d.iter().map(moved).collect()).collect();
-        Ok(Sharding { mesh, first, dims, copies: true, replicas: None })
+        Ok(MeshSharding { mesh, first, dims, copies: true, replicas: None })
     }
 
     /// The same with the axes of the mesh in the order in which dimensions use them. A layout does not say how a mesh is ordered.
-    pub(crate) fn in_order_of_use(&self) -> Sharding {
+    pub(crate) fn in_order_of_use(&self) -> MeshSharding {
         let mut order: Vec<usize> = Vec::new();
-        for axis in self.factors().map(|f| f.axis).chain(0..self.mesh.axes.len()) {
+        for axis in self.used_factors().map(|f| f.axis).chain(0..self.mesh.axes.len()) {
             if !order.contains(&axis) {
                 order.push(axis);
             }
         }
         let place = |axis: usize| order.iter().position(|o| *o == axis).unwrap_or(axis);
-        let moved = |p: &Piece| match p {
-            Piece::Device(f) => Piece::Device(Factor { axis: place(f.axis), ..*f }),
-            Piece::Local(_) | Piece::Valid(_) => *p,
+        let moved = |p: &IndexPiece| match p {
+            IndexPiece::Device(f) => IndexPiece::Device(MeshFactor { axis: place(f.axis), ..*f }),
+            IndexPiece::Local(_) | IndexPiece::Valid(_) => *p,
         };
-        Sharding {
-            mesh: Mesh { axes: order.iter().map(|k| self.mesh.axes[*k].clone()).collect() },
+        MeshSharding {
+            mesh: MeshAxes { axes: order.iter().map(|k| self.mesh.axes[*k].clone()).collect() },
             first: order.iter().map(|k| self.first[*k]).collect(),
             dims: self.dims.iter().map(|d| d.iter().map(moved).collect()).collect(),
             copies: self.copies,
@@ -349,15 +362,19 @@ impl Sharding {
 
     /// Whether dimensions use whole axes of the mesh only.
     pub(crate) fn uses_whole_axes(&self) -> bool {
-        self.factors().all(|f| f.size == 1 || (f.stride == 1 && f.size == self.mesh.axes[f.axis].1))
+        self.used_factors()
+            .all(|f| f.size == 1 || (f.stride == 1 && f.size == self.mesh.axes[f.axis].1))
     }
 
     /// The sharding that a layout is, over a mesh whose axes are the device axes of the layout by their names.
-    pub(crate) fn of(layout: &Layout, shape: &[i64]) -> Result<Sharding, Refusal> {
+    pub(crate) fn from_layout(
+        layout: &Layout,
+        shape: &[i64],
+    ) -> Result<MeshSharding, ConversionRefusal> {
         let axes: Vec<Axis> =
             layout.tile().axes().iter().copied().filter(|a| *a != Axis::M).collect();
         if let Some(axis) = axes.iter().find(|a| a.kind() != AxisKind::Device) {
-            return no(
+            return not_expressible(
                 format!(
                     "a sharding is over devices; the layout also uses `{axis}`, a {} axis",
                     axis.kind().name()
@@ -366,44 +383,48 @@ impl Sharding {
             );
         }
         if layout.effective_swizzle().is_some() {
-            return no("a shard has no swizzle", None);
+            return not_expressible("a shard has no swizzle", None);
         }
         let mut mesh = Vec::new();
         for axis in &axes {
-            let bounds = layout.bounds(*axis)?;
+            let bounds = layout.axis_bounds(*axis)?;
             if bounds.min < 0 {
-                return no(format!("device numbers on `{axis}` are negative"), Some(0));
+                return not_expressible(
+                    format!("device numbers on `{axis}` are negative"),
+                    Some(0),
+                );
             }
             mesh.push((axis.name().to_string(), bounds.max + 1));
         }
-        let mesh = Mesh::new(mesh).or_else(|reason| no(reason, None))?;
+        let mesh = MeshAxes::new(mesh).or_else(|reason| not_expressible(reason, None))?;
         // The parts of every dimension that are padded by themselves.
-        let window: Vec<Extent> = match layout.window() {
-            None => shape.iter().map(|n| Extent::full(*n)).collect(),
+        let window: Vec<PaddedExtent> = match layout.window() {
+            None => shape.iter().map(|n| PaddedExtent::without_padding(*n)).collect(),
             Some(w) => w.dims().to_vec(),
         };
-        let Some(parts) = parts_of(shape, &window) else {
-            return no("the padding does not follow the dimensions", None);
+        let Some(parts) = split_window_by_shape(shape, &window) else {
+            return not_expressible("the padding does not follow the dimensions", None);
         };
         let padded: Vec<i64> = window.iter().map(|d| d.padded).collect();
-        let (grouped, seps) = match layout.tile().canonical().group(&padded) {
+        let (grouped, seps) = match layout.tile().canonical_form().group(&padded) {
             Ok(found) => found,
-            Err(e) => return no(e.to_string(), None),
+            Err(e) => return not_expressible(e.to_string(), None),
         };
         let piece = |it: &Iter| match axes.iter().position(|a| *a == it.axis) {
             // A unit iter stands on the axis of its neighbour.
             Some(axis) if it.extent != 1 => {
-                Piece::Device(Factor { axis, size: it.extent, stride: it.stride })
+                IndexPiece::Device(MeshFactor { axis, size: it.extent, stride: it.stride })
             }
-            _ => Piece::Local(it.extent),
+            _ => IndexPiece::Local(it.extent),
         };
-        let mut dims: Vec<Vec<Piece>> = Vec::with_capacity(shape.len());
+        let mut dims: Vec<Vec<IndexPiece>> = Vec::with_capacity(shape.len());
         for part in parts {
             let mut pieces = Vec::new();
             for w in part.clone() {
                 if w > part.start {
-                    pieces
-                        .push(Piece::Valid(window[w..part.end].iter().map(|d| d.valid).product()));
+                    pieces.push(IndexPiece::Valid(
+                        window[w..part.end].iter().map(|d| d.valid).product(),
+                    ));
                 }
                 pieces.extend(grouped.shard()[seps[w]..seps[w + 1]].iter().map(piece));
             }
@@ -411,9 +432,9 @@ impl Sharding {
         }
         let first: Vec<i64> = axes.iter().map(|a| layout.tile().offset_on(*a)).collect();
         let copies = first.iter().all(|f| *f == 0);
-        let found = Sharding { mesh, first, dims, copies, replicas: None };
-        if found.factors().any(|f| f.size > 1 && f.stride < 1) {
-            return no("devices are counted backwards or not at all", None);
+        let found = MeshSharding { mesh, first, dims, copies, replicas: None };
+        if found.used_factors().any(|f| f.size > 1 && f.stride < 1) {
+            return not_expressible("devices are counted backwards or not at all", None);
         }
         Ok(found)
     }
@@ -421,7 +442,10 @@ impl Sharding {
 
 /// Which dimensions of a window each dimension of a shape consists of; `None` where they do not follow the shape, or begin
 /// with padding.
-fn parts_of(shape: &[i64], window: &[Extent]) -> Option<Vec<std::ops::Range<usize>>> {
+fn split_window_by_shape(
+    shape: &[i64],
+    window: &[PaddedExtent],
+) -> Option<Vec<std::ops::Range<usize>>> {
     let mut parts = Vec::with_capacity(shape.len());
     let mut at = 0;
     for (d, extent) in shape.iter().enumerate() {
@@ -441,47 +465,53 @@ fn parts_of(shape: &[i64], window: &[Extent]) -> Option<Vec<std::ops::Range<usiz
 /// A text that describes a sharding.
 pub(crate) trait ShardingText: WrittenLayout {
     /// The sharding of a tensor of this shape.
-    fn sharding(&self, shape: &[i64]) -> Result<Sharding, Diagnostic>;
+    fn sharding_over_shape(&self, shape: &[i64]) -> Result<MeshSharding, Diagnostic>;
 
     /// The shape, where the text says it.
     fn own_shape(&self) -> Option<&[i64]>;
 }
 
 /// The layout of a text that describes a sharding.
-pub(crate) fn layout_of(
+pub(crate) fn layout_of_sharding_text(
     text: &impl ShardingText,
     shape: Option<&[i64]>,
 ) -> Result<Layout, Diagnostic> {
     if text.own_shape().or(shape).is_none() {
         // What is missing beside the shape is said first.
-        text.sharding(&[]).err().filter(|d| d.label == "which mesh?").map_or(Ok(()), Err)?;
+        text.sharding_over_shape(&[])
+            .err()
+            .filter(|d| d.label == "which mesh?")
+            .map_or(Ok(()), Err)?;
     }
     let shape = text.own_shape().or(shape).ok_or_else(|| {
-        Diagnostic::syntax(
+        Diagnostic::syntax_error(
             0..0,
             "the sharding does not say the shape of the tensor",
             "of which tensor?",
         )
-        .id("Z005")
-        .help("give the shape, or write shape=[..] after the sharding")
+        .with_id("Z005")
+        .with_help("give the shape, or write shape=[..] after the sharding")
     })?;
-    Ok(text.sharding(shape)?.layout(shape)?)
+    Ok(text.sharding_over_shape(shape)?.layout_over_shape(shape)?)
 }
 
 /// The sharding of what was read in any notation of shardings.
-pub(crate) fn sharding_of(parsed: &Parsed, shape: &[i64]) -> Option<Result<Sharding, Diagnostic>> {
-    if let Some(x) = parsed.written::<crate::jax::JaxSharding>() {
-        return Some(x.sharding(shape));
+pub(crate) fn sharding_of_parsed(
+    parsed: &ParsedText,
+    shape: &[i64],
+) -> Option<Result<MeshSharding, Diagnostic>> {
+    if let Some(x) = parsed.written_layout::<crate::jax::JaxSharding>() {
+        return Some(x.sharding_over_shape(shape));
     }
-    if let Some(x) = parsed.written::<crate::hlo::HloSharding>() {
-        return Some(x.sharding(shape));
+    if let Some(x) = parsed.written_layout::<crate::hlo::HloSharding>() {
+        return Some(x.sharding_over_shape(shape));
     }
-    if let Some(x) = parsed.written::<crate::shardy::ShardySharding>() {
+    if let Some(x) = parsed.written_layout::<crate::shardy::ShardySharding>() {
         // Other numbers are not those of the mesh.
-        return x.is_numbered_in_order().then(|| x.sharding(shape));
+        return x.is_numbered_in_order().then(|| x.sharding_over_shape(shape));
     }
-    if let Some(x) = parsed.written::<crate::dtensor::DTensorPlacements>() {
-        return Some(x.sharding(shape));
+    if let Some(x) = parsed.written_layout::<crate::dtensor::DTensorPlacements>() {
+        return Some(x.sharding_over_shape(shape));
     }
     None
 }
@@ -491,46 +521,60 @@ pub(crate) fn sharding_of(parsed: &Parsed, shape: &[i64]) -> Option<Result<Shard
 ///
 /// # Errors
 /// Devices that are numbered in another order, and a sharding that is none of this shape.
-pub fn mesh_of(parsed: &Parsed, shape: &[i64]) -> Option<Result<Vec<(Axis, i64)>, String>> {
-    if parsed.written::<crate::shardy::ShardySharding>().is_some_and(|x| !x.is_numbered_in_order())
+pub fn device_mesh_of_parsed(
+    parsed: &ParsedText,
+    shape: &[i64],
+) -> Option<Result<Vec<(Axis, i64)>, String>> {
+    if parsed
+        .written_layout::<crate::shardy::ShardySharding>()
+        .is_some_and(|x| !x.is_numbered_in_order())
     {
         let reason = "the devices of the mesh are not numbered in order, the last axis fastest";
         return Some(Err(reason.into()));
     }
-    let axes = |sharding: Sharding| {
-        sharding.mesh.axes().iter().map(|(name, size)| Ok((device_axis(name)?, *size))).collect()
+    let axes = |sharding: MeshSharding| {
+        sharding
+            .mesh
+            .named_sizes()
+            .iter()
+            .map(|(name, size)| Ok((device_axis_of(name)?, *size)))
+            .collect()
     };
-    Some(sharding_of(parsed, shape)?.map_err(|d| d.message).and_then(axes))
+    Some(sharding_of_parsed(parsed, shape)?.map_err(|d| d.message).and_then(axes))
 }
 
 /// Two shardings over numbered devices, so that they can be compared although each names its devices in its own way: a mesh
 /// is numbered with its last axis fastest. `None` where one of them is no sharding, or has no layout over the shape.
 ///
-/// **Law**: what [`crate::convert::translate`] writes of a sharding in another notation of shardings compares as equal.
-pub fn on_numbered_devices(a: &Parsed, b: &Parsed, shape: &[i64]) -> Option<(Layout, Layout)> {
-    let (a, b) = (sharding_of(a, shape)?.ok()?, sharding_of(b, shape)?.ok()?);
+/// **Law**: what [`crate::convert::translate_notation`] writes of a sharding in another notation of shardings compares as equal.
+pub fn on_numbered_devices(
+    a: &ParsedText,
+    b: &ParsedText,
+    shape: &[i64],
+) -> Option<(Layout, Layout)> {
+    let (a, b) = (sharding_of_parsed(a, shape)?.ok()?, sharding_of_parsed(b, shape)?.ok()?);
     if a.is_everywhere() && b.is_everywhere() {
-        let whole = a.layout(shape).ok()?;
+        let whole = a.layout_over_shape(shape).ok()?;
         return Some((whole.clone(), whole));
     }
-    let numbered = |s: &Sharding| s.on_devices().ok()?.layout(shape).ok();
+    let numbered = |s: &MeshSharding| s.on_devices().ok()?.layout_over_shape(shape).ok();
     Some((numbered(&a)?, numbered(&b)?))
 }
 
 /// Writes a sharding in one notation.
-type Writer = fn(&Sharding) -> Result<String, Refusal>;
+type ShardingWriter = fn(&MeshSharding) -> Result<String, ConversionRefusal>;
 
-/// As [`prove`], where the candidate is a sharding. A layout on no devices is refused with what a sharding says at all.
+/// As [`prove_candidate`], where the candidate is a sharding. A layout on no devices is refused with what a sharding says at all.
 pub(crate) fn prove_sharding(
     candidate: &Layout,
     layout: &Layout,
     text: &str,
-) -> Result<(), Refusal> {
+) -> Result<(), ConversionRefusal> {
     let on_devices = layout.tile().axes().iter().any(|a| a.kind() == AxisKind::Device);
-    match prove(candidate, layout, text) {
-        Err(Refusal::NotExpressible(n)) if !on_devices => {
+    match prove_candidate(candidate, layout, text) {
+        Err(ConversionRefusal::NotExpressible(n)) if !on_devices => {
             let what = "the layout is on no devices, and a sharding only says which device has an element, row-major there";
-            no(format!("{what}: {}", n.reason), n.witness)
+            not_expressible(format!("{what}: {}", n.reason), n.witness)
         }
         other => other,
     }
@@ -539,47 +583,52 @@ pub(crate) fn prove_sharding(
 /// The text of a sharding in another notation of shardings, where the algebra would lose how devices are numbered.
 ///
 /// **Law**: over numbered devices, the text has the layout of the sharding.
-pub(crate) fn write(
-    sharding: &Sharding,
+pub(crate) fn write_sharding(
+    sharding: &MeshSharding,
     shape: &[i64],
     to: Notation,
-) -> Option<Result<String, Refusal>> {
-    let writers: [(Notation, Writer); 4] = [
-        (Notation::JAX, crate::jax::write),
-        (Notation::HLO, crate::hlo::write),
-        (Notation::SHARDY, crate::shardy::write),
-        (Notation::DTENSOR, crate::dtensor::write),
+) -> Option<Result<String, ConversionRefusal>> {
+    let writers: [(Notation, ShardingWriter); 4] = [
+        (Notation::JAX, crate::jax::write_jax_sharding),
+        (Notation::HLO, crate::hlo::write_hlo_sharding),
+        (Notation::SHARDY, crate::shardy::write_shardy_sharding),
+        (Notation::DTENSOR, crate::dtensor::write_placements),
     ];
     let (_, write) = writers.into_iter().find(|(notation, _)| *notation == to)?;
     Some(write(sharding).and_then(|text| {
         let again = crate::parse_as(&text, to, &AxisTable::new()).ok();
-        let again = match again.and_then(|parsed| sharding_of(&parsed, shape)) {
+        let again = match again.and_then(|parsed| sharding_of_parsed(&parsed, shape)) {
             Some(Ok(again)) => again,
-            Some(Err(refused)) => return no(refused.message, None),
-            None => return no(format!("{text} is no sharding of {shape:?}"), None),
+            Some(Err(refused)) => return not_expressible(refused.message, None),
+            None => return not_expressible(format!("{text} is no sharding of {shape:?}"), None),
         };
         if !(sharding.is_everywhere() && again.is_everywhere()) {
             let (found, wanted) = (again.on_devices()?, sharding.on_devices()?);
-            prove(&found.layout(shape)?, &wanted.layout(shape)?, &text)?;
+            prove_candidate(
+                &found.layout_over_shape(shape)?,
+                &wanted.layout_over_shape(shape)?,
+                &text,
+            )?;
         }
         Ok(text)
     }))
 }
 
 /// `shape=[8, 16]` at the end of a text, where it is there.
-pub(crate) fn shape_field(
-    c: &mut crate::cursor::Cursor<'_>,
+pub(crate) fn read_shape_field(
+    c: &mut crate::cursor::TextCursor<'_>,
 ) -> Result<Option<Vec<i64>>, Diagnostic> {
     if !c.eat_word("shape") {
         return Ok(None);
     }
-    c.expect('=', "after `shape`")?;
-    let shape = c.int_list("extents")?;
-    check_sizes(&shape.value).map_err(|e| Diagnostic::meaning(shape.span.clone(), e))?;
+    c.expect_char('=', "after `shape`")?;
+    let shape = c.read_int_list("extents")?;
+    check_nonnegative_sizes(&shape.value)
+        .map_err(|e| Diagnostic::meaning_error(shape.span.clone(), e))?;
     Ok(Some(shape.value))
 }
 
 /// ` shape=[8, 16]`, or nothing.
-pub(crate) fn shape_text(shape: Option<&Vec<i64>>) -> String {
+pub(crate) fn print_shape_field(shape: Option<&Vec<i64>>) -> String {
     shape.map_or_else(String::new, |s| format!(" shape={s:?}"))
 }

@@ -2,12 +2,13 @@
 
 use super::attribute::{AmdMfma, AmdWmma};
 use super::distributed::{
-    along, broadcast_nd, dim, identity_nd, in_order, k_dim, matrix_order, operand_order,
-    over_shape, product, without,
+    bases_without_dim, broadcast_nd, fit_cta_to_shape, identity_along_dim, identity_nd,
+    k_dim_of_operand, matrix_order, operand_order, order_out_dims, product_of_layouts,
+    tensor_dim_name,
 };
-use zellige_layout::{Error, LinearLayout};
+use zellige_layout::{LayoutError, LinearLayout};
 
-type Result<T> = std::result::Result<T, Error>;
+type Result<T> = std::result::Result<T, LayoutError>;
 
 /// Lanes of a wave of CDNA.
 const CDNA_WAVE: i64 = 64;
@@ -18,26 +19,26 @@ const WMMA_TILE: i64 = 16;
 
 /// The result of a matrix instruction of CDNA: each lane holds 4 rows (1 of 64-bit elements) of a column, lanes go along
 /// columns and then rows, and registers on to the rest of the tile; transposed, rows and columns change places.
-pub(super) fn mfma(m: &AmdMfma, shape: &[i64]) -> Result<LinearLayout> {
+pub(super) fn mfma_result_layout(m: &AmdMfma, shape: &[i64]) -> Result<LinearLayout> {
     let rank = m.warps_per_cta.len();
     let (row, col) = (rank - 2, rank - 1);
     let (rows, cols) = (m.instr_shape[0], m.instr_shape[1]);
     if (rows, cols) == (64, 4) && !m.is_transposed {
         let accepted = "the result of the instruction of 64 by 4 is transposed".to_string();
-        return Err(Error::BadParameter { what: "isTransposed", value: 0, accepted });
+        return Err(LayoutError::BadParameter { what: "isTransposed", value: 0, accepted });
     }
     let held = if m.element_bit_width == 64 { 1 } else { 4 };
     let (long, wide, lanes) = if m.is_transposed { (col, row, rows) } else { (row, col, cols) };
     let tiles = (rows * cols / (CDNA_WAVE * held)).max(1);
-    let tile = product([
-        along("register", held, long),
-        along("lane", lanes, wide),
-        along("lane", CDNA_WAVE / lanes, long),
-        along("register", tiles, long),
+    let tile = product_of_layouts([
+        identity_along_dim("register", held, long),
+        identity_along_dim("lane", lanes, wide),
+        identity_along_dim("lane", CDNA_WAVE / lanes, long),
+        identity_along_dim("register", tiles, long),
     ])?;
     let mut order = matrix_order(rank, true);
     order.truncate(2);
-    let tile = in_order(&tile, &order)?;
+    let tile = order_out_dims(&tile, &order)?;
     let (tiles_m, tiles_n) = (m.tiles_per_warp[row], m.tiles_per_warp[col]);
     let (warps_m, warps_n) = (m.warps_per_cta[row], m.warps_per_cta[col]);
     // Tiles go along the whole row of the tensor, also where several CTAs share it, before they go on with its columns.
@@ -45,24 +46,24 @@ pub(super) fn mfma(m: &AmdMfma, shape: &[i64]) -> Result<LinearLayout> {
     let wide = cols.saturating_mul(warps_n).saturating_mul(tiles_n);
     let mut parts = vec![
         Ok(tile),
-        along("register", tiles_n, col),
-        along("warp", warps_n, col),
-        along("register", (width / wide).max(1), col),
-        along("register", tiles_m, row),
-        along("warp", warps_m, row),
+        identity_along_dim("register", tiles_n, col),
+        identity_along_dim("warp", warps_n, col),
+        identity_along_dim("register", (width / wide).max(1), col),
+        identity_along_dim("register", tiles_m, row),
+        identity_along_dim("warp", warps_m, row),
     ];
     if rank == 3 {
         parts.extend([
-            along("register", 1, 0),
-            along("lane", 1, 0),
-            along("warp", m.warps_per_cta[0], 0),
+            identity_along_dim("register", 1, 0),
+            identity_along_dim("lane", 1, 0),
+            identity_along_dim("warp", m.warps_per_cta[0], 0),
         ]);
     }
-    over_shape(&product(parts)?, &m.cga, shape, None)
+    fit_cta_to_shape(&product_of_layouts(parts)?, &m.cga, shape, None)
 }
 
 /// An operand of a matrix instruction of CDNA: `k_width` registers along K, lanes across K and then along it.
-pub(super) fn mfma_operand(
+pub(super) fn mfma_operand_layout(
     m: &AmdMfma,
     op_idx: usize,
     k_width: i64,
@@ -74,65 +75,65 @@ pub(super) fn mfma_operand(
     let (rows, cols) = (m.instr_shape[0], m.instr_shape[1]);
     let lanes = if op_idx == 0 { rows } else { cols };
     let mut parts = vec![
-        along("register", k_width, k),
-        along("lane", lanes, other),
-        along("lane", (CDNA_WAVE / lanes).max(1), k),
+        identity_along_dim("register", k_width, k),
+        identity_along_dim("lane", lanes, other),
+        identity_along_dim("lane", (CDNA_WAVE / lanes).max(1), k),
     ];
     let mut depth = k_width.saturating_mul((CDNA_WAVE / lanes).max(1));
     // The operand of 64 by 64 of the narrow instructions is 16 times as deep.
     if (rows, cols, op_idx) == (64, 4, 0) || (rows, cols, op_idx) == (4, 64, 1) {
-        parts.push(along("register", 16, k));
+        parts.push(identity_along_dim("register", 16, k));
         depth = depth.saturating_mul(16);
     }
     if shape[k] > depth {
-        parts.push(along("register", shape[k] / depth, k));
+        parts.push(identity_along_dim("register", shape[k] / depth, k));
     }
-    parts.push(along("register", m.tiles_per_warp[other], other));
-    let tile = in_order(&product(parts)?, &order[..2])?;
+    parts.push(identity_along_dim("register", m.tiles_per_warp[other], other));
+    let tile = order_out_dims(&product_of_layouts(parts)?, &order[..2])?;
     let mut all = vec![Ok(tile)];
     if rank == 3 {
-        all.extend([along("register", 1, 0), along("lane", 1, 0)]);
+        all.extend([identity_along_dim("register", 1, 0), identity_along_dim("lane", 1, 0)]);
     }
     let warps = broadcast_nd("warp", &m.warps_per_cta, &matrix_order(rank, true), Some(k))?;
-    all.push(in_order(&warps, &order));
+    all.push(order_out_dims(&warps, &order));
     // Unlike the operands of other instructions, those of the CTAs along K are not the same.
-    over_shape(&product(all)?, &m.cga, shape, None)
+    fit_cta_to_shape(&product_of_layouts(all)?, &m.cga, shape, None)
 }
 
 /// Registers and warps beyond one instruction, in units of it: the out dimensions in `order`. `zero` is the dimension K of an operand.
-fn cta_layout(m: &AmdWmma, order: &[usize], zero: Option<usize>) -> Result<LinearLayout> {
+fn wmma_cta_layout(m: &AmdWmma, order: &[usize], zero: Option<usize>) -> Result<LinearLayout> {
     // Warps along K hold the same; registers along K are those of the instruction.
     let along = |b: &Vec<i64>| zero.is_some_and(|d| b[d] != 0);
     let registers = m.cta_register.iter().filter(|b| !along(b)).cloned().collect();
-    let warps = zero.map_or_else(|| m.cta_warp.clone(), |d| without(&m.cta_warp, d));
-    let names: Vec<String> = (0..m.rank).map(dim).collect();
+    let warps = zero.map_or_else(|| m.cta_warp.clone(), |d| bases_without_dim(&m.cta_warp, d));
+    let names: Vec<String> = (0..m.rank).map(tensor_dim_name).collect();
     let ins = [
         ("register".to_string(), registers),
         ("lane".to_string(), Vec::new()),
         ("warp".to_string(), warps),
     ];
-    in_order(&LinearLayout::with_inferred_sizes(&ins, &names)?, order)
+    order_out_dims(&LinearLayout::with_inferred_sizes(&ins, &names)?, order)
 }
 
 /// The result of a matrix instruction of RDNA: 8 registers and 2 groups of lanes along the rows, 16 lanes along the
 /// columns; in version 1 the groups of lanes alternate rows. Instructions of 32 rows have two such matrices.
-pub(super) fn wmma(m: &AmdWmma, shape: &[i64]) -> Result<LinearLayout> {
+pub(super) fn wmma_result_layout(m: &AmdWmma, shape: &[i64]) -> Result<LinearLayout> {
     let (row, col) = (m.rank - 2, m.rank - 1);
     let (long, wide) = if m.is_transpose { (col, row) } else { (row, col) };
     let tiles = m.instr_shape[0] / WMMA_TILE;
     let groups = RDNA_WAVE / WMMA_TILE;
     let held = WMMA_TILE / groups;
     let tile = match m.version {
-        1 => product([
-            along("lane", WMMA_TILE, wide),
-            along("lane", groups, long),
-            along("register", held, long),
+        1 => product_of_layouts([
+            identity_along_dim("lane", WMMA_TILE, wide),
+            identity_along_dim("lane", groups, long),
+            identity_along_dim("register", held, long),
         ])?,
-        _ => product([
-            along("register", held, long),
-            along("lane", WMMA_TILE, wide),
-            along("lane", groups, long),
-            along("register", tiles, long),
+        _ => product_of_layouts([
+            identity_along_dim("register", held, long),
+            identity_along_dim("lane", WMMA_TILE, wide),
+            identity_along_dim("lane", groups, long),
+            identity_along_dim("register", tiles, long),
         ])?,
     };
     let tile = tile.transpose_ins(&["register", "lane"])?;
@@ -142,14 +143,14 @@ pub(super) fn wmma(m: &AmdWmma, shape: &[i64]) -> Result<LinearLayout> {
     } else {
         LinearLayout::empty()
     };
-    let tile = in_order(&tile.mul(&batch)?, &order)?;
-    let cta = tile.mul(&cta_layout(m, &order, None)?)?;
-    over_shape(&cta, &m.cga, shape, None)
+    let tile = order_out_dims(&tile.direct_sum(&batch)?, &order)?;
+    let cta = tile.direct_sum(&wmma_cta_layout(m, &order, None)?)?;
+    fit_cta_to_shape(&cta, &m.cga, shape, None)
 }
 
 /// An operand of a matrix instruction of RDNA: `k_width` registers along K, 16 lanes across it, then the other lanes along
 /// it; in version 1 those hold the same.
-pub(super) fn wmma_operand(
+pub(super) fn wmma_operand_layout(
     m: &AmdWmma,
     op_idx: usize,
     k_width: i64,
@@ -161,17 +162,17 @@ pub(super) fn wmma_operand(
     // Transposed, the rows of the instruction are those of the right operand.
     let across = m.instr_shape[usize::from((op_idx == 0) == m.is_transpose)];
     let groups = if m.version == 1 {
-        LinearLayout::zeros_1d(depth, "lane", &dim(k), 1)
+        LinearLayout::zeros_1d(depth, "lane", &tensor_dim_name(k), 1)
     } else {
-        along("lane", depth, k)
+        identity_along_dim("lane", depth, k)
     };
     let reached = k_width.saturating_mul(depth);
-    let tile = product([
-        along("register", k_width, k),
-        along("lane", WMMA_TILE, other),
+    let tile = product_of_layouts([
+        identity_along_dim("register", k_width, k),
+        identity_along_dim("lane", WMMA_TILE, other),
         groups,
-        along("register", (m.instr_shape[2] / reached.max(1)).max(1), k),
-        along("register", across / WMMA_TILE, other),
+        identity_along_dim("register", (m.instr_shape[2] / reached.max(1)).max(1), k),
+        identity_along_dim("register", across / WMMA_TILE, other),
     ])?;
     let batch = if m.rank == 3 {
         identity_nd("register", &[1, 1, 1], &[0])?
@@ -180,8 +181,8 @@ pub(super) fn wmma_operand(
     };
     let repeat = matrix_order(m.rank, true);
     let repeat = if op_idx == 0 { repeat } else { order.clone() };
-    let tile = in_order(&tile.mul(&batch)?, &repeat)?;
-    let kk = k_dim(op_idx, m.rank);
-    let cta = tile.mul(&cta_layout(m, &repeat, Some(kk))?)?;
-    over_shape(&cta, &without(&m.cga, kk), shape, None)
+    let tile = order_out_dims(&tile.direct_sum(&batch)?, &repeat)?;
+    let kk = k_dim_of_operand(op_idx, m.rank);
+    let cta = tile.direct_sum(&wmma_cta_layout(m, &repeat, Some(kk))?)?;
+    fit_cta_to_shape(&cta, &bases_without_dim(&m.cga, kk), shape, None)
 }

@@ -6,22 +6,22 @@ use std::fmt::{self, Write};
 ///
 /// **Law**: `parse(attribute.to_string()) == attribute`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Attribute {
+pub enum TritonAttribute {
     /// `#ttg.blocked`: elements of a thread, threads of a warp and warps of a CTA, each along every dimension.
-    Blocked(Blocked),
+    Blocked(BlockedEncoding),
     /// `#ttg.slice`: a layout without one of its dimensions.
     Slice {
         /// The dimension that is left out.
         dim: usize,
         /// The layout that has it.
-        parent: Box<Attribute>,
+        parent: Box<TritonAttribute>,
     },
     /// `#ttg.dot_op`: an operand of a matrix product.
     DotOp {
         /// 0 for the left operand, 1 for the right one.
         op_idx: usize,
         /// The layout of the result.
-        parent: Box<Attribute>,
+        parent: Box<TritonAttribute>,
         /// Consecutive elements along K of one thread; 0 where the parent is blocked.
         k_width: i64,
     },
@@ -34,14 +34,14 @@ pub enum Attribute {
     /// `#ttg.linear`: the bases themselves, each of a single bit or none.
     Linear {
         /// The bases of `register`, `lane`, `warp` and `block`.
-        bases: [Bases; 4],
+        bases: [DimBases; 4],
         /// How many dimensions the tensor has.
         rank: usize,
     },
     /// `#ttg.generic_linear`: bases that reach every element, those of `warp` by any bits, and maybe in several ways.
     GenericLinear {
         /// The bases of `register`, `lane`, `warp` and `block`.
-        bases: [Bases; 4],
+        bases: [DimBases; 4],
         /// How many dimensions the tensor has.
         rank: usize,
     },
@@ -58,9 +58,9 @@ pub enum Attribute {
     /// `#ttg.shared_linear`: shared memory by its bases.
     SharedLinear {
         /// The bases of `offset`.
-        offset: Bases,
+        offset: DimBases,
         /// The bases of `block`.
-        block: Bases,
+        block: DimBases,
         /// In bytes.
         alignment: i64,
         /// How many dimensions the tensor has.
@@ -71,26 +71,26 @@ pub enum Attribute {
     /// `#ttng.tensor_memory_scales_encoding`: block scales in tensor memory.
     TensorMemoryScales {
         /// Bases of the CTAs of a cluster, in units of what one CTA holds.
-        cga: Bases,
+        cga: DimBases,
         /// Whether blocks repeat along K before they repeat along the other dimension.
         k_then_mn: bool,
     },
 }
 
 /// Bases of one in dimension.
-pub type Bases = Vec<Vec<i64>>;
+pub type DimBases = Vec<Vec<i64>>;
 
 /// The fields of `#ttg.blocked`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the names of the text")]
-pub struct Blocked {
+pub struct BlockedEncoding {
     pub size_per_thread: Vec<i64>,
     pub threads_per_warp: Vec<i64>,
     pub warps_per_cta: Vec<i64>,
     /// The dimensions, fastest first.
     pub order: Vec<usize>,
     /// Bases of the CTAs of a cluster, in units of what one CTA holds.
-    pub cga: Bases,
+    pub cga: DimBases,
 }
 
 /// The fields of `#ttg.nvidia_mma`.
@@ -100,7 +100,7 @@ pub struct NvidiaMma {
     pub version_major: i64,
     pub version_minor: i64,
     pub warps_per_cta: Vec<i64>,
-    pub cga: Bases,
+    pub cga: DimBases,
     pub instr_shape: Vec<i64>,
 }
 
@@ -112,7 +112,7 @@ pub struct AmdMfma {
     pub warps_per_cta: Vec<i64>,
     pub instr_shape: Vec<i64>,
     pub is_transposed: bool,
-    pub cga: Bases,
+    pub cga: DimBases,
     pub tiles_per_warp: Vec<i64>,
     pub element_bit_width: i64,
 }
@@ -124,9 +124,9 @@ pub struct AmdWmma {
     pub version: i64,
     pub is_transpose: bool,
     /// Bases of registers and of warps beyond one instruction, in units of it.
-    pub cta_register: Bases,
-    pub cta_warp: Bases,
-    pub cga: Bases,
+    pub cta_register: DimBases,
+    pub cta_warp: DimBases,
+    pub cga: DimBases,
     pub instr_shape: Vec<i64>,
     pub rank: usize,
 }
@@ -139,7 +139,7 @@ pub struct SwizzledShared {
     pub per_phase: i64,
     pub max_phase: i64,
     pub order: Vec<usize>,
-    pub cga: Bases,
+    pub cga: DimBases,
 }
 
 /// The fields of `#ttg.nvmma_shared`.
@@ -150,7 +150,7 @@ pub struct NvmmaShared {
     pub transposed: bool,
     pub element_bit_width: i64,
     pub fp4_padded: bool,
-    pub cga: Bases,
+    pub cga: DimBases,
     pub rank: usize,
 }
 
@@ -160,9 +160,9 @@ pub struct PaddedShared {
     /// After every so many elements, so many of padding.
     pub padding: Vec<(i64, i64)>,
     /// The bases of `offset` without padding.
-    pub offset: Bases,
+    pub offset: DimBases,
     /// The bases of `block`, in elements.
-    pub block: Bases,
+    pub block: DimBases,
     /// How many dimensions the tensor has.
     pub rank: usize,
 }
@@ -175,7 +175,7 @@ pub struct PartitionedShared {
     pub num_groups: i64,
     pub partition_dim: usize,
     /// The layout of every piece.
-    pub partition_layout: Box<Attribute>,
+    pub partition_layout: Box<TritonAttribute>,
 }
 
 /// The fields of `#ttng.tensor_memory_encoding`.
@@ -185,29 +185,31 @@ pub struct TensorMemory {
     pub block_m: i64,
     pub block_n: i64,
     pub col_stride: i64,
-    pub cga: Bases,
+    pub cga: DimBases,
     pub two_ctas: bool,
     pub fp4_padded: bool,
 }
 
-impl Attribute {
+impl TritonAttribute {
     /// How many dimensions the tensor has, where the attribute says it.
     pub fn rank(&self) -> usize {
         match self {
-            Attribute::Blocked(b) => b.order.len(),
-            Attribute::Slice { parent, .. } => parent.rank().saturating_sub(1),
-            Attribute::DotOp { parent, .. } => parent.rank(),
-            Attribute::NvidiaMma(m) => m.warps_per_cta.len(),
-            Attribute::AmdMfma(m) => m.warps_per_cta.len(),
-            Attribute::AmdWmma(m) => m.rank,
-            Attribute::Linear { rank, .. }
-            | Attribute::GenericLinear { rank, .. }
-            | Attribute::SharedLinear { rank, .. } => *rank,
-            Attribute::PartitionedShared(p) => p.partition_layout.rank(),
-            Attribute::SwizzledShared(s) | Attribute::AmdRotatingShared(s) => s.order.len(),
-            Attribute::NvmmaShared(s) => s.rank,
-            Attribute::PaddedShared(s) => s.rank,
-            Attribute::TensorMemory(_) | Attribute::TensorMemoryScales { .. } => 2,
+            TritonAttribute::Blocked(b) => b.order.len(),
+            TritonAttribute::Slice { parent, .. } => parent.rank().saturating_sub(1),
+            TritonAttribute::DotOp { parent, .. } => parent.rank(),
+            TritonAttribute::NvidiaMma(m) => m.warps_per_cta.len(),
+            TritonAttribute::AmdMfma(m) => m.warps_per_cta.len(),
+            TritonAttribute::AmdWmma(m) => m.rank,
+            TritonAttribute::Linear { rank, .. }
+            | TritonAttribute::GenericLinear { rank, .. }
+            | TritonAttribute::SharedLinear { rank, .. } => *rank,
+            TritonAttribute::PartitionedShared(p) => p.partition_layout.rank(),
+            TritonAttribute::SwizzledShared(s) | TritonAttribute::AmdRotatingShared(s) => {
+                s.order.len()
+            }
+            TritonAttribute::NvmmaShared(s) => s.rank,
+            TritonAttribute::PaddedShared(s) => s.rank,
+            TritonAttribute::TensorMemory(_) | TritonAttribute::TensorMemoryScales { .. } => 2,
         }
     }
 
@@ -215,64 +217,64 @@ impl Attribute {
     pub fn is_distributed(&self) -> bool {
         matches!(
             self,
-            Attribute::Blocked(_)
-                | Attribute::Slice { .. }
-                | Attribute::DotOp { .. }
-                | Attribute::NvidiaMma(_)
-                | Attribute::AmdMfma(_)
-                | Attribute::AmdWmma(_)
-                | Attribute::Linear { .. }
-                | Attribute::GenericLinear { .. }
+            TritonAttribute::Blocked(_)
+                | TritonAttribute::Slice { .. }
+                | TritonAttribute::DotOp { .. }
+                | TritonAttribute::NvidiaMma(_)
+                | TritonAttribute::AmdMfma(_)
+                | TritonAttribute::AmdWmma(_)
+                | TritonAttribute::Linear { .. }
+                | TritonAttribute::GenericLinear { .. }
         )
     }
 
     /// The padding of shared memory: after every so many elements, so many.
-    pub fn padding(&self) -> Option<Vec<(i64, i64)>> {
+    pub fn shared_memory_padding(&self) -> Option<Vec<(i64, i64)>> {
         match self {
-            Attribute::PaddedShared(p) => Some(p.padding.clone()),
-            Attribute::PartitionedShared(p) => p.partition_layout.padding(),
+            TritonAttribute::PaddedShared(p) => Some(p.padding.clone()),
+            TritonAttribute::PartitionedShared(p) => p.partition_layout.shared_memory_padding(),
             _ => None,
         }
     }
 }
 
 /// `, CGALayout = [[1, 0]]` where there is more than one CTA.
-fn cga_field(cga: &Bases) -> String {
+fn print_cga_field(cga: &DimBases) -> String {
     if cga.is_empty() { String::new() } else { format!(", CGALayout = {cga:?}") }
 }
 
-impl fmt::Display for Attribute {
+impl fmt::Display for TritonAttribute {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Attribute::Blocked(b) => write!(
+            TritonAttribute::Blocked(b) => write!(
                 f,
                 "#ttg.blocked<{{sizePerThread = {:?}, threadsPerWarp = {:?}, warpsPerCTA = {:?}, order = {:?}{}}}>",
                 b.size_per_thread,
                 b.threads_per_warp,
                 b.warps_per_cta,
                 b.order,
-                cga_field(&b.cga)
+                print_cga_field(&b.cga)
             ),
-            Attribute::Slice { dim, parent } => {
+            TritonAttribute::Slice { dim, parent } => {
                 write!(f, "#ttg.slice<{{dim = {dim}, parent = {parent}}}>")
             }
-            Attribute::DotOp { op_idx, parent, k_width } => {
+            TritonAttribute::DotOp { op_idx, parent, k_width } => {
                 write!(f, "#ttg.dot_op<{{opIdx = {op_idx}, parent = {parent}")?;
                 if *k_width != 0 {
                     write!(f, ", kWidth = {k_width}")?;
                 }
                 f.write_str("}>")
             }
-            Attribute::NvidiaMma(m) => write!(
+            TritonAttribute::NvidiaMma(m) => write!(
                 f,
                 "#ttg.nvidia_mma<{{versionMajor = {}, versionMinor = {}, warpsPerCTA = {:?}{}, instrShape = {:?}}}>",
                 m.version_major,
                 m.version_minor,
                 m.warps_per_cta,
-                cga_field(&m.cga),
+                print_cga_field(&m.cga),
                 m.instr_shape
             ),
-            Attribute::AmdMfma(m) => {
+            TritonAttribute::AmdMfma(m) => {
                 write!(
                     f,
                     "#ttg.amd_mfma<{{version = {}, warpsPerCTA = {:?}, instrShape = {:?}, isTransposed = {}{}",
@@ -280,7 +282,7 @@ impl fmt::Display for Attribute {
                     m.warps_per_cta,
                     m.instr_shape,
                     m.is_transposed,
-                    cga_field(&m.cga)
+                    print_cga_field(&m.cga)
                 )?;
                 if m.tiles_per_warp.iter().any(|t| *t != 1) {
                     write!(f, ", tilesPerWarp = {:?}", m.tiles_per_warp)?;
@@ -290,14 +292,14 @@ impl fmt::Display for Attribute {
                 }
                 f.write_str("}>")
             }
-            Attribute::AmdWmma(m) => {
+            TritonAttribute::AmdWmma(m) => {
                 let mut cta = Vec::new();
                 for (name, bases) in [("register", &m.cta_register), ("warp", &m.cta_warp)] {
                     if !bases.is_empty() {
                         cta.push(format!("{name} = {bases:?}"));
                     }
                 }
-                let mut more = cga_field(&m.cga);
+                let mut more = print_cga_field(&m.cga);
                 if m.instr_shape != [16, 16, 16] {
                     let _ = write!(more, ", instrShape = {:?}", m.instr_shape);
                 }
@@ -313,19 +315,25 @@ impl fmt::Display for Attribute {
                     cta.join(", ")
                 )
             }
-            Attribute::Linear { bases: [register, lane, warp, block], .. }
-            | Attribute::GenericLinear { bases: [register, lane, warp, block], .. } => write!(
-                f,
-                "#ttg.{}linear<{{register = {register:?}, lane = {lane:?}, warp = {warp:?}, block = {block:?}}}>",
-                if matches!(self, Attribute::GenericLinear { .. }) { "generic_" } else { "" }
-            ),
-            Attribute::PartitionedShared(p) => write!(
+            TritonAttribute::Linear { bases: [register, lane, warp, block], .. }
+            | TritonAttribute::GenericLinear { bases: [register, lane, warp, block], .. } => {
+                write!(
+                    f,
+                    "#ttg.{}linear<{{register = {register:?}, lane = {lane:?}, warp = {warp:?}, block = {block:?}}}>",
+                    if matches!(self, TritonAttribute::GenericLinear { .. }) {
+                        "generic_"
+                    } else {
+                        ""
+                    }
+                )
+            }
+            TritonAttribute::PartitionedShared(p) => write!(
                 f,
                 "#ttg.partitioned_shared<{{numPartitions = {}, numGroups = {}, partitionDim = {}, partitionLayout = {}}}>",
                 p.num_partitions, p.num_groups, p.partition_dim, p.partition_layout
             ),
-            Attribute::SwizzledShared(s) | Attribute::AmdRotatingShared(s) => {
-                let rotating = matches!(self, Attribute::AmdRotatingShared(_));
+            TritonAttribute::SwizzledShared(s) | TritonAttribute::AmdRotatingShared(s) => {
+                let rotating = matches!(self, TritonAttribute::AmdRotatingShared(_));
                 let name = if rotating { "amd_rotating_shared" } else { "swizzled_shared" };
                 write!(
                     f,
@@ -334,10 +342,10 @@ impl fmt::Display for Attribute {
                     s.per_phase,
                     s.max_phase,
                     s.order,
-                    cga_field(&s.cga)
+                    print_cga_field(&s.cga)
                 )
             }
-            Attribute::NvmmaShared(s) => {
+            TritonAttribute::NvmmaShared(s) => {
                 write!(
                     f,
                     "#ttg.nvmma_shared<{{swizzlingByteWidth = {}, transposed = {}, elementBitWidth = {}",
@@ -346,13 +354,13 @@ impl fmt::Display for Attribute {
                 if s.fp4_padded {
                     f.write_str(", fp4Padded = true")?;
                 }
-                f.write_str(&cga_field(&s.cga))?;
+                f.write_str(&print_cga_field(&s.cga))?;
                 if s.rank != 2 && s.cga.is_empty() {
                     write!(f, ", rank = {}", s.rank)?;
                 }
                 f.write_str("}>")
             }
-            Attribute::PaddedShared(p) => {
+            TritonAttribute::PaddedShared(p) => {
                 let pairs: Vec<String> =
                     p.padding.iter().map(|(interval, pad)| format!("{interval}:+{pad}")).collect();
                 write!(f, "#ttg.padded_shared<[{}] {{", pairs.join(", "))?;
@@ -362,20 +370,20 @@ impl fmt::Display for Attribute {
                 }
                 f.write_str("}>")
             }
-            Attribute::SharedLinear { offset, block, alignment, .. } => {
+            TritonAttribute::SharedLinear { offset, block, alignment, .. } => {
                 write!(f, "#ttg.shared_linear<{{offset = {offset:?}")?;
                 if !block.is_empty() {
                     write!(f, ", block = {block:?}")?;
                 }
                 write!(f, "}}, alignment = {alignment}>")
             }
-            Attribute::TensorMemory(t) => {
+            TritonAttribute::TensorMemory(t) => {
                 write!(
                     f,
                     "#ttng.tensor_memory_encoding<blockM = {}, blockN = {}, colStride = {}",
                     t.block_m, t.block_n, t.col_stride
                 )?;
-                f.write_str(&cga_field(&t.cga))?;
+                f.write_str(&print_cga_field(&t.cga))?;
                 for (name, set) in [("twoCTAs", t.two_ctas), ("fp4Padded", t.fp4_padded)] {
                     if set {
                         write!(f, ", {name} = true")?;
@@ -383,9 +391,9 @@ impl fmt::Display for Attribute {
                 }
                 f.write_str(">")
             }
-            Attribute::TensorMemoryScales { cga, k_then_mn } => {
+            TritonAttribute::TensorMemoryScales { cga, k_then_mn } => {
                 let order = if *k_then_mn { ", blockRepOrder = kThenMn" } else { "" };
-                let fields = cga_field(cga) + order;
+                let fields = print_cga_field(cga) + order;
                 let fields = fields.strip_prefix(", ").unwrap_or(&fields);
                 write!(f, "#ttng.tensor_memory_scales_encoding<{fields}>")
             }

@@ -1,16 +1,16 @@
 //! From attributes to linear layouts: the tensors that threads hold.
 //!
 //! Every layout is a product of identities, from the innermost to the outermost: what one thread holds, the lanes of a
-//! warp, the warps of a CTA. [`over_shape`] fits that to a shape: registers repeat it where the shape is larger, what
+//! warp, the warps of a CTA. [`fit_cta_to_shape`] fits that to a shape: registers repeat it where the shape is larger, what
 //! reaches past the shape is broadcast, and CTAs take the high bits of every dimension.
 
-use super::attribute::{Bases, Blocked, NvidiaMma};
-use zellige_layout::{Error, LinearLayout};
+use super::attribute::{BlockedEncoding, DimBases, NvidiaMma};
+use zellige_layout::{LayoutError, LinearLayout};
 
-type Result<T> = std::result::Result<T, Error>;
+type Result<T> = std::result::Result<T, LayoutError>;
 
 /// The name of a tensor dimension.
-pub(super) fn dim(d: usize) -> String {
+pub(super) fn tensor_dim_name(d: usize) -> String {
     format!("dim{d}")
 }
 
@@ -30,30 +30,30 @@ pub(super) fn broadcast_nd(
     for d in order {
         let size = sizes.get(*d).copied().unwrap_or(1);
         let part = if along == Some(*d) {
-            LinearLayout::zeros_1d(size, name, &dim(*d), 1)?
+            LinearLayout::zeros_1d(size, name, &tensor_dim_name(*d), 1)?
         } else {
-            LinearLayout::identity_1d(size, name, &dim(*d))?
+            LinearLayout::identity_1d(size, name, &tensor_dim_name(*d))?
         };
-        all = all.mul(&part)?;
+        all = all.direct_sum(&part)?;
     }
     Ok(all)
 }
 
 /// Several products, from the inside out.
-pub(super) fn product(
+pub(super) fn product_of_layouts(
     parts: impl IntoIterator<Item = Result<LinearLayout>>,
 ) -> Result<LinearLayout> {
-    parts.into_iter().try_fold(LinearLayout::empty(), |all, part| all.mul(&part?))
+    parts.into_iter().try_fold(LinearLayout::empty(), |all, part| all.direct_sum(&part?))
 }
 
 /// One identity: `size` of an in dimension along a tensor dimension.
-pub(super) fn along(name: &str, size: i64, d: usize) -> Result<LinearLayout> {
-    LinearLayout::identity_1d(size, name, &dim(d))
+pub(super) fn identity_along_dim(name: &str, size: i64, d: usize) -> Result<LinearLayout> {
+    LinearLayout::identity_1d(size, name, &tensor_dim_name(d))
 }
 
 /// The out dimensions in an order of tensor dimensions.
-pub(super) fn in_order(layout: &LinearLayout, order: &[usize]) -> Result<LinearLayout> {
-    let names: Vec<String> = order.iter().map(|d| dim(*d)).collect();
+pub(super) fn order_out_dims(layout: &LinearLayout, order: &[usize]) -> Result<LinearLayout> {
+    let names: Vec<String> = order.iter().map(|d| tensor_dim_name(*d)).collect();
     layout.transpose_outs(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
@@ -61,13 +61,13 @@ pub(super) fn in_order(layout: &LinearLayout, order: &[usize]) -> Result<LinearL
 ///
 /// The out dimensions of `cta` are in the order in which it is repeated. `drop` names an in dimension whose bits past the
 /// shape are removed instead of broadcast.
-pub(super) fn over_shape(
+pub(super) fn fit_cta_to_shape(
     cta: &LinearLayout,
-    cga: &Bases,
+    cga: &DimBases,
     shape: &[i64],
     drop: Option<&str>,
 ) -> Result<LinearLayout> {
-    let names: Vec<String> = (0..shape.len()).map(dim).collect();
+    let names: Vec<String> = (0..shape.len()).map(tensor_dim_name).collect();
     let labelled: Vec<(String, i64)> = names.iter().cloned().zip(shape.iter().copied()).collect();
     let order: Vec<&str> = cta.out_dims().collect();
     let blocks = LinearLayout::with_inferred_sizes(&[("block".to_string(), cga.clone())], &names)?
@@ -81,7 +81,7 @@ pub(super) fn over_shape(
     let whole = cta
         .ensure_not_smaller_than(&per_cta)?
         .ensure_not_larger_than(&per_cta, drop)?
-        .mul(&blocks)?;
+        .direct_sum(&blocks)?;
     whole.transpose_outs(&names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
@@ -100,50 +100,50 @@ pub(super) fn operand_order(op_idx: usize, rank: usize) -> Vec<usize> {
 }
 
 /// The dimension along K of an operand.
-pub(super) fn k_dim(op_idx: usize, rank: usize) -> usize {
+pub(super) fn k_dim_of_operand(op_idx: usize, rank: usize) -> usize {
     if op_idx == 0 { rank.saturating_sub(1) } else { rank.saturating_sub(2) }
 }
 
-pub(super) fn blocked(b: &Blocked, shape: &[i64]) -> Result<LinearLayout> {
-    let cta = product([
+pub(super) fn blocked_layout(b: &BlockedEncoding, shape: &[i64]) -> Result<LinearLayout> {
+    let cta = product_of_layouts([
         identity_nd("register", &b.size_per_thread, &b.order),
         identity_nd("lane", &b.threads_per_warp, &b.order),
         identity_nd("warp", &b.warps_per_cta, &b.order),
     ])?;
-    over_shape(&cta, &b.cga, shape, Some("register"))
+    fit_cta_to_shape(&cta, &b.cga, shape, Some("register"))
 }
 
 /// The tile of a tensor core: `k_width` registers and 4 lanes along the inner dimension, 8 lanes along the outer one,
 /// then registers to the rest of the tile.
-fn mma_tile(
+fn mma_tile_layout(
     tile: &[i64],
     k_width: i64,
     (inner, outer): (usize, usize),
     repeat: &[usize],
 ) -> Result<LinearLayout> {
     let rest = |size: i64, by: i64| if size > by { size / by } else { 1 };
-    product([
+    product_of_layouts([
         identity_nd("register", &vec![1; tile.len()], repeat),
-        along("register", k_width, inner),
-        along("lane", 4, inner),
-        along("lane", 8, outer),
-        along("register", rest(tile[outer], 8), outer),
-        along("register", rest(tile[inner], k_width * 4), inner),
+        identity_along_dim("register", k_width, inner),
+        identity_along_dim("lane", 4, inner),
+        identity_along_dim("lane", 8, outer),
+        identity_along_dim("register", rest(tile[outer], 8), outer),
+        identity_along_dim("register", rest(tile[inner], k_width * 4), inner),
     ])
 }
 
-pub(super) fn nvidia_mma(m: &NvidiaMma, shape: &[i64]) -> Result<LinearLayout> {
+pub(super) fn nvidia_mma_layout(m: &NvidiaMma, shape: &[i64]) -> Result<LinearLayout> {
     let rank = m.warps_per_cta.len();
     let tile = if m.version_major == 3 { &m.instr_shape[..2] } else { &m.instr_shape[..] };
     let order = matrix_order(rank, true);
-    let tile = mma_tile(tile, 2, (order[0], order[1]), &order)?;
+    let tile = mma_tile_layout(tile, 2, (order[0], order[1]), &order)?;
     let warps = identity_nd("warp", &m.warps_per_cta, &matrix_order(rank, m.version_major != 3))?;
-    let cta = tile.mul(&in_order(&warps, &order)?)?;
-    over_shape(&cta, &m.cga, shape, None)
+    let cta = tile.direct_sum(&order_out_dims(&warps, &order)?)?;
+    fit_cta_to_shape(&cta, &m.cga, shape, None)
 }
 
 /// An operand of a tensor core instruction: the warps along K hold the same.
-pub(super) fn nvidia_operand(
+pub(super) fn nvidia_operand_layout(
     m: &NvidiaMma,
     op_idx: usize,
     k_width: i64,
@@ -151,19 +151,19 @@ pub(super) fn nvidia_operand(
 ) -> Result<LinearLayout> {
     let rank = m.warps_per_cta.len();
     let order = operand_order(op_idx, rank);
-    let k = k_dim(op_idx, rank);
+    let k = k_dim_of_operand(op_idx, rank);
     let mut tile = vec![1; rank];
     tile[order[1]] = if op_idx == 0 { 16 } else { 8 };
     tile[k] = k_width.saturating_mul(8);
-    let tile = mma_tile(&tile, k_width, (order[0], order[1]), &order)?;
+    let tile = mma_tile_layout(&tile, k_width, (order[0], order[1]), &order)?;
     let warp_order = matrix_order(rank, m.version_major != 3);
     let warps = broadcast_nd("warp", &m.warps_per_cta, &warp_order, Some(k))?;
-    let cta = tile.mul(&in_order(&warps, &order)?)?;
-    over_shape(&cta, &without(&m.cga, k), shape, None)
+    let cta = tile.direct_sum(&order_out_dims(&warps, &order)?)?;
+    fit_cta_to_shape(&cta, &bases_without_dim(&m.cga, k), shape, None)
 }
 
 /// Bases with zeros along one dimension.
-pub(super) fn without(bases: &Bases, d: usize) -> Bases {
+pub(super) fn bases_without_dim(bases: &DimBases, d: usize) -> DimBases {
     let zero = |basis: &Vec<i64>| {
         basis.iter().enumerate().map(|(e, v)| if e == d { 0 } else { *v }).collect()
     };
@@ -172,36 +172,44 @@ pub(super) fn without(bases: &Bases, d: usize) -> Bases {
 
 /// An operand of a product without tensor cores: every thread holds all of K for its part of the result. Registers past a
 /// smaller shape stay, and hold the same as others.
-pub(super) fn blocked_operand(b: &Blocked, op_idx: usize, shape: &[i64]) -> Result<LinearLayout> {
-    let k = k_dim(op_idx, shape.len());
+pub(super) fn blocked_operand_layout(
+    b: &BlockedEncoding,
+    op_idx: usize,
+    shape: &[i64],
+) -> Result<LinearLayout> {
+    let k = k_dim_of_operand(op_idx, shape.len());
     let mut registers = b.size_per_thread.clone();
     registers[k] = shape[k];
-    let cta = product([
+    let cta = product_of_layouts([
         identity_nd("register", &registers, &b.order),
         broadcast_nd("lane", &b.threads_per_warp, &b.order, Some(k)),
         broadcast_nd("warp", &b.warps_per_cta, &b.order, Some(k)),
     ])?;
-    over_shape(&cta, &without(&b.cga, k), shape, None)
+    fit_cta_to_shape(&cta, &bases_without_dim(&b.cga, k), shape, None)
 }
 
 /// The parent's layout over a shape with one more dimension of size 1, without that dimension and without the registers
 /// that were only along it.
-pub(super) fn slice(parent: &LinearLayout, d: usize, rank: usize) -> Result<LinearLayout> {
-    let kept: Vec<String> = (0..=rank).filter(|e| *e != d).map(dim).collect();
+pub(super) fn slice_parent_layout(
+    parent: &LinearLayout,
+    d: usize,
+    rank: usize,
+) -> Result<LinearLayout> {
+    let kept: Vec<String> = (0..=rank).filter(|e| *e != d).map(tensor_dim_name).collect();
     let ins: Vec<&str> = parent.in_dims().collect();
     let outs: Vec<&str> = kept.iter().map(String::as_str).collect();
     let sub = parent.sublayout(&ins, &outs)?.remove_zero_bases_along_dim("register")?;
     let sizes: Vec<(String, i64)> =
-        sub.out_sizes().enumerate().map(|(e, (_, size))| (dim(e), size)).collect();
+        sub.out_sizes().enumerate().map(|(e, (_, size))| (tensor_dim_name(e), size)).collect();
     sub.reshape_outs(&sizes)
 }
 
 /// The bases themselves over a shape: registers repeat them in the order in which they meet the dimensions.
-pub(super) fn linear(bases: &[Bases; 4], shape: &[i64]) -> Result<LinearLayout> {
+pub(super) fn linear_bases_layout(bases: &[DimBases; 4], shape: &[i64]) -> Result<LinearLayout> {
     let names = ["register", "lane", "warp", "block"];
-    let ins: Vec<(String, Bases)> =
+    let ins: Vec<(String, DimBases)> =
         names.iter().zip(bases).map(|(n, b)| ((*n).to_string(), b.clone())).collect();
-    let dims: Vec<String> = (0..shape.len()).map(dim).collect();
+    let dims: Vec<String> = (0..shape.len()).map(tensor_dim_name).collect();
     let written = LinearLayout::with_inferred_sizes(&ins, &dims)?;
     let mut order: Vec<usize> = Vec::new();
     for basis in &bases[0] {
@@ -211,8 +219,8 @@ pub(super) fn linear(bases: &[Bases; 4], shape: &[i64]) -> Result<LinearLayout> 
     order.extend(rest);
     let labelled: Vec<(String, i64)> = dims.iter().cloned().zip(shape.iter().copied()).collect();
     let all: Vec<usize> = (0..shape.len()).collect();
-    let whole = in_order(&written, &order)?
+    let whole = order_out_dims(&written, &order)?
         .ensure_not_smaller_than(&labelled)?
         .ensure_not_larger_than(&labelled, Some("register"))?;
-    in_order(&whole, &all)
+    order_out_dims(&whole, &all)
 }

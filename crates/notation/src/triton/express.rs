@@ -4,44 +4,49 @@
 //! its own bases over the shape are those.
 
 use super::attribute::{
-    AmdMfma, Attribute, Bases, Blocked, NvidiaMma, NvmmaShared, PaddedShared, SwizzledShared,
-    TensorMemory,
+    AmdMfma, BlockedEncoding, DimBases, NvidiaMma, NvmmaShared, PaddedShared, SwizzledShared,
+    TensorMemory, TritonAttribute,
 };
 use super::distributed::matrix_order;
-use crate::convert::{Refusal, no, without_padding};
+use crate::convert::{ConversionRefusal, not_expressible, without_window};
 use crate::{WrittenLayout, linear};
 use zellige_layout::{Axis, Layout, LinearLayout};
 
 /// The attribute of a layout over a shape, or why there is none.
-pub(super) fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal> {
+pub(super) fn express_as_triton(
+    layout: &Layout,
+    shape: &[i64],
+) -> Result<String, ConversionRefusal> {
     // Padding that can be left out: what is between the elements may be that of padded shared memory.
-    let elements = without_padding(layout, shape, "an attribute has no padding");
+    let elements = without_window(layout, shape, "an attribute has no padding");
     let layout = elements.as_deref().unwrap_or(layout);
-    let bases = match linear::of_layout(layout, shape) {
+    let bases = match linear::linear_of_layout(layout, shape) {
         Ok(bases) => bases,
         Err(refused) => {
-            return padded(layout, shape).map_or(Err(refused), |found| Ok(found.to_string()));
+            return express_padded_shared(layout, shape)
+                .map_or(Err(refused), |found| Ok(found.to_string()));
         }
     };
     let dims: Vec<&str> = bases.in_dims().collect();
     let found = match dims.as_slice() {
-        ["register", "lane", "warp", "block"] => distributed(&bases, shape),
-        ["offset", "block"] => shared(&bases, shape),
-        ["row", "col"] => tensor_memory(&bases, shape),
+        ["register", "lane", "warp", "block"] => express_distributed(&bases, shape),
+        ["offset", "block"] => express_shared(&bases, shape),
+        ["row", "col"] => express_tensor_memory(&bases, shape),
         _ => {
             let mut reason = format!("Triton has no layout over {}", dims.join(", "));
             if dims.contains(&"tx") {
                 reason += "; it counts lanes and warps apart: write the layout on laneid and warpid, tx being laneid + 32 warpid";
             }
-            return no(reason, None);
+            return not_expressible(reason, None);
         }
     };
     // Bases that only repeat places are no attribute.
-    let legal = |attribute: &Attribute| super::parse_attribute(&attribute.to_string()).is_ok();
+    let legal =
+        |attribute: &TritonAttribute| super::parse_attribute(&attribute.to_string()).is_ok();
     match found.filter(legal) {
         Some(attribute) => Ok(attribute.to_string()),
         None => {
-            let witness = not_a_unit(&bases);
+            let witness = find_non_unit_basis(&bases);
             let reason = match dims[0] {
                 "row" => "no encoding of tensor memory has these bases",
                 "offset" => {
@@ -51,29 +56,29 @@ pub(super) fn express(layout: &Layout, shape: &[i64]) -> Result<String, Refusal>
                     "an attribute for registers moves every bit of the index along one dimension, and here two meet by XOR"
                 }
             };
-            no(reason, witness)
+            not_expressible(reason, witness)
         }
     }
 }
 
 /// Whether an attribute has these bases over the shape.
-fn is(attribute: &Attribute, bases: &LinearLayout, shape: &[i64]) -> bool {
-    attribute.to_linear(shape).is_ok_and(|found| found == *bases)
+fn has_bases_over_shape(attribute: &TritonAttribute, bases: &LinearLayout, shape: &[i64]) -> bool {
+    attribute.to_linear_layout(shape).is_ok_and(|found| found == *bases)
 }
 
 /// The flat index of an element that a place with one bit reaches by several bits.
-fn not_a_unit(bases: &LinearLayout) -> Option<i64> {
+fn find_non_unit_basis(bases: &LinearLayout) -> Option<i64> {
     let sizes: Vec<i64> = bases.out_sizes().map(|(_, s)| s).collect();
-    let all = bases.all_bases();
+    let all = bases.bases_of_all_dims();
     let many = all
         .iter()
         .flat_map(|(_, b)| b)
         .find(|b| b.iter().map(|v| v.count_ones()).sum::<u32>() > 1)?;
-    zellige_layout::flatten(&sizes, many).ok()
+    zellige_layout::flatten_coordinate(&sizes, many).ok()
 }
 
 /// Every order of up to 4 dimensions, the row-major one first.
-fn orders(rank: usize) -> Vec<Vec<usize>> {
+fn dimension_orders(rank: usize) -> Vec<Vec<usize>> {
     let first = matrix_order(rank, true);
     let mut all = vec![first.clone()];
     if rank > 4 {
@@ -94,27 +99,29 @@ fn orders(rank: usize) -> Vec<Vec<usize>> {
     all
 }
 
-fn distributed(bases: &LinearLayout, shape: &[i64]) -> Option<Attribute> {
+fn express_distributed(bases: &LinearLayout, shape: &[i64]) -> Option<TritonAttribute> {
     let of = |name: &str| bases.bases(name);
-    for order in orders(shape.len()) {
-        let candidate = Attribute::Blocked(blocked(bases, shape, order)?);
-        if is(&candidate, bases, shape) {
+    for order in dimension_orders(shape.len()) {
+        let candidate = TritonAttribute::Blocked(blocked_candidate(bases, shape, order)?);
+        if has_bases_over_shape(&candidate, bases, shape) {
             return Some(candidate);
         }
     }
-    if let Some(found) = matrix_candidates(bases, shape).into_iter().find(|c| is(c, bases, shape)) {
+    if let Some(found) =
+        matrix_candidates(bases, shape).into_iter().find(|c| has_bases_over_shape(c, bases, shape))
+    {
         return Some(found);
     }
     let unit = |b: &Vec<i64>| b.iter().map(|v| v.count_ones()).sum::<u32>() <= 1;
-    let all: [Bases; 4] = [of("register"), of("lane"), of("warp"), of("block")];
+    let all: [DimBases; 4] = [of("register"), of("lane"), of("warp"), of("block")];
     let units = all.iter().flatten().next().is_some() && all.iter().flatten().all(unit);
-    let attribute = Attribute::Linear { bases: all, rank: shape.len() };
-    (units && is(&attribute, bases, shape)).then_some(attribute)
+    let attribute = TritonAttribute::Linear { bases: all, rank: shape.len() };
+    (units && has_bases_over_shape(&attribute, bases, shape)).then_some(attribute)
 }
 
 /// How many of an in dimension go along each dimension. Bits that change nothing reach past the shape along the dimension
 /// of the bits before them.
-fn counts(bases: &[Vec<i64>], order: &[usize], rank: usize) -> Option<Vec<i64>> {
+fn counts_per_dim(bases: &[Vec<i64>], order: &[usize], rank: usize) -> Option<Vec<i64>> {
     let mut counts = vec![1i64; rank];
     let mut at = order.first().copied();
     for basis in bases {
@@ -127,13 +134,17 @@ fn counts(bases: &[Vec<i64>], order: &[usize], rank: usize) -> Option<Vec<i64>> 
 
 /// The only blocked attribute of an order that can have these bases: as many threads and warps along a dimension as
 /// bases say, and per thread what is below them.
-fn blocked(bases: &LinearLayout, shape: &[i64], order: Vec<usize>) -> Option<Blocked> {
+fn blocked_candidate(
+    bases: &LinearLayout,
+    shape: &[i64],
+    order: Vec<usize>,
+) -> Option<BlockedEncoding> {
     let along = |name: &str, d: usize| -> Vec<i64> {
         bases.bases(name).iter().map(|b| b[d]).filter(|v| *v != 0).collect()
     };
     let count = |name: &str, d: usize| 1i64.checked_shl(u32::try_from(along(name, d).len()).ok()?);
-    let threads_per_warp = counts(&bases.bases("lane"), &order, shape.len())?;
-    let warps_per_cta = counts(&bases.bases("warp"), &order, shape.len())?;
+    let threads_per_warp = counts_per_dim(&bases.bases("lane"), &order, shape.len())?;
+    let warps_per_cta = counts_per_dim(&bases.bases("warp"), &order, shape.len())?;
     let mut size_per_thread = Vec::with_capacity(shape.len());
     for (d, extent) in shape.iter().enumerate() {
         let (lanes, warps) = (along("lane", d), along("warp", d));
@@ -145,12 +156,12 @@ fn blocked(bases: &LinearLayout, shape: &[i64], order: Vec<usize>) -> Option<Blo
         let run = 1i64.checked_shl(u32::try_from(run).ok()?)?;
         size_per_thread.push(lowest.unwrap_or(run).clamp(1, per_cta));
     }
-    let cga = cga_of(bases, shape);
-    Some(Blocked { size_per_thread, threads_per_warp, warps_per_cta, order, cga })
+    let cga = cga_bases_of(bases, shape);
+    Some(BlockedEncoding { size_per_thread, threads_per_warp, warps_per_cta, order, cga })
 }
 
 /// The CTAs of a cluster in units of what one holds: they take the high bits of every dimension.
-fn cga_of(bases: &LinearLayout, shape: &[i64]) -> Bases {
+fn cga_bases_of(bases: &LinearLayout, shape: &[i64]) -> DimBases {
     let blocks = bases.bases("block");
     let split = |d: usize| 1i64 << blocks.iter().filter(|b| b[d] != 0).count().min(62);
     let held: Vec<i64> =
@@ -160,7 +171,7 @@ fn cga_of(bases: &LinearLayout, shape: &[i64]) -> Bases {
 
 /// Results and operands of matrix instructions over these lanes, warps and CTAs; of those with the same bases the first is
 /// the plainest.
-fn matrix_candidates(bases: &LinearLayout, shape: &[i64]) -> Vec<Attribute> {
+fn matrix_candidates(bases: &LinearLayout, shape: &[i64]) -> Vec<TritonAttribute> {
     let rank = shape.len();
     let lanes = bases.in_size("lane").unwrap_or(1);
     let warps = bases.in_size("warp").unwrap_or(1);
@@ -168,23 +179,24 @@ fn matrix_candidates(bases: &LinearLayout, shape: &[i64]) -> Vec<Attribute> {
     let split =
         |d: usize| 1i64 << bases.bases("block").iter().filter(|b| b[d] != 0).count().min(62);
     let unit = |b: &Vec<i64>| (0..rank).map(|d| b[d] / (shape[d] / split(d)).max(1)).collect();
-    let cga: Bases = bases.bases("block").iter().map(unit).collect();
+    let cga: DimBases = bases.bases("block").iter().map(unit).collect();
     let mut found = Vec::new();
     if !matches!(rank, 2 | 3) {
         return found;
     }
-    for warps_per_cta in factors(warps, rank) {
-        let with_operands = |found: &mut Vec<Attribute>, parent: Attribute, widths: &[i64]| {
-            found.push(parent.clone());
-            for k_width in widths {
-                for op_idx in [0, 1] {
-                    let parent = Box::new(parent.clone());
-                    found.push(Attribute::DotOp { op_idx, parent, k_width: *k_width });
+    for warps_per_cta in power_of_two_factorings(warps, rank) {
+        let with_operands =
+            |found: &mut Vec<TritonAttribute>, parent: TritonAttribute, widths: &[i64]| {
+                found.push(parent.clone());
+                for k_width in widths {
+                    for op_idx in [0, 1] {
+                        let parent = Box::new(parent.clone());
+                        found.push(TritonAttribute::DotOp { op_idx, parent, k_width: *k_width });
+                    }
                 }
-            }
-        };
+            };
         let nvidia = |version_major: i64, instr_shape: Vec<i64>| {
-            Attribute::NvidiaMma(NvidiaMma {
+            TritonAttribute::NvidiaMma(NvidiaMma {
                 version_major,
                 version_minor: 0,
                 warps_per_cta: warps_per_cta.clone(),
@@ -208,7 +220,7 @@ fn matrix_candidates(bases: &LinearLayout, shape: &[i64]) -> Vec<Attribute> {
                 ([32, 32, 8], true),
                 ([16, 16, 16], true),
             ] {
-                let mfma = Attribute::AmdMfma(AmdMfma {
+                let mfma = TritonAttribute::AmdMfma(AmdMfma {
                     version: 3,
                     warps_per_cta: warps_per_cta.clone(),
                     instr_shape: instr.to_vec(),
@@ -225,14 +237,14 @@ fn matrix_candidates(bases: &LinearLayout, shape: &[i64]) -> Vec<Attribute> {
 }
 
 /// Every way to write a power of two as a product, the first factors largest first.
-fn factors(product: i64, count: usize) -> Vec<Vec<i64>> {
+fn power_of_two_factorings(product: i64, count: usize) -> Vec<Vec<i64>> {
     if count == 1 {
         return vec![vec![product]];
     }
     let mut all = Vec::new();
     for k in (0..=product.trailing_zeros()).rev() {
         let first = 1i64 << k;
-        for mut rest in factors(product / first, count - 1) {
+        for mut rest in power_of_two_factorings(product / first, count - 1) {
             rest.insert(0, first);
             all.push(rest);
         }
@@ -241,12 +253,12 @@ fn factors(product: i64, count: usize) -> Vec<Vec<i64>> {
 }
 
 /// Shared memory as tensor cores read it, over these CTAs.
-fn nvmma_candidates(rank: usize, cga: &Bases) -> Vec<Attribute> {
+fn nvmma_shared_candidates(rank: usize, cga: &DimBases) -> Vec<TritonAttribute> {
     let mut found = Vec::new();
     for swizzling_byte_width in [128, 64, 32] {
         for element_bit_width in [16, 8, 32, 64] {
             for transposed in [false, true] {
-                found.push(Attribute::NvmmaShared(NvmmaShared {
+                found.push(TritonAttribute::NvmmaShared(NvmmaShared {
                     swizzling_byte_width,
                     transposed,
                     element_bit_width,
@@ -260,30 +272,31 @@ fn nvmma_candidates(rank: usize, cga: &Bases) -> Vec<Attribute> {
     found
 }
 
-fn shared(bases: &LinearLayout, shape: &[i64]) -> Option<Attribute> {
+fn express_shared(bases: &LinearLayout, shape: &[i64]) -> Option<TritonAttribute> {
     let (offset, block) = (bases.bases("offset"), bases.bases("block"));
-    let cga = cga_of(bases, shape);
-    for order in orders(shape.len()) {
+    let cga = cga_bases_of(bases, shape);
+    for order in dimension_orders(shape.len()) {
         let cols = order.first().map_or(1, |d| shape[*d]);
-        for (vec, per_phase, max_phase) in phases(cols, shape.len()) {
+        for (vec, per_phase, max_phase) in swizzle_phase_parameters(cols, shape.len()) {
             let (order, cga) = (order.clone(), cga.clone());
             let candidate = SwizzledShared { vec, per_phase, max_phase, order, cga };
-            let candidate = Attribute::SwizzledShared(candidate);
-            if is(&candidate, bases, shape) {
+            let candidate = TritonAttribute::SwizzledShared(candidate);
+            if has_bases_over_shape(&candidate, bases, shape) {
                 return Some(candidate);
             }
         }
     }
-    let tensor_core = nvmma_candidates(shape.len(), &cga);
-    if let Some(found) = tensor_core.into_iter().find(|c| is(c, bases, shape)) {
+    let tensor_core = nvmma_shared_candidates(shape.len(), &cga);
+    if let Some(found) = tensor_core.into_iter().find(|c| has_bases_over_shape(c, bases, shape)) {
         return Some(found);
     }
-    let attribute = Attribute::SharedLinear { offset, block, alignment: 16, rank: shape.len() };
-    is(&attribute, bases, shape).then_some(attribute)
+    let attribute =
+        TritonAttribute::SharedLinear { offset, block, alignment: 16, rank: shape.len() };
+    has_bases_over_shape(&attribute, bases, shape).then_some(attribute)
 }
 
 /// Shared memory with padding: the bits of its addresses are as far apart as powers of two with padding are.
-fn padded(layout: &Layout, shape: &[i64]) -> Option<Attribute> {
+fn express_padded_shared(layout: &Layout, shape: &[i64]) -> Option<TritonAttribute> {
     let tile = layout.tile();
     let plain = layout.window().is_none() && layout.swizzle().is_none();
     if !plain || tile.axes() != [Axis::M] || tile.offset_on(Axis::M) != 0 {
@@ -321,13 +334,14 @@ fn padded(layout: &Layout, shape: &[i64]) -> Option<Attribute> {
     }
     let offset = bits.into_iter().map(|(_, basis)| basis).collect();
     let rank = shape.len();
-    let found = Attribute::PaddedShared(PaddedShared { padding, offset, block: Vec::new(), rank });
-    let lowered = found.layout(Some(shape)).ok()?;
-    (lowered.difference(layout) == Ok(None)).then_some(found)
+    let found =
+        TritonAttribute::PaddedShared(PaddedShared { padding, offset, block: Vec::new(), rank });
+    let lowered = found.layout_over_shape(Some(shape)).ok()?;
+    (lowered.find_difference(layout) == Ok(None)).then_some(found)
 }
 
 /// The parameters of a swizzle that differ over rows of that many columns.
-fn phases(cols: i64, rank: usize) -> Vec<(i64, i64, i64)> {
+fn swizzle_phase_parameters(cols: i64, rank: usize) -> Vec<(i64, i64, i64)> {
     let mut all = vec![(1, 1, 1)];
     if rank < 2 {
         return all;
@@ -344,16 +358,16 @@ fn phases(cols: i64, rank: usize) -> Vec<(i64, i64, i64)> {
     all
 }
 
-fn tensor_memory(bases: &LinearLayout, shape: &[i64]) -> Option<Attribute> {
+fn express_tensor_memory(bases: &LinearLayout, shape: &[i64]) -> Option<TritonAttribute> {
     let [_, cols] = *shape else { return None };
-    let scales = Attribute::TensorMemoryScales { cga: Vec::new(), k_then_mn: false };
-    if is(&scales, bases, shape) {
+    let scales = TritonAttribute::TensorMemoryScales { cga: Vec::new(), k_then_mn: false };
+    if has_bases_over_shape(&scales, bases, shape) {
         return Some(scales);
     }
     for block_m in [128, 64] {
         for col_stride in [1, 2, 4] {
             for k in (0..=cols.trailing_zeros()).rev() {
-                let candidate = Attribute::TensorMemory(TensorMemory {
+                let candidate = TritonAttribute::TensorMemory(TensorMemory {
                     block_m,
                     block_n: 1 << k,
                     col_stride,
@@ -361,7 +375,7 @@ fn tensor_memory(bases: &LinearLayout, shape: &[i64]) -> Option<Attribute> {
                     two_ctas: false,
                     fp4_padded: false,
                 });
-                if is(&candidate, bases, shape) {
+                if has_bases_over_shape(&candidate, bases, shape) {
                     return Some(candidate);
                 }
             }

@@ -1,8 +1,8 @@
 //! The layout attributes of Triton's TTGIR: `#ttg.blocked<{sizePerThread = [1, 4], ..}>` and the others.
 //!
 //! What is read is what Triton 3.9.0 accepts, printed as it prints it. An attribute is a layout for every shape, so its
-//! layout in the algebra needs one. [`Attribute::to_linear`] is the linear layout over a shape; in the algebra it is on
-//! the axes that [`crate::linear`] names. A text may also be lines of TTGIR with one type that has a layout, whose shape is then
+//! layout in the algebra needs one. [`TritonAttribute::to_linear_layout`] is the linear layout over a shape; in the algebra it is on
+//! the axes that [`crate::linear_layout_unchecked`] names. A text may also be lines of TTGIR with one type that has a layout, whose shape is then
 //! known, or with one definition:
 //!
 //! ```text
@@ -10,7 +10,7 @@
 //! tensor<128x64xf16, #blocked>
 //! ```
 //!
-//! [`ttgir::choices`] lists what a pasted module has, and [`ttgir::pick`] chooses one; [`ttgir::survey`] lists also where parts of
+//! [`ttgir::list_layout_choices`] lists what a pasted module has, and [`ttgir::pick_layout`] chooses one; [`ttgir::survey_layouts`] lists also where parts of
 //! it cannot be read.
 //!
 //! **Law**: `parse(print(a)) == a`.
@@ -26,55 +26,57 @@ pub mod ttgir;
 mod value;
 
 pub use attribute::{
-    AmdMfma, AmdWmma, Attribute, Bases, Blocked, NvidiaMma, NvmmaShared, PaddedShared,
-    PartitionedShared, SwizzledShared, TensorMemory,
+    AmdMfma, AmdWmma, BlockedEncoding, DimBases, NvidiaMma, NvmmaShared, PaddedShared,
+    PartitionedShared, SwizzledShared, TensorMemory, TritonAttribute,
 };
 
-use crate::cursor::Cursor;
+use crate::cursor::TextCursor;
 use crate::notation::NotationRow;
-use crate::{Diagnostic, Notation, Parsed, WrittenLayout, linear};
-use value::Aliases;
-use zellige_layout::{Error, Layout, LinearLayout};
+use crate::{Diagnostic, Notation, ParsedText, WrittenLayout, linear};
+use value::AliasLookup;
+use zellige_layout::{Layout, LayoutError, LinearLayout};
 
 /// The row of the table of notations.
 pub(crate) static ROW: NotationRow = NotationRow {
     name: "triton",
     doc: "Triton layout attributes",
     example: "tensor<32x16xf16, #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>>",
-    recognises,
+    recognises: recognises_triton,
     parse: |text, _| {
         let read = ttgir::parse(text)?;
         Ok(match read {
-            ttgir::Read::Attribute(a) => Parsed::of_written(Notation::TRITON, a),
-            ttgir::Read::Tensor(t) => Parsed::of_written(Notation::TRITON, t),
+            ttgir::TtgirReading::Attribute(a) => ParsedText::from_written(Notation::TRITON, a),
+            ttgir::TtgirReading::Tensor(t) => ParsedText::from_written(Notation::TRITON, t),
         })
     },
-    print: |parsed| parsed.written_text(),
-    express: |layout, shape, _| express::express(layout, shape),
+    print: |parsed| parsed.written_notation_text(),
+    express: |layout, shape, _| express::express_as_triton(layout, shape),
     needs_dtype: false,
 };
 
 /// Whether a text begins with an attribute, an alias, a tensor type or a module.
-fn recognises(text: &str) -> bool {
-    let mut c = Cursor::with_comments_from(text, "//");
+fn recognises_triton(text: &str) -> bool {
+    let mut c = TextCursor::with_comments_from(text, "//");
     let named = || text.contains("#ttg.") || text.contains("#ttng.");
     let typed = || text.contains("tensor<") || text.contains("!ttg.memdesc<");
-    if c.eat('#') {
+    if c.eat_char('#') {
         // `#sdy` is Shardy's, and `#map = affine_map<..>` is of a memref.
-        let ours = c.dotted().is_some_and(|w| !w.value.starts_with("sdy."));
-        let map = c.eat('=') && (c.eat_word("affine_map") || c.eat_word("strided"));
+        let ours = c.read_dotted_word().is_some_and(|w| !w.value.starts_with("sdy."));
+        let map = c.eat_char('=') && (c.eat_word("affine_map") || c.eat_word("strided"));
         return ours && (!map || named());
     }
-    if c.peek() == Some('%') {
+    if c.peek_char() == Some('%') {
         // A line of a function: `%0 = tt.load %1 : tensor<.., #blocked>`.
         return typed() && (named() || text.contains(", #"));
     }
-    if c.eat('!') {
-        return c.dotted().is_some_and(|w| w.value == "ttg.memdesc") && c.eat('<');
+    if c.eat_char('!') {
+        return c.read_dotted_word().is_some_and(|w| w.value == "ttg.memdesc") && c.eat_char('<');
     }
-    match c.word().map(|w| w.value) {
+    match c.read_word().map(|w| w.value) {
         // `tensor<ptr<..> o ..>` is CuTe's.
-        Some("tensor") => c.eat('<') && c.peek() != Some('(') && !c.clone().follows("ptr", '<'),
+        Some("tensor") => {
+            c.eat_char('<') && c.peek_char() != Some('(') && !c.clone().word_follows("ptr", '<')
+        }
         Some("module") => named(),
         // Other lines: `tt.func @k(%arg0: tensor<..>)`.
         _ => typed() && named(),
@@ -84,41 +86,45 @@ fn recognises(text: &str) -> bool {
 /// No aliases: an attribute by itself.
 struct NoAliases;
 
-impl Aliases for NoAliases {
-    fn find(&self, _: &str) -> Option<Attribute> {
+impl AliasLookup for NoAliases {
+    fn find_alias(&self, _: &str) -> Option<TritonAttribute> {
         None
     }
 
-    fn names(&self) -> Vec<String> {
+    fn alias_names(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
 /// Reads one attribute.
-pub fn parse_attribute(text: &str) -> Result<Attribute, Diagnostic> {
-    let mut c = Cursor::new(text);
-    let attribute = parse::attribute(&mut c, &NoAliases, 0)?;
-    c.finish("the attribute")?;
+pub fn parse_attribute(text: &str) -> Result<TritonAttribute, Diagnostic> {
+    let mut c = TextCursor::new(text);
+    let attribute = parse::read_attribute(&mut c, &NoAliases, 0)?;
+    c.expect_end("the attribute")?;
     Ok(attribute)
 }
 
 /// An attribute is a layout of any shape: one has to be given.
-pub(crate) fn shape_needed() -> Diagnostic {
-    Diagnostic::syntax(0..0, "an attribute of Triton is a layout of any shape", "which shape?")
-        .id("Z005")
-        .help("give the shape of the tensor, or write tensor<128x64xf16, #ttg..>")
+pub(crate) fn shape_needed_error() -> Diagnostic {
+    Diagnostic::syntax_error(
+        0..0,
+        "an attribute of Triton is a layout of any shape",
+        "which shape?",
+    )
+    .with_id("Z005")
+    .with_help("give the shape of the tensor, or write tensor<128x64xf16, #ttg..>")
 }
 
-impl Attribute {
+impl TritonAttribute {
     /// The linear layout over a shape.
     ///
     /// # Errors
     /// A shape with another number of dimensions, with a size that is not a power of two, or too small for the attribute.
-    pub fn to_linear(&self, shape: &[i64]) -> Result<LinearLayout, Diagnostic> {
+    pub fn to_linear_layout(&self, shape: &[i64]) -> Result<LinearLayout, Diagnostic> {
         let wrong = |message: String| {
             let label = "does not fit the shape";
             let help = "sizes are powers of two, one for each dimension of the attribute";
-            Diagnostic::syntax(0..0, message, label).id("Z005").help(help)
+            Diagnostic::syntax_error(0..0, message, label).with_id("Z005").with_help(help)
         };
         if shape.len() != self.rank() {
             let (found, rank) = (shape.len(), self.rank());
@@ -134,49 +140,70 @@ impl Attribute {
                 format!("dimension {d} of the shape is {size}, which is not a power of two");
             return Err(wrong(message));
         }
-        self.linear(shape).map_err(|e| Diagnostic::meaning(0..0, e))
+        self.linear_layout_unchecked(shape).map_err(|e| Diagnostic::meaning_error(0..0, e))
     }
 
-    fn linear(&self, shape: &[i64]) -> Result<LinearLayout, Error> {
-        self.check()?;
+    fn linear_layout_unchecked(&self, shape: &[i64]) -> Result<LinearLayout, LayoutError> {
+        self.check_has_layout()?;
         match self {
-            Attribute::Blocked(b) => distributed::blocked(b, shape),
-            Attribute::Slice { dim, parent } => {
+            TritonAttribute::Blocked(b) => distributed::blocked_layout(b, shape),
+            TritonAttribute::Slice { dim, parent } => {
                 let mut whole = shape.to_vec();
                 whole.insert(*dim, 1);
-                distributed::slice(&parent.linear(&whole)?, *dim, shape.len())
+                distributed::slice_parent_layout(
+                    &parent.linear_layout_unchecked(&whole)?,
+                    *dim,
+                    shape.len(),
+                )
             }
-            Attribute::DotOp { op_idx, parent, k_width } => match &**parent {
-                Attribute::Blocked(b) => distributed::blocked_operand(b, *op_idx, shape),
-                Attribute::NvidiaMma(m) => distributed::nvidia_operand(m, *op_idx, *k_width, shape),
-                Attribute::AmdMfma(m) => amd::mfma_operand(m, *op_idx, *k_width, shape),
-                Attribute::AmdWmma(m) => amd::wmma_operand(m, *op_idx, *k_width, shape),
-                _ => Err(Error::Undecided { reason: "an operand of no matrix product".into() }),
+            TritonAttribute::DotOp { op_idx, parent, k_width } => match &**parent {
+                TritonAttribute::Blocked(b) => {
+                    distributed::blocked_operand_layout(b, *op_idx, shape)
+                }
+                TritonAttribute::NvidiaMma(m) => {
+                    distributed::nvidia_operand_layout(m, *op_idx, *k_width, shape)
+                }
+                TritonAttribute::AmdMfma(m) => {
+                    amd::mfma_operand_layout(m, *op_idx, *k_width, shape)
+                }
+                TritonAttribute::AmdWmma(m) => {
+                    amd::wmma_operand_layout(m, *op_idx, *k_width, shape)
+                }
+                _ => {
+                    Err(LayoutError::Undecided { reason: "an operand of no matrix product".into() })
+                }
             },
-            Attribute::NvidiaMma(m) => distributed::nvidia_mma(m, shape),
-            Attribute::AmdMfma(m) => amd::mfma(m, shape),
-            Attribute::AmdWmma(m) => amd::wmma(m, shape),
-            Attribute::Linear { bases, .. } | Attribute::GenericLinear { bases, .. } => {
-                distributed::linear(bases, shape)
+            TritonAttribute::NvidiaMma(m) => distributed::nvidia_mma_layout(m, shape),
+            TritonAttribute::AmdMfma(m) => amd::mfma_result_layout(m, shape),
+            TritonAttribute::AmdWmma(m) => amd::wmma_result_layout(m, shape),
+            TritonAttribute::Linear { bases, .. }
+            | TritonAttribute::GenericLinear { bases, .. } => {
+                distributed::linear_bases_layout(bases, shape)
             }
-            Attribute::SwizzledShared(s) => memory::swizzled(s, false, shape),
-            Attribute::AmdRotatingShared(s) => memory::swizzled(s, true, shape),
-            Attribute::NvmmaShared(s) => memory::nvmma(s, shape),
-            Attribute::PaddedShared(p) => memory::bases(&p.offset, &p.block, shape),
-            Attribute::SharedLinear { offset, block, .. } => memory::bases(offset, block, shape),
-            Attribute::TensorMemory(t) => memory::tensor_memory(t, shape),
-            Attribute::TensorMemoryScales { cga, k_then_mn } => {
-                memory::tensor_memory_scales(cga, *k_then_mn, shape)
+            TritonAttribute::SwizzledShared(s) => memory::swizzled_shared_layout(s, false, shape),
+            TritonAttribute::AmdRotatingShared(s) => memory::swizzled_shared_layout(s, true, shape),
+            TritonAttribute::NvmmaShared(s) => memory::nvmma_shared_layout(s, shape),
+            TritonAttribute::PaddedShared(p) => {
+                memory::shared_bases_layout(&p.offset, &p.block, shape)
             }
-            Attribute::PartitionedShared(p) => {
-                memory::partitioned(p, shape, |piece| p.partition_layout.linear(piece))
+            TritonAttribute::SharedLinear { offset, block, .. } => {
+                memory::shared_bases_layout(offset, block, shape)
+            }
+            TritonAttribute::TensorMemory(t) => memory::tensor_memory_layout(t, shape),
+            TritonAttribute::TensorMemoryScales { cga, k_then_mn } => {
+                memory::tensor_memory_scales_layout(cga, *k_then_mn, shape)
+            }
+            TritonAttribute::PartitionedShared(p) => {
+                memory::partitioned_shared_layout(p, shape, |piece| {
+                    p.partition_layout.linear_layout_unchecked(piece)
+                })
             }
         }
     }
 
     /// Refuses what Triton reads, and has no layout for.
-    fn check(&self) -> Result<(), Error> {
-        let no = |call: &'static str, reason: String| Err(Error::LinearDims { call, reason });
+    fn check_has_layout(&self) -> Result<(), LayoutError> {
+        let no = |call: &'static str, reason: String| Err(LayoutError::LinearDims { call, reason });
         let powers = |call: &'static str, key: &str, list: &[i64]| {
             let odd = list.iter().find(|v| **v < 1 || !v.cast_unsigned().is_power_of_two());
             odd.map_or(Ok(()), |v| no(call, format!("{key} has {v}, which is not a power of two")))
@@ -186,11 +213,11 @@ impl Attribute {
             _ => no(call, format!("a matrix has 2 dimensions, or 3 in a batch, not {rank}")),
         };
         match self {
-            Attribute::DotOp { parent, .. } => {
+            TritonAttribute::DotOp { parent, .. } => {
                 matrix("dot_op", parent.rank())?;
-                parent.check()
+                parent.check_has_layout()
             }
-            Attribute::NvidiaMma(m) => {
+            TritonAttribute::NvidiaMma(m) => {
                 let (name, rank, instr) = ("nvidia_mma", m.warps_per_cta.len(), &m.instr_shape);
                 matrix(name, rank)?;
                 powers(name, "warpsPerCTA", &m.warps_per_cta)?;
@@ -210,7 +237,7 @@ impl Attribute {
                 let version = m.version_major;
                 no(name, format!("instructions of version {version} are {expected}, not {instr:?}"))
             }
-            Attribute::AmdMfma(m) => {
+            TritonAttribute::AmdMfma(m) => {
                 let (name, rank, tiles) = ("amd_mfma", m.warps_per_cta.len(), &m.tiles_per_warp);
                 matrix(name, rank)?;
                 powers(name, "warpsPerCTA", &m.warps_per_cta)?;
@@ -223,11 +250,11 @@ impl Attribute {
                 }
                 Ok(())
             }
-            Attribute::AmdWmma(m) => matrix("amd_wmma", m.rank),
-            Attribute::NvmmaShared(s) if s.rank == 0 => {
+            TritonAttribute::AmdWmma(m) => matrix("amd_wmma", m.rank),
+            TritonAttribute::NvmmaShared(s) if s.rank == 0 => {
                 no("nvmma_shared", "a tensor without dimensions".into())
             }
-            Attribute::AmdRotatingShared(s) => {
+            TritonAttribute::AmdRotatingShared(s) => {
                 if (0..s.order.len()).all(|d| s.order.contains(&d)) {
                     return Ok(());
                 }
@@ -239,17 +266,20 @@ impl Attribute {
 
     /// The layout in the algebra over a shape.
     fn layout_over(&self, shape: &[i64]) -> Result<Layout, Diagnostic> {
-        let bases = self.to_linear(shape)?;
-        let lowered = linear::axes_of(&bases).and_then(|axes| match self.padding() {
-            None => bases.to_layout(&axes),
-            Some(padding) => bases.to_padded_layout(&axes, &padded_addresses(&bases, &padding)?),
-        });
-        lowered.map_err(|e| Diagnostic::meaning(0..0, e))
+        let bases = self.to_linear_layout(shape)?;
+        let lowered =
+            linear::axes_of_in_dims(&bases).and_then(|axes| match self.shared_memory_padding() {
+                None => bases.to_layout(&axes),
+                Some(padding) => {
+                    bases.to_padded_layout(&axes, &padded_addresses(&bases, &padding)?)
+                }
+            });
+        lowered.map_err(|e| Diagnostic::meaning_error(0..0, e))
     }
 }
 
 /// Where each bit of an offset is in padded memory: after every `interval` elements there are `pad` more.
-fn padded_addresses(bases: &LinearLayout, padding: &[(i64, i64)]) -> Result<Vec<i64>, Error> {
+fn padded_addresses(bases: &LinearLayout, padding: &[(i64, i64)]) -> Result<Vec<i64>, LayoutError> {
     let size = bases.in_size("offset").unwrap_or(1);
     (0..size.trailing_zeros())
         .map(|k| {
@@ -257,27 +287,27 @@ fn padded_addresses(bases: &LinearLayout, padding: &[(i64, i64)]) -> Result<Vec<
             let mut pads =
                 padding.iter().map(|(interval, pad)| (offset / interval).checked_mul(*pad));
             pads.try_fold(offset, |sum, pad| sum.checked_add(pad?))
-                .ok_or_else(|| Error::overflow("a padded offset"))
+                .ok_or_else(|| LayoutError::overflow_of("a padded offset"))
         })
         .collect()
 }
 
-impl WrittenLayout for Attribute {
-    fn text(&self) -> String {
+impl WrittenLayout for TritonAttribute {
+    fn notation_text(&self) -> String {
         self.to_string()
     }
 
-    fn layout(&self, shape: Option<&[i64]>) -> Result<Layout, Diagnostic> {
+    fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout, Diagnostic> {
         match shape.map(<[i64]>::to_vec).or_else(|| self.default_shape()) {
             Some(shape) => self.layout_over(&shape),
-            None => Err(shape_needed()),
+            None => Err(shape_needed_error()),
         }
     }
 
     fn default_shape(&self) -> Option<Vec<i64>> {
         let (offset, block, rank) = match self {
-            Attribute::PaddedShared(p) => (&p.offset, &p.block, p.rank),
-            Attribute::SharedLinear { offset, block, rank, .. } => (offset, block, *rank),
+            TritonAttribute::PaddedShared(p) => (&p.offset, &p.block, p.rank),
+            TritonAttribute::SharedLinear { offset, block, rank, .. } => (offset, block, *rank),
             _ => return None,
         };
         let size = |d: usize| {
@@ -289,7 +319,7 @@ impl WrittenLayout for Attribute {
 
     fn element_bits(&self) -> Option<i64> {
         match self {
-            Attribute::NvmmaShared(s) => Some(s.element_bit_width),
+            TritonAttribute::NvmmaShared(s) => Some(s.element_bit_width),
             _ => None,
         }
     }

@@ -1,9 +1,9 @@
 //! Layouts in pasted TTGIR: definitions of aliases, and the types that use them.
 
-use super::attribute::Attribute;
+use super::attribute::TritonAttribute;
 use super::parse;
-use super::value::{Aliases, shorten};
-use crate::cursor::Cursor;
+use super::value::{AliasLookup, shorten_name};
+use crate::cursor::TextCursor;
 use crate::{Diagnostic, WrittenLayout};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,33 +14,33 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 
 /// `#blocked = #ttg.blocked<{..}>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Definition {
+pub struct AliasDefinition {
     /// The alias, without `#`.
     pub name: String,
     /// The attribute as it is written.
     pub text: String,
     /// What it says, aliases inside resolved.
-    pub attribute: Attribute,
+    pub attribute: TritonAttribute,
     /// Its place.
     pub span: Range<usize>,
 }
 
 /// `tensor<128x64xf16, #blocked>`, or a memory descriptor `!ttg.memdesc<128x64xf16, #shared, #smem>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TensorType {
+pub struct TtgirTensorType {
     /// The sizes as they are written.
     pub shape: Vec<i64>,
     /// The type of its elements: `f16`.
     pub element: String,
     /// Its layout.
-    pub attribute: Attribute,
+    pub attribute: TritonAttribute,
     /// What a memory descriptor says after its layout; none for a tensor.
     pub memory: Option<String>,
     /// Its place.
     pub span: Range<usize>,
 }
 
-impl TensorType {
+impl TtgirTensorType {
     /// The shape that its layout is over: a memory descriptor may have one more dimension in front, for buffers.
     pub fn layout_shape(&self) -> Vec<i64> {
         let extra = self.shape.len().saturating_sub(self.attribute.rank());
@@ -49,8 +49,8 @@ impl TensorType {
     }
 }
 
-impl WrittenLayout for TensorType {
-    fn text(&self) -> String {
+impl WrittenLayout for TtgirTensorType {
+    fn notation_text(&self) -> String {
         let dims: String = self.shape.iter().map(|d| format!("{d}x")).collect();
         match &self.memory {
             None => format!("tensor<{dims}{}, {}>", self.element, self.attribute),
@@ -60,12 +60,12 @@ impl WrittenLayout for TensorType {
         }
     }
 
-    fn layout(&self, shape: Option<&[i64]>) -> Result<Layout> {
+    fn layout_over_shape(&self, shape: Option<&[i64]>) -> Result<Layout> {
         // A shape that only groups the same elements otherwise is fine: the layout is of the flat index.
         let own = self.layout_shape();
-        let layout = self.attribute.layout(Some(&own))?;
+        let layout = self.attribute.layout_over_shape(Some(&own))?;
         if let Some(shape) = shape {
-            layout.admit(shape).map_err(|e| Diagnostic::meaning(0..0, e))?;
+            layout.check_shape_size(shape).map_err(|e| Diagnostic::meaning_error(0..0, e))?;
         }
         Ok(layout)
     }
@@ -75,29 +75,29 @@ impl WrittenLayout for TensorType {
     }
 
     fn element_bits(&self) -> Option<i64> {
-        crate::memref::mlir_bits(&self.element)
+        crate::memref::bits_of_mlir_type(&self.element)
     }
 }
 
 /// The layout that a text is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum TtgirReading {
     /// An attribute: a layout of any shape.
-    Attribute(Attribute),
+    Attribute(TritonAttribute),
     /// A type: an attribute with its shape.
-    Tensor(TensorType),
+    Tensor(TtgirTensorType),
 }
 
 /// The aliases of a text.
 #[derive(Default)]
-struct Table(BTreeMap<String, Attribute>);
+struct AliasTable(BTreeMap<String, TritonAttribute>);
 
-impl Aliases for Table {
-    fn find(&self, name: &str) -> Option<Attribute> {
+impl AliasLookup for AliasTable {
+    fn find_alias(&self, name: &str) -> Option<TritonAttribute> {
         self.0.get(name).cloned()
     }
 
-    fn names(&self) -> Vec<String> {
+    fn alias_names(&self) -> Vec<String> {
         self.0.keys().take(20).cloned().collect()
     }
 }
@@ -108,17 +108,17 @@ const NO_LAYOUTS: [&str; 4] =
 
 /// The layouts of a text, and what of it was not read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Survey {
-    /// As [`definitions`].
-    pub definitions: Vec<Definition>,
-    /// As [`tensor_types`].
-    pub types: Vec<TensorType>,
+pub struct TtgirSurvey {
+    /// As [`read_definitions`].
+    pub definitions: Vec<AliasDefinition>,
+    /// As [`read_tensor_types`].
+    pub types: Vec<TtgirTensorType>,
     /// Definitions and types that were refused; of those with the same message, the first.
     pub refused: Vec<Diagnostic>,
 }
 
 /// Every layout of a text of TTGIR. What Triton would refuse is told beside the rest.
-pub fn survey(text: &str) -> Survey {
+pub fn survey_layouts(text: &str) -> TtgirSurvey {
     let mut refused: Vec<Diagnostic> = Vec::new();
     let mut said = BTreeSet::new();
     let mut refuse = |d: Diagnostic| {
@@ -127,32 +127,33 @@ pub fn survey(text: &str) -> Survey {
         }
         Ok(())
     };
-    let definitions = definitions_or(text, &mut refuse).unwrap_or_default();
+    let definitions = read_definitions_or_refuse(text, &mut refuse).unwrap_or_default();
     let named = definitions.iter().map(|d| (d.name.clone(), d.attribute.clone()));
-    let types = types_or(text, &Table(named.collect()), &mut refuse).unwrap_or_default();
-    Survey { definitions, types, refused }
+    let types =
+        read_types_or_refuse(text, &AliasTable(named.collect()), &mut refuse).unwrap_or_default();
+    TtgirSurvey { definitions, types, refused }
 }
 
 /// Every layout that a text defines as an alias, in order.
 ///
 /// # Errors
 /// A definition that Triton would refuse, with its place.
-pub fn definitions(text: &str) -> Result<Vec<Definition>> {
-    definitions_or(text, &mut Err)
+pub fn read_definitions(text: &str) -> Result<Vec<AliasDefinition>> {
+    read_definitions_or_refuse(text, &mut Err)
 }
 
 /// The definitions of a text; what is refused goes to `refuse`, which may end it.
-fn definitions_or(
+fn read_definitions_or_refuse(
     text: &str,
     refuse: &mut dyn FnMut(Diagnostic) -> Result<()>,
-) -> Result<Vec<Definition>> {
+) -> Result<Vec<AliasDefinition>> {
     let mut found = Vec::new();
-    let mut table = Table::default();
+    let mut table = AliasTable::default();
     let mut at = 0;
     for line in text.split_inclusive('\n') {
-        zellige_guard::step();
+        zellige_guard::count_step();
         if line.trim_start().starts_with('#') {
-            match definition(text, at, &table) {
+            match read_definition_at(text, at, &table) {
                 Ok(Some(definition)) => {
                     table.0.insert(definition.name.clone(), definition.attribute.clone());
                     found.push(definition);
@@ -167,58 +168,63 @@ fn definitions_or(
 }
 
 /// The definition that begins at a place, where one of a layout does.
-fn definition(text: &str, at: usize, table: &Table) -> Result<Option<Definition>> {
-    let mut c = Cursor::new(text);
-    c.skip_to(at);
-    let defined = c.eat('#').then(|| c.dotted()).flatten();
-    let Some(name) = defined.filter(|_| c.eat('=')) else { return Ok(None) };
-    let start = c.at();
+fn read_definition_at(
+    text: &str,
+    at: usize,
+    table: &AliasTable,
+) -> Result<Option<AliasDefinition>> {
+    let mut c = TextCursor::new(text);
+    c.skip_to_place(at);
+    let defined = c.eat_char('#').then(|| c.read_dotted_word()).flatten();
+    let Some(name) = defined.filter(|_| c.eat_char('=')) else { return Ok(None) };
+    let start = c.next_token_start();
     let mut ahead = c.clone();
-    let kind = ahead.eat('#').then(|| ahead.dotted()).flatten();
+    let kind = ahead.eat_char('#').then(|| ahead.read_dotted_word()).flatten();
     match kind {
         Some(kind) if !NO_LAYOUTS.contains(&kind.value) => {}
         _ => return Ok(None),
     }
-    let attribute = parse::attribute(&mut c, table, 0)?;
-    let span = start..c.here();
+    let attribute = parse::read_attribute(&mut c, table, 0)?;
+    let span = start..c.last_token_end();
     let text = text[span.clone()].to_string();
-    Ok(Some(Definition { name: name.value.to_string(), text, attribute, span }))
+    Ok(Some(AliasDefinition { name: name.value.to_string(), text, attribute, span }))
 }
 
 /// Every type with a layout in a text, each once, in order.
 ///
 /// # Errors
 /// A definition or a type that Triton would refuse, with its place.
-pub fn tensor_types(text: &str) -> Result<Vec<TensorType>> {
-    let table = Table(definitions(text)?.into_iter().map(|d| (d.name, d.attribute)).collect());
-    types_with(text, &table)
+pub fn read_tensor_types(text: &str) -> Result<Vec<TtgirTensorType>> {
+    let table =
+        AliasTable(read_definitions(text)?.into_iter().map(|d| (d.name, d.attribute)).collect());
+    read_types_with_aliases(text, &table)
 }
 
-fn types_with(text: &str, table: &Table) -> Result<Vec<TensorType>> {
-    types_or(text, table, &mut Err)
+fn read_types_with_aliases(text: &str, table: &AliasTable) -> Result<Vec<TtgirTensorType>> {
+    read_types_or_refuse(text, table, &mut Err)
 }
 
 /// The types of a text; what is refused goes to `refuse`, which may end it.
-fn types_or(
+fn read_types_or_refuse(
     text: &str,
-    table: &Table,
+    table: &AliasTable,
     refuse: &mut dyn FnMut(Diagnostic) -> Result<()>,
-) -> Result<Vec<TensorType>> {
-    let mut found: Vec<TensorType> = Vec::new();
+) -> Result<Vec<TtgirTensorType>> {
+    let mut found: Vec<TtgirTensorType> = Vec::new();
     let mut seen = BTreeSet::new();
     let mut from = 0;
     while let Some(open) = text[from..].find('<').map(|i| from + i) {
         from = open + 1;
         let before = text[..open].trim_end();
         let memory = before.ends_with("!ttg.memdesc");
-        let tensor = before.ends_with("tensor") && !word_before(&before[..before.len() - 6]);
+        let tensor = before.ends_with("tensor") && !ends_inside_word(&before[..before.len() - 6]);
         if !memory && !tensor {
             continue;
         }
         let start = if memory { before.len() - 12 } else { before.len() - 6 };
-        zellige_guard::step();
-        match tensor_type(text, start, open + 1, memory, table) {
-            Ok(Some(read)) if seen.insert(read.text()) => found.push(read),
+        zellige_guard::count_step();
+        match read_tensor_type_at(text, start, open + 1, memory, table) {
+            Ok(Some(read)) if seen.insert(read.notation_text()) => found.push(read),
             Ok(_) => {}
             Err(d) => refuse(d)?,
         }
@@ -227,69 +233,69 @@ fn types_or(
 }
 
 /// Whether a text ends inside a word, so that what follows is only its end.
-fn word_before(text: &str) -> bool {
+fn ends_inside_word(text: &str) -> bool {
     text.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '.')
 }
 
 /// The type whose fields begin at a place; none where it has no layout.
-fn tensor_type(
+fn read_tensor_type_at(
     text: &str,
     start: usize,
     at: usize,
     memory: bool,
-    table: &Table,
-) -> Result<Option<TensorType>> {
-    let mut c = Cursor::new(text);
-    c.skip_to(at);
+    table: &AliasTable,
+) -> Result<Option<TtgirTensorType>> {
+    let mut c = TextCursor::new(text);
+    c.skip_to_place(at);
     let mut shape = Vec::new();
-    while c.peek().is_some_and(|ch| ch.is_ascii_digit()) {
-        let size = c.int("a size")?;
-        if !c.eat('x') {
-            return Err(c.expected("`x` after a size"));
+    while c.peek_char().is_some_and(|ch| ch.is_ascii_digit()) {
+        let size = c.read_integer("a size")?;
+        if !c.eat_char('x') {
+            return Err(c.refuse_next_token("`x` after a size"));
         }
         shape.push(size.value);
         if shape.len() > 64 {
             let message = "a tensor with more than 64 dimensions";
-            return Err(Diagnostic::syntax(start..c.here(), message, "too many"));
+            return Err(Diagnostic::syntax_error(start..c.last_token_end(), message, "too many"));
         }
     }
-    let from = c.at();
-    let Some(end) = top_level(text, from, |ch| matches!(ch, ',' | '>')) else {
-        return Err(Diagnostic::syntax(start..at, "a type without an end", "expected `>`"));
+    let from = c.next_token_start();
+    let Some(end) = find_at_top_level(text, from, |ch| matches!(ch, ',' | '>')) else {
+        return Err(Diagnostic::syntax_error(start..at, "a type without an end", "expected `>`"));
     };
     let element = text[from..end].trim().to_string();
-    c.skip_to(end);
-    if !c.eat(',') || c.peek() != Some('#') {
+    c.skip_to_place(end);
+    if !c.eat_char(',') || c.peek_char() != Some('#') {
         return Ok(None);
     }
-    let attribute = parse::attribute(&mut c, table, 0)?;
-    let rest = c.here();
-    let Some(close) = top_level(text, rest, |ch| ch == '>') else {
-        return Err(Diagnostic::syntax(start..at, "a type without an end", "expected `>`"));
+    let attribute = parse::read_attribute(&mut c, table, 0)?;
+    let rest = c.last_token_end();
+    let Some(close) = find_at_top_level(text, rest, |ch| ch == '>') else {
+        return Err(Diagnostic::syntax_error(start..at, "a type without an end", "expected `>`"));
     };
     let after = text[rest..close].trim_end();
     let span = start..close + 1;
     if !memory && !after.trim().is_empty() {
-        let message = format!("unexpected `{}` after the layout", shorten(after.trim()));
-        return Err(Diagnostic::syntax(rest..close, message, "expected `>`"));
+        let message = format!("unexpected `{}` after the layout", shorten_name(after.trim()));
+        return Err(Diagnostic::syntax_error(rest..close, message, "expected `>`"));
     }
     let rank = attribute.rank();
     let fits = shape.len() == rank || memory && shape.len() == rank + 1;
     if !fits {
         let message = format!("the type has {} dimensions, and its layout has {rank}", shape.len());
-        return Err(Diagnostic::syntax(span, message, "these do not fit"));
+        return Err(Diagnostic::syntax_error(span, message, "these do not fit"));
     }
     let memory = memory.then(|| after.to_string());
-    Ok(Some(TensorType { shape, element, attribute, memory, span }))
+    Ok(Some(TtgirTensorType { shape, element, attribute, memory, span }))
 }
 
 /// What a type says beside its layout is no longer than this.
-const LONGEST: usize = 4096;
+const MAX_TYPE_BYTES: usize = 4096;
 
 /// The first place from `from` on, outside of brackets, of a character.
-fn top_level(text: &str, from: usize, is: impl Fn(char) -> bool) -> Option<usize> {
+fn find_at_top_level(text: &str, from: usize, is: impl Fn(char) -> bool) -> Option<usize> {
     let mut depth = 0usize;
-    for (i, ch) in text[from..].char_indices().take(LONGEST) {
+    for (i, ch) in text[from..].char_indices().take(MAX_TYPE_BYTES) {
         if depth == 0 && is(ch) {
             return Some(from + i);
         }
@@ -304,7 +310,7 @@ fn top_level(text: &str, from: usize, is: impl Fn(char) -> bool) -> Option<usize
 
 /// One layout of a pasted text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Choice {
+pub struct LayoutChoice {
     /// The type or the definition as the text has it.
     pub written: String,
     /// The same with all aliases resolved: a text that is read by itself.
@@ -313,12 +319,12 @@ pub struct Choice {
     pub shape: Option<Vec<i64>>,
 }
 
-impl fmt::Display for Choice {
+impl fmt::Display for LayoutChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.written == self.text {
             f.write_str(&self.text)
         } else {
-            let short = shorten(&self.written);
+            let short = shorten_name(&self.written);
             let rest = if short.len() < self.written.len() { "…" } else { "" };
             write!(f, "{short}{rest}, which is {}", self.text)
         }
@@ -329,22 +335,26 @@ impl fmt::Display for Choice {
 ///
 /// # Errors
 /// A definition or a type that Triton would refuse, with its place.
-pub fn choices(text: &str) -> Result<Vec<Choice>> {
-    let defined = definitions(text)?;
-    let table = Table(defined.iter().map(|d| (d.name.clone(), d.attribute.clone())).collect());
-    let types = types_with(text, &table)?;
-    Ok(listed(text, &defined, &types))
+pub fn list_layout_choices(text: &str) -> Result<Vec<LayoutChoice>> {
+    let defined = read_definitions(text)?;
+    let table = AliasTable(defined.iter().map(|d| (d.name.clone(), d.attribute.clone())).collect());
+    let types = read_types_with_aliases(text, &table)?;
+    Ok(choices_of_types(text, &defined, &types))
 }
 
-fn listed(text: &str, defined: &[Definition], types: &[TensorType]) -> Vec<Choice> {
-    let of_type = |t: &TensorType| Choice {
+fn choices_of_types(
+    text: &str,
+    defined: &[AliasDefinition],
+    types: &[TtgirTensorType],
+) -> Vec<LayoutChoice> {
+    let of_type = |t: &TtgirTensorType| LayoutChoice {
         written: text[t.span.clone()].to_string(),
-        text: t.text(),
+        text: t.notation_text(),
         shape: Some(t.layout_shape()),
     };
-    let mut found: Vec<Choice> = types.iter().map(of_type).collect();
+    let mut found: Vec<LayoutChoice> = types.iter().map(of_type).collect();
     let unused = defined.iter().filter(|d| types.iter().all(|t| t.attribute != d.attribute));
-    found.extend(unused.map(|d| Choice {
+    found.extend(unused.map(|d| LayoutChoice {
         written: format!("#{} = {}", d.name, d.text),
         text: d.attribute.to_string(),
         shape: None,
@@ -352,14 +362,14 @@ fn listed(text: &str, defined: &[Definition], types: &[TensorType]) -> Vec<Choic
     found
 }
 
-/// The layout of a pasted text that a reader picks: a number of [`choices`], from 1, or the name of an alias, with or
+/// The layout of a pasted text that a reader picks: a number of [`list_layout_choices`], from 1, or the name of an alias, with or
 /// without `#`. An alias that types of several shapes use is picked without a shape. What else of the text Triton would refuse does not matter.
 ///
 /// # Errors
 /// A pick that names none of them, with the list.
-pub fn pick(text: &str, which: &str) -> Result<Choice> {
-    let Survey { definitions: defined, types, mut refused } = survey(text);
-    let all = listed(text, &defined, &types);
+pub fn pick_layout(text: &str, which: &str) -> Result<LayoutChoice> {
+    let TtgirSurvey { definitions: defined, types, mut refused } = survey_layouts(text);
+    let all = choices_of_types(text, &defined, &types);
     if let Ok(number) = which.parse::<usize>() {
         if let Some(choice) = number.checked_sub(1).and_then(|i| all.get(i)) {
             return Ok(choice.clone());
@@ -372,7 +382,7 @@ pub fn pick(text: &str, which: &str) -> Result<Choice> {
         let values = of_it().find(|(t, _)| !t.element.starts_with('!'));
         return Ok(match values.or_else(|| of_it().next()) {
             Some((_, found)) if one_shape => found.clone(),
-            _ => Choice {
+            _ => LayoutChoice {
                 written: format!("#{} = {}", d.name, d.text),
                 text: d.attribute.to_string(),
                 shape: None,
@@ -383,44 +393,47 @@ pub fn pick(text: &str, which: &str) -> Result<Choice> {
         return Err(refused.remove(0));
     }
     let names: Vec<String> = defined.iter().take(20).map(|d| format!("#{}", d.name)).collect();
-    let message = format!("the text has no layout `{}`", shorten(which));
+    let message = format!("the text has no layout `{}`", shorten_name(which));
     let accepted = match (all.len(), names.is_empty()) {
         (0, _) => "the text has no layouts".to_string(),
         (n, true) => format!("pick a number from 1 to {n}"),
         (n, false) => format!("pick a number from 1 to {n}, or one of {}", names.join(", ")),
     };
-    Err(Diagnostic::syntax(0..text.len(), message, "there is no such layout here").help(accepted))
+    Err(Diagnostic::syntax_error(0..text.len(), message, "there is no such layout here")
+        .with_help(accepted))
 }
 
 /// Reads an attribute, or TTGIR with one layout: a type, or else a definition.
-pub(super) fn parse(text: &str) -> Result<Read> {
+pub(super) fn parse(text: &str) -> Result<TtgirReading> {
     let trimmed = text.trim_start();
-    let mut c = Cursor::new(text);
+    let mut c = TextCursor::new(text);
     if trimmed.starts_with('#') {
         // One attribute by itself, unless it is the name of a definition.
         let mut ahead = c.clone();
-        let _ = ahead.eat('#') && ahead.dotted().is_some();
-        if !ahead.eat('=') {
-            let attribute = parse::attribute(&mut c, &super::NoAliases, 0)?;
-            c.finish("the attribute")?;
-            return Ok(Read::Attribute(attribute));
+        let _ = ahead.eat_char('#') && ahead.read_dotted_word().is_some();
+        if !ahead.eat_char('=') {
+            let attribute = parse::read_attribute(&mut c, &super::NoAliases, 0)?;
+            c.expect_end("the attribute")?;
+            return Ok(TtgirReading::Attribute(attribute));
         }
     }
-    let defined = definitions(text)?;
-    let table = Table(defined.iter().map(|d| (d.name.clone(), d.attribute.clone())).collect());
-    let mut types = types_with(text, &table)?;
+    let defined = read_definitions(text)?;
+    let table = AliasTable(defined.iter().map(|d| (d.name.clone(), d.attribute.clone())).collect());
+    let mut types = read_types_with_aliases(text, &table)?;
     if types.len() == 1 {
-        return Ok(Read::Tensor(types.remove(0)));
+        return Ok(TtgirReading::Tensor(types.remove(0)));
     }
     if types.is_empty() && defined.len() == 1 {
-        return Ok(Read::Attribute(defined[0].attribute.clone()));
+        return Ok(TtgirReading::Attribute(defined[0].attribute.clone()));
     }
     if types.is_empty() && defined.is_empty() {
         let message = "no layout in this text";
         let help = "a layout is an attribute such as #ttg.blocked<{..}>, or a type such as tensor<128x64xf16, #ttg.blocked<{..}>>";
-        return Err(Diagnostic::syntax(0..text.len(), message, "expected a layout").help(help));
+        return Err(
+            Diagnostic::syntax_error(0..text.len(), message, "expected a layout").with_help(help)
+        );
     }
-    let listed = listed(text, &defined, &types);
+    let listed = choices_of_types(text, &defined, &types);
     let count = listed.len();
     let lines = listed.iter().take(20).enumerate().map(|(k, c)| format!("{}: {c}", k + 1));
     let mut shown = lines.collect::<Vec<_>>().join("\n");
@@ -428,5 +441,5 @@ pub(super) fn parse(text: &str) -> Result<Read> {
         shown += &format!("\nand {} more", count - 20);
     }
     let message = format!("the text has {count} layouts");
-    Err(Diagnostic::syntax(0..text.len(), message, "which one is meant?").help(shown))
+    Err(Diagnostic::syntax_error(0..text.len(), message, "which one is meant?").with_help(shown))
 }

@@ -38,12 +38,12 @@ const ARRAYS: [&str; 30] = [
 pub(super) const NOT_ARRAYS: [&str; 3] = ["token", "opaque", "tuple"];
 
 /// The type of that name.
-pub(super) fn find(name: &str) -> Option<&'static str> {
+pub(super) fn find_xla_type(name: &str) -> Option<&'static str> {
     ARRAYS.into_iter().find(|t| *t == name)
 }
 
 /// The bits of an element of a type. Less than a byte is stored in one, unless the layout says `E(4)`.
-pub(super) fn bits(name: &str) -> Option<i64> {
+pub(super) fn bits_of_xla_type(name: &str) -> Option<i64> {
     if name == "pred" {
         return Some(8);
     }
@@ -53,6 +53,6 @@ pub(super) fn bits(name: &str) -> Option<i64> {
 }
 
 /// The types, for a line of help.
-pub(super) fn known() -> String {
+pub(super) fn list_known_types() -> String {
     format!("element types: {}", ARRAYS.join(", "))
 }

@@ -2,13 +2,15 @@
 //!
 //! Tiles can bring blocks into every order: `T(t,1,1)` takes a block of `t` out of the third dimension from the end and puts it last.
 //! So a layout has tiles exactly when its digits follow one another in memory without gaps but padding
-//! ([`Digits::dense_order`]). First one tile per level of nesting is tried, as people write them (`T(8,128)(2,1)`),
+//! ([`BlockedDigits::dense_block_order`]). First one tile per level of nesting is tried, as people write them (`T(8,128)(2,1)`),
 //! then one tile per block.
 
 use super::XlaLayout;
 use crate::WrittenLayout;
-use crate::blocked::{Block, Digits, outer_and_inner, outer_order, prove};
-use crate::convert::{Refusal, no};
+use crate::blocked::{
+    BlockedDigits, DigitBlock, outer_dim_order, prove_candidate, split_outer_and_inner,
+};
+use crate::convert::{ConversionRefusal, not_expressible};
 use zellige_layout::Layout;
 
 /// The most dimensions in memory after all tiles. A tile over the last `n` dimensions adds `n` of them, so that an order that takes
@@ -17,28 +19,31 @@ const MAX_TILED_DIMS: usize = 256;
 
 /// Blocks of one dimension that lie together so far, slowest first: indices into the order of memory.
 #[derive(Clone)]
-struct Run {
+struct BlockRun {
     blocks: Vec<usize>,
     /// Whether a tile has put it where it is.
     tiled: bool,
 }
 
-pub(super) fn express(layout: &Layout, shape: &[i64]) -> Result<XlaLayout, Refusal> {
-    let refused = match separate(layout, shape) {
+pub(super) fn express_with_tiles(
+    layout: &Layout,
+    shape: &[i64],
+) -> Result<XlaLayout, ConversionRefusal> {
+    let refused = match express_with_separate_tiles(layout, shape) {
         Ok(found) => return Ok(found),
         Err(refused) => refused,
     };
     // Neighbouring dimensions that are padded as one: merged by `*`.
-    let merged = layout.window().map(zellige_layout::Window::shape);
-    let merged = merged.and_then(|coarse| merged_tile(layout, shape, &coarse));
+    let merged = layout.window().map(zellige_layout::ValidWindow::shape);
+    let merged = merged.and_then(|coarse| express_with_merged_tile(layout, shape, &coarse));
     match merged {
-        Some(found) if proved(&found, layout, shape).is_ok() => Ok(found),
+        Some(found) if prove_xla_candidate(&found, layout, shape).is_ok() => Ok(found),
         _ => Err(refused),
     }
 }
 
 /// The layout with one tile over dimensions that are merged to a coarser shape.
-fn merged_tile(layout: &Layout, shape: &[i64], coarse: &[i64]) -> Option<XlaLayout> {
+fn express_with_merged_tile(layout: &Layout, shape: &[i64], coarse: &[i64]) -> Option<XlaLayout> {
     // Which dimensions each coarse one consists of.
     let mut parts: Vec<std::ops::Range<usize>> = Vec::new();
     let mut at = 0;
@@ -56,7 +61,7 @@ fn merged_tile(layout: &Layout, shape: &[i64], coarse: &[i64]) -> Option<XlaLayo
     if at != shape.len() {
         return None;
     }
-    let found = separate(layout, coarse).ok()?;
+    let found = express_with_separate_tiles(layout, coarse).ok()?;
     let [tile] = found.tiles.as_slice() else { return None };
     let major: Vec<usize> = found.minor_to_major.iter().rev().copied().collect();
     let untiled = coarse.len().checked_sub(tile.len())?;
@@ -70,35 +75,44 @@ fn merged_tile(layout: &Layout, shape: &[i64], coarse: &[i64]) -> Option<XlaLayo
     Some(XlaLayout::new(minor, vec![merged]))
 }
 
-fn proved(candidate: &XlaLayout, layout: &Layout, shape: &[i64]) -> Result<(), Refusal> {
-    match candidate.layout(Some(shape)) {
-        Ok(lowered) => prove(&lowered, layout, &candidate.text()),
-        Err(reason) => no(reason.message, None),
+fn prove_xla_candidate(
+    candidate: &XlaLayout,
+    layout: &Layout,
+    shape: &[i64],
+) -> Result<(), ConversionRefusal> {
+    match candidate.layout_over_shape(Some(shape)) {
+        Ok(lowered) => prove_candidate(&lowered, layout, &candidate.notation_text()),
+        Err(reason) => not_expressible(reason.message, None),
     }
 }
 
 /// The layout with tiles that cut each dimension by itself.
-fn separate(layout: &Layout, shape: &[i64]) -> Result<XlaLayout, Refusal> {
-    let digits = Digits::of(layout, shape, "an XLA layout")?;
-    let order = match digits.dense_order(shape, true, |d| d.to_string()) {
+fn express_with_separate_tiles(
+    layout: &Layout,
+    shape: &[i64],
+) -> Result<XlaLayout, ConversionRefusal> {
+    let digits = BlockedDigits::from_layout(layout, shape, "an XLA layout")?;
+    let order = match digits.dense_block_order(shape, true, |d| d.to_string()) {
         Ok(order) => order,
-        Err((reason, witness)) => return no(format!("no XLA tiles found: {reason}"), witness),
+        Err((reason, witness)) => {
+            return not_expressible(format!("no XLA tiles found: {reason}"), witness);
+        }
     };
     // Dimensions in the order of their slowest blocks.
-    let slowest: Vec<Block> = order.iter().filter(|b| b.digit == 0).copied().collect();
-    let major_to_minor = outer_order(&slowest, shape.len());
+    let slowest: Vec<DigitBlock> = order.iter().filter(|b| b.digit == 0).copied().collect();
+    let major_to_minor = outer_dim_order(&slowest, shape.len());
     let run = |d: &usize| {
         let mut blocks: Vec<usize> = (0..order.len()).filter(|b| order[*b].dim == *d).collect();
         blocks.sort_by_key(|b| order[*b].digit);
-        Run { blocks, tiled: false }
+        BlockRun { blocks, tiled: false }
     };
-    let runs: Vec<Run> = major_to_minor.iter().map(run).collect();
+    let runs: Vec<BlockRun> = major_to_minor.iter().map(run).collect();
     let minor_to_major: Vec<usize> = major_to_minor.into_iter().rev().collect();
     let mut refused = None;
-    for tiles in [by_level(&order, runs.clone()), by_block(&order, runs)] {
+    for tiles in [tile_by_level(&order, runs.clone()), tile_by_block(&order, runs)] {
         let Some(tiles) = tiles else { continue };
         let candidate = XlaLayout::new(minor_to_major.clone(), tiles);
-        match proved(&candidate, layout, shape) {
+        match prove_xla_candidate(&candidate, layout, shape) {
             Ok(()) => return Ok(candidate),
             Err(reason) => refused = Some(Err(reason)),
         }
@@ -108,31 +122,31 @@ fn separate(layout: &Layout, shape: &[i64]) -> Result<XlaLayout, Refusal> {
             "no XLA tiles found: {} blocks in this order take tiles of more than {MAX_TILED_DIMS} dimensions in memory",
             order.len()
         );
-        no(reason, None)
+        not_expressible(reason, None)
     })
 }
 
 /// What some blocks of one dimension count together, where the first of them is padded or not.
-fn count(order: &[Block], blocks: &[usize], padded: bool) -> i64 {
-    let first = |k: usize, b: &Block| if k == 0 && padded { b.extent } else { b.count };
+fn count_of_blocks(order: &[DigitBlock], blocks: &[usize], padded: bool) -> i64 {
+    let first = |k: usize, b: &DigitBlock| if k == 0 && padded { b.extent } else { b.count };
     blocks.iter().enumerate().map(|(k, b)| first(k, &order[*b])).product()
 }
 
 /// Cuts every run from the first that has to be cut on; `None` where the blocks come out in another order, or in too many dimensions.
-fn by_level(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>> {
+fn tile_by_level(order: &[DigitBlock], mut runs: Vec<BlockRun>) -> Option<Vec<Vec<Option<i64>>>> {
     if order.iter().any(|b| b.digit > 0 && b.extent != b.count) {
         return None;
     }
     let mut tiles = Vec::new();
     // Where a run is cut: the blocks from here on go behind everything.
-    let must = |run: &Run| match run.blocks.as_slice() {
+    let must = |run: &BlockRun| match run.blocks.as_slice() {
         [] => None,
         [first, ..] if !run.tiled && !order[*first].outer => Some(0),
         [_] => None,
         _ => Some(1),
     };
     while let Some(start) = runs.iter().position(|r| must(r).is_some()) {
-        zellige_guard::step();
+        zellige_guard::count_step();
         let suffix = runs.split_off(start);
         let mut cuts: Vec<usize> =
             suffix.iter().map(|r| must(r).unwrap_or(r.blocks.len())).collect();
@@ -153,10 +167,10 @@ fn by_level(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>
             suffix
                 .iter()
                 .zip(&cuts)
-                .map(|(r, c)| Some(count(order, &r.blocks[*c..], true)))
+                .map(|(r, c)| Some(count_of_blocks(order, &r.blocks[*c..], true)))
                 .collect(),
         );
-        let part = |r: &Run, blocks: &[usize], tiled: bool| Run {
+        let part = |r: &BlockRun, blocks: &[usize], tiled: bool| BlockRun {
             blocks: blocks.to_vec(),
             tiled: tiled || r.tiled,
         };
@@ -171,12 +185,12 @@ fn by_level(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>
 }
 
 /// One tile for every inner block, from the slowest to the fastest; `None` where that takes too many dimensions.
-fn by_block(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>> {
-    let inner = outer_and_inner(order).0.len();
+fn tile_by_block(order: &[DigitBlock], mut runs: Vec<BlockRun>) -> Option<Vec<Vec<Option<i64>>>> {
+    let inner = split_outer_and_inner(order).0.len();
     let mut tiles = Vec::new();
     for block in inner..order.len() {
-        zellige_guard::step();
-        let held = |r: &Run| r.blocks.iter().position(|b| *b == block);
+        zellige_guard::count_step();
+        let held = |r: &BlockRun| r.blocks.iter().position(|b| *b == block);
         let Some((at, cut)) = runs.iter().enumerate().find_map(|(k, r)| held(r).map(|c| (k, c)))
         else {
             continue;
@@ -184,11 +198,17 @@ fn by_block(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>
         let moved = runs[at].blocks.split_off(cut);
         // A block that is padded inside its dimension is cut out first, and then padded.
         let inside = cut > 0 && order[block].extent != order[block].count;
-        take_last(&mut runs, at, count(order, &moved, !inside), moved.clone(), &mut tiles);
+        move_block_last(
+            &mut runs,
+            at,
+            count_of_blocks(order, &moved, !inside),
+            moved.clone(),
+            &mut tiles,
+        );
         if inside {
             let at = runs.iter().rposition(|r| r.blocks == moved).unwrap_or(at);
             runs[at].blocks.clear();
-            take_last(&mut runs, at, count(order, &moved, true), moved, &mut tiles);
+            move_block_last(&mut runs, at, count_of_blocks(order, &moved, true), moved, &mut tiles);
         }
         if runs.len() > MAX_TILED_DIMS {
             return None;
@@ -198,8 +218,8 @@ fn by_block(order: &[Block], mut runs: Vec<Run>) -> Option<Vec<Vec<Option<i64>>>
 }
 
 /// One tile that puts a block of the run at `at` behind everything.
-fn take_last(
-    runs: &mut Vec<Run>,
+fn move_block_last(
+    runs: &mut Vec<BlockRun>,
     at: usize,
     size: i64,
     blocks: Vec<usize>,
@@ -209,7 +229,7 @@ fn take_last(
     let rest = runs.len() - at - 1;
     let mut tile = vec![Some(1); rest + 1];
     tile[0] = Some(size);
-    runs.push(Run { blocks, tiled: true });
-    runs.extend(std::iter::repeat_n(Run { blocks: Vec::new(), tiled: true }, rest));
+    runs.push(BlockRun { blocks, tiled: true });
+    runs.extend(std::iter::repeat_n(BlockRun { blocks: Vec::new(), tiled: true }, rest));
     tiles.push(tile);
 }

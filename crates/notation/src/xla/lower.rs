@@ -8,11 +8,11 @@
 
 use super::XlaLayout;
 use crate::Diagnostic;
-use crate::blocked::{BlockedDim, Digit, blocked_layout};
-use zellige_layout::int::{div_ceil, product};
-use zellige_layout::{Error, Layout, TileLayout};
+use crate::blocked::{BlockedDigit, BlockedDim, build_blocked_layout};
+use zellige_layout::int::{checked_product, div_ceil};
+use zellige_layout::{Layout, LayoutError, TileLayout};
 
-/// The index of a digit in [`TileCuts::extents`].
+/// The index of a digit in [`TileCuts::memory_extents`].
 type DigitId = usize;
 
 /// A number in memory: its extent, and the digits that it is written in, slowest first.
@@ -24,14 +24,14 @@ struct MemoryDim {
 
 /// A run of digits of one logical dimension. With the groups after it they count `valid` values; the rest of what they could
 /// count is padding.
-struct Group {
+struct DigitGroup {
     valid: i64,
     digits: Vec<DigitId>,
 }
 
 /// One logical dimension, or several neighbours that a tile cuts as one: its groups, slowest first.
 struct LogicalDim {
-    groups: Vec<Group>,
+    groups: Vec<DigitGroup>,
 }
 
 struct TileCuts {
@@ -40,12 +40,12 @@ struct TileCuts {
 }
 
 /// The layout in the algebra, over a shape of the layout's rank whose positions fit in 64 bits.
-pub(super) fn lower(xla: &XlaLayout, shape: &[i64]) -> Result<Layout, Diagnostic> {
+pub(super) fn lower_to_layout(xla: &XlaLayout, shape: &[i64]) -> Result<Layout, Diagnostic> {
     if shape.contains(&0) {
-        return Ok(TileLayout::strided(shape, &vec![0; shape.len()], 0)?.into());
+        return Ok(TileLayout::from_strides(shape, &vec![0; shape.len()], 0)?.into());
     }
     let one = |(d, extent): (usize, &i64)| LogicalDim {
-        groups: vec![Group { valid: *extent, digits: vec![d] }],
+        groups: vec![DigitGroup { valid: *extent, digits: vec![d] }],
     };
     let mut cuts =
         TileCuts { extents: shape.to_vec(), logical: shape.iter().enumerate().map(one).collect() };
@@ -53,7 +53,7 @@ pub(super) fn lower(xla: &XlaLayout, shape: &[i64]) -> Result<Layout, Diagnostic
     let mut memory: Vec<MemoryDim> =
         order.map(|d| MemoryDim { extent: shape[*d], digits: vec![*d] }).collect();
     for tile in &xla.tiles {
-        zellige_guard::step();
+        zellige_guard::count_step();
         let missing = tile.len().saturating_sub(memory.len());
         memory
             .splice(..0, std::iter::repeat_n(MemoryDim { extent: 1, digits: Vec::new() }, missing));
@@ -62,12 +62,12 @@ pub(super) fn lower(xla: &XlaLayout, shape: &[i64]) -> Result<Layout, Diagnostic
         for (t, dim) in tile.iter().zip(memory.split_off(memory.len() - tile.len())) {
             let joined = match merged.take() {
                 None => dim,
-                Some(slow) => cuts.join(slow, dim)?,
+                Some(slow) => cuts.join_numbers(slow, dim)?,
             };
             match t {
                 None => merged = Some(joined),
                 Some(t) => {
-                    let (quotient, remainder) = cuts.cut(joined, *t)?;
+                    let (quotient, remainder) = cuts.cut_number(joined, *t)?;
                     quotients.push(quotient);
                     remainders.push(remainder);
                 }
@@ -76,29 +76,31 @@ pub(super) fn lower(xla: &XlaLayout, shape: &[i64]) -> Result<Layout, Diagnostic
         memory.extend(quotients);
         memory.extend(remainders);
     }
-    cuts.finish(&memory)
+    cuts.finish_layout(&memory)
 }
 
 impl TileCuts {
     /// A number of two: `slow * extent(fast) + fast`. Where the fast one is padded that is no number of their digits.
-    fn join(&self, slow: MemoryDim, fast: MemoryDim) -> Result<MemoryDim, Diagnostic> {
+    fn join_numbers(&self, slow: MemoryDim, fast: MemoryDim) -> Result<MemoryDim, Diagnostic> {
         let counted: i64 = fast.digits.iter().map(|d| self.extents[*d]).product();
         if counted != fast.extent && !slow.digits.is_empty() {
-            return Err(refused("`*` merges into a dimension that an earlier tile has padded"));
+            return Err(refuse_lowering(
+                "`*` merges into a dimension that an earlier tile has padded",
+            ));
         }
         let extent = slow.extent.checked_mul(fast.extent);
-        let extent = extent.ok_or_else(|| Error::overflow("a merged extent"))?;
+        let extent = extent.ok_or_else(|| LayoutError::overflow_of("a merged extent"))?;
         let digits = slow.digits.into_iter().chain(fast.digits).collect();
         Ok(MemoryDim { extent, digits })
     }
 
     /// `floor(i / t)` and `i mod t` of a number.
-    fn cut(&mut self, dim: MemoryDim, t: i64) -> Result<(MemoryDim, MemoryDim), Diagnostic> {
+    fn cut_number(&mut self, dim: MemoryDim, t: i64) -> Result<(MemoryDim, MemoryDim), Diagnostic> {
         let quotient = div_ceil(dim.extent, t);
         if t >= dim.extent {
             // The quotient is always 0.
             let nothing = MemoryDim { extent: quotient, digits: Vec::new() };
-            self.pad(&dim.digits, t);
+            self.pad_slowest_digit(&dim.digits, t);
             return Ok((nothing, MemoryDim { extent: t, digits: dim.digits }));
         }
         let mut slow = dim.digits.clone();
@@ -115,10 +117,10 @@ impl TileCuts {
             }
             // The slowest digit of a number may be cut anywhere, since nothing above it carries.
             if t % count != 0 || (extent % need != 0 && !slow.is_empty()) {
-                let whole = self.join_dims(&dim.digits, t)?;
-                return self.cut(MemoryDim { extent: dim.extent, digits: vec![whole] }, t);
+                let whole = self.join_logical_dims(&dim.digits, t)?;
+                return self.cut_number(MemoryDim { extent: dim.extent, digits: vec![whole] }, t);
             }
-            let (above, below) = self.cut_digit(digit, need);
+            let (above, below) = self.cut_digit_in_two(digit, need);
             slow.push(above);
             fast.push(below);
             count = t;
@@ -130,7 +132,7 @@ impl TileCuts {
     /// Lets the slowest digit of a number count as far as a tile that is longer than the number. Where that digit is the
     /// slowest of its logical dimension, what it then counts is the padding of that dimension; elsewhere the rest of
     /// the tile is a gap.
-    fn pad(&mut self, digits: &[DigitId], t: i64) {
+    fn pad_slowest_digit(&mut self, digits: &[DigitId], t: i64) {
         let Some((slowest, faster)) = digits.split_first() else { return };
         let count: i64 = faster.iter().map(|d| self.extents[*d]).product();
         let leads = |dim: &LogicalDim| {
@@ -142,13 +144,13 @@ impl TileCuts {
     }
 
     /// A digit cut in two, of which the fast one counts `below`.
-    fn cut_digit(&mut self, digit: DigitId, below: i64) -> (DigitId, DigitId) {
+    fn cut_digit_in_two(&mut self, digit: DigitId, below: i64) -> (DigitId, DigitId) {
         let extent = self.extents[digit];
         let above = self.extents.len();
         self.extents.push(div_ceil(extent, below));
         self.extents.push(below);
         for dim in &mut self.logical {
-            let held = |g: &Group| g.digits.iter().position(|d| *d == digit);
+            let held = |g: &DigitGroup| g.digits.iter().position(|d| *d == digit);
             let Some((k, at)) =
                 dim.groups.iter().enumerate().find_map(|(k, g)| held(g).map(|at| (k, at)))
             else {
@@ -158,7 +160,7 @@ impl TileCuts {
             if extent % below != 0 && at > 0 {
                 let inner = group.digits.split_off(at);
                 let valid: i64 = inner.iter().map(|d| self.extents[*d]).product();
-                dim.groups.insert(k + 1, Group { valid, digits: inner });
+                dim.groups.insert(k + 1, DigitGroup { valid, digits: inner });
                 dim.groups[k + 1].digits.splice(..1, [above, above + 1]);
             } else {
                 group.digits.splice(at..=at, [above, above + 1]);
@@ -169,9 +171,11 @@ impl TileCuts {
     }
 
     /// One digit for whole neighbouring logical dimensions, in their order: a number that a tile cuts across them.
-    fn join_dims(&mut self, digits: &[DigitId], t: i64) -> Result<DigitId, Diagnostic> {
+    fn join_logical_dims(&mut self, digits: &[DigitId], t: i64) -> Result<DigitId, Diagnostic> {
         let whole = |dim: &LogicalDim| match dim.groups.as_slice() {
-            [Group { valid, digits }] if digits.len() == 1 && *valid == self.extents[digits[0]] => {
+            [DigitGroup { valid, digits }]
+                if digits.len() == 1 && *valid == self.extents[digits[0]] =>
+            {
                 Some(digits[0])
             }
             _ => None,
@@ -181,19 +185,19 @@ impl TileCuts {
             .windows(digits.len())
             .position(|w| w.iter().zip(digits).all(|(a, b)| *a == Some(*b)));
         let Some(first) = first else {
-            return Err(refused(&format!(
+            return Err(refuse_lowering(&format!(
                 "a tile of {t} cuts dimensions that are merged in another order than the logical one, or were cut before"
             )));
         };
-        let valid = product(digits.iter().map(|d| self.extents[*d]), "a merged extent")?;
+        let valid = checked_product(digits.iter().map(|d| self.extents[*d]), "a merged extent")?;
         let id = self.extents.len();
         self.extents.push(valid);
-        let joined = LogicalDim { groups: vec![Group { valid, digits: vec![id] }] };
+        let joined = LogicalDim { groups: vec![DigitGroup { valid, digits: vec![id] }] };
         self.logical.splice(first..first + digits.len(), [joined]);
         Ok(id)
     }
 
-    fn finish(self, memory: &[MemoryDim]) -> Result<Layout, Diagnostic> {
+    fn finish_layout(self, memory: &[MemoryDim]) -> Result<Layout, Diagnostic> {
         let mut strides = vec![0i64; self.extents.len()];
         let mut stride = 1i64;
         for dim in memory.iter().rev() {
@@ -205,22 +209,22 @@ impl TileCuts {
             // The product of all extents fits.
             stride = stride.saturating_mul(dim.extent);
         }
-        let digit = |id: &DigitId| Digit { extent: self.extents[*id], stride: strides[*id] };
+        let digit = |id: &DigitId| BlockedDigit { extent: self.extents[*id], stride: strides[*id] };
         let mut dims = Vec::new();
         for (d, logical) in self.logical.iter().enumerate() {
             // Fastest group first. `below` is what the group after counts.
             let mut groups: Vec<BlockedDim> = Vec::new();
-            let mut inner: Vec<Digit> = Vec::new();
+            let mut inner: Vec<BlockedDigit> = Vec::new();
             let mut below = 1;
             for (k, group) in logical.groups.iter().enumerate().rev() {
-                let mut digits: Vec<Digit> = group.digits.iter().map(digit).collect();
+                let mut digits: Vec<BlockedDigit> = group.digits.iter().map(digit).collect();
                 digits.append(&mut inner);
-                let counted = product(digits.iter().map(|d| d.extent), "a padded extent")?;
+                let counted = checked_product(digits.iter().map(|d| d.extent), "a padded extent")?;
                 let steady = digits.windows(2).all(|w| w[0].stride == w[1].stride * w[1].extent);
                 if k > 0 && steady && below == 1 {
                     // Padding that nothing steps over is no padding: one digit counts the elements.
                     let stride = digits.last().map_or(1, |d| d.stride);
-                    inner = vec![Digit { extent: group.valid, stride }];
+                    inner = vec![BlockedDigit { extent: group.valid, stride }];
                     continue;
                 }
                 if k > 0 && counted.checked_mul(below) == Some(group.valid) {
@@ -228,7 +232,7 @@ impl TileCuts {
                     continue;
                 }
                 if group.valid % below != 0 {
-                    return Err(refused(&format!(
+                    return Err(refuse_lowering(&format!(
                         "a tile cuts an earlier tile unevenly, and that one does not divide dimension {d}: {below} in {}",
                         group.valid
                     )));
@@ -238,11 +242,11 @@ impl TileCuts {
             }
             dims.extend(groups.into_iter().rev());
         }
-        Ok(blocked_layout(&dims, 0)?)
+        Ok(build_blocked_layout(&dims, 0)?)
     }
 }
 
-fn refused(reason: &str) -> Diagnostic {
+fn refuse_lowering(reason: &str) -> Diagnostic {
     let message = format!("no layout of the algebra: {reason}");
-    Diagnostic::syntax(0..0, message, "positions can be listed all the same").id("Z008")
+    Diagnostic::syntax_error(0..0, message, "positions can be listed all the same").with_id("Z008")
 }

@@ -19,7 +19,7 @@ impl Cast {
             let reason = format!("it takes 1 operand, not {}", inputs.len());
             return Err(refuse(self.name, None, reason));
         };
-        zellige_stick::DataFormat::on_device(self.dtype)?;
+        zellige_stick::DataFormat::device_format_of(self.dtype)?;
         Ok(vec![TensorType { size: x.size.clone(), dtype: self.dtype }])
     }
 }

@@ -52,7 +52,7 @@ impl<M: MoveRule> Moving<M> {
         let refuse =
             |(operand, reason)| OpError::BadOperand { op: self.name.into(), operand, reason };
         let result = self.rule.infer(inputs).map_err(refuse)?;
-        zellige_stick::DataFormat::on_device(result.dtype)?;
+        zellige_stick::DataFormat::device_format_of(result.dtype)?;
         Ok(vec![result])
     }
 }
@@ -126,9 +126,9 @@ impl MoveRule for SliceScatter {
         let [x, src] = inputs else {
             return Err((None, format!("it takes 2 operands, not {}", inputs.len())));
         };
-        let refuse = |e: zellige_layout::Error| (None, e.to_string());
-        let whole = zellige_layout::Strided::contiguous(&x.size).map_err(refuse)?;
-        let slice = whole.slice(self.dim, self.start, self.end, self.step).map_err(refuse)?;
+        let refuse = |e: zellige_layout::LayoutError| (None, e.to_string());
+        let whole = zellige_layout::StridedLayout::new_contiguous(&x.size).map_err(refuse)?;
+        let slice = whole.slice_dim(self.dim, self.start, self.end, self.step).map_err(refuse)?;
         if slice.size() != src.size {
             let reason =
                 format!("operand 1 has size {:?}, and the slice {:?}", src.size, slice.size());

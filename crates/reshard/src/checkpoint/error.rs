@@ -1,7 +1,7 @@
 //! What can be wrong with a checkpoint or with the text that divides it.
 
 use zellige_files::RelayoutError;
-use zellige_notation::visible;
+use zellige_notation::make_visible;
 
 /// The result of every fallible operation on checkpoints.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -23,14 +23,14 @@ pub enum Error {
     /// A tensor that no rule names.
     #[error(
         "the plan leaves out `{}`: no rule matches; a last rule with name = \"*\" keeps all others whole, to = \"drop\" leaves them out",
-        visible(name)
+        make_visible(name)
     )]
     LeftOut {
         /// The tensor.
         name: String,
     },
     /// A tensor that is not divided as its rule says.
-    #[error("`{}`: {reason}", visible(name))]
+    #[error("`{}`: {reason}", make_visible(name))]
     Tensor {
         /// The tensor.
         name: String,
@@ -48,7 +48,7 @@ pub enum Error {
     /// A copy that is not the tensor that was read.
     #[error(
         "verify: `{}` has checksum {found} in {place}, and {expected} in the input",
-        visible(name)
+        make_visible(name)
     )]
     Differs {
         /// The tensor.

@@ -7,7 +7,7 @@ use crate::boxes::in_boxes;
 use crate::part::Part;
 use crate::reshard::Reshard;
 use zellige_files::{Container, Feed, TensorInfo};
-use zellige_host::Buffer;
+use zellige_host::AlignedBuffer;
 use zellige_movement::{Dtypes, Nest, Plan};
 
 /// The shard of one rank: where its elements are.
@@ -20,17 +20,17 @@ pub(crate) struct Gather<'a> {
 /// Memory of one thread.
 pub(crate) struct Buffers {
     /// A part of the shard.
-    slab: Buffer,
+    slab: AlignedBuffer,
     /// A part of a source.
-    window: Buffer,
+    window: AlignedBuffer,
 }
 
 impl Buffers {
     /// A slab and a window of so many bytes each.
     pub(crate) fn new(bytes: usize) -> Result<Buffers> {
         let refused = || Error::Memory { bytes: bytes as u64 };
-        let slab = Buffer::try_zeroed(bytes).ok_or_else(refused)?;
-        Ok(Buffers { slab, window: Buffer::try_zeroed(bytes).ok_or_else(refused)? })
+        let slab = AlignedBuffer::try_new_zeroed(bytes).ok_or_else(refused)?;
+        Ok(Buffers { slab, window: AlignedBuffer::try_new_zeroed(bytes).ok_or_else(refused)? })
     }
 }
 
@@ -76,7 +76,7 @@ impl<'a> Gather<'a> {
         }
         for (k, part) in &clips {
             let (container, info, _) = &self.sources[*k];
-            let window = std::mem::replace(&mut buffers.window, Buffer::zeroed(0));
+            let window = std::mem::replace(&mut buffers.window, AlignedBuffer::new_zeroed(0));
             let mut feed = Feed::with_window(container, info, self.width, window)?;
             let run = feed.run(part, Dtypes::Bytes(self.width), target, None, 1);
             buffers.window = feed.into_window();

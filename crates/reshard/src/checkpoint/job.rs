@@ -238,7 +238,7 @@ impl Job {
         match self.verify(folder, limits, progress) {
             Ok(_) => Ok(Done { found: self.outputs.len(), ..Done::default() }),
             Err(Error::Differs { name, .. }) => {
-                let name = zellige_notation::visible(&name);
+                let name = zellige_notation::make_visible(&name);
                 let reason = format!(
                     "holds these files already, and `{name}` in them is not that of the input; name a folder without them"
                 );

@@ -1,7 +1,7 @@
 //! Random shardings, and what they mean by definition.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use zellige_layout::{Axis, AxisKind, Extent, Iter, Layout, TileLayout, Window};
+use zellige_layout::{Axis, AxisKind, Iter, Layout, PaddedExtent, TileLayout, ValidWindow};
 use zellige_movement::Nest;
 use zellige_reshard::{Mesh, Sharded};
 
@@ -70,7 +70,7 @@ pub(crate) fn sharding(random: &mut Random, shape: &[i64], destination: bool) ->
         own.push((local, None));
         let padded = turns * parts * local;
         let begin = if random.chance(15) { random.below(padded - extent + 1) } else { 0 };
-        window.push(Extent { begin, valid: *extent, padded });
+        window.push(PaddedExtent { begin, valid: *extent, padded });
         pieces.push(own);
     }
     // Local pieces lie in memory in a random order, at times with gaps.
@@ -93,7 +93,7 @@ pub(crate) fn sharding(random: &mut Random, shape: &[i64], destination: bool) ->
         }
     }
     if destination && random.chance(10) {
-        replica.push(Iter::mem(2, stride));
+        replica.push(Iter::in_memory(2, stride));
     }
     if random.chance(10) {
         offset.push((Axis::M, 5));
@@ -101,11 +101,11 @@ pub(crate) fn sharding(random: &mut Random, shape: &[i64], destination: bool) ->
     let mut shard = Vec::new();
     for (d, own) in pieces.iter().enumerate() {
         for (k, (extent, device)) in own.iter().enumerate() {
-            shard.push(device.unwrap_or_else(|| Iter::mem(*extent, strides[d][k])));
+            shard.push(device.unwrap_or_else(|| Iter::in_memory(*extent, strides[d][k])));
         }
     }
     let tile = TileLayout::new(shard, replica, offset).unwrap();
-    let layout = Layout::from(tile).with_window(Window::new(window).unwrap()).unwrap();
+    let layout = Layout::from(tile).with_window(ValidWindow::new(window).unwrap()).unwrap();
     Sharded::new(layout, Mesh::new(axes).unwrap()).unwrap()
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn shards(sharded: &Sharded, ranks: i64) -> Vec<Vec<i64>> {
     let mut all = vec![vec![0; len]; usize::try_from(ranks).unwrap()];
     let layout = sharded.layout();
     for element in 0..layout.size() {
-        for point in layout.places(element).unwrap().points() {
+        for point in layout.physical_coordinates(element).unwrap().sorted_coordinates() {
             let axes = sharded.mesh().axes();
             let rank = axes.iter().fold(0, |r, (axis, size)| r * size + point.get(*axis));
             let address = point.get(layout.memory_axis());

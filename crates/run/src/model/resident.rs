@@ -176,7 +176,7 @@ fn apart(tensor: &Tensor) -> Result<Tensor> {
         return Ok(tensor.to_layout(tensor.layout())?.0);
     }
     let format = tensor.layout().device_dtype();
-    let layout = zellige_stick::StickLayout::default_in(tensor.size(), None, format)
+    let layout = zellige_stick::StickLayout::default_in_format(tensor.size(), None, format)
         .map_err(zellige_device::DeviceError::from)?;
     Ok(tensor.to_layout(&layout)?.0)
 }

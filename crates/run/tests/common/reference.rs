@@ -1,7 +1,7 @@
 //! Operations in float64, written down from their definitions, and how far the device may be from them.
 
 use serde_json::{Map, Value};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 
 /// Numbers of a tensor in row-major order.
 #[derive(Debug, Clone)]
@@ -18,9 +18,9 @@ pub(crate) struct Expected {
 
 impl Nd {
     /// The elements that a view sees.
-    pub(crate) fn seen(&self, map: &Strided) -> Nd {
+    pub(crate) fn seen(&self, map: &StridedLayout) -> Nd {
         let size = map.size().to_vec();
-        let at = |c: &[i64]| usize::try_from(map.address(c).unwrap()).unwrap();
+        let at = |c: &[i64]| usize::try_from(map.element_address(c).unwrap()).unwrap();
         let data = coordinates(&size).iter().map(|c| self.data[at(c)]).collect();
         Nd { size, data }
     }

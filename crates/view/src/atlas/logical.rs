@@ -3,7 +3,7 @@
 use super::{CellSpot, CellWindow, Sheet, SheetSide, WindowCells};
 use crate::logical::{FOLD, cell, slab_caption};
 use crate::scene_builder::SceneContext;
-use zellige_layout::{Result, unflatten};
+use zellige_layout::{Result, unflatten_index};
 
 /// How a shape falls into boxes, rows and columns.
 pub(super) struct LogicalSheet {
@@ -87,7 +87,7 @@ impl LogicalSheet {
         };
         let col_label = |col: i64| if self.rank == 0 { String::new() } else { col.to_string() };
         Ok(WindowCells {
-            caption: slab_caption(&unflatten(&self.lead, window.index)),
+            caption: slab_caption(&unflatten_index(&self.lead, window.index)),
             row_labels: window.rows.clone().map(row_label).collect(),
             col_labels: window.cols.clone().map(col_label).collect(),
             cells,

@@ -8,13 +8,13 @@ use crate::scene::SceneCell;
 use crate::scene_builder::SceneContext;
 use crate::ticks::Ticks;
 use std::collections::BTreeSet;
-use zellige_layout::{Axis, Bounds, Layout, Result};
+use zellige_layout::{Axis, AxisBounds, Layout, Result};
 
 /// The memory that a layout on `m` alone fills.
 pub(super) struct MemorySheet {
     grid: MemoryGrid,
     lines: Ticks,
-    bounds: Bounds,
+    bounds: AxisBounds,
     sticks: bool,
     cols: i64,
 }
@@ -22,7 +22,7 @@ pub(super) struct MemorySheet {
 impl MemorySheet {
     pub(super) fn new(layout: &Layout, options: &DrawOptions) -> Result<MemorySheet> {
         let grid = MemoryGrid::of(options);
-        let bounds = layout.bounds(Axis::M)?;
+        let bounds = layout.axis_bounds(Axis::M)?;
         let lines = memory_lines(layout, &grid)?;
         let cols = columns_used(&grid, &lines, bounds.max);
         Ok(MemorySheet { grid, lines, bounds, sticks: options.sticks, cols })

@@ -24,7 +24,7 @@ use palette::AtlasPalette;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use table::PlaceTable;
-use zellige_layout::{Axis, Error, Layout, Result};
+use zellige_layout::{Axis, Layout, LayoutError, Result};
 
 /// Most cells of one window.
 pub const MAX_WINDOW: i64 = 1 << 16;
@@ -159,7 +159,7 @@ impl Atlas {
     /// Errors: those of [`Scene::new`](crate::Scene::new).
     pub fn new(layout: &Layout, shape: &[i64], options: &DrawOptions) -> Result<Atlas> {
         options.check()?;
-        layout.admit(shape)?;
+        layout.check_shape_size(shape)?;
         crate::physical::check_sticks(layout, options)?;
         let color = ColorBy::choose(layout, options)?;
         let palette = AtlasPalette::new(&color, layout)?;
@@ -253,14 +253,14 @@ impl Atlas {
         let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
         let mut spots = match (side, &self.host) {
             (SheetSide::Logical, _) => {
-                self.layout.places(flat)?;
+                self.layout.physical_coordinates(flat)?;
                 vec![self.logical.spot(flat)]
             }
             (SheetSide::Physical, _) => {
                 context.places(flat)?.iter().flat_map(|p| self.spots_of_place(p)).collect()
             }
             (SheetSide::Host, Some(host)) => {
-                self.layout.places(flat)?;
+                self.layout.physical_coordinates(flat)?;
                 host.spots(flat)
             }
             (SheetSide::Host, None) => return Err(no_sheet()),
@@ -327,7 +327,7 @@ impl Atlas {
         };
         let (boxes, rows, cols) = size.ok_or_else(no_sheet)?;
         if !(0..boxes).contains(&window.index) {
-            return Err(Error::BadParameter {
+            return Err(LayoutError::BadParameter {
                 what: "the box",
                 value: window.index,
                 accepted: format!("this sheet has {boxes}"),
@@ -356,11 +356,11 @@ fn area(window: &CellWindow) -> Result<i64> {
     i64::try_from(cells)
         .ok()
         .filter(|c| *c <= MAX_WINDOW)
-        .ok_or(Error::TooLarge { what: "drawing a window of so many cells", limit })
+        .ok_or(LayoutError::TooLarge { what: "drawing a window of so many cells", limit })
 }
 
-fn no_sheet() -> Error {
-    Error::BadParameter {
+fn no_sheet() -> LayoutError {
+    LayoutError::BadParameter {
         what: "the side",
         value: 0,
         accepted: "this layout has no such drawing".into(),

@@ -92,8 +92,8 @@ impl Atlas {
 
     /// The smallest colour among the copies of an element.
     fn first_tone(&self, context: &SceneContext<'_>, flat: i64) -> Result<u8> {
-        let places = context.listed().places(flat)?;
-        let tones = places.rows().map(|row| self.tone(row));
+        let places = context.listed().physical_coordinates(flat)?;
+        let tones = places.coordinate_rows().map(|row| self.tone(row));
         Ok(tone_byte(tones.min().unwrap_or(0)))
     }
 }

@@ -6,7 +6,7 @@ use crate::elements_at::elements_at;
 use crate::physical::{AxisRoles, Occupants, mesh_columns};
 use crate::scene_builder::SceneContext;
 use crate::ticks::Ticks;
-use zellige_layout::{Axis, Layout, Result, unflatten};
+use zellige_layout::{Axis, Layout, Result, unflatten_index};
 
 /// Boxes that can be drawn; a note says when there are more.
 const BOXES: i64 = 4096;
@@ -107,7 +107,7 @@ impl PlaceTable {
     }
 
     fn box_digits(&self, index: i64) -> Vec<i64> {
-        unflatten(&self.extents, index)
+        unflatten_index(&self.extents, index)
     }
 
     /// The place at a spot; none past the end of a folded row.

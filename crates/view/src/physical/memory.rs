@@ -135,7 +135,7 @@ pub(crate) fn lines(layout: &Layout, grid: &MemoryGrid) -> Result<Ticks> {
     Ok(match Ticks::mapped(layout, Axis::M, |a| grid.line_of(a))? {
         // A range ends with the line of the last bit, not of the last address.
         Ticks::Range { min, .. } => {
-            Ticks::Range { min, max: grid.last_line_of(layout.bounds(Axis::M)?.max) }
+            Ticks::Range { min, max: grid.last_line_of(layout.axis_bounds(Axis::M)?.max) }
         }
         used @ Ticks::Used { .. } => used,
     })
@@ -143,7 +143,7 @@ pub(crate) fn lines(layout: &Layout, grid: &MemoryGrid) -> Result<Ticks> {
 
 /// The memory that the layout fills.
 fn device(context: &SceneContext<'_>, grid: &MemoryGrid) -> Result<(Panel, Option<String>)> {
-    let bounds = context.layout.bounds(Axis::M)?;
+    let bounds = context.layout.axis_bounds(Axis::M)?;
     let ticks = lines(context.layout, grid)?;
     let lines = ticks.take(grid.budget(context));
     let addresses: BTreeSet<i64> = lines

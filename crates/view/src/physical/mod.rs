@@ -14,7 +14,9 @@ use crate::options::DrawOptions;
 use crate::scene::{CellKind, Panel, SceneCell};
 use crate::scene_builder::SceneContext;
 use std::collections::BTreeMap;
-use zellige_layout::{Axis, Error, Extent, Layout, Result, flatten, unflatten};
+use zellige_layout::{
+    Axis, Layout, LayoutError, PaddedExtent, Result, flatten_coordinate, unflatten_index,
+};
 
 /// A drawing of places.
 #[derive(Debug, Default)]
@@ -42,7 +44,7 @@ pub(crate) fn check_sticks(layout: &Layout, options: &DrawOptions) -> Result<()>
         return Ok(());
     }
     let (op, axis) = ("drawing sticks", Axis::M.name().to_string());
-    Err(Error::NotOneAxis { op, axis, found: others.join(", ") })
+    Err(LayoutError::NotOneAxis { op, axis, found: others.join(", ") })
 }
 
 /// The elements at each place of a box, by the position of the place in the wanted lists.
@@ -111,13 +113,16 @@ fn coordinate(context: &SceneContext<'_>, padded: i64) -> Option<Vec<i64>> {
     let flat = match context.layout.window() {
         None => padded,
         Some(window) => {
-            let inside = unflatten(&window.padded_shape(), padded);
-            let valid: Vec<_> =
-                inside.iter().zip(window.dims()).map(|(c, d): (_, &Extent)| c - d.begin).collect();
-            flatten(&window.shape(), &valid).ok()?
+            let inside = unflatten_index(&window.padded_shape(), padded);
+            let valid: Vec<_> = inside
+                .iter()
+                .zip(window.dims())
+                .map(|(c, d): (_, &PaddedExtent)| c - d.begin)
+                .collect();
+            flatten_coordinate(&window.shape(), &valid).ok()?
         }
     };
-    Some(unflatten(context.shape, flat))
+    Some(unflatten_index(context.shape, flat))
 }
 
 /// Hits looked for: room for a few occupants in every cell.

@@ -108,7 +108,7 @@ mod tests {
             .iter()
             .map(|(e, s, a)| Iter::new(*e, *s, table.get(a).expect("built in")))
             .collect();
-        let layout = Layout::from(TileLayout::of(shard).expect("well-formed"));
+        let layout = Layout::from(TileLayout::from_shard(shard).expect("well-formed"));
         let r = AxisRoles::choose(&layout, shape);
         let name = |i: usize| layout.tile().axes()[i].name().to_string();
         (r.panels.iter().map(|i| name(*i)).collect(), r.row.map(name), name(r.col), r.fold)

@@ -8,7 +8,7 @@ use crate::elements_at::elements_at;
 use crate::scene::Panel;
 use crate::scene_builder::SceneContext;
 use crate::ticks::Ticks;
-use zellige_layout::{Axis, Layout, Result, unflatten};
+use zellige_layout::{Axis, Layout, Result, unflatten_index};
 
 /// The table that suits the axes.
 pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
@@ -64,7 +64,7 @@ pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
     let mesh = mesh_columns(context.layout, &roles, panel_count);
     let mut view = PhysicalView { title: roles.title.clone(), ..PhysicalView::default() };
     for index in 0..panel_count {
-        let digits = unflatten(&extents, i64::try_from(index).unwrap_or(0));
+        let digits = unflatten_index(&extents, i64::try_from(index).unwrap_or(0));
         let mut at = vec![0; axes.len()];
         for (slot, digit) in roles.panels.iter().zip(&digits) {
             at[*slot] = usize::try_from(*digit).unwrap_or(0);
@@ -144,7 +144,7 @@ pub(crate) fn mesh_columns(
         .copied()
         .collect();
     let [a, b] = iters[..] else { return None };
-    let offset = tile.bounds(axis).min;
+    let offset = tile.axis_bounds(axis).min;
     // A mixed-radix number of two digits, or the digits cannot be told from the sum.
     let (low, high) = if a.stride.abs() < b.stride.abs() { (a, b) } else { (b, a) };
     let exact = low.stride > 0

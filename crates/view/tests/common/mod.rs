@@ -2,15 +2,17 @@
 
 #![allow(dead_code, reason = "each test file uses some of them")]
 
-use zellige_layout::{AxisKind, AxisTable, Extent, Iter, Layout, Swizzle, TileLayout, Window};
+use zellige_layout::{
+    AxisKind, AxisTable, Iter, Layout, PaddedExtent, Swizzle, TileLayout, ValidWindow,
+};
 
 pub(crate) type Iters<'a> = &'a [(i64, i64, &'a str)];
 
 /// A layout from shard, replica and offset, on built-in axes and two declared ones.
 pub(crate) fn layout(shard: Iters<'_>, replica: Iters<'_>, offset: &[(i64, &str)]) -> Layout {
     let mut table = AxisTable::new();
-    table.declare("lx", AxisKind::Memory).expect("a fine name");
-    table.declare("core", AxisKind::Device).expect("a fine name");
+    table.declare_axis("lx", AxisKind::Memory).expect("a fine name");
+    table.declare_axis("core", AxisKind::Device).expect("a fine name");
     let get = |name: &str| table.get(name).expect("known");
     let iters = |list: Iters<'_>| list.iter().map(|(e, s, a)| Iter::new(*e, *s, get(a))).collect();
     let offset = offset.iter().map(|(v, a)| (get(a), *v));
@@ -24,11 +26,13 @@ pub(crate) fn mma() -> Layout {
 pub(crate) fn smem(swizzled: bool) -> Layout {
     let tile = TileLayout::row_major(&[8, 64]).expect("fits");
     let swizzle = Swizzle::new(3, if swizzled { 3 } else { 0 }, 3, true).expect("fine");
-    Layout::swizzled(swizzle, tile).expect("fine")
+    Layout::from_swizzled_tile(swizzle, tile).expect("fine")
 }
 
 pub(crate) fn sticks() -> Layout {
-    let window = Window::new(vec![Extent::full(5), Extent::padded(100, 128)]).expect("fine");
+    let window =
+        ValidWindow::new(vec![PaddedExtent::without_padding(5), PaddedExtent::padded_to(100, 128)])
+            .expect("fine");
     layout(&[(5, 64, "m"), (2, 320, "m"), (64, 1, "m")], &[], &[])
         .with_window(window)
         .expect("fits")
@@ -38,7 +42,10 @@ pub(crate) fn sticks() -> Layout {
 pub(crate) fn zoo() -> Vec<(&'static str, Layout, Vec<i64>)> {
     let l = layout;
     let big = 1i64 << 20;
-    let shifted = Window::new(vec![Extent { begin: 1, valid: 2, padded: 4 }, Extent::full(3)]);
+    let shifted = ValidWindow::new(vec![
+        PaddedExtent { begin: 1, valid: 2, padded: 4 },
+        PaddedExtent::without_padding(3),
+    ]);
     let window = l(&[(12, 1, "m")], &[], &[]).with_window(shifted.expect("fine"));
     vec![
         ("mma", mma(), vec![16, 8]),

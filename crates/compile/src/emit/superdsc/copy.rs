@@ -11,7 +11,7 @@
 use super::op_func::{Family, OpFunc};
 use super::work::{KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
 use zellige_device::TensorLayout;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 /// A tensor in memory, whether or not kernels can read it as it lies.
@@ -39,7 +39,7 @@ impl Workbench {
     /// Memory for a tensor of the workspace.
     pub(super) fn take(&mut self, laid: &TensorLayout) -> Placed {
         let memory = WorkMemory::Scratch(self.used);
-        let bytes = laid.layout().bytes().map_or(0, i64::unsigned_abs);
+        let bytes = laid.layout().device_bytes().map_or(0, i64::unsigned_abs);
         self.used = (self.used + bytes).next_multiple_of(128);
         Placed { memory, laid: laid.clone() }
     }
@@ -112,8 +112,9 @@ impl Workbench {
 
     /// The rounds in which a copy goes through its outermost loop, where a core would address too much of a tensor.
     fn rounds(&self, loops: &SdscLoops, tensors: [&WorkTensor; 2]) -> Option<(usize, usize)> {
-        let over = tensors.into_iter().max_by_key(|t| t.laid.layout().bytes().unwrap_or(0))?;
-        let bytes = over.laid.layout().bytes().map_or(0, i64::unsigned_abs);
+        let over =
+            tensors.into_iter().max_by_key(|t| t.laid.layout().device_bytes().unwrap_or(0))?;
+        let bytes = over.laid.layout().device_bytes().map_or(0, i64::unsigned_abs);
         let outer = (0..loops.spans.len())
             .filter(|d| loops.spans[*d].size.is_multiple_of(loops.spans[*d].unit))
             .max_by_key(|d| over.form.stride[*d])?;
@@ -211,7 +212,7 @@ impl Workbench {
             }
         }
         // Or a copy of the view itself, whose dimensions are those of the target.
-        let plain = Strided::contiguous(from.laid.size()).map_err(|e| e.to_string())?;
+        let plain = StridedLayout::new_contiguous(from.laid.size()).map_err(|e| e.to_string())?;
         for laid in other_layouts(&from.laid, &plain, to.laid.sticks().ok().and_then(|s| s.stick)) {
             let mut tried = self.clone();
             let staged = tried.take(&laid);
@@ -233,7 +234,7 @@ impl Workbench {
 /// Layouts of a whole tensor with its sticks along other dimensions than `own`, smaller ones first.
 pub(super) fn other_layouts(
     like: &TensorLayout,
-    host: &Strided,
+    host: &StridedLayout,
     own: Option<usize>,
 ) -> Vec<TensorLayout> {
     let rank = host.rank();
@@ -250,13 +251,13 @@ pub(super) fn other_layouts(
                 .collect();
             let format = like.layout().device_dtype();
             let (size, stride) = (host.size(), Some(host.stride()));
-            let made = StickLayout::with_dim_order_in(size, stride, format, &order);
+            let made = StickLayout::with_dim_order_in_format(size, stride, format, &order);
             all.extend(
                 made.ok().and_then(|l| TensorLayout::new(like.storage(), like.dtype(), &l).ok()),
             );
         }
     }
-    all.sort_by_key(|l| l.layout().bytes().unwrap_or(i64::MAX));
+    all.sort_by_key(|l| l.layout().device_bytes().unwrap_or(i64::MAX));
     all
 }
 
@@ -264,7 +265,7 @@ pub(super) fn other_layouts(
 fn plain(like: &TensorLayout, size: &[i64], order: &[usize]) -> Result<TensorLayout, String> {
     let order: Vec<i64> = order.iter().map(|d| i64::try_from(*d).unwrap_or(0)).collect();
     let format = like.layout().device_dtype();
-    let layout = StickLayout::with_dim_order_in(size, None, format, &order);
+    let layout = StickLayout::with_dim_order_in_format(size, None, format, &order);
     let layout = layout.map_err(|e| e.to_string())?;
     TensorLayout::new(like.storage(), like.dtype(), &layout).map_err(|e| e.to_string())
 }
@@ -291,7 +292,10 @@ fn boundaries(list: &[&TensorLayout], d: usize) -> Vec<i64> {
     for laid in list {
         let step = laid.view().stride()[d];
         let Some(host) = laid.layout().host().filter(|_| step > 0) else { continue };
-        let outer = host.dims().filter(|(m, s)| *m > 1 && s % step == 0).map(|(_, s)| s / step);
+        let outer = host
+            .sizes_and_strides()
+            .filter(|(m, s)| *m > 1 && s % step == 0)
+            .map(|(_, s)| s / step);
         ends.extend(outer.filter(|k| *k > 1 && *k < n && n % k == 0));
     }
     ends.sort_unstable();
@@ -306,9 +310,9 @@ fn boundaries(list: &[&TensorLayout], d: usize) -> Vec<i64> {
 }
 
 /// A view with dimensions as several: each cut is a dimension, and the places of its inner part.
-fn taken_apart(v: &Strided, cuts: &[(usize, i64)]) -> zellige_layout::Result<Strided> {
+fn taken_apart(v: &StridedLayout, cuts: &[(usize, i64)]) -> zellige_layout::Result<StridedLayout> {
     let (mut size, mut stride) = (Vec::new(), Vec::new());
-    for (d, (n, s)) in v.dims().enumerate() {
+    for (d, (n, s)) in v.sizes_and_strides().enumerate() {
         let mut rest = n;
         for (_, inner) in cuts.iter().filter(|c| c.0 == d).rev() {
             size.push(rest / inner);
@@ -318,5 +322,5 @@ fn taken_apart(v: &Strided, cuts: &[(usize, i64)]) -> zellige_layout::Result<Str
         size.push(rest);
         stride.push(s);
     }
-    Strided::new(&size, &stride, v.offset())
+    StridedLayout::new(&size, &stride, v.offset())
 }

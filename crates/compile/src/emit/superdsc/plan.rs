@@ -57,7 +57,7 @@ pub(crate) struct Table {
 impl Table {
     /// Its bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.laid.layout().bytes().map_or(0, i64::unsigned_abs)
+        self.laid.layout().device_bytes().map_or(0, i64::unsigned_abs)
     }
 }
 
@@ -265,7 +265,7 @@ impl Planner {
     /// A number into every element.
     fn fill(&mut self, to: &Placed, value: Scalar, bench: &Workbench) -> Planned {
         let format = to.laid.layout().device_dtype();
-        let one = StickLayout::default_in(&[], None, format).map_err(|e| e.to_string())?;
+        let one = StickLayout::default_in_format(&[], None, format).map_err(|e| e.to_string())?;
         let one = TensorLayout::new(to.laid.storage(), to.laid.dtype(), &one)
             .map_err(|e| e.to_string())?;
         let memory = self.table(&one, json!({"number": number(value)}));

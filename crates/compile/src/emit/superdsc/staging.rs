@@ -8,7 +8,7 @@ use crate::emit::memory::holder;
 use crate::program::{BufferId, Place, Program, Step};
 use zellige_device::{Division, TensorLayout};
 use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 use zellige_stick::{LayoutRequest, StickLayout};
 
@@ -106,7 +106,7 @@ pub(super) fn dense(like: &TensorLayout) -> Result<TensorLayout, String> {
         .chain(stick.is_none().then_some(-1))
         .collect();
     let format = like.layout().device_dtype();
-    let layout = StickLayout::with_dim_order_in(like.size(), None, format, &order);
+    let layout = StickLayout::with_dim_order_in_format(like.size(), None, format, &order);
     let layout = layout.map_err(|e| e.to_string())?;
     TensorLayout::new(like.storage(), like.dtype(), &layout).map_err(|e| e.to_string())
 }
@@ -121,7 +121,7 @@ pub(super) fn input(
     laid: &TensorLayout,
 ) -> Option<TensorId> {
     let host = laid.layout().host()?;
-    if *host != Strided::contiguous(host.size()).ok()? {
+    if *host != StridedLayout::new_contiguous(host.size()).ok()? {
         return None;
     }
     let mut chain = Vec::new();
@@ -137,7 +137,7 @@ pub(super) fn input(
     }
     // Tried before the builder has anything of it.
     let mut trial = Builder::new("trial");
-    let build = |builder: &mut Builder| -> Option<(TensorId, Strided)> {
+    let build = |builder: &mut Builder| -> Option<(TensorId, StridedLayout)> {
         let base = builder.input(name, host.size(), laid.dtype(), Role::Input).ok()?;
         builder.pin(base, LayoutRequest::Exactly(laid.layout().clone())).ok()?;
         let mut seen = base;

@@ -96,7 +96,7 @@ fn corner_span(t: &super::TensorAccess, low: &[i64], high: &[i64]) -> u64 {
             .map(|term| {
                 let (a, b) = (low[term.var], high[term.var]);
                 let wraps = term.modulus.is_some_and(|m| b - a >= m - 1 || a % m > b % m);
-                let value = |x| i128::from(term.eval(x));
+                let value = |x| i128::from(term.evaluate_term(x));
                 match term.modulus {
                     Some(m) if wraps => value(m - 1),
                     _ => value(b) - value(a),

@@ -4,7 +4,7 @@ use super::iteration_space::{IterationSpace, LoopDim, MOST_DIMS, PointCost};
 use super::tensor_access::{AccessRole, TensorAccess};
 use crate::error::{CompileError, Result};
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::WorkKind;
 use zellige_stick::StickLayout;
 
@@ -80,12 +80,12 @@ fn along_last(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
     let order: Vec<i64> = (0..).take(size.len()).collect();
     Ok(match size.last() {
         Some(1) => StickLayout::with_dim_order(size, None, dtype, &order)?,
-        _ => StickLayout::default(size, dtype)?,
+        _ => StickLayout::default_for_dtype(size, dtype)?,
     })
 }
 
 fn strides(size: &[i64]) -> Result<Vec<i64>> {
-    Ok(Strided::contiguous(size)?.stride().to_vec())
+    Ok(StridedLayout::new_contiguous(size)?.stride().to_vec())
 }
 
 fn pointwise(sizes: &[i64], dtype: Dtype) -> Result<IterationSpace> {
@@ -94,7 +94,7 @@ fn pointwise(sizes: &[i64], dtype: Dtype) -> Result<IterationSpace> {
         Ok(LoopDim::output(name.clone(), extent(&name, *n)?))
     });
     let dims: Vec<LoopDim> = dims.collect::<Result<_>>()?;
-    let (layout, steps) = (StickLayout::default(sizes, dtype)?, strides(sizes)?);
+    let (layout, steps) = (StickLayout::default_for_dtype(sizes, dtype)?, strides(sizes)?);
     let tensors = vec![
         TensorAccess::new("input", AccessRole::Read, &layout, &dims, &steps)?,
         TensorAccess::new("output", AccessRole::Write, &layout, &dims, &steps)?,
@@ -123,7 +123,7 @@ fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Iteration
     }
     let of_input = strides(sizes)?;
     let steps: Vec<i64> = order.iter().map(|d| of_input[*d]).collect();
-    let layout = StickLayout::default(sizes, dtype)?;
+    let layout = StickLayout::default_for_dtype(sizes, dtype)?;
     let input = TensorAccess::new("input", AccessRole::Read, &layout, &dims, &steps)?;
     let lanes_reduced = input.stick().is_some_and(|d| dims[d].reduced);
 
@@ -134,7 +134,7 @@ fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Iteration
         let sparse: Vec<i64> = (0..).take(real.len()).chain([-1]).collect();
         StickLayout::with_dim_order(&real, None, dtype, &sparse)?
     } else {
-        StickLayout::default(&kept, dtype)?
+        StickLayout::default_for_dtype(&kept, dtype)?
     };
     let mut steps = strides(&kept)?;
     steps.resize(dims.len(), 0);
@@ -146,7 +146,7 @@ fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Iteration
 
 /// A size, rounded up to whole sticks.
 fn whole_sticks(size: i64, dtype: Dtype) -> Result<i64> {
-    let eps = zellige_stick::DataFormat::on_device(dtype)?.elems_per_stick().unwrap_or(1);
+    let eps = zellige_stick::DataFormat::device_format_of(dtype)?.elems_per_stick().unwrap_or(1);
     let last = size.checked_add(eps - 1).ok_or_else(|| CompileError::Overflow {
         what: format!("a size of {size} in whole sticks of {eps}"),
     })?;

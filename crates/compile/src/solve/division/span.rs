@@ -7,7 +7,7 @@ use super::iteration_space::IterationSpace;
 use super::tensor_access::TensorAccess;
 use crate::error::{CompileError, Result};
 use std::ops::Range;
-use zellige_stick::Term;
+use zellige_stick::AccessTerm;
 
 /// Slice `i` of a dimension that is cut into `n`: whole units, the first slices larger by one.
 pub(super) fn slice(space: &IterationSpace, dim: usize, n: u64, i: u64) -> Range<u64> {
@@ -26,7 +26,7 @@ pub(super) struct Reach {
     pub(super) distinct: u64,
 }
 
-pub(super) fn reach(term: &Term, over: &Range<u64>) -> Reach {
+pub(super) fn reach(term: &AccessTerm, over: &Range<u64>) -> Reach {
     let positive = |n: i64| u64::try_from(n).unwrap_or(1);
     let (divisor, multiplier) = (positive(term.divisor).max(1), positive(term.multiplier));
     let (first, last) = (over.start, over.end.saturating_sub(1).max(over.start));

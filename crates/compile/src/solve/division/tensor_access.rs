@@ -4,7 +4,7 @@ use super::iteration_space::LoopDim;
 use super::span::{Reach, reach};
 use crate::error::{CompileError, Result};
 use zellige_device::TensorLayout;
-use zellige_stick::{Expr, StickLayout, ViewLoop};
+use zellige_stick::{AccessExpr, StickLayout, ViewLoop};
 
 /// Which way a tensor goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct TensorAccess {
     pub(super) name: String,
     pub(super) role: AccessRole,
     pub(super) device_size: Vec<u64>,
-    pub(super) coordinates: Vec<Expr>,
+    pub(super) coordinates: Vec<AccessExpr>,
     /// Per device dimension, what every core visits of it whatever is split.
     pub(super) whole: Vec<Reach>,
 }
@@ -55,7 +55,7 @@ impl TensorAccess {
         name: impl Into<String>,
         role: AccessRole,
         device_size: &[i64],
-        coordinates: Vec<Expr>,
+        coordinates: Vec<AccessExpr>,
     ) -> Result<TensorAccess> {
         let name = name.into();
         let bad = |reason: String| CompileError::BadTensor { tensor: name.clone(), reason };
@@ -146,7 +146,7 @@ impl TensorAccess {
         let last = self.device_size.len() - 1;
         let parts = self.coordinates[..last].iter().zip(&self.device_size);
         parts.fold(0_u64, |at, (e, size)| {
-            at.wrapping_mul(*size).wrapping_add(u64::try_from(e.eval(point)).unwrap_or(0))
+            at.wrapping_mul(*size).wrapping_add(u64::try_from(e.evaluate_at(point)).unwrap_or(0))
         })
     }
 

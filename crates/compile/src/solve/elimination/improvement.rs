@@ -58,7 +58,7 @@ impl<'a> Improvement<'a> {
         for _ in 0..ROUNDS {
             let mut changed = false;
             for v in (0..values.len()).filter(|v| kinds[*v] == VariableKind::Free) {
-                zellige_guard::step();
+                zellige_guard::count_step();
                 changed |= domains[v] > 1 && self.improve(v, &mut values);
             }
             if !changed {

@@ -281,7 +281,7 @@ fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
     vars.dedup();
     vars.retain(|v| *v != var);
     let size: usize = vars.iter().map(|v| domains[*v]).product();
-    zellige_guard::reserve(size_of::<u64>() * size);
+    zellige_guard::reserve_memory(size_of::<u64>() * size);
     let mut walked: Vec<WalkedFactor<'_>> = Vec::with_capacity(list.len());
     // How far a step of one variable leads in each of the costs, all variables after it going back to their first value.
     let mut steps = vec![0usize; vars.len() * list.len()];
@@ -300,7 +300,7 @@ fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
     }
     let mut values = vec![0; vars.len()];
     let mut table = Vec::with_capacity(size);
-    zellige_guard::steps(size);
+    zellige_guard::count_many_steps(size);
     for _ in 0..size {
         let mut least = FORBIDDEN;
         for value in 0..domains[var] {

@@ -75,7 +75,7 @@ struct SpillSearch<'r> {
 impl SpillSearch<'_> {
     /// Looks for a better plan with the buffers of `kept`; those marked `sure` stay in it.
     fn decide(&mut self, kept: &mut Vec<usize>, sure: &mut Vec<bool>, spilled: u64) {
-        zellige_guard::step();
+        zellige_guard::count_step();
         if self.sets == 0 {
             self.complete = false;
             return;

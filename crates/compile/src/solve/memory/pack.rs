@@ -139,7 +139,7 @@ impl Tower<'_> {
         if placed == self.at.len() {
             return Some(true);
         }
-        zellige_guard::step();
+        zellige_guard::count_step();
         *steps = steps.checked_sub(1)?;
         let mut next: Vec<(u64, usize)> = Vec::new();
         for c in (0..self.at.len()).filter(|c| self.at[*c].is_none()) {

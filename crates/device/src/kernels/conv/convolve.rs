@@ -12,7 +12,7 @@ use crate::tensor::result_layout::{result_format, with_order};
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use std::ops::Range;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::account::{CoreWork, product};
 use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED};
 use zellige_op::{Convolution, TensorType, Window};
@@ -112,7 +112,7 @@ pub(super) fn by_channel(
     operands: &[TensorLayout],
 ) -> Result<zellige_stick::StickLayout> {
     let format = result_format(operands, out.dtype)?;
-    let host = Strided::contiguous(&out.size)?;
+    let host = StridedLayout::new_contiguous(&out.size)?;
     // Batch, then sticks of channels, then the image: rows of it are runs of sticks.
     let order: Vec<usize> = (0..out.size.len()).collect();
     let stick = (out.size[channel] != 1).then_some(channel);

@@ -10,7 +10,7 @@ use crate::tensor::result_layout::{result_format, with_order};
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::account::{CoreWork, Traffic, WorkKind};
 use zellige_op::{IndexRead, IndexSource, TensorType};
 
@@ -18,7 +18,7 @@ impl Kernel for IndexRead {
     fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
         let metas: Vec<TensorType> = inputs.iter().map(TensorLayout::tensor_type).collect();
         let shape = self.pattern.resolve(self.name, &metas[0], &metas[1..])?;
-        let host = Strided::contiguous(&outputs[0].size)?;
+        let host = StridedLayout::new_contiguous(&outputs[0].size)?;
         // The lanes of the indexed tensor stay lanes where its stick dimension is not looked up.
         let stick =
             inputs[0].sticks().ok().and_then(|s| s.stick).and_then(|s| match shape.from[s] {

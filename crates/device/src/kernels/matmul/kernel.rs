@@ -12,7 +12,7 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use zellige_float::Format;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::Charges;
 use zellige_op::{Factors, Meeting, Product, TensorType};
 
@@ -61,7 +61,7 @@ impl Kernel for Product {
             Err(_) => {
                 let order: Vec<usize> = (0..out.size.len()).collect();
                 let stick = order.last().copied().filter(|_| meeting.keeps[1] && columns != 1);
-                with_order(&Strided::contiguous(&out.size)?, &order, stick, format)?
+                with_order(&StridedLayout::new_contiguous(&out.size)?, &order, stick, format)?
             }
         };
         Ok(KernelLayouts { inputs: wants.collect(), outputs: vec![layout] })

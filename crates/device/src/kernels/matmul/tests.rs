@@ -4,16 +4,16 @@ use crate::run::eager::{Launched, prepare};
 use crate::{Card, Division, Tensor};
 use serde_json::Value;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 use zellige_stick::{DataFormat, StickLayout};
 
 /// A tensor of float32, wide.
 fn wide(card: &Card, size: &[i64], values: &[f32]) -> Tensor {
-    let layout = StickLayout::default_in(size, None, DataFormat::IEEE_FP32).unwrap();
+    let layout = StickLayout::default_in_format(size, None, DataFormat::IEEE_FP32).unwrap();
     let t = Tensor::zeros(card, Dtype::Float32, &layout).unwrap();
     let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    t.write_from(&bytes, &Strided::contiguous(size).unwrap(), Dtype::Float32).unwrap();
+    t.write_from(&bytes, &StridedLayout::new_contiguous(size).unwrap(), Dtype::Float32).unwrap();
     t
 }
 

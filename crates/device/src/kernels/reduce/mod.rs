@@ -39,7 +39,7 @@ use crate::tensor::result_layout::{arranged, form, result_format, with_order};
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Format;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_machine::Charges;
 use zellige_op::{Dims, Reduce, TensorType};
 use zellige_stick::{DataFormat, StickLayout};
@@ -148,14 +148,14 @@ pub(crate) fn settled(t: &TensorLayout, wanted: Lies) -> Result<(Sticks, LayoutN
         }
     }
     let format: DataFormat = t.layout().device_dtype();
-    let host = Strided::contiguous(t.size())?;
+    let host = StridedLayout::new_contiguous(t.size())?;
     let plain_order: Vec<usize> = (0..host.rank()).collect();
     let layout = match wanted {
-        Lies::Any => StickLayout::default_in(t.size(), None, format)?,
+        Lies::Any => StickLayout::default_in_format(t.size(), None, format)?,
         Lies::Along(d) => {
             let order = plain_order.into_iter().filter(|k| *k != d).chain([d]);
             let order: Vec<i64> = order.map(|k| i64::try_from(k).unwrap_or(0)).collect();
-            StickLayout::with_dim_order_in(t.size(), None, format, &order)?
+            StickLayout::with_dim_order_in_format(t.size(), None, format, &order)?
         }
         Lies::Sparse => with_order(&host, &plain_order, None, format)?,
     };

@@ -5,7 +5,7 @@ use crate::run::eager::prepare;
 use crate::{Card, Division, Tensor};
 use serde_json::json;
 use zellige_float::Dtype;
-use zellige_layout::Strided;
+use zellige_layout::StridedLayout;
 use zellige_op::Op;
 use zellige_stick::{DataFormat, StickLayout};
 
@@ -14,7 +14,7 @@ const SIZE: [i64; 3] = [6, 10, 300];
 fn tensor(card: &Card, order: &[i64], dtype: Dtype) -> (Tensor, Vec<f32>) {
     let format =
         if dtype == Dtype::Float32 { DataFormat::IEEE_FP32 } else { DataFormat::IEEE_INT32 };
-    let layout = StickLayout::with_dim_order_in(&SIZE, None, format, order).unwrap();
+    let layout = StickLayout::with_dim_order_in_format(&SIZE, None, format, order).unwrap();
     let t = Tensor::zeros(card, dtype, &layout).unwrap();
     let mut state = 1u32;
     let x: Vec<f32> = (0..6 * 10 * 300)
@@ -25,7 +25,7 @@ fn tensor(card: &Card, order: &[i64], dtype: Dtype) -> (Tensor, Vec<f32>) {
         })
         .collect();
     let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
-    t.write_from(&bytes, &Strided::contiguous(&SIZE).unwrap(), Dtype::Float32).unwrap();
+    t.write_from(&bytes, &StridedLayout::new_contiguous(&SIZE).unwrap(), Dtype::Float32).unwrap();
     (t, x)
 }
 

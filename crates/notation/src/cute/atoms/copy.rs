@@ -1,16 +1,21 @@
 //! Copy atoms, by family. Layouts are in bits.
 
-use super::super::modes::Modes;
-use super::super::nest::Nest;
-use super::{AtomLayouts, mode, number, one, thread_value, whole};
+use super::super::modes::CuteModes;
+use super::super::nest::NestedTuple;
+use super::{
+    AtomLayouts, mode_with_units, mode_without_units, parse_leading_number, single_mode,
+    thread_value_layout,
+};
 
-type Found = (Modes, AtomLayouts);
+type FoundCopyAtom = (CuteModes, AtomLayouts);
 
-pub(super) fn find(name: &str) -> Option<Found> {
-    matrices(name).or_else(|| tensor_memory(name)).or_else(|| thread(name))
+pub(super) fn find_copy_atom(name: &str) -> Option<FoundCopyAtom> {
+    find_matrix_copy(name)
+        .or_else(|| find_tensor_memory_copy(name))
+        .or_else(|| find_thread_copy(name))
 }
 
-pub(super) fn names() -> Vec<String> {
+pub(super) fn list_copy_atoms() -> Vec<String> {
     let mut names = vec!["SM75_U32x1_MOVM_T".to_string()];
     for (arch, word) in [("SM75", "LDSM"), ("SM90", "STSM")] {
         names.extend([1, 2, 4].map(|n| format!("{arch}_U32x{n}_{word}_N")));
@@ -38,22 +43,25 @@ pub(super) fn names() -> Vec<String> {
 
 /// Loads and stores of 8x8 matrices of 16 bits (or what fills as many bits) by a warp: each row of 128
 /// bits is named by one thread, and of each matrix a thread holds 32 bits.
-fn matrices(name: &str) -> Option<Found> {
+fn find_matrix_copy(name: &str) -> Option<FoundCopyAtom> {
     if name == "SM75_U32x1_MOVM_T" {
-        let same = thread_value(one(32, 32), one(32, 1));
+        let same = thread_value_layout(single_mode(32, 32), single_mode(32, 1));
         let reference = same.clone();
-        return Some((one(32, 1), AtomLayouts::Copy { src: same.clone(), dst: same, reference }));
+        return Some((
+            single_mode(32, 1),
+            AtomLayouts::Copy { src: same.clone(), dst: same, reference },
+        ));
     }
     let (arch, rest) = name.split_once('_')?;
     let (unpacked, rest) = match rest.strip_prefix("SU4_D").or_else(|| rest.strip_prefix("SU6_D")) {
         Some(rest) => (true, rest),
         None => (false, rest),
     };
-    let (width, rest) = number(rest.strip_prefix('U')?)?;
-    let (count, rest) = number(rest.strip_prefix('x')?)?;
+    let (width, rest) = parse_leading_number(rest.strip_prefix('U')?)?;
+    let (count, rest) = parse_leading_number(rest.strip_prefix('x')?)?;
     let (count, rest) = match rest.strip_prefix("_x") {
         // The values of one matrix are said too.
-        Some(rest) if unpacked && (width, count) == (8, 16) => number(rest)?,
+        Some(rest) if unpacked && (width, count) == (8, 16) => parse_leading_number(rest)?,
         None if !unpacked => (count * width / 32, rest),
         _ => return None,
     };
@@ -70,25 +78,28 @@ fn matrices(name: &str) -> Option<Found> {
         return None;
     }
     let rows = match (large, count) {
-        (true, 2) => whole(&[(2, 128), (2, 1024), (4, 256), (2, 0)]),
-        (true, _) => whole(&[(2, 128), (2, 1024), (4, 256), (2, 2048)]),
-        (_, 4) => one(32, 128),
-        _ => whole(&[(8 * count, 128), (4 / count, 0)]),
+        (true, 2) => mode_with_units(&[(2, 128), (2, 1024), (4, 256), (2, 0)]),
+        (true, _) => mode_with_units(&[(2, 128), (2, 1024), (4, 256), (2, 2048)]),
+        (_, 4) => single_mode(32, 128),
+        _ => mode_with_units(&[(8 * count, 128), (4 / count, 0)]),
     };
-    let memory = thread_value(rows, one(128, 1));
+    let memory = thread_value_layout(rows, single_mode(128, 1));
     let registers = match (width, rest.ends_with('T')) {
-        (_, false) => thread_value(one(32, 32), mode(&[(32, 1), (count, 1024)])),
-        (16, true) => {
-            thread_value(whole(&[(4, 256), (8, 16)]), mode(&[(16, 1), (2, 128), (count, 1024)]))
+        (_, false) => {
+            thread_value_layout(single_mode(32, 32), mode_without_units(&[(32, 1), (count, 1024)]))
         }
-        _ => thread_value(
-            whole(&[(4, 256), (8, 8)]),
-            mode(&[(8, 1), (2, 128), (2, 64), (count, 1024)]),
+        (16, true) => thread_value_layout(
+            mode_with_units(&[(4, 256), (8, 16)]),
+            mode_without_units(&[(16, 1), (2, 128), (count, 1024)]),
+        ),
+        _ => thread_value_layout(
+            mode_with_units(&[(4, 256), (8, 8)]),
+            mode_without_units(&[(8, 1), (2, 128), (2, 64), (count, 1024)]),
         ),
     };
     let reference = registers.clone();
     let (src, dst) = if load { (memory, registers) } else { (registers, memory) };
-    Some((one(32, 1), AtomLayouts::Copy { src, dst, reference }))
+    Some((single_mode(32, 1), AtomLayouts::Copy { src, dst, reference }))
 }
 
 /// The lanes and bits of a tensor memory access, and how often it repeats at most.
@@ -98,44 +109,53 @@ const ACCESSES: [(&str, i64); 5] =
 /// Loads and stores of tensor memory by a warp: every thread names the whole region, lane after lane;
 /// the registers hold its pieces. Repetitions lie side by side in each lane. Elements of 16 bits that
 /// are packed on the way (`_16b`) count as they are in registers.
-fn tensor_memory(name: &str) -> Option<Found> {
+fn find_tensor_memory_copy(name: &str) -> Option<FoundCopyAtom> {
     let (load, rest) = match name.strip_prefix("SM100_TMEM_LOAD_") {
         Some(rest) => (true, rest),
         None => (false, name.strip_prefix("SM100_TMEM_STORE_")?),
     };
     let rest = rest.strip_suffix("_16b").unwrap_or(rest);
     let (access, most) = ACCESSES.into_iter().find(|(access, _)| rest.starts_with(access))?;
-    let (n, end) = number(&rest[access.len()..])?;
+    let (n, end) = parse_leading_number(&rest[access.len()..])?;
     if end != "x" || n > most || n.count_ones() != 1 {
         return None;
     }
     // The bits of one lane, and how the threads share them.
     let (lane, lanes, registers) = match access {
         "16dp256b" => {
-            let value = mode(&[(64, 1), (2, 2048 * n), (n, 256)]);
-            (256 * n, 16, thread_value(whole(&[(4, 64), (8, 256 * n)]), value))
+            let value = mode_without_units(&[(64, 1), (2, 2048 * n), (n, 256)]);
+            (256 * n, 16, thread_value_layout(mode_with_units(&[(4, 64), (8, 256 * n)]), value))
         }
         "16dp128b" => {
-            let value = mode(&[(32, 1), (2, 1024 * n), (n, 128)]);
-            (128 * n, 16, thread_value(whole(&[(4, 32), (8, 128 * n)]), value))
+            let value = mode_without_units(&[(32, 1), (2, 1024 * n), (n, 128)]);
+            (128 * n, 16, thread_value_layout(mode_with_units(&[(4, 32), (8, 128 * n)]), value))
         }
         "16dp64b" => {
-            let value = mode(&[(32, 1), (n, 64)]);
-            (64 * n, 16, thread_value(whole(&[(2, 512 * n), (2, 32), (8, 64 * n)]), value))
+            let value = mode_without_units(&[(32, 1), (n, 64)]);
+            (
+                64 * n,
+                16,
+                thread_value_layout(mode_with_units(&[(2, 512 * n), (2, 32), (8, 64 * n)]), value),
+            )
         }
-        "16dp32b" => {
-            (64 * n, 16, thread_value(whole(&[(16, 64 * n), (2, 32 * n)]), one(32 * n, 1)))
-        }
-        _ => (32 * n, 32, thread_value(one(32, 32 * n), one(32 * n, 1))),
+        "16dp32b" => (
+            64 * n,
+            16,
+            thread_value_layout(
+                mode_with_units(&[(16, 64 * n), (2, 32 * n)]),
+                single_mode(32 * n, 1),
+            ),
+        ),
+        _ => (32 * n, 32, thread_value_layout(single_mode(32, 32 * n), single_mode(32 * n, 1))),
     };
-    let memory = thread_value(one(32, 0), one(lane * lanes, 1));
+    let memory = thread_value_layout(single_mode(32, 0), single_mode(lane * lanes, 1));
     let reference = memory.clone();
     let (src, dst) = if load { (memory, registers) } else { (registers, memory) };
-    Some((one(32, 1), AtomLayouts::Copy { src, dst, reference }))
+    Some((single_mode(32, 1), AtomLayouts::Copy { src, dst, reference }))
 }
 
 /// Copies of one thread.
-fn thread(name: &str) -> Option<Found> {
+fn find_thread_copy(name: &str) -> Option<FoundCopyAtom> {
     let bits = match name {
         "SM100_LOAD_256bit_CACHE_NOALLOCATION" | "SM100_STORE_256bit_CACHE_NOALLOCATION" => 256,
         _ => {
@@ -151,14 +171,14 @@ fn thread(name: &str) -> Option<Found> {
             if types.any(|t| t != first) {
                 return None;
             }
-            let (bits, end) = number(first.strip_prefix("uint")?)?;
+            let (bits, end) = parse_leading_number(first.strip_prefix("uint")?)?;
             if end != "_t" || !(smallest..=128).contains(&bits) || bits.count_ones() != 1 {
                 return None;
             }
             bits
         }
     };
-    let all = Nest::Tuple(vec![one(1, 0), one(bits, 1)]);
+    let all = NestedTuple::Tuple(vec![single_mode(1, 0), single_mode(bits, 1)]);
     let reference = all.clone();
-    Some((one(1, 0), AtomLayouts::Copy { src: all.clone(), dst: all, reference }))
+    Some((single_mode(1, 0), AtomLayouts::Copy { src: all.clone(), dst: all, reference }))
 }

@@ -1,9 +1,12 @@
 //! MMA atoms, by family.
 
-use super::super::modes::Modes;
-use super::{AtomLayouts, mode, number, one, thread_value, whole};
+use super::super::modes::CuteModes;
+use super::{
+    AtomLayouts, mode_with_units, mode_without_units, parse_leading_number, single_mode,
+    thread_value_layout,
+};
 
-type Found = (Modes, AtomLayouts);
+type FoundMmaAtom = (CuteModes, AtomLayouts);
 
 /// The types that names spell, with the bits of an element. `GC64` and `C64` are complex numbers of two
 /// 64-bit parts, which take the place of one 64-bit number each.
@@ -94,28 +97,28 @@ const CTA: &[(&str, i64)] = &[
     ("MXF4", 64),
 ];
 
-pub(super) fn find(name: &str) -> Option<Found> {
-    thread(name)
-        .or_else(|| quad_pair(name))
-        .or_else(|| warp(name))
-        .or_else(|| warpgroup(name))
-        .or_else(|| cta(name))
+pub(super) fn find_mma_atom(name: &str) -> Option<FoundMmaAtom> {
+    find_thread_mma(name)
+        .or_else(|| find_quad_pair_mma(name))
+        .or_else(|| find_warp_mma(name))
+        .or_else(|| find_warpgroup_mma(name))
+        .or_else(|| find_cta_mma(name))
 }
 
-pub(super) fn names() -> Vec<String> {
+pub(super) fn list_mma_atoms() -> Vec<String> {
     let mut names: Vec<String> = ["SM61_DP2A", "SM61_DP4A"].map(String::from).to_vec();
     for types in ["F16F16F16F16", "F32F16F16F32"] {
         names.extend(["TN", "NT", "NN", "TT"].iter().map(|t| format!("SM70_8x8x4_{types}_{t}")));
     }
     for (arch, shapes, types, ends) in WARP {
         for shape in *shapes {
-            for types in spelled(types) {
+            for types in spell_types(types) {
                 names.extend(ends.iter().map(|end| format!("{arch}_{shape}_{types}{end}")));
             }
         }
     }
     for (types, k, majors) in WARPGROUP {
-        for types in spelled(types) {
+        for types in spell_types(types) {
             for from in ["SS", "RS"] {
                 let end = if *majors { "" } else { "_TN" };
                 let name = |n: &i64| format!("SM90_64x{n}x{k}_{types}_{from}{end}");
@@ -134,7 +137,7 @@ pub(super) fn names() -> Vec<String> {
 }
 
 /// Every way to spell a list of types with choices.
-fn spelled(types: &[&str]) -> Vec<String> {
+fn spell_types(types: &[&str]) -> Vec<String> {
     types.iter().fold(vec![String::new()], |all, choices| {
         let more = |before: &String| -> Vec<String> {
             choices.split('|').map(|t| format!("{before}{t}")).collect()
@@ -144,8 +147,8 @@ fn spelled(types: &[&str]) -> Vec<String> {
 }
 
 /// Whether a name spells these types, and the bits of A.
-fn spells(name: &str, types: &[&str]) -> Option<i64> {
-    if !spelled(types).iter().any(|t| t == name) {
+fn match_spelled_types(name: &str, types: &[&str]) -> Option<i64> {
+    if !spell_types(types).iter().any(|t| t == name) {
         return None;
     }
     let a = types.get(1)?.split('|').next()?;
@@ -153,9 +156,9 @@ fn spells(name: &str, types: &[&str]) -> Option<i64> {
 }
 
 /// The type of A, B or C (0, 1 or 2), by its PyTorch name: `F32F16F16F32` are those of D, A, B and C, and without the last C has that of D.
-pub(super) fn dtype(name: &str, operand: usize) -> Option<&'static str> {
+pub(super) fn operand_dtype(name: &str, operand: usize) -> Option<&'static str> {
     let words = name.split(['<', '_']);
-    let types = words.filter_map(types_of).find(|types| types.len() >= 3)?;
+    let types = words.filter_map(split_types_of_word).find(|types| types.len() >= 3)?;
     let wanted = if operand == 2 { types.get(3).or(types.first()) } else { types.get(operand + 1) };
     Some(match *wanted? {
         "F64" => "float64",
@@ -177,7 +180,7 @@ pub(super) fn dtype(name: &str, operand: usize) -> Option<&'static str> {
 }
 
 /// The types that a word of a name spells, where it spells nothing else.
-fn types_of(mut word: &str) -> Option<Vec<&'static str>> {
+fn split_types_of_word(mut word: &str) -> Option<Vec<&'static str>> {
     let mut found = Vec::new();
     while !word.is_empty() {
         let (name, _) = TYPES.iter().find(|(name, _)| word.starts_with(name))?;
@@ -188,7 +191,7 @@ fn types_of(mut word: &str) -> Option<Vec<&'static str>> {
 }
 
 /// A name without its template arguments, and these. Traits give a name and its arguments in one list.
-fn template(name: &str) -> Option<(&str, Vec<&str>)> {
+fn split_template_arguments(name: &str) -> Option<(&str, Vec<&str>)> {
     let Some((name, rest)) = name.split_once('<') else { return Some((name, Vec::new())) };
     let inside = rest.trim_end().strip_suffix('>')?;
     let mut list = inside.split(',').map(str::trim).filter(|t| !t.is_empty());
@@ -197,7 +200,7 @@ fn template(name: &str) -> Option<(&str, Vec<&str>)> {
 }
 
 /// A size among template arguments: `128`, `C<128>` or `Int<128>`.
-fn size_argument(text: &str) -> Option<i64> {
+fn parse_size_argument(text: &str) -> Option<i64> {
     let text = text.strip_prefix("cute::").unwrap_or(text);
     let inside = text.strip_prefix("C<").or_else(|| text.strip_prefix("Int<"));
     match inside {
@@ -207,32 +210,37 @@ fn size_argument(text: &str) -> Option<i64> {
 }
 
 /// `16x8x8_`, and what follows.
-fn shape(text: &str) -> Option<([i64; 3], &str)> {
-    let (m, rest) = number(text)?;
-    let (n, rest) = number(rest.strip_prefix('x')?)?;
-    let (k, rest) = number(rest.strip_prefix('x')?)?;
+fn parse_mma_shape(text: &str) -> Option<([i64; 3], &str)> {
+    let (m, rest) = parse_leading_number(text)?;
+    let (n, rest) = parse_leading_number(rest.strip_prefix('x')?)?;
+    let (k, rest) = parse_leading_number(rest.strip_prefix('x')?)?;
     Some(([m, n, k], rest.strip_prefix('_')?))
 }
 
 /// The instructions of one thread.
-fn thread(name: &str) -> Option<Found> {
-    let k = match template(name)?.0 {
+fn find_thread_mma(name: &str) -> Option<FoundMmaAtom> {
+    let k = match split_template_arguments(name)?.0 {
         "SM61_DP4A" => 4,
         "SM61_DP2A" => 2,
         "UniversalFMA" => 1,
         _ => return None,
     };
-    let values = |n: i64| thread_value(one(1, 0), if n == 1 { one(1, 0) } else { one(n, 1) });
+    let values = |n: i64| {
+        thread_value_layout(
+            single_mode(1, 0),
+            if n == 1 { single_mode(1, 0) } else { single_mode(n, 1) },
+        )
+    };
     let layouts = AtomLayouts::Mma { shape: [1, 1, k], a: values(k), b: values(k), c: values(1) };
-    Some((one(1, 0), layouts))
+    Some((single_mode(1, 0), layouts))
 }
 
 /// The instructions of a quad pair: lanes 0 to 3 and 16 to 19.
-fn quad_pair(name: &str) -> Option<Found> {
+fn find_quad_pair_mma(name: &str) -> Option<FoundMmaAtom> {
     let (types, order) = name.strip_prefix("SM70_8x8x4_")?.split_once('_')?;
     // An operand is given along k to each thread, or along m (or n) to each four threads.
-    let along_k = || thread_value(one(8, 1), one(4, 8));
-    let across = || thread_value(whole(&[(4, 8), (2, 4)]), one(4, 1));
+    let along_k = || thread_value_layout(single_mode(8, 1), single_mode(4, 8));
+    let across = || thread_value_layout(mode_with_units(&[(4, 8), (2, 4)]), single_mode(4, 1));
     let (a, b) = match order {
         "TN" => (along_k(), along_k()),
         "NN" => (across(), along_k()),
@@ -241,76 +249,80 @@ fn quad_pair(name: &str) -> Option<Found> {
         _ => return None,
     };
     let c = match types {
-        "F16F16F16F16" => thread_value(one(8, 1), one(8, 8)),
-        "F32F16F16F32" => {
-            thread_value(whole(&[(2, 1), (2, 16), (2, 4)]), whole(&[(2, 8), (2, 2), (2, 32)]))
-        }
+        "F16F16F16F16" => thread_value_layout(single_mode(8, 1), single_mode(8, 8)),
+        "F32F16F16F32" => thread_value_layout(
+            mode_with_units(&[(2, 1), (2, 16), (2, 4)]),
+            mode_with_units(&[(2, 8), (2, 2), (2, 32)]),
+        ),
         _ => return None,
     };
-    Some((whole(&[(4, 1), (2, 16)]), AtomLayouts::Mma { shape: [8, 8, 4], a, b, c }))
+    Some((mode_with_units(&[(4, 1), (2, 16)]), AtomLayouts::Mma { shape: [8, 8, 4], a, b, c }))
 }
 
-fn warp(name: &str) -> Option<Found> {
-    if let Some(found) = sm120(name) {
+fn find_warp_mma(name: &str) -> Option<FoundMmaAtom> {
+    if let Some(found) = find_sm120_mma(name) {
         return Some(found);
     }
     let (arch, rest) = name.split_once('_')?;
-    let ([m, n, k], rest) = shape(rest)?;
+    let ([m, n, k], rest) = parse_mma_shape(rest)?;
     let (types, _) = rest.split_once('_')?;
     let bits = WARP.iter().find_map(|(a, shapes, list, ends)| {
         let known = *a == arch
             && shapes.contains(&format!("{m}x{n}x{k}").as_str())
             && ends.contains(&&rest[types.len()..]);
-        known.then(|| spells(types, list))?
+        known.then(|| match_spelled_types(types, list))?
     })?;
-    Some(warp_rule([m, n, k], bits))
+    Some(warp_fragments([m, n, k], bits))
 }
 
 /// The instructions on narrow floats, which take every type in a container of one width.
-fn sm120(name: &str) -> Option<Found> {
-    let (name, arguments) = template(name)?;
+fn find_sm120_mma(name: &str) -> Option<FoundMmaAtom> {
+    let (name, arguments) = split_template_arguments(name)?;
     let (shape, bits, known) = match name {
         "SM120_16x8x32_TN" => ([16, 8, 32], 8, 3),
         "SM120::BLOCKSCALED::SM120_16x8x32_TN_VS" => ([16, 8, 32], 8, 5),
         "SM120::BLOCKSCALED::SM120_16x8x64_TN_VS" => ([16, 8, 64], 4, 5),
         _ => return None,
     };
-    (arguments.is_empty() || arguments.len() == known).then(|| warp_rule(shape, bits))
+    (arguments.is_empty() || arguments.len() == known).then(|| warp_fragments(shape, bits))
 }
 
 /// Fragments of one warp. Eight groups of four threads own eight rows of A, eight columns of B and
 /// eight rows of C. Of A and B, each thread of a group has as many neighbours along k as fill 32 bits;
 /// of C, two neighbours along n. That repeats over the rest of the rows, then over the rest of k.
-fn warp_rule([m, n, k]: [i64; 3], bits: i64) -> Found {
+fn warp_fragments([m, n, k]: [i64; 3], bits: i64) -> FoundMmaAtom {
     let packed = (32 / bits).max(1);
     let operand = |rows: i64| {
         let values = [(packed, rows), (rows / 8, 8), (k / (4 * packed), 4 * packed * rows)];
-        let mut value = mode(&values);
-        if bits == 4 && value.modes().len() == 1 {
-            value = whole(&[(packed, rows)]);
+        let mut value = mode_without_units(&values);
+        if bits == 4 && value.top_modes().len() == 1 {
+            value = mode_with_units(&[(packed, rows)]);
         }
-        thread_value(whole(&[(4, packed * rows), (8, 1)]), value)
+        thread_value_layout(mode_with_units(&[(4, packed * rows), (8, 1)]), value)
     };
-    let c = thread_value(whole(&[(4, 2 * m), (8, 1)]), mode(&[(2, m), (m / 8, 8)]));
+    let c = thread_value_layout(
+        mode_with_units(&[(4, 2 * m), (8, 1)]),
+        mode_without_units(&[(2, m), (m / 8, 8)]),
+    );
     let layouts = AtomLayouts::Mma { shape: [m, n, k], a: operand(m), b: operand(n), c };
-    (one(32, 1), layouts)
+    (single_mode(32, 1), layouts)
 }
 
 /// The instructions of a warpgroup: A from registers (`RS`) or shared memory (`SS`), B from shared
 /// memory; C in registers, each warp with 16 rows. Sparse ones have twice the K.
-fn warpgroup(name: &str) -> Option<Found> {
-    let (name, arguments) = template(name)?;
+fn find_warpgroup_mma(name: &str) -> Option<FoundMmaAtom> {
+    let (name, arguments) = split_template_arguments(name)?;
     let (rest, dense) = match name.strip_prefix("SM90::GMMA::SPARSE::GMMA_") {
         Some(rest) => (rest, 2),
         None => (name.strip_prefix("SM90_").or_else(|| name.strip_prefix("SM90::GMMA::MMA_"))?, 1),
     };
-    let ([m, n, k], rest) = shape(rest)?;
+    let ([m, n, k], rest) = parse_mma_shape(rest)?;
     let mut words = rest.split('_');
     let (types, from, end) = (words.next()?, words.next()?, words.collect::<Vec<_>>());
     let integers = types.starts_with("S32");
-    let (_, _, majors) = WARPGROUP
-        .iter()
-        .find(|(list, width, _)| width * dense == k && spells(types, list).is_some())?;
+    let (_, _, majors) = WARPGROUP.iter().find(|(list, width, _)| {
+        width * dense == k && match_spelled_types(types, list).is_some()
+    })?;
     let fits = match end.as_slice() {
         [] => *majors,
         ["TN"] => !majors,
@@ -323,25 +335,29 @@ fn warpgroup(name: &str) -> Option<Found> {
     if m != 64 || !(8..=256).contains(&n) || n % 8 != 0 || !fits || !listed {
         return None;
     }
-    let shared = |rows: i64| thread_value(one(128, 0), whole(&[(rows, 1), (k, rows)]));
+    let shared = |rows: i64| {
+        thread_value_layout(single_mode(128, 0), mode_with_units(&[(rows, 1), (k, rows)]))
+    };
     let packed = k / 8;
     let a = match from {
         "SS" => shared(64),
-        "RS" => thread_value(
-            whole(&[(4, 64 * packed), (8, 1), (4, 16)]),
-            mode(&[(packed, 64), (2, 8), (2, 256 * packed)]),
+        "RS" => thread_value_layout(
+            mode_with_units(&[(4, 64 * packed), (8, 1), (4, 16)]),
+            mode_without_units(&[(packed, 64), (2, 8), (2, 256 * packed)]),
         ),
         _ => return None,
     };
-    let c =
-        thread_value(whole(&[(4, 128), (8, 1), (4, 16)]), whole(&[(2, 64), (2, 8), (n / 8, 512)]));
-    Some((one(128, 1), AtomLayouts::Mma { shape: [m, n, k], a, b: shared(n), c }))
+    let c = thread_value_layout(
+        mode_with_units(&[(4, 128), (8, 1), (4, 16)]),
+        mode_with_units(&[(2, 64), (2, 8), (n / 8, 512)]),
+    );
+    Some((single_mode(128, 1), AtomLayouts::Mma { shape: [m, n, k], a, b: shared(n), c }))
 }
 
 /// The instructions that one thread issues for its CTA, or for a pair of CTAs that share the work: A
 /// and C by rows, B by columns.
-fn cta(name: &str) -> Option<Found> {
-    let (name, arguments) = template(name)?;
+fn find_cta_mma(name: &str) -> Option<FoundMmaAtom> {
+    let (name, arguments) = split_template_arguments(name)?;
     let mut words: Vec<&str> = name.strip_prefix("SM100_MMA_")?.split('_').collect();
     let kind = words.remove(0);
     let mut k = CTA.iter().find(|(name, _)| *name == kind).map(|(_, k)| *k)?;
@@ -354,7 +370,7 @@ fn cta(name: &str) -> Option<Found> {
         ["SS", "SPARSE"] => k *= 2,
         _ => return None,
     }
-    let sizes: Vec<i64> = arguments.iter().filter_map(|a| size_argument(a)).collect();
+    let sizes: Vec<i64> = arguments.iter().filter_map(|a| parse_size_argument(a)).collect();
     let (m, n) = (*sizes.first()?, *sizes.get(1)?);
     let ctas = if pair { 2 } else { 1 };
     if ![64, 128].contains(&(m / ctas)) || m % ctas != 0 || n % 8 != 0 || !(8..=256).contains(&n) {
@@ -364,8 +380,8 @@ fn cta(name: &str) -> Option<Found> {
         return None;
     }
     let part = |rows: i64, columns: i64, whole_rows: i64| {
-        let thread = if pair { one(2, rows) } else { one(1, 0) };
-        thread_value(thread, whole(&[(rows, 1), (columns, whole_rows)]))
+        let thread = if pair { single_mode(2, rows) } else { single_mode(1, 0) };
+        thread_value_layout(thread, mode_with_units(&[(rows, 1), (columns, whole_rows)]))
     };
     let layouts = AtomLayouts::Mma {
         shape: [m, n, k],
@@ -373,5 +389,5 @@ fn cta(name: &str) -> Option<Found> {
         b: part(n / ctas, k, n),
         c: part(m / ctas, n, m),
     };
-    Some((if pair { one(2, 1) } else { one(1, 0) }, layouts))
+    Some((if pair { single_mode(2, 1) } else { single_mode(1, 0) }, layouts))
 }

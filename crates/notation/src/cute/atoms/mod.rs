@@ -2,8 +2,8 @@
 //!
 //! An atom is known by the name that CuTe gives it, and its thread-value layouts follow from rules on
 //! that name: the shape and the widths of the types of a matrix instruction, the number of matrices of
-//! an `ldmatrix`, the lanes and bits of a tensor memory access. [`find`] knows every atom of these
-//! families, [`names`] lists them (of those with a free size, the sizes that CuTe lists).
+//! an `ldmatrix`, the lanes and bits of a tensor memory access. [`find_atom`] knows every atom of these
+//! families, [`list_atom_names`] lists them (of those with a free size, the sizes that CuTe lists).
 //!
 //! For an MMA the layouts map (thread, value) to `m + M k` for A, `n + N k` for B and `m + M n` for C;
 //! for a copy, to bits. Operands in shared memory have thread stride 0: every thread names the whole.
@@ -12,17 +12,17 @@ mod copy;
 mod mma;
 
 use super::atom_text::{AtomBlock, AtomField, AtomText};
-use super::modes::{Look, Mode, Modes};
-use super::nest::{Nest, tuple_of};
-use super::text::{Int, Value};
+use super::modes::{CuteMode, CuteModes, IntegerStyle};
+use super::nest::{NestedTuple, tuple_of_leaves};
+use super::text::{CuteInt, CuteValue};
 
 /// An MMA or copy atom.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Atom {
+pub struct CuteAtom {
     /// Its name in CuTe.
     pub name: String,
     /// The threads that take part: from their number in the atom to that in the warp or cluster.
-    pub threads: Modes,
+    pub threads: CuteModes,
     /// Its layouts.
     pub layouts: AtomLayouts,
 }
@@ -35,26 +35,26 @@ pub enum AtomLayouts {
         /// M, N and K.
         shape: [i64; 3],
         /// (thread, value) to `m + M k`.
-        a: Modes,
+        a: CuteModes,
         /// (thread, value) to `n + N k`.
-        b: Modes,
+        b: CuteModes,
         /// (thread, value) to `m + M n`.
-        c: Modes,
+        c: CuteModes,
     },
     /// A copy; in bits.
     Copy {
         /// (thread, value) to the bit that is read.
-        src: Modes,
+        src: CuteModes,
         /// (thread, value) to the bit that is written.
-        dst: Modes,
+        dst: CuteModes,
         /// The side whose bits are counted.
-        reference: Modes,
+        reference: CuteModes,
     },
 }
 
-impl Atom {
+impl CuteAtom {
     /// Its layouts with the names that CuTe prints.
-    pub fn fields(&self) -> Vec<(&'static str, &Modes)> {
+    pub fn layout_fields(&self) -> Vec<(&'static str, &CuteModes)> {
         match &self.layouts {
             AtomLayouts::Mma { a, b, c, .. } => {
                 vec![("LayoutA_TV", a), ("LayoutB_TV", b), ("LayoutC_TV", c)]
@@ -67,19 +67,22 @@ impl Atom {
 
     /// The type of the elements of A, B or C (0, 1 or 2) of a matrix instruction, by its PyTorch name, where its name says one
     /// that PyTorch has.
-    pub fn dtype(&self, operand: usize) -> Option<&'static str> {
-        mma::dtype(&self.name, operand)
+    pub fn operand_dtype(&self, operand: usize) -> Option<&'static str> {
+        mma::operand_dtype(&self.name, operand)
     }
 
     /// The block that CuTe prints; of a copy, in bits.
-    pub fn block(&self) -> AtomText {
-        let modes = |m: &Modes| AtomField::Modes(m.written(Look::Static));
+    pub fn print_block(&self) -> AtomText {
+        let modes = |m: &CuteModes| AtomField::Modes(m.written_in_style(IntegerStyle::Static));
         let mut fields = vec![("ThrID", modes(&self.threads))];
         if let AtomLayouts::Mma { shape, .. } = &self.layouts {
-            let sizes = shape.iter().map(|n| Nest::Leaf(Value::Int(Int::Static(*n)))).collect();
-            fields.push(("Shape_MNK", AtomField::Value(Nest::Tuple(sizes))));
+            let sizes = shape
+                .iter()
+                .map(|n| NestedTuple::Leaf(CuteValue::Int(CuteInt::Static(*n))))
+                .collect();
+            fields.push(("Shape_MNK", AtomField::Value(NestedTuple::Tuple(sizes))));
         }
-        fields.extend(self.fields().into_iter().map(|(name, m)| (name, modes(m))));
+        fields.extend(self.layout_fields().into_iter().map(|(name, m)| (name, modes(m))));
         let title = match &self.layouts {
             AtomLayouts::Mma { .. } => "MMA_Atom",
             AtomLayouts::Copy { .. } => {
@@ -92,41 +95,44 @@ impl Atom {
 }
 
 /// The atom of that name.
-pub fn find(name: &str) -> Option<Atom> {
-    let (threads, layouts) = mma::find(name).or_else(|| copy::find(name))?;
-    Some(Atom { name: name.into(), threads, layouts })
+pub fn find_atom(name: &str) -> Option<CuteAtom> {
+    let (threads, layouts) = mma::find_mma_atom(name).or_else(|| copy::find_copy_atom(name))?;
+    Some(CuteAtom { name: name.into(), threads, layouts })
 }
 
 /// The names of the atoms, by architecture.
-pub fn names() -> Vec<String> {
-    let mut names = mma::names();
-    names.extend(copy::names());
+pub fn list_atom_names() -> Vec<String> {
+    let mut names = mma::list_mma_atoms();
+    names.extend(copy::list_copy_atoms());
     names
 }
 
 /// `(extent:stride, ..)` as one mode; modes of one step go, and a mode of nothing else is `1:0`.
-fn mode(leaves: &[(i64, i64)]) -> Modes {
-    let moving = leaves.iter().filter(|(e, _)| *e != 1).map(|(e, s)| Mode::new(*e, *s)).collect();
-    tuple_of(moving, Mode::unit())
+fn mode_without_units(leaves: &[(i64, i64)]) -> CuteModes {
+    let moving =
+        leaves.iter().filter(|(e, _)| *e != 1).map(|(e, s)| CuteMode::new(*e, *s)).collect();
+    tuple_of_leaves(moving, CuteMode::unit_mode())
 }
 
 /// A mode with all its leaves, also those of one step.
-fn whole(leaves: &[(i64, i64)]) -> Modes {
-    Nest::Tuple(leaves.iter().map(|(e, s)| Nest::Leaf(Mode::new(*e, *s))).collect())
+fn mode_with_units(leaves: &[(i64, i64)]) -> CuteModes {
+    NestedTuple::Tuple(
+        leaves.iter().map(|(e, s)| NestedTuple::Leaf(CuteMode::new(*e, *s))).collect(),
+    )
 }
 
 /// A thread mode and a value mode.
-fn thread_value(thread: Modes, value: Modes) -> Modes {
-    Nest::Tuple(vec![thread, value])
+fn thread_value_layout(thread: CuteModes, value: CuteModes) -> CuteModes {
+    NestedTuple::Tuple(vec![thread, value])
 }
 
 /// One mode.
-fn one(extent: i64, stride: i64) -> Modes {
-    Nest::Leaf(Mode::new(extent, stride))
+fn single_mode(extent: i64, stride: i64) -> CuteModes {
+    NestedTuple::Leaf(CuteMode::new(extent, stride))
 }
 
 /// A number at the front of a text, without a sign or a zero before it, and what follows.
-fn number(text: &str) -> Option<(i64, &str)> {
+fn parse_leading_number(text: &str) -> Option<(i64, &str)> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     if text.starts_with('0') || digits > 9 {
         return None;

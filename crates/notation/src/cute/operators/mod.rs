@@ -13,21 +13,21 @@ mod inverse;
 mod product;
 
 pub use compose::{coalesce, composition};
-pub use divide::{Arrange, divide};
+pub use divide::{TileArrangement, divide_by_tiler};
 pub use inverse::{complement, left_inverse, right_inverse};
-pub use product::{blocked_product, product, raked_product};
+pub use product::{blocked_product, product_with_tiler, raked_product};
 
-use super::modes::{Mode, Modes, axis_basis};
-use super::nest::Nest;
-use super::text::{CuteText, Int, LayoutText, SwizzleOf, Value};
+use super::modes::{CuteMode, CuteModes, mode_basis_of_axis};
+use super::nest::NestedTuple;
+use super::text::{CuteInt, CuteText, CuteValue, LayoutText, SwizzleTarget};
 use crate::Diagnostic;
-use zellige_layout::{Error, Iter, Result};
+use zellige_layout::{Iter, LayoutError, Result};
 
 /// What a layout is divided, multiplied or composed by.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tiler {
     /// One layout for the whole.
-    Layout(Modes),
+    Layout(CuteModes),
     /// One for each of the first modes.
     ByMode(Vec<Tiler>),
     /// `_`: the mode stays as it is.
@@ -36,76 +36,84 @@ pub enum Tiler {
 
 impl Tiler {
     /// The tiler that a text says: a layout, a list of layouts, or sizes.
-    pub fn of_text(text: &CuteText) -> Result<Tiler, Diagnostic> {
+    pub fn from_cute_text(text: &CuteText) -> Result<Tiler, Diagnostic> {
         match text {
-            CuteText::Value(value) => Tiler::of_value(value),
+            CuteText::Value(value) => Tiler::from_nested_value(value),
             other => {
-                let layout = other.as_layout()?;
-                plain(layout)?;
-                Ok(Tiler::Layout(layout.numbers(None)?))
+                let layout = other.as_layout_text()?;
+                require_plain_layout(layout)?;
+                Ok(Tiler::Layout(layout.modes_with_numbers(None)?))
             }
         }
     }
 
-    fn of_value(value: &Nest<Value>) -> Result<Tiler, Diagnostic> {
+    fn from_nested_value(value: &NestedTuple<CuteValue>) -> Result<Tiler, Diagnostic> {
         let refuse = |what: String| {
-            Err(Diagnostic::syntax(0..0, format!("{what} is no tiler"), "no tiler")
-                .help("a tiler is a layout, a size, or a list of these: (4:1,8:2)"))
+            Err(Diagnostic::syntax_error(0..0, format!("{what} is no tiler"), "no tiler")
+                .with_help("a tiler is a layout, a size, or a list of these: (4:1,8:2)"))
         };
         match value {
-            Nest::Tuple(entries) => {
-                Ok(Tiler::ByMode(entries.iter().map(Tiler::of_value).collect::<Result<_, _>>()?))
+            NestedTuple::Tuple(entries) => Ok(Tiler::ByMode(
+                entries.iter().map(Tiler::from_nested_value).collect::<Result<_, _>>()?,
+            )),
+            NestedTuple::Leaf(CuteValue::Int(CuteInt::Bare(n) | CuteInt::Static(n))) if *n > 0 => {
+                Ok(Tiler::Layout(NestedTuple::Leaf(CuteMode::new(*n, 1))))
             }
-            Nest::Leaf(Value::Int(Int::Bare(n) | Int::Static(n))) if *n > 0 => {
-                Ok(Tiler::Layout(Nest::Leaf(Mode::new(*n, 1))))
-            }
-            Nest::Leaf(Value::Modes(modes)) => {
+            NestedTuple::Leaf(CuteValue::Modes(modes)) => {
                 let layout = LayoutText { engine: None, swizzle: None, modes: modes.clone() };
-                Ok(Tiler::Layout(layout.numbers(None)?))
+                Ok(Tiler::Layout(layout.modes_with_numbers(None)?))
             }
-            Nest::Leaf(Value::Wildcard) => Ok(Tiler::Keep),
-            Nest::Leaf(other) => refuse(other.text()),
+            NestedTuple::Leaf(CuteValue::Wildcard) => Ok(Tiler::Keep),
+            NestedTuple::Leaf(other) => refuse(other.print_cute_text()),
         }
     }
 }
 
 /// Refuses what stands before the modes, for operators that are not defined on it.
-pub fn plain(layout: &LayoutText) -> Result<(), Diagnostic> {
+pub fn require_plain_layout(layout: &LayoutText) -> Result<(), Diagnostic> {
     match (&layout.swizzle, &layout.engine) {
         (None, None) => Ok(()),
-        (Some((sw, SwizzleOf::Elements(_))), _) if sw.bits == 0 && layout.engine.is_none() => {
+        (Some((sw, SwizzleTarget::Elements(_))), _) if sw.bits == 0 && layout.engine.is_none() => {
             Ok(())
         }
         (Some((sw, _)), _) => {
-            let message =
-                format!("the operator is not defined here behind the swizzle {}", sw.text());
-            Err(Diagnostic::syntax(0..0, message, "swizzled").help("take the layout inside it"))
+            let message = format!(
+                "the operator is not defined here behind the swizzle {}",
+                sw.print_cute_text()
+            );
+            Err(Diagnostic::syntax_error(0..0, message, "swizzled")
+                .with_help("take the layout inside it"))
         }
         (None, Some(engine)) => {
-            let message = format!("{} is a tensor; the operator takes its layout", engine.text());
-            Err(Diagnostic::syntax(0..0, message, "a tensor").help("leave the pointer away"))
+            let message =
+                format!("{} is a tensor; the operator takes its layout", engine.print_cute_text());
+            Err(Diagnostic::syntax_error(0..0, message, "a tensor")
+                .with_help("leave the pointer away"))
         }
     }
 }
 
 /// The mode of an iter.
-fn mode_of(it: &Iter) -> Result<Mode> {
+fn mode_of_iter(it: &Iter) -> Result<CuteMode> {
     if it.stride == 0 {
-        return Ok(Mode::new(it.extent, 0));
+        return Ok(CuteMode::new(it.extent, 0));
     }
-    let basis = axis_basis(it.axis).ok_or_else(|| Error::NotOneAxis {
+    let basis = mode_basis_of_axis(it.axis).ok_or_else(|| LayoutError::NotOneAxis {
         op: "cute",
         axis: "m".into(),
         found: format!("`{}`", it.axis.name()),
     })?;
-    Ok(Mode { extent: it.extent, stride: it.stride, basis })
+    Ok(CuteMode { extent: it.extent, stride: it.stride, basis })
 }
 
 /// The modes that a tiler of several parts acts on, and those that are left.
-fn by_mode<'a>(a: &'a Modes, parts: &[Tiler]) -> Result<(&'a [Modes], &'a [Modes])> {
-    let modes = a.modes();
+fn split_modes_by_tiler<'a>(
+    a: &'a CuteModes,
+    parts: &[Tiler],
+) -> Result<(&'a [CuteModes], &'a [CuteModes])> {
+    let modes = a.top_modes();
     if parts.len() > modes.len() {
-        return Err(Error::LengthMismatch {
+        return Err(LayoutError::LengthMismatch {
             what: "the tiler",
             expected: modes.len(),
             found: parts.len(),
@@ -115,10 +123,10 @@ fn by_mode<'a>(a: &'a Modes, parts: &[Tiler]) -> Result<(&'a [Modes], &'a [Modes
 }
 
 /// A refusal inside one mode, with the number of the mode.
-fn in_mode(i: usize) -> impl Fn(Error) -> Error {
+fn refuse_in_mode(i: usize) -> impl Fn(LayoutError) -> LayoutError {
     move |e| match e {
-        Error::NotExpressible { reason, index } => {
-            Error::NotExpressible { reason: format!("in mode {i}, {reason}"), index }
+        LayoutError::NotExpressible { reason, index } => {
+            LayoutError::NotExpressible { reason: format!("in mode {i}, {reason}"), index }
         }
         other => other,
     }

@@ -1,12 +1,12 @@
 //! Products: a layout, repeated as another says.
 
-use super::super::modes::{Mode, Modes};
-use super::super::nest::Nest;
-use super::compose::compose;
-use super::divide::{Arrange, arranged};
+use super::super::modes::{CuteMode, CuteModes};
+use super::super::nest::NestedTuple;
+use super::compose::compose_modes;
+use super::divide::{TileArrangement, split_and_arrange};
 use super::{Tiler, complement};
-use zellige_layout::int::narrow;
-use zellige_layout::{Error, Result};
+use zellige_layout::int::narrow_to_i64;
+use zellige_layout::{LayoutError, Result};
 
 /// `A` repeated over `B`: the first part is `A`, the second the places of its copies.
 ///
@@ -14,38 +14,42 @@ use zellige_layout::{Error, Result};
 /// `size(A) * cosize(B)`; of several, each mode is repeated over its own. Where `A` has no complement
 /// that fills so much, `A*` is one that fills less and has the `cosize(B)` places that `B` asks for: its
 /// first places are those of every larger complement. A refusal says that no complement has as many.
-pub fn product(a: &Modes, by: &Tiler, arrange: Arrange) -> Result<Modes> {
-    arranged(a, by, arrange, &repeat)
+pub fn product_with_tiler(
+    a: &CuteModes,
+    by: &Tiler,
+    arrange: TileArrangement,
+) -> Result<CuteModes> {
+    split_and_arrange(a, by, arrange, &repeat_modes)
 }
 
-fn repeat(a: &Modes, b: &Modes) -> Result<(Modes, Modes)> {
-    Ok((a.clone(), compose(&free_places(a, b.cosize()?)?, b)?))
+fn repeat_modes(a: &CuteModes, b: &CuteModes) -> Result<(CuteModes, CuteModes)> {
+    Ok((a.clone(), compose_modes(&find_free_places(a, b.cosize()?)?, b)?))
 }
 
 /// The first places that copies of `a` may be moved to, at least so many.
-fn free_places(a: &Modes, count: i64) -> Result<Modes> {
+fn find_free_places(a: &CuteModes, count: i64) -> Result<CuteModes> {
     let places = i128::from(a.size()?) * i128::from(count);
-    let refusal = match complement(a, narrow(places, "the places of the product")?) {
+    let refusal = match complement(a, narrow_to_i64(places, "the places of the product")?) {
         Ok(free) => return Ok(free),
         // A single copy stays in its place, and needs no other.
-        Err(_) if count <= 1 => return Ok(Nest::Leaf(Mode::unit())),
+        Err(_) if count <= 1 => return Ok(NestedTuple::Leaf(CuteMode::unit_mode())),
         Err(e) => e,
     };
-    if !matches!(refusal, Error::NotExpressible { .. }) {
+    if !matches!(refusal, LayoutError::NotExpressible { .. }) {
         return Err(refusal);
     }
     // What fills more has more places, and what cannot be filled cannot be filled further: the
     // smallest cosize that gives enough places, or that has no complement, is found by halving.
-    let enough = |cosize: i64| -> Result<Option<Modes>> {
+    let enough = |cosize: i64| -> Result<Option<CuteModes>> {
         let free = complement(a, cosize)?;
         Ok((free.size()? >= count).then_some(free))
     };
-    let (mut low, mut high) = (0, narrow(places, "the places of the product")?);
+    let (mut low, mut high) = (0, narrow_to_i64(places, "the places of the product")?);
     while low + 1 < high {
         let middle = low + (high - low) / 2;
         match enough(middle) {
             Ok(None) => low = middle,
-            Ok(Some(_)) | Err(Error::NotExpressible { .. }) => high = middle,
+            Ok(Some(_)) | Err(LayoutError::NotExpressible { .. }) => high = middle,
             Err(e) => return Err(e),
         }
     }
@@ -53,30 +57,34 @@ fn free_places(a: &Modes, count: i64) -> Result<Modes> {
 }
 
 /// The product with mode `k` of `B` beside mode `k` of `A`: blocks of `A` next to one another.
-pub fn blocked_product(a: &Modes, b: &Modes) -> Result<Modes> {
-    let (block, tiles) = ranked(a, b)?;
-    Ok(Nest::Tuple(block.into_iter().zip(tiles).map(|(a, b)| Nest::Tuple(vec![a, b])).collect()))
+pub fn blocked_product(a: &CuteModes, b: &CuteModes) -> Result<CuteModes> {
+    let (block, tiles) = pad_to_same_rank(a, b)?;
+    Ok(NestedTuple::Tuple(
+        block.into_iter().zip(tiles).map(|(a, b)| NestedTuple::Tuple(vec![a, b])).collect(),
+    ))
 }
 
 /// The product with mode `k` of `B` before mode `k` of `A`: the elements of the blocks interleaved.
-pub fn raked_product(a: &Modes, b: &Modes) -> Result<Modes> {
-    let (block, tiles) = ranked(a, b)?;
-    Ok(Nest::Tuple(block.into_iter().zip(tiles).map(|(a, b)| Nest::Tuple(vec![b, a])).collect()))
+pub fn raked_product(a: &CuteModes, b: &CuteModes) -> Result<CuteModes> {
+    let (block, tiles) = pad_to_same_rank(a, b)?;
+    Ok(NestedTuple::Tuple(
+        block.into_iter().zip(tiles).map(|(a, b)| NestedTuple::Tuple(vec![b, a])).collect(),
+    ))
 }
 
 /// Both parts of the product, with as many modes each: the shorter one gets modes `1:0`.
-fn ranked(a: &Modes, b: &Modes) -> Result<(Vec<Modes>, Vec<Modes>)> {
-    let rank = a.modes().len().max(b.modes().len());
-    let padded = |m: &Modes| {
-        let mut modes = m.modes().to_vec();
-        modes.resize(rank, Nest::Leaf(Mode::unit()));
-        Nest::Tuple(modes)
+fn pad_to_same_rank(a: &CuteModes, b: &CuteModes) -> Result<(Vec<CuteModes>, Vec<CuteModes>)> {
+    let rank = a.top_modes().len().max(b.top_modes().len());
+    let padded = |m: &CuteModes| {
+        let mut modes = m.top_modes().to_vec();
+        modes.resize(rank, NestedTuple::Leaf(CuteMode::unit_mode()));
+        NestedTuple::Tuple(modes)
     };
-    let (block, tiles) = repeat(&padded(a), &padded(b))?;
-    let (block, tiles) = (block.into_modes(), tiles.into_modes());
+    let (block, tiles) = repeat_modes(&padded(a), &padded(b))?;
+    let (block, tiles) = (block.into_top_modes(), tiles.into_top_modes());
     if block.len() != tiles.len() {
         let (expected, found) = (block.len(), tiles.len());
-        return Err(Error::LengthMismatch { what: "the product", expected, found });
+        return Err(LayoutError::LengthMismatch { what: "the product", expected, found });
     }
     Ok((block, tiles))
 }
