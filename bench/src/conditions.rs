@@ -8,7 +8,7 @@ pub fn conditions() -> String {
         "{}, {} cores for this process; instruction set {}; zellige {}.",
         processor().unwrap_or_else(|| format!("An unnamed {} processor", std::env::consts::ARCH)),
         zellige_host::available_cores(),
-        Isa::best(),
+        Isa::process_isa(),
         env!("CARGO_PKG_VERSION"),
     )
 }
@@ -41,6 +41,6 @@ mod tests {
         assert_eq!(named(text).as_deref(), Some("A CPU (family 25, model 17)"));
         assert_eq!(named("model name : B").as_deref(), Some("B"));
         assert_eq!(named("Features: fp"), None);
-        assert!(conditions().contains(Isa::best().name()));
+        assert!(conditions().contains(Isa::process_isa().name()));
     }
 }

@@ -18,7 +18,7 @@ fn main() -> Result<()> {
     if cfg!(debug_assertions) {
         eprintln!("warning: a debug build; run with --release");
     }
-    if let Err(why) = zellige_float::Isa::asked() {
+    if let Err(why) = zellige_float::Isa::requested_by_variable() {
         anyhow::bail!(why);
     }
     let words: Vec<String> = std::env::args().skip(1).collect();

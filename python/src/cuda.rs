@@ -18,9 +18,9 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, Once, PoisonError};
-use zellige_cuda::driver::{self, Device, DriverError, Kernels};
-use zellige_cuda::{Alignment, CudaError, Gpu, Program, plans};
-use zellige_movement::{Dtypes, Fill, MoveError, Padding, Plan};
+use zellige_cuda::driver::{self, CudaDevice, DriverError, LoadedKernels};
+use zellige_cuda::{CudaError, CudaProgram, Gpu, LaunchAlignment, plan_moves};
+use zellige_movement::{MoveDtypes, MoveError, MovePlan, PaddingFill, PaddingValue};
 
 /// What a call says, in numbers.
 type Key = SmallVec<[i64; 48]>;
@@ -33,14 +33,14 @@ const MOST: usize = 4096;
 
 /// A move that was planned and checked.
 struct Prepared {
-    device: &'static Device,
-    plans: Vec<Plan>,
-    dtypes: Dtypes,
+    device: &'static CudaDevice,
+    plans: Vec<MovePlan>,
+    dtypes: MoveDtypes,
     element: Option<Vec<u8>>,
     /// The shape of a new result.
     shape: Py<PyTuple>,
     /// For every alignment that came up, the kernels of every plan.
-    kernels: Mutex<Vec<(Alignment, Vec<&'static Kernels>)>>,
+    kernels: Mutex<Vec<(LaunchAlignment, Vec<&'static LoadedKernels>)>>,
     /// Layouts whose addresses are part of the key: nothing else gets these addresses while they are held.
     _held: SmallVec<[Py<PyAny>; 2]>,
 }
@@ -52,7 +52,7 @@ pub(crate) fn relayout<'py>(
     from: &Array<'py>,
     layouts: [Option<&Bound<'py, PyAny>>; 2],
     out: Option<&Bound<'py, PyAny>>,
-    choice: Padding,
+    choice: PaddingValue,
 ) -> PyResult<Bound<'py, PyAny>> {
     let given = out.map(|out| Array::of(out, Use::Written, out)).transpose()?;
     let (key, held) = key(from, layouts, given.as_ref(), choice)?;
@@ -97,7 +97,7 @@ fn key(
     from: &Array<'_>,
     layouts: [Option<&Bound<'_, PyAny>>; 2],
     out: Option<&Array<'_>>,
-    choice: Padding,
+    choice: PaddingValue,
 ) -> PyResult<(Key, SmallVec<[Py<PyAny>; 2]>)> {
     let (mut key, mut held) = (Key::new(), SmallVec::new());
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
@@ -134,12 +134,12 @@ fn key(
         }
     }
     key.extend_from_slice(&match choice {
-        Padding::Leave => [0, 0],
-        Padding::Zero | Padding::Sum => [1, 0],
-        Padding::Max => [2, 0],
-        Padding::Min => [3, 0],
-        Padding::Integer(n) => [4, n],
-        Padding::Real(x) => [5, x.to_bits().cast_signed()],
+        PaddingValue::Leave => [0, 0],
+        PaddingValue::Zero | PaddingValue::Sum => [1, 0],
+        PaddingValue::Max => [2, 0],
+        PaddingValue::Min => [3, 0],
+        PaddingValue::Integer(n) => [4, n],
+        PaddingValue::Real(x) => [5, x.to_bits().cast_signed()],
     });
     Ok((key, held))
 }
@@ -152,8 +152,8 @@ impl Prepared {
         to: &Array<'_>,
         held: SmallVec<[Py<PyAny>; 2]>,
     ) -> PyResult<Prepared> {
-        let device = Device::get(from.device.index).map_err(|e| failed(&e))?;
-        let plans = plans(settled.source(), settled.target(), settled.shape(), settled.fills)
+        let device = CudaDevice::open_cached(from.device.index).map_err(|e| failed(&e))?;
+        let plans = plan_moves(settled.source(), settled.target(), settled.shape(), settled.fills)
             .map_err(|e| error::moved(&e))?;
         let dtypes = settled.dtypes;
         for plan in &plans {
@@ -191,7 +191,7 @@ impl Prepared {
         apart(read, write)?;
         // What was just made needs no look at the driver's list.
         for (what, (address, bytes), ask) in [("array", read, true), ("`out`", write, given)] {
-            if ask && bytes > 0 && !self.device.knows(address as u64) {
+            if ask && bytes > 0 && !self.device.knows_address(address as u64) {
                 return Err(PyValueError::new_err(format!(
                     "the driver knows no memory of {} at the address of the {what}: it was freed, or \
                      belongs to another device",
@@ -199,12 +199,12 @@ impl Prepared {
                 )));
             }
         }
-        let align = Alignment::of(read.0 as u64, write.0 as u64);
+        let align = LaunchAlignment::of_addresses(read.0 as u64, write.0 as u64);
         for kernels in self.kernels(py, align)? {
             // SAFETY: the stream is the one that the library puts its own work on; both memories belong to arrays
             // whose library keeps them until work of this stream is done, hold what the plan touches, which was
             // checked when it was prepared, and are apart.
-            unsafe { kernels.launch(read.0 as u64, write.0 as u64, stream as *mut _) }
+            unsafe { kernels.launch_all(read.0 as u64, write.0 as u64, stream as *mut _) }
                 .map_err(|e| failed(&e))?;
         }
         Ok(())
@@ -213,22 +213,22 @@ impl Prepared {
     fn kernels(
         &self,
         py: Python<'_>,
-        align: Alignment,
-    ) -> PyResult<SmallVec<[&'static Kernels; 2]>> {
+        align: LaunchAlignment,
+    ) -> PyResult<SmallVec<[&'static LoadedKernels; 2]>> {
         let lock = || self.kernels.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, found)) = lock().iter().find(|(known, _)| *known == align) {
             return Ok(found.iter().copied().collect());
         }
         find_compiler(py)?;
         let gpu = figures(self.device);
-        let build = || -> Result<Vec<&'static Kernels>, Failure> {
+        let build = || -> Result<Vec<&'static LoadedKernels>, Failure> {
             let mut all = Vec::new();
             for plan in &self.plans {
                 let program =
-                    Program::new(plan, self.dtypes, self.element.as_deref(), align, &gpu)?;
+                    CudaProgram::new(plan, self.dtypes, self.element.as_deref(), align, &gpu)?;
                 // Without a launch there is nothing to compile.
                 if !program.launches().is_empty() {
-                    all.push(self.device.kernels(&program)?);
+                    all.push(self.device.load_kernels(&program)?);
                 }
             }
             Ok(all)
@@ -274,9 +274,9 @@ fn failed(e: &DriverError) -> PyErr {
 }
 
 /// The figures by which kernels are chosen, of a device of this machine.
-fn figures(device: &Device) -> Gpu {
-    let sms = u32::try_from(device.multiprocessors()).unwrap_or(0);
-    let most = i64::from(device.most_shared_per_block());
+fn figures(device: &CudaDevice) -> Gpu {
+    let sms = u32::try_from(device.multiprocessor_count()).unwrap_or(0);
+    let most = i64::from(device.max_shared_bytes());
     let (shared, skewed_shared) = (Gpu::H200.shared.min(most), Gpu::H200.skewed_shared.min(most));
     Gpu { sms, shared, skewed_shared, ..Gpu::H200 }
 }
@@ -289,7 +289,7 @@ fn find_compiler(py: Python<'_>) -> PyResult<()> {
     }
     let found = py.import("zellige._nvrtc")?.getattr("folders")?.call0()?;
     let folders: Vec<PathBuf> = found.extract()?;
-    ONCE.call_once(|| driver::look_in(folders));
+    ONCE.call_once(|| driver::add_search_folders(folders));
     Ok(())
 }
 
@@ -351,25 +351,25 @@ pub(crate) fn cuda_program(
     );
     let from = convert::dtype(dtype)?;
     let to = out_dtype.map_or(Ok(from), convert::dtype)?;
-    let dtypes = Dtypes::of(from, to).map_err(|e| error::moved(&e))?;
-    let element = padding(fill)?.element(to);
+    let dtypes = MoveDtypes::between(from, to).map_err(|e| error::moved(&e))?;
+    let element = padding(fill)?.element_for_dtype(to);
     let element = element.map_err(|e| PyValueError::new_err(e.to_string()))?;
     let span = target.layout.padded_domain().axis_span(target.layout.memory_axis());
     let fills = match element {
-        None => Fill::Leave,
-        Some(_) => Fill::Rest { len: span.map_err(|e| error::layout(&e))? },
+        None => PaddingFill::Leave,
+        Some(_) => PaddingFill::Rest { len: span.map_err(|e| error::layout(&e))? },
     };
-    let align = Alignment::new(alignment.0, alignment.1).map_err(Failure::from)?;
+    let align = LaunchAlignment::new(alignment.0, alignment.1).map_err(Failure::from)?;
     let plans =
-        plans(&source.layout, &target.layout, &shape, fills).map_err(|e| error::moved(&e))?;
+        plan_moves(&source.layout, &target.layout, &shape, fills).map_err(|e| error::moved(&e))?;
     let bytes = element.as_ref().map(|e| e.bytes.as_slice());
     let mut all = Vec::new();
     for plan in &plans {
         let program =
-            Program::new(plan, dtypes, bytes, align, &Gpu::H200).map_err(Failure::from)?;
+            CudaProgram::new(plan, dtypes, bytes, align, &Gpu::H200).map_err(Failure::from)?;
         let launches = program.launches().iter();
         let launches = launches.map(|l| (l.name.clone(), l.grid, l.block, l.shared)).collect();
-        all.push((program.source().to_owned(), launches));
+        all.push((program.source_text().to_owned(), launches));
     }
     Ok(all)
 }
@@ -384,7 +384,7 @@ pub(crate) fn cuda_compile<'py>(
     arch: i32,
 ) -> PyResult<(Bound<'py, PyBytes>, bool)> {
     find_compiler(py)?;
-    let image = py.detach(|| driver::compile(source, arch)).map_err(|e| failed(&e))?;
+    let image = py.detach(|| driver::compile_cached(source, arch)).map_err(|e| failed(&e))?;
     Ok((PyBytes::new(py, &image.bytes), image.cached))
 }
 
@@ -395,8 +395,8 @@ pub(crate) fn cuda_device(
     py: Python<'_>,
     ordinal: i32,
 ) -> PyResult<(String, i32, i32, (i32, i32))> {
-    let device = Device::get(ordinal).map_err(|e| failed(&e))?;
+    let device = CudaDevice::open_cached(ordinal).map_err(|e| failed(&e))?;
     find_compiler(py)?;
-    let version = driver::Nvrtc::get().map_err(|e| failed(&e))?.version();
-    Ok((device.name().to_owned(), device.arch(), device.multiprocessors(), version))
+    let version = driver::Nvrtc::load_once().map_err(|e| failed(&e))?.version();
+    Ok((device.name().to_owned(), device.arch(), device.multiprocessor_count(), version))
 }

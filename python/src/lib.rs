@@ -35,7 +35,7 @@ use zellige_float::Isa;
 /// environment variable `ZELLIGE_ISA` lowers it; results have the same bits on all.
 #[pyfunction]
 fn instruction_set() -> &'static str {
-    Isa::best().name()
+    Isa::process_isa().name()
 }
 
 /// Layouts, moves, and the simulated device, in Rust.
@@ -43,9 +43,9 @@ fn instruction_set() -> &'static str {
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    if let Err(why) = Isa::asked() {
+    if let Err(why) = Isa::requested_by_variable() {
         // The package works all the same, so this is no error.
-        let text = format!("{why}; {} is used", Isa::best()).replace('\0', " ");
+        let text = format!("{why}; {} is used", Isa::process_isa()).replace('\0', " ");
         let text = std::ffi::CString::new(text)?;
         PyErr::warn(py, &py.get_type::<PyRuntimeWarning>(), &text, 1)?;
     }

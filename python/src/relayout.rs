@@ -15,7 +15,7 @@ use pyo3::types::{PyString, PyTuple};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_layout::{Layout, StridedLayout};
-use zellige_movement::{Dtypes, Fill, FillElement, Padding, PlanCache};
+use zellige_movement::{FillElement, MoveDtypes, PaddingFill, PaddingValue, PlanCache};
 
 static PLANS: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(1024));
 
@@ -90,15 +90,15 @@ fn own<'py>(array: &Array<'_>) -> PyResult<Side<'py>> {
 pub(crate) struct Asked<'py> {
     source: Side<'py>,
     target: Option<Side<'py>>,
-    choice: Padding,
+    choice: PaddingValue,
 }
 
 /// A move with everything decided.
 pub(crate) struct Settled<'py> {
     source: Side<'py>,
     target: Side<'py>,
-    pub(crate) dtypes: Dtypes,
-    pub(crate) fills: Fill,
+    pub(crate) dtypes: MoveDtypes,
+    pub(crate) fills: PaddingFill,
     pub(crate) element: Option<FillElement>,
 }
 
@@ -121,7 +121,7 @@ impl<'py> Asked<'py> {
         from: &Array<'_>,
         src: Option<&Bound<'py, PyAny>>,
         dst: Option<&Bound<'py, PyAny>>,
-        choice: Padding,
+        choice: PaddingValue,
         has_out: bool,
     ) -> PyResult<Asked<'py>> {
         let source = match src {
@@ -137,7 +137,7 @@ impl<'py> Asked<'py> {
             }
         };
         let target = dst.map(|value| given(value, Some(&source.get().shape))).transpose()?;
-        if !has_out && choice == Padding::Leave {
+        if !has_out && choice == PaddingValue::Leave {
             return Err(PyValueError::new_err(
                 "fill=\"leave\" keeps what `out` holds, and without `out` there is nothing to keep: \
                  give `out`, or a value to fill with",
@@ -193,12 +193,13 @@ impl<'py> Asked<'py> {
                 target.get().shape
             )));
         }
-        let element = if whole { choice.element(to.dtype).map_err(|e| wrong(&e))? } else { None };
-        let dtypes = Dtypes::of(from.dtype, to.dtype).map_err(|e| error::moved(&e))?;
+        let element =
+            if whole { choice.element_for_dtype(to.dtype).map_err(|e| wrong(&e))? } else { None };
+        let dtypes = MoveDtypes::between(from.dtype, to.dtype).map_err(|e| error::moved(&e))?;
         let fills = match element {
-            None => Fill::Leave,
+            None => PaddingFill::Leave,
             // An `out` that is too short for the padding is refused by the mover.
-            Some(_) => Fill::Rest { len: to.len().max(span(target.layout())?) },
+            Some(_) => PaddingFill::Rest { len: to.len().max(span(target.layout())?) },
         };
         Ok(Settled { source, target, dtypes, fills, element })
     }
@@ -273,7 +274,7 @@ pub(crate) fn relayout<'py>(
     let settled = asked.settle(&from, &to, out.is_some())?;
     let Settled { dtypes, fills, .. } = settled;
     let mover = PLANS
-        .mover(settled.source(), settled.target(), settled.shape(), dtypes, fills)
+        .plan_or_reuse(settled.source(), settled.target(), settled.shape(), dtypes, fills)
         .map_err(|e| error::moved(&e))?;
     apart(from.memory(), to.memory())?;
     let ((read, read_bytes), (write, write_bytes)) = (from.memory(), to.memory());
@@ -302,7 +303,7 @@ pub(crate) fn relayout<'py>(
         None => zellige_host::available_cores(),
     };
     let element = settled.element.as_ref().map(|e| e.bytes.as_slice());
-    let mut run = || mover.run(read, write, element, threads);
+    let mut run = || mover.run_on_slices(read, write, element, threads);
     // Releasing the lock costs more than a small move.
     let moved = if small { run() } else { py.detach(run) };
     moved.map_err(|e| error::moved(&e))?;
@@ -336,14 +337,14 @@ fn span(layout: &Layout) -> PyResult<i64> {
 }
 
 /// What is written where no element is.
-pub(crate) fn padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<Padding> {
-    let Some(fill) = fill else { return Ok(Padding::Zero) };
+pub(crate) fn padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<PaddingValue> {
+    let Some(fill) = fill else { return Ok(PaddingValue::Zero) };
     if let Ok(text) = fill.extract::<String>() {
-        Padding::parse(&text).map_err(|e| wrong(&e))
+        PaddingValue::parse(&text).map_err(|e| wrong(&e))
     } else if let Ok(n) = fill.extract::<i64>() {
-        Ok(Padding::Integer(n))
+        Ok(PaddingValue::Integer(n))
     } else if let Ok(x) = fill.extract::<f64>() {
-        Ok(Padding::Real(x))
+        Ok(PaddingValue::Real(x))
     } else {
         Err(PyTypeError::new_err("`fill` is a number or a word"))
     }

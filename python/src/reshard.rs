@@ -11,9 +11,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
 use std::sync::OnceLock;
 use zellige_layout::{Axis, AxisKind, AxisTable};
-use zellige_movement::{Mover, Plan};
+use zellige_movement::{MovePlan, Mover};
 use zellige_notation::sharding;
-use zellige_reshard::{Process, Reshard, Round, Rounds, ShardBox, Sharded, Topology, certify};
+use zellige_reshard::{
+    ExchangeRound, RankProcess, Reshard, RoundPlan, ShardBox, ShardedLayout, Topology, certify_plan,
+};
 
 /// A mesh: names of axes with their sizes, slowest first.
 type GivenMesh = Vec<(String, i64)>;
@@ -34,7 +36,7 @@ fn side(
     value: &Bound<'_, PyAny>,
     mesh: Option<GivenMesh>,
     shape: Option<&[i64]>,
-) -> PyResult<(Sharded, Vec<i64>)> {
+) -> PyResult<(ShardedLayout, Vec<i64>)> {
     let named = |e: &dyn std::fmt::Display| LayoutError::new_err(format!("`{what}`: {e}"));
     let mesh = mesh.map(|axes| {
         let axis = |(name, size): (String, i64)| {
@@ -42,7 +44,7 @@ fn side(
             axis.map(|a| (a, size)).map_err(|e| named(&e))
         };
         let axes = axes.into_iter().map(axis).collect::<PyResult<Vec<(Axis, i64)>>>()?;
-        zellige_reshard::Mesh::new(axes).map_err(|e| named(&e))
+        zellige_reshard::DeviceMesh::new(axes).map_err(|e| named(&e))
     });
     let mesh = mesh.transpose()?;
     let says_its_mesh = |text: &str| {
@@ -58,11 +60,12 @@ fn side(
                 "`{what}` does not say the shape of the whole tensor: give shape=(..)"
             )));
         };
-        let read = Sharded::read(&text.to_string(), mesh, shape).map_err(|e| named(&e))?;
+        let read =
+            ShardedLayout::read_sharding(&text.to_string(), mesh, shape).map_err(|e| named(&e))?;
         return Ok((read, shape.to_vec()));
     }
     if let Ok(text) = value.cast::<PyString>()
-        && let Some(made) = Sharded::chunked(&text.to_string(), shape)
+        && let Some(made) = ShardedLayout::parse_chunked(&text.to_string(), shape)
     {
         return made.map_err(|e| named(&e));
     }
@@ -81,12 +84,14 @@ fn side(
     let shape = layout.shape.clone();
     let mesh = match (mesh, sharding::device_mesh_of_parsed(&layout.parsed, &shape)) {
         (_, Some(axes)) => {
-            zellige_reshard::Mesh::new(axes.map_err(|e| named(&e))?).map_err(|e| named(&e))?
+            zellige_reshard::DeviceMesh::new(axes.map_err(|e| named(&e))?).map_err(|e| named(&e))?
         }
         (Some(mesh), None) => mesh,
-        (None, None) => zellige_reshard::Mesh::of(&layout.layout).map_err(|e| named(&e))?,
+        (None, None) => {
+            zellige_reshard::DeviceMesh::from_layout(&layout.layout).map_err(|e| named(&e))?
+        }
     };
-    let sharded = Sharded::new(layout.layout, mesh).map_err(|e| named(&e))?;
+    let sharded = ShardedLayout::new(layout.layout, mesh).map_err(|e| named(&e))?;
     Ok((sharded, shape))
 }
 
@@ -100,13 +105,13 @@ pub(crate) struct ReshardPlan {
     shape: Vec<i64>,
     rank: i64,
     width: u64,
-    rounds: Rounds,
+    rounds: RoundPlan,
     boxes: [Option<ShardBox>; 2],
     digest: OnceLock<[u8; 32]>,
 }
 
 impl ReshardPlan {
-    fn side(&self, target: bool) -> &Sharded {
+    fn side(&self, target: bool) -> &ShardedLayout {
         if target { self.plan.destination() } else { self.plan.source() }
     }
 
@@ -161,7 +166,7 @@ impl ReshardPlan {
         }
         for (side, numbers) in [(&mut from, src_numbers), (&mut to, dst_numbers)] {
             if let (Some((first, steps)), Some(ranks)) = (numbers, ranks) {
-                side.0 = side.0.numbered(first, &steps, ranks).map_err(|e| refuse(&e))?;
+                side.0 = side.0.with_rank_numbers(first, &steps, ranks).map_err(|e| refuse(&e))?;
             }
         }
         // Shards of elements in a row are rows too.
@@ -173,16 +178,16 @@ impl ReshardPlan {
         py.detach(move || {
             let mut plan = Reshard::between(&from.0, &to.0, &shape).map_err(|e| refuse(&e))?;
             if let Some(topology) = topology {
-                plan = plan.balanced(&topology).map_err(|e| refuse(&e))?;
+                plan = plan.balance_links(&topology).map_err(|e| refuse(&e))?;
             }
             let rounds = match memory {
-                Some(most) => plan.rounds(width, most).map_err(|e| refuse(&e))?,
-                None => Rounds { count: 1, staging: 0 },
+                Some(most) => plan.choose_rounds(width, most).map_err(|e| refuse(&e))?,
+                None => RoundPlan { count: 1, staging: 0 },
             };
             let row = [shape.iter().product()];
-            let boxed = |side: &Sharded, flat: bool| {
-                let of_shape = ShardBox::of(side, &shape, rank).filter(|_| !flat);
-                of_shape.or_else(|| ShardBox::of(side, &row, rank))
+            let boxed = |side: &ShardedLayout, flat: bool| {
+                let of_shape = ShardBox::of_rank(side, &shape, rank).filter(|_| !flat);
+                of_shape.or_else(|| ShardBox::of_rank(side, &row, rank))
             };
             let boxes = [boxed(plan.source(), flat[0]), boxed(plan.destination(), flat[1])];
             let digest = OnceLock::new();
@@ -193,7 +198,7 @@ impl ReshardPlan {
     /// Ranks that take part.
     #[getter]
     fn ranks(&self) -> i64 {
-        self.plan.ranks()
+        self.plan.rank_count()
     }
 
     /// The rank that this is about.
@@ -217,31 +222,31 @@ impl ReshardPlan {
     /// Bytes that the rank sends.
     #[getter]
     fn sent(&self) -> u64 {
-        self.bytes(self.plan.sent(self.rank))
+        self.bytes(self.plan.elements_sent(self.rank))
     }
 
     /// Bytes that the rank receives: what it needs and does not have.
     #[getter]
     fn received(&self) -> u64 {
-        self.bytes(self.plan.received(self.rank))
+        self.bytes(self.plan.elements_received(self.rank))
     }
 
     /// Bytes that the rank has and needs.
     #[getter]
     fn kept(&self) -> u64 {
-        self.bytes(self.plan.kept(self.rank))
+        self.bytes(self.plan.elements_kept(self.rank))
     }
 
     /// Bytes that all ranks receive together.
     #[getter]
     fn traffic(&self) -> u64 {
-        self.bytes(self.plan.totals().iter().map(|(received, _)| received).sum())
+        self.bytes(self.plan.received_and_sent().iter().map(|(received, _)| received).sum())
     }
 
     /// A hash of all that ranks must agree on.
     #[getter]
     fn digest<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let made = self.digest.get_or_init(|| self.plan.digest(self.width, self.rounds.count));
+        let made = self.digest.get_or_init(|| self.plan.plan_digest(self.width, self.rounds.count));
         PyBytes::new(py, made)
     }
 
@@ -249,7 +254,7 @@ impl ReshardPlan {
     /// the memory of the layout in a row. None where it holds nothing.
     fn shapes(&self, target: bool) -> Option<Vec<Vec<i64>>> {
         let sharded = self.side(target);
-        if !sharded.holds(self.rank) {
+        if !sharded.holds_elements(self.rank) {
             return None;
         }
         let row = vec![sharded.shard_len()];
@@ -271,13 +276,13 @@ impl ReshardPlan {
             .filter(|it| it.axis.is_memory() && it.stride != 0)
             .map(|it| it.extent)
             .product();
-        self.plan.needed(self.rank).saturating_mul(places) == elements
+        self.plan.elements_needed(self.rank).saturating_mul(places) == elements
     }
 
     /// Elements of the whole plan: what every rank receives and sends, and how that compares with the least that is possible; found
     /// by looking at every element.
     fn certificate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = py.detach(|| certify(&self.plan, None)).map_err(|e| refuse(&e))?;
+        let found = py.detach(|| certify_plan(&self.plan, None)).map_err(|e| refuse(&e))?;
         let dict = PyDict::new(py);
         dict.set_item("received", &found.received)?;
         dict.set_item("sent", &found.sent)?;
@@ -298,10 +303,10 @@ impl ReshardPlan {
         let [src, dst] = &self.boxes;
         let (src, dst) =
             (src.clone().filter(|_| !padded_source), dst.clone().filter(|_| !padded_target));
-        let made = py.detach(|| Process::of(&self.plan, self.rank, src, dst));
+        let made = py.detach(|| RankProcess::of_rank(&self.plan, self.rank, src, dst));
         let process = made.map_err(|e| refuse(&e))?;
         let width = usize::try_from(self.width).unwrap_or(usize::MAX);
-        let kept = Mover::new(process.kept(), width).map_err(|e| error::moved(&e))?;
+        let kept = Mover::new(process.kept_copies(), width).map_err(|e| error::moved(&e))?;
         Ok(ReshardProcess { process, kept, width, count: self.rounds.count })
     }
 }
@@ -309,7 +314,7 @@ impl ReshardPlan {
 /// What one process does: its copies, and its rounds.
 #[pyclass(name = "ReshardProcess", module = "zellige._native", frozen)]
 pub(crate) struct ReshardProcess {
-    process: Process,
+    process: RankProcess,
     kept: Mover,
     width: usize,
     count: i64,
@@ -333,7 +338,7 @@ impl ReshardProcess {
 
     /// The copies as loops.
     fn kept_nests(&self) -> NestList {
-        nests(self.process.kept())
+        nests(self.process.kept_copies())
     }
 
     /// The messages of a round, counted from 0. Those that fit go into slots, one of `slot` bytes for each process, behind the first
@@ -349,8 +354,9 @@ impl ReshardProcess {
         if !(0..self.count).contains(&index) {
             return Err(PyIndexError::new_err(format!("round {index} of {}", self.count)));
         }
-        let round = py.detach(|| self.process.round(index, self.count)).map_err(|e| refuse(&e))?;
-        let list = |messages: &[zellige_reshard::Message]| -> PyResult<Vec<Packed>> {
+        let round =
+            py.detach(|| self.process.plan_round(index, self.count)).map_err(|e| refuse(&e))?;
+        let list = |messages: &[zellige_reshard::PeerMessage]| -> PyResult<Vec<Packed>> {
             let mut end = 0usize;
             let mut all = Vec::with_capacity(messages.len());
             for message in messages {
@@ -398,17 +404,17 @@ struct Packed {
 /// The messages of one round.
 #[pyclass(name = "ReshardRound", module = "zellige._native", frozen)]
 pub(crate) struct ReshardRound {
-    round: Round,
+    round: ExchangeRound,
     sends: Vec<Packed>,
     receives: Vec<Packed>,
 }
 
 fn listed(
     packed: &[Packed],
-    messages: &[zellige_reshard::Message],
+    messages: &[zellige_reshard::PeerMessage],
 ) -> Vec<(i64, usize, u8, usize)> {
     let one =
-        |(p, m): (&Packed, &zellige_reshard::Message)| (m.peer, p.bytes, p.kind as u8, p.place);
+        |(p, m): (&Packed, &zellige_reshard::PeerMessage)| (m.peer, p.bytes, p.kind as u8, p.place);
     packed.iter().zip(messages).map(one).collect()
 }
 
@@ -497,7 +503,7 @@ impl ReshardRound {
     }
 }
 
-fn nests(plan: &Plan) -> NestList {
+fn nests(plan: &MovePlan) -> NestList {
     let all = plan.nests().iter();
     all.map(|n| (n.loops.iter().map(|l| (l.range, l.src, l.dst)).collect(), n.starts.clone()))
         .collect()
@@ -574,7 +580,8 @@ impl<'py> Ends<'py> {
         };
         let (read, write) = (&read[read_at..], &mut write[write_at..]);
         let small = mover.elements() < 1 << 13;
-        let mut work = || mover.run(read, write, None, if small { 1 } else { threads.max(1) });
+        let mut work =
+            || mover.run_on_slices(read, write, None, if small { 1 } else { threads.max(1) });
         let moved = if small { work() } else { py.detach(work) };
         moved.map_err(|e| error::moved(&e))
     }

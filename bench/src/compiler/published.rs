@@ -7,7 +7,7 @@ use super::as_today;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::path::Path;
-use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
+use zellige_machine::account::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
 use zellige_machine::{Hardware, Key};
 use zellige_report::Report;
 
@@ -38,9 +38,9 @@ impl PublishedFigure {
 /// # Errors
 /// Graphs that cannot be read or compiled.
 pub fn published(examples: &Path) -> Result<Vec<PublishedFigure>> {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     let mut list = rates(&card);
-    let number = |key| card.number(key).to_f64();
+    let number = |key| card.figure_number(key).to_f64();
     let prefill = as_today(&examples.join("granite-8b-prefill.graph")).context("prefill")?;
     let decode = as_today(&examples.join("granite-8b-decode.graph")).context("decode")?;
     let ms = |r: &Report| r.summary.latency_us / 1e3;
@@ -62,21 +62,22 @@ const BURSTS: u64 = 1 << 14;
 
 /// Rates that single kernels reach.
 fn rates(card: &Hardware) -> Vec<PublishedFigure> {
-    let cores = card.cores();
+    let cores = card.core_count();
     let traffic = |reads: u64, writes: u64| CoreWork {
-        reads: Traffic::of(4096, reads),
-        writes: Traffic::of(4096, writes),
+        reads: MemoryTraffic::from_bursts(4096, reads),
+        writes: MemoryTraffic::from_bursts(4096, writes),
         ..CoreWork::default()
     };
     let gb_s = |kind, cores, each: &CoreWork| {
-        let work = Work::uniform("x", kind, cores, each.clone());
-        let totals = work.totals();
-        (totals.bytes_in + totals.bytes_out) as f64 / card.latency(&work).time.nanoseconds()
+        let work = OperationWork::uniform_cores("x", kind, cores, each.clone());
+        let totals = work.sum_over_cores();
+        (totals.bytes_in + totals.bytes_out) as f64
+            / card.operation_latency(&work).time.nanoseconds()
     };
     let macs = |kind| {
         let each = CoreWork { macs: 1 << 30, ..CoreWork::default() };
-        let work = Work::uniform("x", kind, cores, each);
-        f64::from(1 << 30) / card.latency(&work).time.nanoseconds()
+        let work = OperationWork::uniform_cores("x", kind, cores, each);
+        f64::from(1 << 30) / card.operation_latency(&work).time.nanoseconds()
     };
     let one_way = traffic(BURSTS, 0);
     let both = traffic(BURSTS, BURSTS);

@@ -192,7 +192,7 @@ fn host(size: &[i64], dtype: Dtype) -> (Vec<u8>, StridedLayout) {
     let number = |i: usize| f32::from(u16::try_from(i * 31 % 2048).expect("below 2048"));
     let numbers: Vec<u8> =
         (0..count).flat_map(|i| (number(i) / 256.0 - 4.0).to_le_bytes()).collect();
-    let mut bytes = vec![0; count * format.size()];
+    let mut bytes = vec![0; count * format.byte_size()];
     zellige_float::Converter::new(zellige_float::Format::F32, format)
         .convert(&numbers, &mut bytes, count)
         .expect("as long as asked");

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use zellige_float::Dtype;
 use zellige_layout::Layout;
-use zellige_movement::Fill;
+use zellige_movement::PaddingFill;
 
 /// How much longer than on one thread a move may take beside busy neighbours.
 pub const MOST: f64 = 1.2;
@@ -143,7 +143,7 @@ pub fn busy_cases() -> Vec<Case> {
         shape: shape.to_vec(),
         src,
         dst,
-        fill: Fill::Padding,
+        fill: PaddingFill::Padding,
     };
     let image = [1080, 1920, 3];
     let windows = [8, 8, 7, 8, 7, 96];

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use zellige_ask::MoveRequest;
 use zellige_float::Format;
 use zellige_layout::{Layout, TileLayout};
-use zellige_movement::{Dtypes, Fill, MoveError, Mover, Nest, Plan};
+use zellige_movement::{CopyNest, MoveDtypes, MoveError, MovePlan, Mover, PaddingFill};
 use zellige_notation::tirx;
 use zellige_stick::StickError;
 
@@ -23,7 +23,7 @@ impl Elements {
     pub fn widths(self) -> (usize, usize) {
         match self {
             Elements::Plain(width) => (width, width),
-            Elements::Convert(from, to) => (from.size(), to.size()),
+            Elements::Convert(from, to) => (from.byte_size(), to.byte_size()),
         }
     }
 }
@@ -44,7 +44,7 @@ pub struct Case {
     /// Where they go.
     pub dst: Layout,
     /// What becomes of padding.
-    pub fill: Fill,
+    pub fill: PaddingFill,
 }
 
 /// A case that cannot be measured.
@@ -83,12 +83,12 @@ impl Case {
     /// The case of a request `move`.
     pub fn of_request(request: MoveRequest) -> Result<Case, CaseError> {
         let MoveRequest { src, dst, shape, dtype, to_dtype, padding } = request;
-        let fill = padding.fill();
+        let fill = padding.fill_mode();
         let bits = dtype.bits();
         let width = usize::try_from(bits / 8).ok().filter(|_| bits % 8 == 0);
         let plain = Elements::Plain(width.ok_or(CaseError::Bits(bits))?);
-        let elements = match to_dtype.map(|to| Dtypes::of(dtype, to)).transpose()? {
-            Some(Dtypes::Formats { from, to }) => Elements::Convert(from, to),
+        let elements = match to_dtype.map(|to| MoveDtypes::between(dtype, to)).transpose()? {
+            Some(MoveDtypes::Formats { from, to }) => Elements::Convert(from, to),
             _ => plain,
         };
         let extents: Vec<String> = shape.iter().map(i64::to_string).collect();
@@ -98,13 +98,13 @@ impl Case {
     }
 
     /// Its plan, and the engine made ready for it.
-    pub fn mover(&self) -> Result<(Plan, Mover), CaseError> {
-        let plan = Plan::between(&self.src, &self.dst, &self.shape, self.fill)?;
+    pub fn mover(&self) -> Result<(MovePlan, Mover), CaseError> {
+        let plan = MovePlan::between(&self.src, &self.dst, &self.shape, self.fill)?;
         let mover = match self.elements {
             Elements::Plain(width) => Mover::new(&plan, width)?,
-            Elements::Convert(from, to) => Mover::converting(&plan, from, to)?,
+            Elements::Convert(from, to) => Mover::with_conversion(&plan, from, to)?,
         };
-        if plan.elements() == 0 {
+        if plan.element_count() == 0 {
             return Err(CaseError::Empty);
         }
         let bytes = mover.src_bytes().saturating_add(mover.dst_bytes());
@@ -116,9 +116,10 @@ impl Case {
     }
 
     /// Half the bytes read and written by elements: what a plain copy of as much work copies.
-    pub fn bytes(&self, plan: &Plan) -> usize {
+    pub fn bytes(&self, plan: &MovePlan) -> usize {
         let (from, to) = self.elements.widths();
-        usize::try_from(plan.elements()).map_or(usize::MAX, |n| n.saturating_mul(from + to) / 2)
+        usize::try_from(plan.element_count())
+            .map_or(usize::MAX, |n| n.saturating_mul(from + to) / 2)
     }
 
     /// The request `move` that is this case; a conversion has none.
@@ -126,7 +127,7 @@ impl Case {
         let Elements::Plain(width) = self.elements else { return None };
         let names = [(1, "int8"), (2, "int16"), (4, "int32"), (8, "int64"), (16, "complex128")];
         let (_, dtype) = names.iter().find(|(w, _)| *w == width)?;
-        let fill = if self.fill == Fill::Padding { "zero" } else { "leave" };
+        let fill = if self.fill == PaddingFill::Padding { "zero" } else { "leave" };
         let (src, dst) = (tirx::print_tirx(&self.src), tirx::print_tirx(&self.dst));
         Some(json!({"src": src, "dst": dst, "shape": self.shape, "dtype": dtype, "fill": fill}))
     }
@@ -142,7 +143,8 @@ impl Case {
         }
         let shape = window.padded_shape();
         let whole = TileLayout::row_major(&shape).ok()?.into();
-        let plan = Plan::between(&whole, &self.dst.padded_domain(), &shape, Fill::Leave).ok()?;
+        let plan = MovePlan::between(&whole, &self.dst.padded_domain(), &shape, PaddingFill::Leave)
+            .ok()?;
         Some(Padded { shape, nests: plan.nests().to_vec() })
     }
 }
@@ -151,5 +153,5 @@ impl Case {
 #[derive(Debug, Serialize)]
 pub(super) struct Padded {
     shape: Vec<i64>,
-    nests: Vec<Nest>,
+    nests: Vec<CopyNest>,
 }

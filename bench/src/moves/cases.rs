@@ -5,7 +5,7 @@ use super::{Case, Elements};
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::{Iter, Layout, Swizzle, TileLayout};
-use zellige_movement::Fill;
+use zellige_movement::PaddingFill;
 
 const SQUARE: [i64; 2] = [4096, 4096];
 const BIG: [i64; 2] = [8192, 8192];
@@ -45,7 +45,7 @@ impl List {
     ) {
         let goal = (goal > 0.0).then_some(goal);
         let (name, shape) = (name.into(), shape.to_vec());
-        self.0.push(Case { name, goal, elements, shape, src, dst, fill: Fill::Padding });
+        self.0.push(Case { name, goal, elements, shape, src, dst, fill: PaddingFill::Padding });
     }
 
     fn sticks(&mut self) {

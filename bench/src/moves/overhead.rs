@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::time::Instant;
 use zellige_float::Dtype;
 use zellige_host::AlignedBuffer;
-use zellige_movement::{Fill, Mover, Plan};
+use zellige_movement::{MovePlan, Mover, PaddingFill};
 
 /// One line of the overhead table, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -45,17 +45,17 @@ pub fn overhead() -> Vec<Overhead> {
     ] {
         let (src, dst) = (row_major(&size), sticks(&size, Dtype::Float16));
         let median = nanoseconds(31, CALLS, || {
-            let plan = Plan::between(&src, &dst, &size, Fill::Padding);
+            let plan = MovePlan::between(&src, &dst, &size, PaddingFill::Padding);
             black_box(plan.expect("a plan"));
         });
         lines.push(Overhead { name, goal: 20e3, median });
     }
     let (src, dst) = (row_major(&[8, 4]), permuted(&[8, 4], &[1, 0]));
-    let plan = Plan::between(&src, &dst, &[8, 4], Fill::Leave).expect("a plan");
+    let plan = MovePlan::between(&src, &dst, &[8, 4], PaddingFill::Leave).expect("a plan");
     let mover = Mover::new(&plan, 2).expect("a mover");
     let (from, mut to) = (AlignedBuffer::new_zeroed(64), AlignedBuffer::new_zeroed(64));
     let median = nanoseconds(31, CALLS, || {
-        mover.run(&from, &mut to, None, 1).expect("long enough");
+        mover.run_on_slices(&from, &mut to, None, 1).expect("long enough");
         black_box(&mut to);
     });
     lines.push(Overhead { name: "call of a planned 8x4 f16 transpose", goal: 150.0, median });
@@ -64,7 +64,7 @@ pub fn overhead() -> Vec<Overhead> {
 
 /// Median nanoseconds of planning a case that has a plan.
 pub fn planning(case: &Case) -> f64 {
-    let plan = || black_box(Plan::between(&case.src, &case.dst, &case.shape, case.fill));
+    let plan = || black_box(MovePlan::between(&case.src, &case.dst, &case.shape, case.fill));
     let start = Instant::now();
     drop(plan());
     // About a millisecond a round; a plan with large tables takes longer by itself.

@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use zellige_movement::Plan;
+use zellige_movement::MovePlan;
 
 /// What the tables compare with, as the script names them.
 pub const PEERS: [&str; 5] = ["numpy", "torch", "torch.compile", "jax", "oneDNN"];
@@ -91,7 +91,7 @@ struct Request<'a> {
     rounds: usize,
     only: &'a [&'a str],
     shape: &'a [i64],
-    plan: &'a Plan,
+    plan: &'a MovePlan,
     padded: Option<Padded>,
 }
 

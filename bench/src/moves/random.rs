@@ -4,7 +4,7 @@ use super::layouts::{permuted_strides, row_major, sticks, sticks_in_order, strid
 use super::{Case, Elements};
 use zellige_float::Dtype;
 use zellige_layout::Layout;
-use zellige_movement::Fill;
+use zellige_movement::PaddingFill;
 
 /// `count` cases of a seed; a longer list begins with the shorter one.
 pub fn random(count: usize, seed: u64) -> Vec<Case> {
@@ -147,7 +147,7 @@ fn case(rng: &mut Rng, number: usize) -> Case {
     let extents: Vec<String> = shape.iter().map(i64::to_string).collect();
     let name = format!("{number}: {kind}, {}, {width} B", extents.join("x"));
     let elements = Elements::Plain(usize::try_from(width).expect("small"));
-    Case { name, goal: None, elements, shape, src, dst, fill: Fill::Padding }
+    Case { name, goal: None, elements, shape, src, dst, fill: PaddingFill::Padding }
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub fn rows(
 
 /// Measures a random pair on the set of the process, beside numpy and torch.
 pub fn pair(case: &Case, options: Options, peers: Option<&mut Peers>) -> Result<Row, Failure> {
-    let mut rows = beside(case, options, &[Isa::best()], peers, &PEERS[..2])?;
+    let mut rows = beside(case, options, &[Isa::process_isa()], peers, &PEERS[..2])?;
     Ok(rows.remove(0))
 }
 

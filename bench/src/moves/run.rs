@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::time::Instant;
 use zellige_host::AlignedBuffer;
 use zellige_layout::TileLayout;
-use zellige_movement::{Fill, Mover, Plan};
+use zellige_movement::{MovePlan, Mover, PaddingFill};
 
 /// How to measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl Figures {
 /// A case with its plan and its buffers.
 pub struct Prepared<'a> {
     case: &'a Case,
-    plan: Plan,
+    plan: MovePlan,
     mover: Mover,
     copier: Mover,
     from: AlignedBuffer,
@@ -78,7 +78,7 @@ impl<'a> Prepared<'a> {
         let bytes = case.bytes(&plan);
         let n = i64::try_from(bytes).map_err(|_| CaseError::TooLarge(bytes))?;
         let line = TileLayout::row_major(&[n])?.into();
-        let copier = Mover::new(&Plan::between(&line, &line, &[n], Fill::Leave)?, 1)?;
+        let copier = Mover::new(&MovePlan::between(&line, &line, &[n], PaddingFill::Leave)?, 1)?;
         let mut from = AlignedBuffer::new_zeroed(mover.src_bytes().max(bytes));
         fill_source(&mut from, case.elements);
         let mut to = AlignedBuffer::new_zeroed(mover.dst_bytes().max(bytes));
@@ -88,7 +88,7 @@ impl<'a> Prepared<'a> {
     }
 
     /// The plan that is measured.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &MovePlan {
         &self.plan
     }
 
@@ -100,11 +100,15 @@ impl<'a> Prepared<'a> {
     /// Moves once.
     pub(super) fn run(&self, threads: usize) {
         let fill = Some(self.fill.as_slice());
-        self.mover.run(&self.from, &mut self.to.borrow_mut(), fill, threads).expect("long enough");
+        self.mover
+            .run_on_slices(&self.from, &mut self.to.borrow_mut(), fill, threads)
+            .expect("long enough");
     }
 
     fn copy(&self, threads: usize) {
-        self.copier.run(&self.from, &mut self.to.borrow_mut(), None, threads).expect("long enough");
+        self.copier
+            .run_on_slices(&self.from, &mut self.to.borrow_mut(), None, threads)
+            .expect("long enough");
     }
 
     /// A checksum of the destination after one move: what a peer has to arrive at.
@@ -156,7 +160,7 @@ fn fill_source(bytes: &mut [u8], elements: Elements) {
         return;
     }
     if let Elements::Convert(from, _) = elements
-        && from.size() == 2
+        && from.byte_size() == 2
     {
         // From 1/4 to 1 in binary16, and numbers as ordinary in the other formats of this size.
         for (i, element) in bytes.chunks_exact_mut(2).enumerate() {

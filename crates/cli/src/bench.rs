@@ -149,11 +149,11 @@ impl MovesArgs {
     /// The instruction sets to measure on.
     fn sets(&self) -> Result<Vec<Isa>> {
         if self.sets.is_empty() {
-            return Ok(vec![Isa::best()]);
+            return Ok(vec![Isa::process_isa()]);
         }
-        let available: Vec<&str> = Isa::available().map(Isa::name).collect();
+        let available: Vec<&str> = Isa::all_available().map(Isa::name).collect();
         let find = |name: &String| {
-            let found = Isa::available().find(|isa| isa.name() == name);
+            let found = Isa::all_available().find(|isa| isa.name() == name);
             found.ok_or_else(|| {
                 anyhow!("--sets {name}: the sets of this machine are {}", available.join(", "))
             })
@@ -185,7 +185,7 @@ impl MovesArgs {
         }
         let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
         let mut value = json!({
-            "debug_build": cfg!(debug_assertions), "isa": Isa::best().name(),
+            "debug_build": cfg!(debug_assertions), "isa": Isa::process_isa().name(),
             "processor": zellige_bench::processor(), "threads": self.threads, "rounds": self.rounds,
             "versions": peers.map(Peers::versions), "rows": rows,
         });
@@ -286,7 +286,7 @@ fn beside(args: &MovesArgs, neighbours: u8) -> Result<()> {
     if args.json {
         print_json(
             &json!({
-                "debug_build": cfg!(debug_assertions), "isa": Isa::best().name(),
+                "debug_build": cfg!(debug_assertions), "isa": Isa::process_isa().name(),
                 "processor": zellige_bench::processor(), "threads": args.threads, "busy": neighbours, "rows": rows,
             })
             .to_string(),

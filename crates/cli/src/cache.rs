@@ -1,12 +1,12 @@
 //! Reports of graphs that were compiled before.
 
-use zellige_files::{Cache, Found};
+use zellige_files::{CacheLookup, ContentCache};
 
 /// Reports that are kept.
 const MOST: usize = 64;
 
 /// Where reports are kept.
-pub(crate) struct Reports(Cache);
+pub(crate) struct Reports(ContentCache);
 
 /// A report as it was printed, and its JSON.
 pub(crate) struct Entry {
@@ -16,26 +16,30 @@ pub(crate) struct Entry {
 
 impl Reports {
     pub(crate) fn new(on: bool) -> Reports {
-        Reports(if on { Cache::new("report", MOST) } else { Cache::off("report") })
+        Reports(if on {
+            ContentCache::new("report", MOST)
+        } else {
+            ContentCache::disabled("report")
+        })
     }
 
     /// The report, if there is one; what to tell where there is one that is not used.
     pub(crate) fn get(&self, key: &str) -> (Option<Entry>, Option<String>) {
         let broken = || Some("the entry of the cache was broken: it is made anew".to_string());
-        match self.0.get(key) {
-            Found::Entry(body) => match read(&body) {
+        match self.0.look_up(key) {
+            CacheLookup::Entry(body) => match read(&body) {
                 Some(entry) => (Some(entry), None),
                 None => (None, broken()),
             },
-            Found::Missing => (None, None),
-            Found::Broken => (None, broken()),
-            Found::Refused(why) => (None, Some(format!("the cache is not used: {why}"))),
+            CacheLookup::Missing => (None, None),
+            CacheLookup::Broken => (None, broken()),
+            CacheLookup::Refused(why) => (None, Some(format!("the cache is not used: {why}"))),
         }
     }
 
     pub(crate) fn put(&self, key: &str, entry: &Entry) {
         let body = format!("{}\n{}{}", entry.text.len(), entry.text, entry.json);
-        self.0.put(key, body.as_bytes());
+        self.0.store_entry(key, body.as_bytes());
     }
 }
 

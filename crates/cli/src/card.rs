@@ -6,7 +6,7 @@ use zellige_device::{Card, CardBuilder, Moved, Tensor, requested_layout};
 use zellige_files::HostTensor;
 use zellige_float::Dtype;
 use zellige_layout::AxisTable;
-use zellige_machine::{Hardware, sencores};
+use zellige_machine::{Hardware, parse_sencores};
 use zellige_notation::{make_visible, parse};
 use zellige_run::{NumberLoss, NumberLossKind};
 use zellige_stick::LayoutRequest;
@@ -34,7 +34,7 @@ pub(crate) struct WorkArgs {
 
 impl CardArgs {
     pub(crate) fn builder(&self) -> Result<CardBuilder> {
-        let hardware = Hardware::named(&self.hardware).context("--hardware")?;
+        let hardware = Hardware::load_named(&self.hardware).context("--hardware")?;
         let mode = self.mode.parse().context("--mode")?;
         let (profile, keep) = (self.profile.profile()?, self.profile.kept()?);
         Ok(Card::builder().hardware(hardware).mode(mode).profile(profile).keep(keep))
@@ -45,7 +45,7 @@ impl WorkArgs {
     pub(crate) fn apply(&self, builder: CardBuilder) -> Result<CardBuilder> {
         let cores = match (self.cores, std::env::var_os("SENCORES")) {
             (Some(cores), _) => cores,
-            (None, Some(value)) => sencores(&value.to_string_lossy())?,
+            (None, Some(value)) => parse_sencores(&value.to_string_lossy())?,
             (None, None) => return Ok(builder),
         };
         Ok(builder.cores(cores))
@@ -88,10 +88,10 @@ pub(crate) fn upload(
     dtype: Dtype,
     request: Option<&LayoutRequest>,
 ) -> Result<(Tensor, Moved)> {
-    let host = file.strided()?;
+    let host = file.strided_layout()?;
     let layout = requested_layout(request, &host, dtype, card.keeps())?;
     let tensor = Tensor::zeros(card, dtype, &layout)?;
-    let (bytes, from) = (file.read()?, file.info().dtype());
+    let (bytes, from) = (file.read_bytes()?, file.info().dtype());
     let moved = tensor.write_from(&bytes, &host, from)?;
     if let Some(past) = tensor.past(&bytes, &host, from)? {
         let kind = NumberLossKind::Past { value: past.value };

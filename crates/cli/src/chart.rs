@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
 use zellige_machine::Timeline;
-use zellige_machine::timeline::{Event, Track};
+use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
 use zellige_view::{Bar, Chart, png, svg};
 
 /// The drawing as bytes of the kind that the name of the file announces.
@@ -19,25 +19,25 @@ pub(crate) fn render(chart: &Chart, path: &Path) -> Result<Vec<u8>> {
 
 /// Streams first, then the transfer engine and the link to other cards, then cores.
 pub(crate) fn of(timeline: &Timeline, title: String, caption: String) -> Chart {
-    let mut tracks: BTreeMap<(u8, usize), (Track, Vec<Bar>)> = BTreeMap::new();
+    let mut tracks: BTreeMap<(u8, usize), (TimelineTrack, Vec<Bar>)> = BTreeMap::new();
     for event in timeline.events() {
         let key = match event.track {
-            Track::Stream(n) => (0, n as usize),
-            Track::Transfer => (1, 0),
-            Track::Link => (2, 0),
-            Track::Core(n) => (3, n),
+            TimelineTrack::Stream(n) => (0, n as usize),
+            TimelineTrack::Transfer => (1, 0),
+            TimelineTrack::Link => (2, 0),
+            TimelineTrack::Core(n) => (3, n),
         };
         tracks.entry(key).or_insert_with(|| (event.track, Vec::new())).1.push(bar(event));
     }
     let tracks = tracks.into_values().map(|(track, bars)| zellige_view::ChartTrack {
         name: track.name(),
         bars,
-        labelled: matches!(track, Track::Stream(_)),
+        labelled: matches!(track, TimelineTrack::Stream(_)),
     });
     Chart { title, caption, tracks: tracks.collect() }
 }
 
-fn bar(event: &Event) -> Bar {
+fn bar(event: &TimelineEvent) -> Bar {
     // The reason of a move stands behind a colon.
     let name = event.name.split(':').next().unwrap_or_default().to_owned();
     let cost = event.args.iter().find(|(name, _)| name == "cost");

@@ -6,10 +6,10 @@ use anyhow::{Context, Result, anyhow};
 use serde_json::json;
 use std::fmt::Write;
 use std::process::ExitCode;
-use zellige_cuda::analysis::{self, Accesses};
-use zellige_cuda::{Alignment, Gpu, Program};
+use zellige_cuda::analysis::{self, AccessTotals};
+use zellige_cuda::{CudaProgram, Gpu, LaunchAlignment};
 use zellige_float::Dtype;
-use zellige_movement::{Dtypes, Fill, Padding, Plan};
+use zellige_movement::{MoveDtypes, MovePlan, PaddingFill, PaddingValue};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -52,17 +52,20 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let shape = &args.shape.0;
     let from = Dtype::from_name(&args.dtype)?;
     let to = args.to_dtype.as_deref().map_or(Ok(from), Dtype::from_name)?;
-    let dtypes = Dtypes::of(from, to)?;
+    let dtypes = MoveDtypes::between(from, to)?;
     let (src, dst) = (side_layout(&args.from, shape, from)?, side_layout(&args.to, shape, to)?);
-    let element = Padding::parse(&args.fill).context("--fill")?.element(to).context("--fill")?;
-    let fill = if element.is_some() { Fill::Padding } else { Fill::Leave };
-    let plan = Plan::between(&src, &dst, shape, fill)?;
-    let align = Alignment::new(args.align, args.align)?;
+    let element = PaddingValue::parse(&args.fill)
+        .context("--fill")?
+        .element_for_dtype(to)
+        .context("--fill")?;
+    let fill = if element.is_some() { PaddingFill::Padding } else { PaddingFill::Leave };
+    let plan = MovePlan::between(&src, &dst, shape, fill)?;
+    let align = LaunchAlignment::new(args.align, args.align)?;
     let gpu = &Gpu::H200;
     let bytes = element.as_ref().map(|e| e.bytes.as_slice());
-    let program = Program::new(&plan, dtypes, bytes, align, gpu)?;
+    let program = CudaProgram::new(&plan, dtypes, bytes, align, gpu)?;
     if args.source_only {
-        print(program.source())?;
+        print(program.source_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.json {
@@ -74,23 +77,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// Seconds that a copy of as many bytes takes.
-fn copy_seconds(program: &Program, gpu: &Gpu) -> f64 {
-    let (read, written) = program.bytes();
+fn copy_seconds(program: &CudaProgram, gpu: &Gpu) -> f64 {
+    let (read, written) = program.moved_bytes();
     (read as f64 + written as f64) / gpu.bandwidth
 }
 
 /// Seconds that the cost model expects, the launches included.
-fn expected_seconds(program: &Program, gpu: &Gpu) -> f64 {
+fn expected_seconds(program: &CudaProgram, gpu: &Gpu) -> f64 {
     let parts: f64 = program.pieces().iter().map(|p| p.seconds).sum();
     parts + gpu.launch_seconds * program.launches().len() as f64
 }
 
-fn text(program: &Program, gpu: &Gpu) -> Result<String> {
-    let mut text = format!("{}\n", program.source());
+fn text(program: &CudaProgram, gpu: &Gpu) -> Result<String> {
+    let mut text = format!("{}\n", program.source_text());
     for l in program.launches() {
         let _ = writeln!(text, "{}: {} blocks of {} threads", l.name, l.grid, l.block);
     }
-    let (read, written) = program.bytes();
+    let (read, written) = program.moved_bytes();
     let _ = writeln!(
         text,
         "{read} bytes read, {written} written; {:.1} us at the speed of a copy on {} ({:.2} TB/s, {}), {:.1} us expected by \
@@ -102,23 +105,23 @@ fn text(program: &Program, gpu: &Gpu) -> Result<String> {
         expected_seconds(program, gpu) * 1e6
     );
     for (k, piece) in program.pieces().iter().enumerate() {
-        let block =
-            analysis::first_block(&piece.part, program.readable()).map_err(|e| anyhow!(e))?;
+        let block = analysis::analyze_first_block(&piece.part, program.readable_range())
+            .map_err(|e| anyhow!(e))?;
         let _ = writeln!(
             text,
             "\npart {k} ({}), {} blocks; its first block:",
             piece.kind, piece.part.blocks
         );
         for a in &block.accesses {
-            let _ = writeln!(text, "  {}", a.text());
+            let _ = writeln!(text, "  {}", a.summary_line());
         }
-        text.push_str(&block.drawing());
+        text.push_str(&block.draw_first_warp());
     }
     Ok(text)
 }
 
-fn as_json(program: &Program, gpu: &Gpu) -> Result<String> {
-    let access = |a: &Accesses| {
+fn as_json(program: &CudaProgram, gpu: &Gpu) -> Result<String> {
+    let access = |a: &AccessTotals| {
         json!({
             "space": format!("{:?}", a.space).to_lowercase(), "store": a.store, "bytes_per_lane": a.bytes,
             "count": a.count, "found": a.found, "least": a.least,
@@ -126,8 +129,8 @@ fn as_json(program: &Program, gpu: &Gpu) -> Result<String> {
     };
     let mut parts = Vec::new();
     for piece in program.pieces() {
-        let block =
-            analysis::first_block(&piece.part, program.readable()).map_err(|e| anyhow!(e))?;
+        let block = analysis::analyze_first_block(&piece.part, program.readable_range())
+            .map_err(|e| anyhow!(e))?;
         parts.push(json!({
             "kind": piece.kind, "blocks": piece.part.blocks, "shared_bytes": piece.part.shared,
             "accesses_of_first_block": block.accesses.iter().map(access).collect::<Vec<_>>(),
@@ -135,9 +138,9 @@ fn as_json(program: &Program, gpu: &Gpu) -> Result<String> {
     }
     let launches = program.launches().iter();
     let launches = launches.map(|l| json!({"name": l.name, "grid": l.grid, "block": l.block}));
-    let (read, written) = program.bytes();
+    let (read, written) = program.moved_bytes();
     Ok(json!({
-        "source": program.source(), "launches": launches.collect::<Vec<_>>(),
+        "source": program.source_text(), "launches": launches.collect::<Vec<_>>(),
         "bytes_read": read, "bytes_written": written, "gpu": gpu.name, "figures": gpu.source,
         "copy_seconds": copy_seconds(program, gpu), "expected_seconds": expected_seconds(program, gpu),
         "parts": parts,

@@ -33,12 +33,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.presets {
         let presets: Vec<Hardware> =
-            Hardware::presets().map(Hardware::preset).collect::<Result<_, _>>()?;
+            Hardware::preset_names().map(Hardware::built_in_preset).collect::<Result<_, _>>()?;
         let text = if args.json {
             json!({"presets": presets.iter().map(Hardware::to_json).collect::<Vec<Value>>()})
                 .to_string()
         } else {
-            presets.iter().map(|p| format!("{:8}{}\n", p.name(), p.about())).collect()
+            presets.iter().map(|p| format!("{:8}{}\n", p.name(), p.description())).collect()
         };
         print_as(args.json, &text)?;
         return Ok(ExitCode::SUCCESS);

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zellige_device::RunOp;
 use zellige_device::{Card, StreamId, Tensor};
-use zellige_files::{Kind as FileKind, NewTensor, Writer, write_bytes};
+use zellige_files::{ContainerKind as FileKind, ContainerWriter, NewTensor, write_bytes};
 use zellige_float::Dtype;
 use zellige_machine::WorkKind;
 use zellige_notation::make_visible;
@@ -139,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let drawing = chart::of(&card.timeline(), title, report.total(&card));
         write_bytes(path, &chart::render(&drawing, path)?)?;
     }
-    files.into_iter().try_for_each(Writer::finish)?;
+    files.into_iter().try_for_each(ContainerWriter::finish_and_settle)?;
     progress.finish();
     let names = args.output.iter().map(|p| shown(p));
     let names: Vec<String> =
@@ -156,13 +156,13 @@ fn begin(
     tensor: &Tensor,
     card: &Card,
     report: &mut Report,
-) -> Result<Writer> {
+) -> Result<ContainerWriter> {
     let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let work = moved.work(format!("download {}", make_visible(&name)), WorkKind::Download, 1);
     report.steps.push(card.account(StreamId::DEFAULT, &work)?);
     let new = NewTensor::new(name, tensor.dtype(), tensor.size());
-    let writer = Writer::create(path, &[new], kind)?;
+    let writer = ContainerWriter::create(path, &[new], kind)?;
     writer.write_at(0, 0, &bytes)?;
     Ok(writer)
 }

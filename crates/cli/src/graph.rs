@@ -14,7 +14,7 @@ use zellige_compile::{CompileError, Options, OutputLayouts, Program, WeightLayou
 use zellige_files::{HostTensor, read_text};
 use zellige_graph::{Graph, GraphFormat, GraphSource, MemorySpace, SourceOp, json, text};
 use zellige_layout::StridedLayout;
-use zellige_machine::{Hardware, sencores};
+use zellige_machine::{Hardware, parse_sencores};
 use zellige_notation::Diagnostic;
 use zellige_onnx::{Constant, Imported, ModelFile, Weight};
 use zellige_stick::LayoutRequest;
@@ -225,7 +225,7 @@ impl GraphArgs {
             Policy::Best => Options::default(),
             Policy::Baseline => Options::baseline(),
         };
-        options.hardware = Hardware::named(&self.hardware).context("--hardware")?;
+        options.hardware = Hardware::load_named(&self.hardware).context("--hardware")?;
         options = options.with_profile(self.profile.profile()?);
         options.storage.mode = self.mode.parse().context("--mode")?;
         options.storage.keep = self.profile.kept()?;
@@ -251,8 +251,8 @@ impl GraphArgs {
         }
         options.cores = match (self.cores, std::env::var_os("SENCORES")) {
             (Some(cores), _) => cores,
-            (None, Some(value)) => sencores(&value.to_string_lossy())?,
-            (None, None) => options.hardware.cores(),
+            (None, Some(value)) => parse_sencores(&value.to_string_lossy())?,
+            (None, None) => options.hardware.core_count(),
         };
         Ok(options)
     }
@@ -305,12 +305,12 @@ fn constant(text: &str) -> Result<(String, Constant)> {
         bail!("write SYMBOL=VALUE, such as s=128, or NAME=FILE.npy");
     };
     let host = HostTensor::parse(file)?;
-    let view = host.strided()?;
+    let view = host.strided_layout()?;
     if view != StridedLayout::new_contiguous(view.size())? {
         bail!("its elements are not in row-major order; store them so");
     }
     let (size, dtype) = (view.size().to_vec(), host.info().dtype());
-    Ok((name.trim().into(), Constant { size, dtype, bytes: host.read()? }))
+    Ok((name.trim().into(), Constant { size, dtype, bytes: host.read_bytes()? }))
 }
 
 fn symbol(text: &str) -> Result<(String, i64)> {

@@ -13,7 +13,7 @@ pub(crate) fn watch() {
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     let waiting = move || {
         if let Some(signal) = signals.forever().next() {
-            zellige_files::abandon();
+            zellige_files::remove_unfinished();
             std::process::exit(128 + signal);
         }
     };

@@ -9,7 +9,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use zellige_files::{
-    Endian, Kind, NewTensor, Order, make_folder, read_all, read_text, write_all, write_bytes,
+    ByteOrder, ContainerKind, DimensionOrder, NewTensor, make_folder, read_tensor_file, read_text,
+    write_bytes, write_tensor_file,
 };
 use zellige_float::{Converter, Dtype};
 use zellige_ktir::{
@@ -154,7 +155,7 @@ fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
             }
         },
     };
-    let hardware = Hardware::named(&args.hardware).context("--hardware")?;
+    let hardware = Hardware::load_named(&args.hardware).context("--hardware")?;
     let traced = if args.trace.is_some() { EVENTS } else { 0 };
     let mut run = Run::new(&module, &kernel)
         .hardware(hardware)
@@ -185,7 +186,7 @@ fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
             let elem = inputs.get(name).map_or(array.elem, |input| input.file);
             let bytes = convert(&array.bytes, array.elem, elem)?;
             let new = NewTensor::new(name.as_str(), dtype(elem)?, array.shape.clone());
-            write_all(&path, &[(new, &bytes)], Kind::Npy)?;
+            write_tensor_file(&path, &[(new, &bytes)], ContainerKind::Npy)?;
         }
     }
     if let (Some(path), Some(timeline)) = (&args.trace, &outcome.timeline) {
@@ -303,8 +304,9 @@ fn array(file: &str) -> Result<Array> {
         Some((path, name)) if !Path::new(file).exists() => (path, Some(name)),
         _ => (file, None),
     };
-    let (info, bytes) = read_all(path, name)?;
-    if info.order() != Order::RowMajor || info.endian() != Endian::Little {
+    let (info, bytes) = read_tensor_file(path, name)?;
+    if info.dimension_order() != DimensionOrder::RowMajor || info.byte_order() != ByteOrder::Little
+    {
         bail!("the array is not row-major and little-endian; `zellige move` rewrites it");
     }
     let elem = Elem::ALL

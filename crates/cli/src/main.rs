@@ -135,7 +135,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
-    let version = format!("{version}\ninstruction set: {}", zellige_float::Isa::best());
+    let version = format!("{version}\ninstruction set: {}", zellige_float::Isa::process_isa());
     interrupt::survive_size_limits();
     let matches = match Cli::command().long_version(&*version.leak()).try_get_matches() {
         Ok(matches) => matches,
@@ -146,7 +146,7 @@ fn main() -> ExitCode {
     let Some(command) = &cli.command else {
         return finish(common::print(NOTICES.trim_end()).map(|()| ExitCode::SUCCESS));
     };
-    if let Err(why) = zellige_float::Isa::asked() {
+    if let Err(why) = zellige_float::Isa::requested_by_variable() {
         return finish(Err(anyhow::anyhow!(why)));
     }
     zellige_guard::silence_call_panics();
@@ -256,7 +256,7 @@ fn told(e: &anyhow::Error) -> String {
 
 /// Whether a file or standard output could not be written.
 fn is_write(e: &anyhow::Error) -> bool {
-    let file = |c: &zellige_files::Error| c.is_write();
+    let file = |c: &zellige_files::FileError| c.is_write();
     e.is::<common::OutputError>() || e.chain().any(|c| c.downcast_ref().is_some_and(file))
 }
 

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 use zellige_files::{
-    Container, Kind, Metadata, NewTensor, Order, Relayout, Stored, TensorInfo, Verified, Writer,
+    Container, ContainerKind, ContainerWriter, DimensionOrder, FileMetadata, NewTensor, Relayout,
+    StoredTensor, TensorInfo, VerifiedTensor,
 };
 use zellige_float::Dtype;
-use zellige_float::{Loss, losses};
-use zellige_movement::{Dtypes, Fill, FillElement, Padding, Plan};
+use zellige_float::{ConversionLoss, conversion_losses};
+use zellige_movement::{FillElement, MoveDtypes, MovePlan, PaddingFill, PaddingValue};
 use zellige_notation::make_visible;
 
 #[derive(clap::Args)]
@@ -79,9 +80,9 @@ struct Task<'a> {
     dtype: Dtype,
     from: MoveSide,
     to: MoveSide,
-    plan: Plan,
+    plan: MovePlan,
     fill: Option<FillElement>,
-    losses: Vec<Loss>,
+    losses: Vec<ConversionLoss>,
 }
 
 impl<'a> Task<'a> {
@@ -89,21 +90,21 @@ impl<'a> Task<'a> {
         let shape = args.shape.as_ref().map_or_else(|| info.shape().to_vec(), |l| l.0.clone());
         let dtype = args.to_dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name);
         let dtype = dtype.context("--to-dtype")?;
-        let losses = match Dtypes::of(info.dtype(), dtype).context("--to-dtype")? {
-            Dtypes::Formats { from, to } => losses(from, to),
-            Dtypes::Bytes(_) => Vec::new(),
+        let losses = match MoveDtypes::between(info.dtype(), dtype).context("--to-dtype")? {
+            MoveDtypes::Formats { from, to } => conversion_losses(from, to),
+            MoveDtypes::Bytes(_) => Vec::new(),
         };
-        let own = match info.order() {
-            Order::RowMajor => "row-major",
-            Order::ColumnMajor => "column-major",
+        let own = match info.dimension_order() {
+            DimensionOrder::RowMajor => "row-major",
+            DimensionOrder::ColumnMajor => "column-major",
         };
         let from = args.from.as_deref().unwrap_or(own);
         let from = move_side(from, &shape, info.dtype()).context("--from")?;
         let to = move_side(&args.to, &shape, dtype).context("--to")?;
-        let padding = Padding::parse(&args.fill).context("--fill")?;
-        let fill = padding.element(dtype).context("--fill")?;
+        let padding = PaddingValue::parse(&args.fill).context("--fill")?;
+        let fill = padding.element_for_dtype(dtype).context("--fill")?;
         // The fill is written slab by slab, around the elements.
-        let plan = Plan::between(&from.layout, &to.layout, &shape, Fill::Leave)?;
+        let plan = MovePlan::between(&from.layout, &to.layout, &shape, PaddingFill::Leave)?;
         let held: i128 = info.shape().iter().map(|n| i128::from(*n)).product();
         if i128::from(plan.src_len()) > held {
             bail!(
@@ -118,7 +119,7 @@ impl<'a> Task<'a> {
     /// Whether the output holds more than elements.
     fn has_rest(&self) -> bool {
         let held: i128 = self.to.image.iter().map(|n| i128::from(*n)).product();
-        let written: i128 = self.plan.nests().iter().map(|n| i128::from(n.elements())).sum();
+        let written: i128 = self.plan.nests().iter().map(|n| i128::from(n.element_count())).sum();
         written < held
     }
 
@@ -132,7 +133,7 @@ impl<'a> Task<'a> {
     }
 
     /// What was done, in one line, and what the conversion can change in another.
-    fn text(&self, seconds: f64, verified: Option<Verified>) -> String {
+    fn text(&self, seconds: f64, verified: Option<VerifiedTensor>) -> String {
         let (from, to) = (self.info.dtype(), self.dtype);
         let arrow = if from == to { String::new() } else { format!("{to} ") };
         let checked = if verified.is_some() { ", read back and equal" } else { "" };
@@ -141,7 +142,7 @@ impl<'a> Task<'a> {
             make_visible(self.info.name()),
             self.shape,
             self.to.image,
-            self.info.bytes(),
+            self.info.byte_len(),
         );
         if let Some(fill) = self.fill.as_ref().filter(|f| f.value != 0.0)
             && self.has_rest()
@@ -149,7 +150,8 @@ impl<'a> Task<'a> {
             text.push_str(&format!(", padding is {}", fill.value));
         }
         if !self.losses.is_empty() {
-            let told = self.losses.iter().map(Loss::to_string).collect::<Vec<_>>().join("; ");
+            let told =
+                self.losses.iter().map(ConversionLoss::to_string).collect::<Vec<_>>().join("; ");
             text.push_str(&format!("\nlossy: {told}"));
             if let Some(v) = verified {
                 text.push_str(&format!("; {} of {} elements changed", v.changed, v.elements));
@@ -160,13 +162,13 @@ impl<'a> Task<'a> {
         text
     }
 
-    fn json(&self, seconds: f64, verified: Option<Verified>) -> String {
+    fn json(&self, seconds: f64, verified: Option<VerifiedTensor>) -> String {
         let mut value = json!({
             "tensor": self.info.name(), "dtype": self.info.dtype().name(),
             "to_dtype": self.dtype.name(), "shape": self.shape, "image": self.to.image,
-            "bytes": self.info.bytes(), "seconds": seconds, "verified": verified.is_some(),
+            "bytes": self.info.byte_len(), "seconds": seconds, "verified": verified.is_some(),
             "nests": self.plan.nests().len(),
-            "losses": self.losses.iter().map(Loss::to_string).collect::<Vec<_>>(),
+            "losses": self.losses.iter().map(ConversionLoss::to_string).collect::<Vec<_>>(),
         });
         if let Some(v) = verified {
             value["changed"] = v.changed.into();
@@ -178,17 +180,17 @@ impl<'a> Task<'a> {
 /// The tensors that are asked for, or all of them.
 fn pick<'a>(container: &'a Container, names: &[String]) -> Result<Vec<&'a TensorInfo>> {
     if names.is_empty() {
-        if container.tensors().len() + container.refused().len() < 2 {
-            return Ok(vec![container.only()?]);
+        if container.tensors().len() + container.refused_entries().len() < 2 {
+            return Ok(vec![container.only_tensor()?]);
         }
-        if let Some((name, reason)) = container.refused().first() {
+        if let Some((name, reason)) = container.refused_entries().first() {
             return Err(reason.clone()).with_context(|| {
                 format!("`{}` is not moved; name the others with --tensor", make_visible(name))
             });
         }
         return Ok(container.tensors().iter().collect());
     }
-    Ok(names.iter().map(|name| container.tensor(name)).collect::<Result<_, _>>()?)
+    Ok(names.iter().map(|name| container.find_tensor(name)).collect::<Result<_, _>>()?)
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -208,31 +210,36 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if same_file(&args.input, &args.output) {
         bail!("the input and the output are the same file");
     }
-    let kind = Kind::from_path(&args.output)?;
+    let kind = ContainerKind::from_path(&args.output)?;
     let tensors: Vec<NewTensor> =
         tasks.iter().map(|t| NewTensor::new(t.info.name(), t.dtype, t.to.image.clone())).collect();
-    let none = Metadata::new();
-    let metadata = if kind == Kind::Safetensors { container.metadata() } else { &none };
-    let writer = Writer::create_with_metadata(&args.output, &tensors, kind, metadata)?;
-    let bar = Progress::bytes(writer.tensors().iter().map(TensorInfo::bytes).sum());
+    let none = FileMetadata::new();
+    let metadata = if kind == ContainerKind::Safetensors { container.metadata() } else { &none };
+    let writer = ContainerWriter::create_with_metadata(&args.output, &tensors, kind, metadata)?;
+    let bar = Progress::bytes(writer.tensors().iter().map(TensorInfo::byte_len).sum());
     let mut written = 0;
     for (index, task) in tasks.iter().enumerate() {
         let advance = |done, _| bar.set(written + done);
-        task.relayout(args).run(&container, task.info, &task.plan, &writer, index, advance)?;
-        written += writer.tensors()[index].bytes();
+        task.relayout(args)
+            .move_tensor(&container, task.info, &task.plan, &writer, index, advance)?;
+        written += writer.tensors()[index].byte_len();
     }
-    writer.finish()?;
+    writer.finish_and_settle()?;
     bar.finish();
     let back = if args.verify { Some(Container::open(&args.output)?) } else { None };
     for (index, task) in tasks.iter().enumerate() {
         let verified = match &back {
             None => None,
             Some(file) => {
-                let info = if several { file.tensor(&tensors[index].name)? } else { file.only()? };
+                let info = if several {
+                    file.find_tensor(&tensors[index].name)?
+                } else {
+                    file.only_tensor()?
+                };
                 let source =
-                    Stored { file: &container, info: task.info, layout: &task.from.layout };
-                let copy = Stored { file, info, layout: &task.to.layout };
-                Some(task.relayout(args).verify(source, copy, &task.shape)?)
+                    StoredTensor { file: &container, info: task.info, layout: &task.from.layout };
+                let copy = StoredTensor { file, info, layout: &task.to.layout };
+                Some(task.relayout(args).verify_written(source, copy, &task.shape)?)
             }
         };
         let seconds = started.elapsed().as_secs_f64();

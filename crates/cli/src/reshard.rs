@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 use zellige_reshard::Topology;
-use zellige_reshard::checkpoint::{Job, Limits, Traffic};
+use zellige_reshard::checkpoint::{CheckpointJob, JobLimits, RankTraffic};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -59,33 +59,33 @@ const MATRIX: i64 = 16;
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let rules = zellige_files::read_text(&args.plan, MAX_TEXT)?;
-    let job = Job::new(&args.input, &rules).with_context(|| shown(&args.plan))?;
+    let job = CheckpointJob::new(&args.input, &rules).with_context(|| shown(&args.plan))?;
     if args.dry_run {
         return dry_run(args, &job);
     }
     let started = Instant::now();
-    let limits = Limits {
+    let limits = JobLimits {
         memory: args.memory.max(1).saturating_mul(1 << 20),
         threads: args.threads.clamp(1, 256),
     };
-    let bar = Progress::bytes(job.bytes());
-    let done = job.run(&args.output, limits, |n| bar.set(n));
+    let bar = Progress::bytes(job.output_bytes());
+    let done = job.write_output(&args.output, limits, |n| bar.set(n));
     bar.finish();
     let done = done?;
     let seconds = started.elapsed().as_secs_f64();
     let mut sums = None;
     if args.verify {
-        let bar = Progress::bytes(job.bytes());
-        let found = job.verify(&args.output, limits, |n| bar.set(n));
+        let bar = Progress::bytes(job.output_bytes());
+        let found = job.verify_output(&args.output, limits, |n| bar.set(n));
         bar.finish();
         sums = Some(found?);
     }
-    job.close(&args.output)?;
+    job.close_output(&args.output)?;
     if args.json {
         let sums: Option<serde_json::Map<_, _>> =
             sums.map(|all| all.into_iter().map(|(name, sum)| (name, sum.into())).collect());
         let value = json!({
-            "tensors": job.tensors(), "files": job.files(), "written": done.written,
+            "tensors": job.tensor_count(), "files": job.file_count(), "written": done.written,
             "found": done.found, "bytes": done.bytes, "seconds": seconds, "checksums": sums,
         });
         print_json(&value.to_string())?;
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let mut text = format!(
         "{} tensors in {} files, {} bytes in {seconds:.2} s",
-        job.tensors(),
+        job.tensor_count(),
         done.written,
         done.bytes
     );
@@ -108,18 +108,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn dry_run(args: &Args, job: &Job) -> Result<ExitCode> {
+fn dry_run(args: &Args, job: &CheckpointJob) -> Result<ExitCode> {
     let topology = match &args.topology {
         Some(path) => Topology::parse(&zellige_files::read_text(path, MAX_TEXT)?)
             .with_context(|| shown(path))?,
-        None => Topology::flat(bandwidth(&args.bandwidth)?)?,
+        None => Topology::with_flat_links(bandwidth(&args.bandwidth)?)?,
     };
-    let traffic = job.traffic(&topology)?;
+    let traffic = job.measure_traffic(&topology)?;
     if args.json {
         let pairs: Vec<_> = traffic.pairs.iter().map(|((a, b), n)| json!([a, b, n])).collect();
         let value = json!({
-            "ranks": traffic.ranks, "tensors": job.tensors(), "files": job.files(),
-            "sent": traffic.sent(), "kept": traffic.kept(), "seconds": traffic.seconds,
+            "ranks": traffic.ranks, "tensors": job.tensor_count(), "files": job.file_count(),
+            "sent": traffic.sent_bytes(), "kept": traffic.kept_bytes(), "seconds": traffic.seconds,
             "pairs": pairs, "chain": {
                 "received": traffic.chain.received, "collectives": traffic.chain.collectives,
                 "gathered": traffic.chain.gathered,
@@ -132,12 +132,12 @@ fn dry_run(args: &Args, job: &Job) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(job: &Job, traffic: &Traffic, topology: &Topology) -> String {
+fn told(job: &CheckpointJob, traffic: &RankTraffic, topology: &Topology) -> String {
     let mut text = format!(
         "{} tensors, {} files to write, {} bytes; nothing is written\n",
-        job.tensors(),
-        job.files(),
-        job.bytes()
+        job.tensor_count(),
+        job.file_count(),
+        job.output_bytes()
     );
     if traffic.ranks <= MATRIX {
         text += "bytes from rank (row) to rank (column), what stays on the diagonal\n";
@@ -155,7 +155,7 @@ fn told(job: &Job, traffic: &Traffic, topology: &Topology) -> String {
     } else {
         text += &format!("{} ranks; --json lists the pairs\n", traffic.ranks);
     }
-    text += &format!("sent {} bytes, kept {} bytes\n", traffic.sent(), traffic.kept());
+    text += &format!("sent {} bytes, kept {} bytes\n", traffic.sent_bytes(), traffic.kept_bytes());
     let links: Vec<String> = topology
         .levels()
         .iter()

@@ -11,9 +11,9 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use zellige_device::{StreamId, host_format};
-use zellige_files::{HostTensor, Kind as FileKind, NewTensor, write_all};
+use zellige_files::{ContainerKind as FileKind, HostTensor, NewTensor, write_tensor_file};
 use zellige_float::Dtype;
-use zellige_float::{Loss, losses};
+use zellige_float::{ConversionLoss, conversion_losses};
 use zellige_machine::WorkKind;
 use zellige_notation::make_visible;
 use zellige_stick::LayoutRequest;
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let card = args.card.builder()?.build()?;
     let request = args.request()?;
     let file = HostTensor::open(&args.file, args.tensor.as_deref())?;
-    let (info, host) = (file.info(), file.strided()?);
+    let (info, host) = (file.info(), file.strided_layout()?);
     let dtype =
         args.dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name).context("--dtype")?;
     let progress = Progress::steps(if args.download.is_some() { 3 } else { 1 });
@@ -89,14 +89,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let (bytes, moved) = tensor.downloaded(dtype)?;
         progress.step("writing");
         let new = NewTensor::new(info.name(), dtype, tensor.size());
-        write_all(path, &[(new, &bytes)], kind)?;
+        write_tensor_file(path, &[(new, &bytes)], kind)?;
         let work = moved.work(format!("download {name}"), WorkKind::Download, 1);
         down = Some(card.account(StreamId::DEFAULT, &work)?);
     }
     progress.finish();
     warn_of_narrowing([&*tensor]);
-    let lost = losses(host_format(info.dtype())?, tensor.format());
-    let lost: Vec<String> = lost.iter().map(Loss::to_string).collect();
+    let lost = conversion_losses(host_format(info.dtype())?, tensor.format());
+    let lost: Vec<String> = lost.iter().map(ConversionLoss::to_string).collect();
     // An empty tensor has nothing to describe.
     let transfer = if tensor.numel() == 0 {
         None
@@ -117,8 +117,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let dci = transfer.as_ref().map(|t| t.build_descriptor("DCI-Tensor-0").ok());
         let value = json!({
             "tensor": info.name(), "dtype": info.dtype().name(), "shape": info.shape(),
-            "stride": host.stride(), "host_bytes": info.bytes(),
-            "device_dtype": dtype.name(), "format": tensor.format().plain().name(),
+            "stride": host.stride(), "host_bytes": info.byte_len(),
+            "device_dtype": dtype.name(), "format": tensor.format().arithmetic_format().name(),
             "layout": layout.to_string(), "sticks": layout.count_sticks(), "bytes": bytes,
             "address": address, "padding_bytes": padding, "padding_percent": share,
             "losses": lost, "upload": up.cost, "download": down.map(|d| d.cost),
@@ -137,9 +137,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         info.dtype(),
         info.shape(),
         host.stride(),
-        info.bytes(),
+        info.byte_len(),
         layout.count_sticks(),
-        tensor.format().plain(),
+        tensor.format().arithmetic_format(),
         up.cost,
     );
     if let Some(down) = &down {

@@ -14,7 +14,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use zellige_files::{Kind, NewTensor, write_all};
+use zellige_files::{ContainerKind, NewTensor, write_tensor_file};
 use zellige_float::Dtype;
 
 /// A folder that is removed at the end.
@@ -118,7 +118,8 @@ fn a_large_compressed_member_is_unpacked_once() {
     // Bytes that repeat: 96 MiB that compress to little.
     let bytes: Vec<u8> = (0..96u32 << 20).map(|i| (i / 5 % 7).to_le_bytes()[0]).collect();
     let tensor = NewTensor::new("a", Dtype::Float32, [3072, 8192]);
-    write_all(folder.path("a.npz"), &[(tensor, &bytes)], Kind::Npz).expect("written");
+    write_tensor_file(folder.path("a.npz"), &[(tensor, &bytes)], ContainerKind::Npz)
+        .expect("written");
     let stored = std::fs::read(folder.path("a.npz")).expect("there");
     std::fs::write(folder.path("a.npz"), deflated(&stored, "a.npy")).expect("written");
     let begun = Instant::now();
@@ -177,12 +178,15 @@ fn names_never_reach_a_terminal_as_control_characters() {
     let evil = "w\u{1b}[2J\u{9b}31m\u{7}\r\u{202e}gpj.exe\nerror: forged\u{200b}\u{7f}";
     let data = [0u8; 24];
     let tensor = |name: &str| NewTensor::new(name, Dtype::Float32, [2, 3]);
-    for (file, kind) in [("a.npz", Kind::Npz), ("a.safetensors", Kind::Safetensors)] {
+    for (file, kind) in
+        [("a.npz", ContainerKind::Npz), ("a.safetensors", ContainerKind::Safetensors)]
+    {
         let two = [(tensor(evil), &data[..]), (tensor("b"), &data[..])];
-        write_all(folder.path(file), &two, kind).expect("written");
+        write_tensor_file(folder.path(file), &two, kind).expect("written");
     }
     let named = format!("x{}.npy", evil.replace('/', "_"));
-    write_all(folder.path(&named), &[(tensor("x"), &data)], Kind::Npy).expect("written");
+    write_tensor_file(folder.path(&named), &[(tensor("x"), &data)], ContainerKind::Npy)
+        .expect("written");
     std::fs::write(folder.path(&format!("{named}.graph")), "graph g(").expect("written");
     std::fs::write(folder.path("bad.graph"), format!("graph {evil}(\n")).expect("written");
     std::fs::write(folder.path("bad.mlir"), format!("module {{ func @{evil} }}\n"))
@@ -262,7 +266,8 @@ fn kills_at_any_time_leave_old_outputs_and_are_cleaned_up() {
     let folder = Folder::new("kills");
     let bytes: Vec<u8> = (0..1u32 << 22).map(|i| i.to_le_bytes()[0]).collect();
     let tensor = NewTensor::new("a", Dtype::Uint8, [1 << 11, 1 << 11]);
-    write_all(folder.path("a.npy"), &[(tensor, &bytes)], Kind::Npy).expect("written");
+    write_tensor_file(folder.path("a.npy"), &[(tensor, &bytes)], ContainerKind::Npy)
+        .expect("written");
     let args = ["move", "a.npy", "b.npy", "--to", "column-major", "--memory", "1"];
     assert!(folder.run(&args).status.success());
     let whole = std::fs::read(folder.path("b.npy")).expect("written");
@@ -322,9 +327,11 @@ fn every_call_of_every_command_may_fail() {
         let folder = Folder::new(&format!("faults-{name}"));
         let data: Vec<u8> = (0..4800u32).map(|i| (i % 97).to_le_bytes()[0]).collect();
         let new = NewTensor::new("a", Dtype::Float32, [30, 40]);
-        write_all(folder.path("a.npy"), &[(new, &data)], Kind::Npy).expect("written");
+        write_tensor_file(folder.path("a.npy"), &[(new, &data)], ContainerKind::Npy)
+            .expect("written");
         let half = NewTensor::new("h", Dtype::Float16, [4, 64]);
-        write_all(folder.path("h.npy"), &[(half, &data[..512])], Kind::Npy).expect("written");
+        write_tensor_file(folder.path("h.npy"), &[(half, &data[..512])], ContainerKind::Npy)
+            .expect("written");
         std::fs::write(folder.path("g.graph"), GRAPH).expect("written");
         let log = folder.0.with_extension("log");
         for output in outputs {
@@ -399,13 +406,18 @@ fn files_that_cannot_be_written_exit_with_3() {
     let data = [0u8; 4800];
     let tensor = |name, dtype, size: &[i64]| NewTensor::new(name, dtype, size);
     let a = tensor("a", Dtype::Float32, &[30, 40]);
-    write_all(folder.path("a.npy"), &[(a, &data)], Kind::Npy).expect("written");
+    write_tensor_file(folder.path("a.npy"), &[(a, &data)], ContainerKind::Npy).expect("written");
     let h = tensor("h", Dtype::Float16, &[4, 64]);
-    write_all(folder.path("h.npy"), &[(h, &data[..512])], Kind::Npy).expect("written");
+    write_tensor_file(folder.path("h.npy"), &[(h, &data[..512])], ContainerKind::Npy)
+        .expect("written");
     std::fs::create_dir(folder.path("model")).expect("a folder");
     let w = tensor("w", Dtype::Float32, &[30, 40]);
-    write_all(folder.path("model/model.safetensors"), &[(w, &data)], Kind::Safetensors)
-        .expect("written");
+    write_tensor_file(
+        folder.path("model/model.safetensors"),
+        &[(w, &data)],
+        ContainerKind::Safetensors,
+    )
+    .expect("written");
     std::fs::write(folder.path("plan"), PLAN).expect("written");
     std::fs::write(folder.path("g.graph"), GRAPH).expect("written");
     let one_file: [&[&str]; 10] = [

@@ -5,7 +5,7 @@ mod sparse;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use zellige_files::{Kind, NewTensor, read_all, write_all};
+use zellige_files::{ContainerKind, NewTensor, read_tensor_file, write_tensor_file};
 use zellige_float::Dtype;
 
 /// A folder with tensors, removed at the end.
@@ -23,16 +23,16 @@ impl Folder {
         let index: Vec<u8> = [3i64, 0].iter().flat_map(|i| i.to_le_bytes()).collect();
         let new = |name: &str, dtype, shape: &[i64]| NewTensor::new(name, dtype, shape);
         let write = |file: &str, tensors: &[(NewTensor, &[u8])], kind| {
-            write_all(folder.path(file), tensors, kind).expect("written");
+            write_tensor_file(folder.path(file), tensors, kind).expect("written");
         };
-        write("a.npy", &[(new("a", Dtype::Float16, &[40, 100]), &a)], Kind::Npy);
-        write("b.npy", &[(new("b", Dtype::Float32, &[40, 100]), &b)], Kind::Npy);
+        write("a.npy", &[(new("a", Dtype::Float16, &[40, 100]), &a)], ContainerKind::Npy);
+        write("b.npy", &[(new("b", Dtype::Float32, &[40, 100]), &b)], ContainerKind::Npy);
         let both = [
             (new("rows", Dtype::Float16, &[40, 100]), a.as_slice()),
             (new("index", Dtype::Int64, &[2]), index.as_slice()),
         ];
-        write("z.npz", &both, Kind::Npz);
-        write("s.safetensors", &both, Kind::Safetensors);
+        write("z.npz", &both, ContainerKind::Npz);
+        write("s.safetensors", &both, ContainerKind::Safetensors);
         folder
     }
 
@@ -90,7 +90,7 @@ impl Drop for Folder {
 }
 
 fn halves(path: &Path) -> Vec<u16> {
-    let (_, bytes) = read_all(path, None).expect("readable");
+    let (_, bytes) = read_tensor_file(path, None).expect("readable");
     bytes.chunks(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect()
 }
 
@@ -162,8 +162,12 @@ fn the_profile_decides_how_numbers_are_stored() {
     )
     .expect("written");
     let index: Vec<u8> = (0i64..4).flat_map(i64::to_le_bytes).collect();
-    write_all(folder.path("i.npy"), &[(NewTensor::new("i", Dtype::Int64, [4]), &index)], Kind::Npy)
-        .expect("written");
+    write_tensor_file(
+        folder.path("i.npy"),
+        &[(NewTensor::new("i", Dtype::Int64, [4]), &index)],
+        ContainerKind::Npy,
+    )
+    .expect("written");
     let narrow = ["float32 tensors are stored in 16 bits", "int64 tensors are stored in 32 bits"];
     let cases: [(&[&str], &[&str]); 4] = [
         (&["upload", "b.npy"], &narrow[..1]),
@@ -206,7 +210,8 @@ fn an_index_past_32_bits_is_refused() {
     let folder = Folder::new("wide");
     let index: Vec<u8> = [1i64, 1 << 32].iter().flat_map(|i| i.to_le_bytes()).collect();
     let tensor = NewTensor::new("i", Dtype::Int64, [2]);
-    write_all(folder.path("i.npy"), &[(tensor, index.as_slice())], Kind::Npy).expect("written");
+    write_tensor_file(folder.path("i.npy"), &[(tensor, index.as_slice())], ContainerKind::Npy)
+        .expect("written");
     for args in [
         ["eager", "embedding", "a.npy", "i.npy", "-o", "c.npy"].as_slice(),
         &["eager", "index_select", "a.npy", "i.npy", "--attr", "dim=0", "-o", "c.npy"],
@@ -343,7 +348,8 @@ fn bad_input_is_an_error_and_nothing_is_written() {
     sparse::sparse_npy(&folder.path("huge.npy"), ("<f2", 2), &[100_000_000_000]);
     let doubles: Vec<u8> = 1f64.to_le_bytes().to_vec();
     let double = NewTensor::new("d", Dtype::Float64, [1]);
-    write_all(folder.path("f64.npy"), &[(double, &doubles)], Kind::Npy).expect("written");
+    write_tensor_file(folder.path("f64.npy"), &[(double, &doubles)], ContainerKind::Npy)
+        .expect("written");
     std::fs::write(folder.path("bad.toml"), "name = 'x'\nextends = 'card'\n[cores]\ncount = 3\n")
         .expect("written");
     let before = folder.files();

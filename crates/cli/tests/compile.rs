@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use zellige_files::{Kind, NewTensor, read_all, write_all};
+use zellige_files::{ContainerKind, NewTensor, read_tensor_file, write_tensor_file};
 use zellige_float::Dtype;
 
 /// A folder of its own, removed at the end.
@@ -145,13 +145,14 @@ fn run_gives_the_numbers_of_the_operations() {
     f.write("small.graph", SMALL);
     let x: Vec<u8> = (0..280u16).flat_map(|i| (0x3000 + i).to_le_bytes()).collect();
     let new = NewTensor::new("x", Dtype::Float16, [4, 70].as_slice());
-    write_all(f.0.join("x.npy"), &[(new, x.as_slice())], Kind::Npy).expect("written");
+    write_tensor_file(f.0.join("x.npy"), &[(new, x.as_slice())], ContainerKind::Npy)
+        .expect("written");
     let args =
         ["run", "small.graph", "--input", "x=x.npy", "--output", "out/", "--verify", "--seed", "3"];
     let first = f.stdout(&args);
     assert!(first.contains("verified") && first.contains("checksum"), "{first}");
     assert_eq!(first, f.stdout(&args), "the same program, the same answer");
-    let (info, bytes) = read_all(f.0.join("out/y.npy"), None).expect("a result");
+    let (info, bytes) = read_tensor_file(f.0.join("out/y.npy"), None).expect("a result");
     assert_eq!((info.dtype(), info.shape()), (Dtype::Float16, [4, 8].as_slice()));
     assert_eq!(bytes.len(), 64);
     // The weight is another one under another seed.
@@ -178,7 +179,8 @@ fn numbers_that_are_lost_are_warned_about_once_and_reported() {
     let bytes = |x: [f32; 8]| -> Vec<u8> { x.iter().flat_map(|v| v.to_le_bytes()).collect() };
     let save = |name: &str, x: [f32; 8]| {
         let tensor = NewTensor::new("t", Dtype::Float32, [2, 4]);
-        write_all(folder.0.join(name), &[(tensor, &bytes(x))], Kind::Npy).expect("written");
+        write_tensor_file(folder.0.join(name), &[(tensor, &bytes(x))], ContainerKind::Npy)
+            .expect("written");
     };
     save("m.npy", [0.0, -3.4e38, -3.4e38, -3.4e38, 0.0, 0.0, -3.4e38, -3.4e38]);
     save("x.npy", [1.0, 2.0, 3.0, 4.0, -1.0, 2.0, 3.0, 4.0]);
@@ -209,7 +211,7 @@ fn numbers_that_are_lost_are_warned_about_once_and_reported() {
     assert_eq!(of("nan_made")["op"], "log");
     let page = std::fs::read_to_string(folder.0.join("report.html")).expect("written");
     assert!(page.contains("past what its format on the card holds"));
-    let (_, y) = read_all(folder.0.join("out/y.npy"), None).expect("read");
+    let (_, y) = read_tensor_file(folder.0.join("out/y.npy"), None).expect("read");
     let y: Vec<f32> = y.chunks(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
     assert_eq!(y[..4], [1.0, 0.0, 0.0, 0.0]);
 }
@@ -236,7 +238,7 @@ fn models_run_with_the_weights_of_their_file() {
     let text = f.stdout(&args.concat());
     assert!(text.contains("verified") && text.contains("6 weights from the model"), "{text}");
     let numbers = |path: &Path| -> Vec<f32> {
-        let (_, bytes) = read_all(path, None).expect("a tensor");
+        let (_, bytes) = read_tensor_file(path, None).expect("a tensor");
         bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect()
     };
     let (got, want) = (numbers(&f.0.join("y.npy")), numbers(Path::new(&file("mlp.y.npy"))));
@@ -284,7 +286,7 @@ fn an_input_that_sizes_follow_from_is_read_when_a_model_is_compiled() {
     std::fs::write(f.0.join("m.onnx"), reshape()).expect("written");
     let npy = |name: &str, dtype, size: &[i64], bytes: &[u8]| {
         let new = NewTensor::new("x", dtype, size);
-        write_all(f.0.join(name), &[(new, bytes)], Kind::Npy).expect("written");
+        write_tensor_file(f.0.join(name), &[(new, bytes)], ContainerKind::Npy).expect("written");
     };
     npy("shape.npy", Dtype::Int64, &[1], &6i64.to_le_bytes());
     // float64 is computed in float32.
@@ -301,7 +303,7 @@ fn an_input_that_sizes_follow_from_is_read_when_a_model_is_compiled() {
         text.contains("bound when it was compiled, as sizes follow from them: shape"),
         "{text}"
     );
-    let (info, bytes) = read_all(f.0.join("y.npy"), None).expect("a tensor");
+    let (info, bytes) = read_tensor_file(f.0.join("y.npy"), None).expect("a tensor");
     assert_eq!((info.shape(), info.dtype()), (&[6i64][..], Dtype::Float32));
     let made: Vec<f32> = bytes.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b)).collect();
     assert_eq!(made, [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]);
@@ -338,7 +340,8 @@ fn bad_input_is_an_error_that_says_where() {
     f.fails(&["run", "small.graph", "--input", "x=missing.npy"], "missing.npy");
     f.fails(&["run", "small.graph", "--output", "z=z.npy"], "outputs are y");
     let new = NewTensor::new("x", Dtype::Float32, [4, 70].as_slice());
-    write_all(f.0.join("wide.npy"), &[(new, [0u8; 1120].as_slice())], Kind::Npy).expect("written");
+    write_tensor_file(f.0.join("wide.npy"), &[(new, [0u8; 1120].as_slice())], ContainerKind::Npy)
+        .expect("written");
     f.fails(&["run", "small.graph", "--input", "x=wide.npy"], "float16");
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output};
-use zellige_files::{Kind, NewTensor, read_all, write_all};
+use zellige_files::{ContainerKind, NewTensor, read_tensor_file, write_tensor_file};
 use zellige_float::{Dtype, Element, F16};
 
 struct Folder(PathBuf);
@@ -20,8 +20,12 @@ impl Folder {
         let a: Vec<u8> = (0..4096).flat_map(|i| halves[i % 5].to_le_bytes()).collect();
         for name in ["x", "y", "z"] {
             let new = NewTensor::new(name, Dtype::Float16, vec![4096]);
-            write_all(folder.0.join(format!("{name}.npy")), &[(new, &a)], Kind::Npy)
-                .expect("written");
+            write_tensor_file(
+                folder.0.join(format!("{name}.npy")),
+                &[(new, &a)],
+                ContainerKind::Npy,
+            )
+            .expect("written");
         }
         folder
     }
@@ -69,7 +73,7 @@ fn a_kernel_runs_and_its_arrays_are_written() {
     let text = folder.stdout(&args);
     assert!(text.starts_with("@vector_add on ktir: 194 cycles, 194 ns\n"), "{text}");
     assert!(text.contains("2 compute + 192 memory + 0 comm cycles"), "{text}");
-    let (info, z) = read_all(folder.0.join("out/z.npy"), None).expect("an array");
+    let (info, z) = read_tensor_file(folder.0.join("out/z.npy"), None).expect("an array");
     assert_eq!((info.dtype(), info.shape()), (Dtype::Float16, &[4096][..]));
     assert_eq!(z[..10], [0, 0, 0, 0x40, 0, 0x44, 0, 0x46, 0, 0x48]); // 0, 2, 4, 6, 8
     assert!(folder.0.join("out/x.npy").exists());
@@ -158,7 +162,8 @@ fn floats_of_files_become_those_of_the_kernel() {
     let halves: Vec<f32> = numbers.iter().map(|x| F16::cast_from(*x).to_f32()).collect();
     let write = |name: &str, dtype: Dtype, bytes: &[u8]| {
         let new = NewTensor::new("a", dtype, vec![64]);
-        write_all(folder.0.join(name), &[(new, bytes)], Kind::Npy).expect("written");
+        write_tensor_file(folder.0.join(name), &[(new, bytes)], ContainerKind::Npy)
+            .expect("written");
     };
     let f16: Vec<u8> = numbers.iter().flat_map(|x| F16::cast_from(*x).0.to_le_bytes()).collect();
     let f32: Vec<u8> = halves.iter().flat_map(|x| x.to_le_bytes()).collect();
@@ -187,7 +192,8 @@ fn floats_of_files_become_those_of_the_kernel() {
             let own = if file == "f16.npy" { "f16" } else { "f32" };
             let line = format!("x: {own} in its file, converted to the kernel's {elem} and back");
             assert_eq!(text.contains(&line), own != elem, "{text}");
-            let (info, bytes) = read_all(folder.0.join("out/y.npy"), None).expect("an array");
+            let (info, bytes) =
+                read_tensor_file(folder.0.join("out/y.npy"), None).expect("an array");
             assert_eq!((info.dtype(), info.shape()), (dtype, &[64][..]));
             let got: Vec<f32> = match dtype {
                 Dtype::Float16 => bytes

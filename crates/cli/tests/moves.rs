@@ -6,7 +6,9 @@ use serde_json::Value;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
-use zellige_files::{Container, Kind, NewTensor, Writer, read_all, write_all};
+use zellige_files::{
+    Container, ContainerKind, ContainerWriter, NewTensor, read_tensor_file, write_tensor_file,
+};
 use zellige_float::Dtype;
 
 fn zellige(args: &[&str]) -> Output {
@@ -60,10 +62,14 @@ fn gaps_hold_what_is_asked_for() {
     let folder = Folder::new("gaps");
     let (input, out) = (folder.file("a.npy"), folder.file("b.npy"));
     let data = f32_bytes((1..=64).map(|i| i as f32));
-    write_all(&input, &[(NewTensor::new("a", Dtype::Float32, vec![64]), &data)], Kind::Npy)
-        .expect("written");
+    write_tensor_file(
+        &input,
+        &[(NewTensor::new("a", Dtype::Float32, vec![64]), &data)],
+        ContainerKind::Npy,
+    )
+    .expect("written");
     let memory = |path: &str| -> Vec<f32> {
-        let (_, bytes) = read_all(path, None).expect("readable");
+        let (_, bytes) = read_tensor_file(path, None).expect("readable");
         bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().expect("4"))).collect()
     };
     for (to, places) in [
@@ -90,8 +96,12 @@ fn padding_holds_what_is_asked_for() {
     let folder = Folder::new("fill");
     let (input, out) = (folder.file("a.npy"), folder.file("b.npy"));
     let data = f32_bytes((0..300).map(|i| i as f32));
-    write_all(&input, &[(NewTensor::new("a", Dtype::Float32, [3, 100]), &data)], Kind::Npy)
-        .expect("written");
+    write_tensor_file(
+        &input,
+        &[(NewTensor::new("a", Dtype::Float32, [3, 100]), &data)],
+        ContainerKind::Npy,
+    )
+    .expect("written");
     for (fill, want) in [
         ("leave", 0.0),
         ("zero", 0.0),
@@ -104,7 +114,7 @@ fn padding_holds_what_is_asked_for() {
         let told = stdout(&["move", &input, &out, "--to", "spyre", "--fill", fill, "--verify"]);
         assert!(told.contains("read back and equal"), "{told}");
         assert_eq!(told.contains("padding is"), want != 0.0, "{told}");
-        let (info, image) = read_all(&out, None).expect("readable");
+        let (info, image) = read_tensor_file(&out, None).expect("readable");
         assert_eq!(info.shape(), [4, 3, 32]);
         let at = |i: usize| f32::from_le_bytes(image[4 * i..][..4].try_into().expect("four"));
         // Row 2: its last stick holds columns 96 to 99.
@@ -137,8 +147,12 @@ fn elements_are_converted_and_losses_are_told() {
         i => i as f32,
     };
     let data = f32_bytes((0..4000).map(value));
-    write_all(&input, &[(NewTensor::new("a", Dtype::Float32, [40, 100]), &data)], Kind::Npy)
-        .expect("written");
+    write_tensor_file(
+        &input,
+        &[(NewTensor::new("a", Dtype::Float32, [40, 100]), &data)],
+        ContainerKind::Npy,
+    )
+    .expect("written");
     let base = ["move", &input, &out, "--verify", "--memory", "1", "--to-dtype"];
     // Transposed and tiled, so that every kernel of conversion has its turn.
     for to in ["spyre", "row-major", "column-major", "S[(40,100):(3,200)]"] {
@@ -152,7 +166,7 @@ fn elements_are_converted_and_losses_are_told() {
         let count = format!("{} of 4000 elements changed", changed.count());
         assert!(told.contains(&count), "{told} {count}");
     }
-    let (info, image) = read_all(&out, None).expect("readable");
+    let (info, image) = read_tensor_file(&out, None).expect("readable");
     assert_eq!((info.dtype(), image[2 * 3], image[2 * 3 + 1]), (Dtype::Float16, 0x00, 0x3c));
     let json: Value = serde_json::from_str(&stdout(
         &[&base[..], &["float64", "--to", "column-major", "--json"]].concat(),
@@ -168,7 +182,7 @@ fn elements_are_converted_and_losses_are_told() {
     for entry in std::fs::read_dir(samples).expect("samples") {
         let path = entry.expect("an entry").path();
         let Ok(container) = Container::open(&path) else { continue };
-        let Ok(info) = container.only() else { continue };
+        let Ok(info) = container.only_tensor() else { continue };
         if info.swap_unit().is_none() || info.dtype().name().starts_with("complex") {
             continue;
         }
@@ -194,22 +208,23 @@ fn files_of_several_tensors_move_together() {
         .map(|n| (0..*n).map(|i| if i % 4 == 3 { 0x40 } else { i as u8 }).collect())
         .collect();
     let texts = [("format".to_string(), "pt".to_string())].into();
-    let writer = Writer::create_with_metadata(&input, &tensors, Kind::Safetensors, &texts);
+    let writer =
+        ContainerWriter::create_with_metadata(&input, &tensors, ContainerKind::Safetensors, &texts);
     let writer = writer.expect("a file");
     for (i, b) in bytes.iter().enumerate() {
         writer.write_at(i, 0, b).expect("inside");
     }
-    writer.finish().expect("renamed");
+    writer.finish_and_settle().expect("renamed");
     let args = ["move", &input, &out, "--verify", "--fill", "min", "--to-dtype", "float16"];
     let told = stdout(&[&args[..], &["--to", "spyre"]].concat());
     assert_eq!(told.matches("read back and equal").count(), 3, "{told}");
     let moved = Container::open(&out).expect("readable");
     assert_eq!(moved.metadata()["format"], "pt");
     for (name, shape) in [("w", vec![2, 40, 64]), ("b", vec![2, 64]), ("i", vec![1, 3, 64])] {
-        let info = moved.tensor(name).expect("moved");
+        let info = moved.find_tensor(name).expect("moved");
         assert_eq!((info.dtype(), info.shape()), (Dtype::Float16, shape.as_slice()));
     }
-    let (_, image) = read_all(&out, Some("b")).expect("readable");
+    let (_, image) = read_tensor_file(&out, Some("b")).expect("readable");
     assert_eq!(image[2 * 100..][..2], [0x00, 0x7c], "infinity after the last of 100");
     // Some of them, and into a container that holds one only.
     let some = ["move", &input, &out, "--tensor", "w", "--tensor", "i", "--to", "row-major"];
@@ -236,7 +251,9 @@ fn an_interrupted_move_leaves_nothing() {
         let (input, out) = (folder.file("a.npy"), folder.file("b.npy"));
         let tensor = NewTensor::new("a", Dtype::Uint8, [1 << 15, 1 << 15]);
         // Holes: a gibibyte that takes no room.
-        Writer::create(&input, &[tensor], Kind::Npy).and_then(Writer::finish).expect("a file");
+        ContainerWriter::create(&input, &[tensor], ContainerKind::Npy)
+            .and_then(ContainerWriter::finish_and_settle)
+            .expect("a file");
         let child = Command::new(env!("CARGO_BIN_EXE_zellige"))
             .args(["move", &input, &out, "--to", "column-major", "--memory", "1"])
             .stdout(Stdio::piped())

@@ -242,14 +242,18 @@ fn a_closed_pipe_is_no_error() {
 
 /// The tensors that README.md speaks of: 300 x 200 numbers of float16.
 fn readme_files(folder: &Folder) {
-    use zellige_files::{Kind, NewTensor, write_all};
+    use zellige_files::{ContainerKind, NewTensor, write_tensor_file};
     // Multiples of a quarter from 1 on, which every 16-bit format holds.
     let numbers = |step: u16| (0..300 * 200u32).map(move |i| 0x3c00 + (i % 4) as u16 * step);
     for (name, step) in [("a", 0x100), ("b", 0x80)] {
         let bytes: Vec<u8> = numbers(step).flat_map(u16::to_le_bytes).collect();
         let tensor = NewTensor::new(name, zellige_float::Dtype::Float16, [300, 200]);
-        write_all(folder.file(&format!("{name}.npy")), &[(tensor, &bytes)], Kind::Npy)
-            .expect("written");
+        write_tensor_file(
+            folder.file(&format!("{name}.npy")),
+            &[(tensor, &bytes)],
+            ContainerKind::Npy,
+        )
+        .expect("written");
     }
 }
 
@@ -327,19 +331,21 @@ impl Drop for Folder {
 
 #[test]
 fn move_goes_to_sticks_and_back() {
-    use zellige_files::{Kind, NewTensor, read_all, write_all};
+    use zellige_files::{ContainerKind, NewTensor, read_tensor_file, write_tensor_file};
     use zellige_float::Dtype;
     let folder = Folder::new("move");
     let data: Vec<u8> = (0..40u16 * 100).flat_map(u16::to_le_bytes).collect();
-    for (input, kind) in
-        [("a.npy", Kind::Npy), ("a.safetensors", Kind::Safetensors), ("a.npz", Kind::Npz)]
-    {
+    for (input, kind) in [
+        ("a.npy", ContainerKind::Npy),
+        ("a.safetensors", ContainerKind::Safetensors),
+        ("a.npz", ContainerKind::Npz),
+    ] {
         let tensor = NewTensor::new("a", Dtype::Int16, [40, 100]);
-        write_all(folder.file(input), &[(tensor, &data)], kind).expect("written");
+        write_tensor_file(folder.file(input), &[(tensor, &data)], kind).expect("written");
         let (from, sticks, back) = (folder.file(input), folder.file("s.npy"), folder.file("b.npz"));
         let out = stdout(&["move", &from, &sticks, "--to", "spyre", "--verify", "--memory", "1"]);
         assert!(out.contains("[2, 40, 64]") && out.contains("read back and equal"), "{out}");
-        let (info, image) = read_all(&sticks, None).expect("readable");
+        let (info, image) = read_tensor_file(&sticks, None).expect("readable");
         assert_eq!(info.shape(), [2, 40, 64]);
         for (row, column) in [(0, 0), (1, 70), (39, 99)] {
             let at = (column / 64 * 40 + row) * 64 + column % 64;
@@ -350,7 +356,7 @@ fn move_goes_to_sticks_and_back() {
         let args =
             ["move", &sticks, &back, "--from", "spyre", "--shape", "40,100", "--to", "row-major"];
         stdout(&args);
-        assert_eq!(read_all(&back, None).expect("readable").1, data);
+        assert_eq!(read_tensor_file(&back, None).expect("readable").1, data);
     }
     let a = folder.file("a.npy");
     for (args, part) in [
@@ -376,25 +382,33 @@ fn long_a_file_larger_than_memory_is_moved() {
     let folder = Folder::new("long");
     let (input, output) = (folder.file("a.npy"), folder.file("b.npy"));
     let tensor = zellige_files::NewTensor::new("a", zellige_float::Dtype::Float16, [16384, 65536]);
-    let writer =
-        zellige_files::Writer::create(&input, &[tensor], zellige_files::Kind::Npy).expect("a file");
+    let writer = zellige_files::ContainerWriter::create(
+        &input,
+        &[tensor],
+        zellige_files::ContainerKind::Npy,
+    )
+    .expect("a file");
     // Every row begins with its number; the rest are holes.
     for row in 0..16384u64 {
         let number = u16::try_from(row).expect("small").to_le_bytes();
         writer.write_at(0, row * 65536 * 2, &number).expect("written");
     }
-    writer.finish().expect("renamed");
+    writer.finish_and_settle().expect("renamed");
     let program = env!("CARGO_BIN_EXE_zellige");
     let limited =
         format!("ulimit -v 524288 && exec {program} move {input} {output} --to spyre --memory 128");
     let out = Command::new("sh").args(["-c", &limited]).output().expect("a shell");
     assert!(out.status.success(), "{}", text(&out.stderr));
     let container = zellige_files::Container::open(&output).expect("readable");
-    let info = container.only().expect("one tensor");
+    let info = container.only_tensor().expect("one tensor");
     assert_eq!(info.shape(), [1024, 16384, 64]);
     let mut number = [0; 2];
     for row in (0..16384u64).step_by(97) {
-        container.source(info).expect("a source").read_at(&mut number, row * 128).expect("inside");
+        container
+            .tensor_source(info)
+            .expect("a source")
+            .read_at(&mut number, row * 128)
+            .expect("inside");
         assert_eq!(u64::from(u16::from_le_bytes(number)), row);
     }
     let mut file = std::fs::File::open(&output).expect("readable");

@@ -20,7 +20,7 @@ use crate::split_views::split_views;
 use crate::waves::waves;
 use std::rc::Rc;
 use zellige_graph::{Def, Graph, text::print};
-use zellige_machine::{Key, Time};
+use zellige_machine::{Key, SimulatedTime};
 
 /// Compiles a graph.
 ///
@@ -186,7 +186,7 @@ fn layouts(
     if options.policy == Policy::Baseline {
         return by_sum();
     }
-    let mut program = |assignment: &Assignment| -> Result<(Time, Resident)> {
+    let mut program = |assignment: &Assignment| -> Result<(SimulatedTime, Resident)> {
         let lowered = lower(graph.clone(), options, assignment.clone(), answered)?;
         let divided = work_distribution(span_reduction(lowered, None, answered)?, None)?;
         let resident = scratchpads(waves(divided))?;
@@ -253,7 +253,7 @@ fn whole(ended: Result<Program, Ended>) -> Result<Program> {
 /// Refuses a tensor with more elements than a segment of device memory has bytes. No plan can place it,
 /// and every count of work on smaller ones fits in 64 bits or is refused where it is made.
 fn bounded<'g>(graph: &'g Graph, options: &Options) -> Result<&'g Graph> {
-    let limit = options.hardware.count(Key::Segment);
+    let limit = options.hardware.figure_count(Key::Segment);
     for (_, tensor) in graph.tensors().filter(|(_, t)| !matches!(t.def, Def::View { .. })) {
         let elements = tensor.size.iter().fold(1u64, |n, d| n.saturating_mul(d.unsigned_abs()));
         if elements > limit {

@@ -77,11 +77,11 @@ pub struct Options {
 impl Default for Options {
     /// The best plan for all cores of the card.
     fn default() -> Options {
-        let hardware = Hardware::card();
+        let hardware = Hardware::card_preset();
         Options {
             policy: Policy::Best,
             coverage: Profile::Full,
-            cores: hardware.cores(),
+            cores: hardware.core_count(),
             hardware,
             storage: Storage::default(),
             weights: WeightLayouts::Free,
@@ -166,7 +166,7 @@ impl Options {
 
     /// Refuses a number of cores that the hardware has not, and parts that are none.
     pub(crate) fn checked(&self) -> Result<()> {
-        let most = self.hardware.cores();
+        let most = self.hardware.core_count();
         if self.cores == 0 || self.cores > most {
             let cores = i64::try_from(self.cores).unwrap_or(i64::MAX);
             return Err(CompileError::Cores { cores, most });

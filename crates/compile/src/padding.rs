@@ -74,7 +74,7 @@ pub fn padding(program: &Program) -> Vec<StepPadding> {
         let padding = StepPadding {
             step: StepId(i),
             extents: extents(program, step),
-            bytes: step.work.totals().padding_bytes,
+            bytes: step.work.sum_over_cores().padding_bytes,
         };
         (padding.bytes > 0 || !padding.extents.is_empty()).then_some(padding)
     };

@@ -9,7 +9,7 @@ use crate::error::{CompileError, Result};
 use crate::program::{Action, Origin, Place, Program};
 use crate::scratchpads::Resident;
 use zellige_graph::{Graph, MemorySpace, TensorId};
-use zellige_machine::Time;
+use zellige_machine::SimulatedTime;
 
 /// Cycles that a division which does not keep a placed tensor is worse by: more than any program takes, and
 /// little enough that sums of them stay below 64 bits.
@@ -29,13 +29,13 @@ pub(crate) fn is_in_memory(graph: &Graph, tensor: TensorId) -> bool {
 }
 
 /// What a program is worse by for the placed tensors that it does not keep in the scratchpads.
-pub(crate) fn missed_time(resident: &Resident) -> Time {
+pub(crate) fn missed_time(resident: &Resident) -> SimulatedTime {
     let lowered = &resident.waved.divided.lowered;
     let missed = lowered.buffers.iter().zip(&resident.addresses).filter(|(b, address)| {
         b.origin == Origin::Result && is_in_lx(&lowered.graph, b.tensor) && address.is_none()
     });
     let count = u64::try_from(missed.count()).unwrap_or(u64::MAX);
-    Time::from_nanoseconds(count.min(1000) * MISSED_SECONDS * 1_000_000_000)
+    SimulatedTime::from_nanoseconds(count.min(1000) * MISSED_SECONDS * 1_000_000_000)
 }
 
 /// Refuses a program with a tensor that is not where the programmer places it.

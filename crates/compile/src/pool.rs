@@ -65,8 +65,8 @@ pub(crate) fn pool(resident: Resident) -> Result<Addressed> {
 /// segment, and programs have one.
 fn own_blocks_fit(lowered: &Lowered) -> Result<()> {
     let hardware = &lowered.options.hardware;
-    let segment = hardware.count(Key::Segment);
-    let limit = segment.saturating_mul(hardware.count(Key::Segments).saturating_sub(2));
+    let segment = hardware.figure_count(Key::Segment);
+    let limit = segment.saturating_mul(hardware.figure_count(Key::Segments).saturating_sub(2));
     let mut total = 0u64;
     for buffer in lowered.buffers.iter().filter(|b| b.memory == MemoryClass::Own) {
         total = total.saturating_add(buffer.bytes());

@@ -5,7 +5,7 @@ use crate::decisions::Decisions;
 use crate::options::Options;
 use zellige_device::{Division, Span, TensorLayout};
 use zellige_graph::{Graph, NodeId, Role, TensorId};
-use zellige_machine::{Latency, Time, Work};
+use zellige_machine::{OperationLatency, OperationWork, SimulatedTime};
 use zellige_op::{Op, Scalar};
 
 /// A buffer of a program, by number.
@@ -132,24 +132,24 @@ pub struct Step {
     /// Who decided the division, and why.
     pub decided: (String, String),
     /// What each core does with everything in device memory.
-    pub full: Work,
+    pub full: OperationWork,
     /// The same with what stays in scratchpads left out.
-    pub work: Work,
+    pub work: OperationWork,
     /// How long that takes.
-    pub latency: Latency,
+    pub latency: OperationLatency,
     /// The wave it runs in: steps of one wave run at the same time.
     pub wave: usize,
     /// The first core it runs on.
     pub first_core: usize,
     /// When it starts, from the beginning of a run (or of loading).
-    pub start: Time,
+    pub start: SimulatedTime,
     /// How long it takes beside what runs at the same time.
-    pub duration: Time,
+    pub duration: SimulatedTime,
 }
 
 impl Step {
     /// When it ends.
-    pub fn end(&self) -> Time {
+    pub fn end(&self) -> SimulatedTime {
         self.start + self.duration
     }
 
@@ -217,12 +217,12 @@ impl Program {
     }
 
     /// How long a run takes.
-    pub fn latency(&self) -> Time {
-        self.run_steps().map(|(_, s)| s.end()).max().unwrap_or(Time::ZERO)
+    pub fn latency(&self) -> SimulatedTime {
+        self.run_steps().map(|(_, s)| s.end()).max().unwrap_or(SimulatedTime::ZERO)
     }
 
     /// How long loading takes beside the transfer of the weights.
-    pub fn load_latency(&self) -> Time {
-        self.load_steps().map(|(_, s)| s.end()).max().unwrap_or(Time::ZERO)
+    pub fn load_latency(&self) -> SimulatedTime {
+        self.load_steps().map(|(_, s)| s.end()).max().unwrap_or(SimulatedTime::ZERO)
     }
 }

@@ -11,7 +11,7 @@ use crate::program::{Buffer, Program, Step};
 use crate::scratchpads::Resident;
 use crate::waves::Waved;
 use std::rc::Rc;
-use zellige_machine::{Hardware, Latency, Time, Work};
+use zellige_machine::{Hardware, OperationLatency, OperationWork, SimulatedTime};
 
 /// The program: steps in the order of their waves, each with its times; buffers, each with its place.
 pub(crate) fn schedule(addressed: Addressed) -> Program {
@@ -36,7 +36,7 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
         .zip(decided)
         .map(|(step, (((divided, work), slot), (start, latency)))| Step {
             full: (*divided.work).clone(),
-            work: Work { name: step.name.clone(), ..(*work).clone() },
+            work: OperationWork { name: step.name.clone(), ..(*work).clone() },
             name: step.name,
             action: step.action,
             reads: step.reads,
@@ -69,34 +69,38 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
 }
 
 /// How long a run takes.
-pub(crate) fn run_time(resident: &Resident) -> Time {
+pub(crate) fn run_time(resident: &Resident) -> SimulatedTime {
     let Resident { waved, works, .. } = resident;
     let lowered = &waved.divided.lowered;
     let waves: Vec<(usize, bool)> =
         waved.slots.iter().zip(&lowered.steps).map(|(slot, step)| (slot.wave, step.load)).collect();
     let times = times(&lowered.options.hardware, &waves, works);
     let runs = times.iter().zip(&waves).filter(|(_, (_, load))| !load);
-    runs.map(|((start, latency), _)| *start + latency.time).max().unwrap_or(Time::ZERO)
+    runs.map(|((start, latency), _)| *start + latency.time).max().unwrap_or(SimulatedTime::ZERO)
 }
 
 /// Of every step, when it starts and what it takes beside the others of its wave.
-fn times(hardware: &Hardware, waves: &[(usize, bool)], works: &[Rc<Work>]) -> Vec<(Time, Latency)> {
+fn times(
+    hardware: &Hardware,
+    waves: &[(usize, bool)],
+    works: &[Rc<OperationWork>],
+) -> Vec<(SimulatedTime, OperationLatency)> {
     let count = waves.iter().map(|(wave, _)| wave + 1).max().unwrap_or(0);
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
     waves.iter().enumerate().for_each(|(step, (wave, _))| members[*wave].push(step));
-    let (mut run, mut load) = (Time::ZERO, Time::ZERO);
-    let mut starts = vec![Time::ZERO; count];
+    let (mut run, mut load) = (SimulatedTime::ZERO, SimulatedTime::ZERO);
+    let mut starts = vec![SimulatedTime::ZERO; count];
     let latency = |step: usize| {
         let all: usize = members[waves[step].0].iter().map(|m| works[*m].cores.len()).sum();
         hardware.latency_beside(&works[step], all - works[step].cores.len())
     };
-    let latencies: Vec<Latency> = (0..works.len()).map(latency).collect();
+    let latencies: Vec<OperationLatency> = (0..works.len()).map(latency).collect();
     for (wave, steps) in members.iter().enumerate() {
         let loads = steps.iter().any(|s| waves[*s].1);
         let clock = if loads { &mut load } else { &mut run };
-        *clock += hardware.launch();
+        *clock += hardware.launch_time();
         starts[wave] = *clock;
-        *clock += steps.iter().map(|s| latencies[*s].time).max().unwrap_or(Time::ZERO);
+        *clock += steps.iter().map(|s| latencies[*s].time).max().unwrap_or(SimulatedTime::ZERO);
     }
     latencies.into_iter().zip(waves).map(|(l, (wave, _))| (starts[*wave], l)).collect()
 }

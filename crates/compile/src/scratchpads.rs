@@ -10,7 +10,7 @@ use crate::placement::is_in_lx;
 use crate::solve::memory::{self, LiveBuffer, MemoryRequest, PlacementPolicy};
 use crate::waves::Waved;
 use std::rc::Rc;
-use zellige_machine::Work;
+use zellige_machine::OperationWork;
 
 /// The fewest bytes of scratchpad beside what an operation streams through it.
 const ALIGNMENT: u64 = 128;
@@ -21,7 +21,7 @@ pub(crate) struct Resident {
     /// Of every buffer, its address in the scratchpad of every core; none lies in device memory.
     pub(crate) addresses: Vec<Option<u64>>,
     /// Of every step, what each core does, without the traffic of what stays in scratchpads.
-    pub(crate) works: Vec<Rc<Work>>,
+    pub(crate) works: Vec<Rc<OperationWork>>,
 }
 
 /// Keeps results in scratchpads where they fit.

@@ -13,7 +13,7 @@ use crate::divide::Divided;
 use crate::lower::{Lowered, LoweredStep, MemoryClass};
 use crate::placement::is_in_lx;
 use std::rc::Rc;
-use zellige_machine::{Time, Work};
+use zellige_machine::{OperationWork, SimulatedTime};
 
 /// How many steps ahead a wave looks for one that fits beside it.
 const AHEAD: usize = 24;
@@ -60,9 +60,9 @@ pub(crate) fn waves(mut divided: Divided) -> Waved {
 struct Waves<'a> {
     divided: &'a Divided,
     lowered: &'a Lowered,
-    works: Vec<Rc<Work>>,
+    works: Vec<Rc<OperationWork>>,
     /// Of every step, how long it takes alone.
-    alone: Vec<Time>,
+    alone: Vec<SimulatedTime>,
     needs: Vec<Vec<usize>>,
     /// Of every step, the results in the scratchpads that it makes or reads, and as which tensor.
     shared: Vec<Vec<(usize, usize)>>,
@@ -73,14 +73,15 @@ struct Waves<'a> {
     /// Whether the scratchpads kept a step from running beside others.
     blocked: bool,
     /// How long all waves take.
-    total: Time,
+    total: SimulatedTime,
 }
 
 impl<'a> Waves<'a> {
     fn new(divided: &'a Divided, frees: bool) -> Waves<'a> {
         let lowered = &divided.lowered;
         let works = divided.works(&vec![true; lowered.buffers.len()]);
-        let alone = works.iter().map(|w| lowered.options.hardware.latency(w).time).collect();
+        let alone =
+            works.iter().map(|w| lowered.options.hardware.operation_latency(w).time).collect();
         let mut shared = vec![Vec::new(); lowered.steps.len()];
         for (r, keep) in divided.residents.iter().enumerate() {
             for (step, tensor) in keep.readers.iter().chain([&keep.producer]) {
@@ -97,13 +98,14 @@ impl<'a> Waves<'a> {
             stays: vec![true; divided.residents.len()],
             frees,
             blocked: false,
-            total: Time::ZERO,
+            total: SimulatedTime::ZERO,
         }
     }
 
     fn slots(&mut self) -> Vec<StepSlot> {
         let steps = &self.lowered.steps;
-        let (total, launch) = (self.lowered.options.cores, self.lowered.options.hardware.launch());
+        let (total, launch) =
+            (self.lowered.options.cores, self.lowered.options.hardware.launch_time());
         let mut order: Vec<usize> = Vec::with_capacity(steps.len());
         for load in [true, false] {
             order.extend((0..steps.len()).filter(|i| steps[*i].load == load));
@@ -176,12 +178,12 @@ impl<'a> Waves<'a> {
         users.sort_unstable();
         users.dedup();
         let with: Vec<usize> = members.iter().copied().chain([step]).collect();
-        let others = |waves: &Waves<'_>| -> Time {
+        let others = |waves: &Waves<'_>| -> SimulatedTime {
             users.iter().filter(|u| !with.contains(u)).map(|u| waves.alone[*u]).sum()
         };
-        let launch = self.lowered.options.hardware.launch();
+        let launch = self.lowered.options.hardware.launch_time();
         let before = self.side_by_side(members) + launch + self.alone[step] + others(self);
-        let held: Vec<Rc<Work>> = users.iter().map(|u| self.works[*u].clone()).collect();
+        let held: Vec<Rc<OperationWork>> = users.iter().map(|u| self.works[*u].clone()).collect();
         freed.iter().for_each(|r| self.stays[*r] = false);
         users.iter().for_each(|u| self.renew(*u));
         if self.side_by_side(&with) + others(self) < before {
@@ -189,7 +191,7 @@ impl<'a> Waves<'a> {
         }
         freed.iter().for_each(|r| self.stays[*r] = true);
         for (user, work) in users.iter().zip(held) {
-            self.alone[*user] = self.lowered.options.hardware.latency(&work).time;
+            self.alone[*user] = self.lowered.options.hardware.operation_latency(&work).time;
             self.works[*user] = work;
         }
         false
@@ -203,7 +205,7 @@ impl<'a> Waves<'a> {
         let op = self.divided.ops[step].as_ref();
         let work = op.and_then(|op| op.work_with_residents(divided, &tensors));
         let work = work.unwrap_or_else(|| divided.work.clone());
-        self.alone[step] = self.lowered.options.hardware.latency(&work).time;
+        self.alone[step] = self.lowered.options.hardware.operation_latency(&work).time;
         self.works[step] = work;
     }
 
@@ -221,20 +223,20 @@ impl<'a> Waves<'a> {
 
     /// Whether a step beside these ends earlier than after them, where it has a launch of its own.
     fn gains(&self, members: &[usize], step: usize) -> bool {
-        let launch = self.lowered.options.hardware.launch();
+        let launch = self.lowered.options.hardware.launch_time();
         let apart = self.side_by_side(members) + launch + self.alone[step];
         let with: Vec<usize> = members.iter().copied().chain([step]).collect();
         self.side_by_side(&with) < apart
     }
 
     /// How long a wave of these steps takes.
-    fn side_by_side(&self, members: &[usize]) -> Time {
+    fn side_by_side(&self, members: &[usize]) -> SimulatedTime {
         let all = self.cores(members);
         let time = |m: &usize| {
             let work = &self.works[*m];
             self.lowered.options.hardware.latency_beside(work, all - work.cores.len()).time
         };
-        members.iter().map(time).max().unwrap_or(Time::ZERO)
+        members.iter().map(time).max().unwrap_or(SimulatedTime::ZERO)
     }
 }
 

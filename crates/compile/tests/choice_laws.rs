@@ -115,7 +115,7 @@ impl<'a> Costs<'a> {
             from.moved_to(&to).unwrap().work("copy", WorkKind::Restickify, self.options.cores);
         let hardware = &self.options.hardware;
         // A copy is a step more, which the host launches.
-        hardware.latency(&work).cycles + hardware.launch_cycles()
+        hardware.operation_latency(&work).cycles + hardware.launch_cycles()
     }
 
     /// Where a copy has the elements of the whole tensor; its views only order dimensions otherwise.

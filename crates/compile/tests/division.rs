@@ -50,7 +50,7 @@ fn baseline(
     cores: i64,
     hints: &[SplitHint],
 ) -> Result<DivisionPlan, CompileError> {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     let plan = divide(space, &card, cores, Policy::Baseline, hints)?;
     check(space, &card, 32, &plan)?;
     let best = divide(space, &card, cores, Policy::Best, hints)?;
@@ -63,7 +63,7 @@ fn baseline(
 /// the loop over k does not.
 #[test]
 fn spans_count_the_rows_that_pad_b() {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     for (k, rows) in [(128, 128), (67, 128), (1, 64), (130, 192)] {
         let space = space(&OpSizes::matmul(8, 256, k), Dtype::Float16).unwrap();
         let plan = divide(&space, &card, 1, Policy::Baseline, &[]).unwrap();
@@ -77,7 +77,7 @@ fn spans_count_the_rows_that_pad_b() {
 /// Law: dimensions of size 1 change no division and no span.
 #[test]
 fn ones_change_nothing_about_reductions() {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     let plan = |sizes: &[i64]| {
         let form = OpSizes::Reduction { sizes: sizes.to_vec(), reduced: vec![sizes.len() - 1] };
         let space = space(&form, Dtype::Int32).unwrap();
@@ -126,7 +126,7 @@ fn products() {
         };
         let space = space(&form, dtype(&v)).unwrap();
         let cores = v["cores"].as_u64().unwrap();
-        let limit = Hardware::card().count(Key::Span);
+        let limit = Hardware::card_preset().figure_count(Key::Span);
         let committed = reduce_spans(&space, cores, limit).unwrap();
         let default = distribute(&space, cores, &committed);
         let plan = baseline(&space, v["cores"].as_i64().unwrap(), &[]).unwrap();
@@ -155,7 +155,7 @@ fn products() {
 
 #[test]
 fn spans() {
-    let limit = Hardware::card().count(Key::Span);
+    let limit = Hardware::card_preset().figure_count(Key::Span);
     for v in vectors("span") {
         if let Some(device) = v["device_size"].as_array() {
             // wd076 (newer): bytes from the first to the last that are touched, 7 * 4 + 2 sticks. The
@@ -307,7 +307,7 @@ fn hints() {
 fn candidates_under_the_span_limit() {
     let v = vectors("candidates").into_iter().find(|v| v["id"] == "wd050").unwrap();
     let space = space(&OpSizes::Pointwise { sizes: ints(&v["host"]) }, Dtype::Float16).unwrap();
-    let limit = Hardware::card().count(Key::Span);
+    let limit = Hardware::card_preset().figure_count(Key::Span);
     let mut found = Vec::new();
     for x in space.divisors(0, 32) {
         for y in space.divisors(1, 32 / x) {

@@ -105,7 +105,7 @@ proptest! {
     fn work_and_spans_are_those_of_the_points(
         form in forms(), dtype in dtypes(), pick in any::<prop::sample::Index>()
     ) {
-        let (space, card) = (space(&form, dtype).unwrap(), Hardware::card());
+        let (space, card) = (space(&form, dtype).unwrap(), Hardware::card_preset());
         if space.dims().iter().map(|d| d.size).product::<u64>() >= 20_000 {
             return Ok(());
         }
@@ -127,7 +127,7 @@ proptest! {
                     AccessRole::Write => {}
                 }
             }
-            prop_assert_eq!((w.reads.bytes(), w.writes.bytes()), (reads, writes));
+            prop_assert_eq!((w.reads.total_bytes(), w.writes.total_bytes()), (reads, writes));
         }
         let valid: u64 = done.cores.iter().map(|w| w.macs_valid).sum();
         let points: u64 = space.dims().iter().map(|d| d.size).product();
@@ -168,7 +168,7 @@ proptest! {
     ) {
         let policy = if best { Policy::Best } else { Policy::Baseline };
         if let Ok(space) = space(&OpSizes::Pointwise { sizes: sizes.clone() }, Dtype::Float16) {
-            let card = Hardware::card();
+            let card = Hardware::card_preset();
             if let Ok(plan) = divide(&space, &card, cores, policy, &[]) {
                 check(&space, &card, 32, &plan).unwrap();
             }
@@ -176,7 +176,7 @@ proptest! {
         if let [m, n, k, ..] = sizes[..]
             && let Ok(space) = space(&OpSizes::matmul(m, n, k), Dtype::Float16)
         {
-            drop(divide(&space, &Hardware::card(), cores, policy, &[]));
+            drop(divide(&space, &Hardware::card_preset(), cores, policy, &[]));
         }
     }
 }
@@ -184,7 +184,7 @@ proptest! {
 /// Sizes without useful divisors, where even divisions are few.
 #[test]
 fn primes_are_divided_better() {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     for form in [
         OpSizes::matmul(1009, 64 * 13, 4096),
         OpSizes::matmul(37, 64 * 37, 64 * 37),
@@ -200,7 +200,7 @@ fn primes_are_divided_better() {
 
 #[test]
 fn refusals_name_what_is_wrong() {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     let matmul = space(&OpSizes::matmul(128, 256, 256), Dtype::Float16).unwrap();
     for cores in [0, -1, 33, 64, i64::MAX] {
         let error = divide(&matmul, &card, cores, Policy::Best, &[]).unwrap_err();
@@ -272,7 +272,7 @@ fn symbolic_dimensions_split_by_their_granularity() {
     let t = TensorAccess::new("x", AccessRole::Read, &layout, &dims, &[64, 1]).unwrap();
     let space = IterationSpace::new(dims, vec![t], effort()).unwrap();
     for policy in [Policy::Baseline, Policy::Best] {
-        let plan = divide(&space, &Hardware::card(), 32, policy, &[]).unwrap();
+        let plan = divide(&space, &Hardware::card_preset(), 32, policy, &[]).unwrap();
         assert_eq!(plan.splits, [12, 1], "{policy:?}");
     }
 }
@@ -283,7 +283,7 @@ fn effort() -> PointCost {
 
 #[test]
 fn checkers_find_what_is_wrong() {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     let space = space(&OpSizes::matmul(64, 256, 256), Dtype::Float16).unwrap();
     let plan = divide(&space, &card, 32, Policy::Best, &[]).unwrap();
     let mut wrong = plan.clone();
@@ -299,12 +299,12 @@ fn checkers_find_what_is_wrong() {
     wrong.splits = vec![64, 1, 1];
     assert!(check(&space, &card, 32, &wrong).is_err());
     assert!(check(&space, &narrow(128), 32, &plan).is_err());
-    assert_eq!(card.count(Key::Span), 256 << 20);
+    assert_eq!(card.figure_count(Key::Span), 256 << 20);
 }
 
 #[test]
 fn the_best_of_common_operations_is_no_slower_than_the_baseline() {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     for form in [
         OpSizes::matmul(2048, 2048, 2048),
         OpSizes::matmul(1, 4096, 4096),
@@ -326,14 +326,14 @@ fn the_best_of_common_operations_is_no_slower_than_the_baseline() {
 /// What several cores need is read once for eight of them, and the rest arrives over the ring.
 #[test]
 fn shared_operands_are_read_once_for_eight_cores() {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     let (m, n, k) = (512, 1024, 1024);
     let product = space(&OpSizes::matmul(m, n, k), Dtype::Float16).unwrap();
     let [m, n, k] = [m, n, k].map(|x| u64::try_from(x).unwrap());
     for splits in [[4, 8, 1], [32, 1, 1], [1, 16, 2], [2, 16, 1], [3, 5, 2], [25, 1, 1]] {
         let done = work(&product, &card, &splits);
-        let totals = card.cost(&done).totals;
-        let needed: u64 = done.cores.iter().map(|c| c.reads.bytes()).sum();
+        let totals = card.operation_cost(&done).totals;
+        let needed: u64 = done.cores.iter().map(|c| c.reads.total_bytes()).sum();
         assert_eq!(totals.bytes_in + totals.ring_in, needed, "{splits:?}");
         // A is needed by the cores along N, B by those along M.
         let reads = |sharers: u64| sharers.div_ceil(8);
@@ -342,5 +342,5 @@ fn shared_operands_are_read_once_for_eight_cores() {
     }
     // An operand of nobody else does not travel.
     let alone = space(&OpSizes::Pointwise { sizes: vec![64, 256] }, Dtype::Float16).unwrap();
-    assert_eq!(card.cost(&work(&alone, &card, &[8, 4])).totals.ring_in, 0);
+    assert_eq!(card.operation_cost(&work(&alone, &card, &[8, 4])).totals.ring_in, 0);
 }

@@ -193,7 +193,7 @@ fn check_starts(name: &str, program: &Program) {
                 for core in 0..step.division.cores() {
                     let region = loops.region(t, core, &step.division);
                     let first: Vec<usize> = region.iter().map(|r| r.start).collect();
-                    let byte = form.place(&first) * form.format.size();
+                    let byte = form.place(&first) * form.format.byte_size();
                     let want = match map.of(buffer) {
                         Address::Lx(at) => at,
                         other => other.planned().unwrap() + byte as u64,

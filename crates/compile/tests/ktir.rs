@@ -17,7 +17,7 @@ use zellige_machine::Hardware;
 
 fn elem(t: &Tensor) -> Elem {
     let known = [Elem::F16, Elem::F32, Elem::DF16];
-    known.into_iter().find(|e| e.format() == t.format().plain()).unwrap()
+    known.into_iter().find(|e| e.format() == t.format().arithmetic_format()).unwrap()
 }
 
 fn array(t: &Tensor) -> Array {
@@ -69,7 +69,7 @@ fn compare(text: &str, tolerance: f32, options: &Options) {
 }
 
 fn compare_program(text: &str, tolerance: f32, program: &Program) {
-    let card = Card::new(0, Hardware::card()).unwrap();
+    let card = Card::new(0, Hardware::card_preset()).unwrap();
     let tensors: Vec<Tensor> = program
         .buffers
         .iter()

@@ -169,7 +169,7 @@ fn splits(rng: &mut Rng, space: &IterationSpace) -> Vec<u64> {
 
 #[test]
 fn a_division_costs_what_the_device_accounts_for() {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     let mut rng = Rng(88_172_645_463_325_252);
     let (mut silent, mut has) = (BTreeSet::new(), BTreeMap::new());
     for entry in Op::all() {
@@ -201,9 +201,14 @@ fn a_division_costs_what_the_device_accounts_for() {
                     assert_eq!(a.reads, b.reads, "core {core} reads of {}", what());
                     assert_eq!(a.writes, b.writes, "core {core} writes of {}", what());
                 }
-                let (served, other) = (card.served(&own), card.served(&found));
-                assert_eq!(served.totals().bytes_in, other.totals().bytes_in, "{}", what());
-                let cycles = card.latency(&own).cycles;
+                let (served, other) = (card.share_ring_reads(&own), card.share_ring_reads(&found));
+                assert_eq!(
+                    served.sum_over_cores().bytes_in,
+                    other.sum_over_cores().bytes_in,
+                    "{}",
+                    what()
+                );
+                let cycles = card.operation_latency(&own).cycles;
                 assert_eq!(cycles, latency(&space, &card, &splits).0, "{}", what());
             }
             if let Ok(plan) = divide(&space, &card, 32, Policy::Best, &[]) {

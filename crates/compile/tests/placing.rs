@@ -86,7 +86,7 @@ fn recorded_plans() {
 fn the_scratchpad_of_the_card() {
     let (meta, _) = vectors();
     assert_eq!(
-        lx_limit(&Hardware::card(), LX_RESERVED),
+        lx_limit(&Hardware::card_preset(), LX_RESERVED),
         meta["real_limit_bytes"].as_u64().unwrap()
     );
 }
@@ -159,7 +159,7 @@ fn names_of_policies() {
 
 #[test]
 fn the_pool_of_device_memory() {
-    let card = Hardware::card();
+    let card = Hardware::card_preset();
     let gib = |n: u64| n << 30;
     let b = |name: &str, size, uses: &[u64]| LiveBuffer::new(name, size, uses);
     let chain = vec![b("a", gib(9), &[0, 1]), b("b", gib(7), &[1, 2]), b("c", gib(9), &[2, 3])];

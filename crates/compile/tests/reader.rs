@@ -266,7 +266,7 @@ fn computed(function: &str, x: &[f64]) -> f64 {
 fn places(laid: &TensorLayout) -> Vec<u64> {
     let size: Vec<usize> = laid.size().iter().map(|n| usize::try_from(*n).unwrap()).collect();
     let layout = laid.places().unwrap();
-    let width = laid.format().size() as u64;
+    let width = laid.format().byte_size() as u64;
     let mut list = Vec::new();
     each(&size, |at| {
         let at: Vec<i64> = at.iter().map(|n| i64::try_from(*n).unwrap()).collect();
@@ -292,7 +292,7 @@ fn given(program: &Program, largest: i64) -> Vec<Vec<f32>> {
 
 /// Every step on the simulated card; the outputs.
 fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
-    let card = Card::new(0, Hardware::card()).unwrap();
+    let card = Card::new(0, Hardware::card_preset()).unwrap();
     let mut tensors: Vec<Tensor> = Vec::new();
     for b in &program.buffers {
         tensors.push(match b.place {
@@ -344,7 +344,7 @@ fn by_reader(name: &str, program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>
     let base = |address: Address| address.planned().unwrap();
     let mut put = |at: u64, laid: &TensorLayout, values: &[f32]| {
         // What is transferred has zeros in its padding.
-        let width = laid.format().size() as u64;
+        let width = laid.format().byte_size() as u64;
         for byte in (0..u64::try_from(laid.layout().device_bytes().unwrap()).unwrap())
             .step_by(width as usize)
         {

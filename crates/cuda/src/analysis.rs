@@ -3,18 +3,18 @@
 //! The first block is run by the interpreter without data. Accesses that the lanes of a warp make at once are one
 //! access of the hardware: it touches sectors of 32 bytes, or needs a pass for every word that a bank is asked for.
 
-use crate::description::{Part, Space};
-use crate::interpret::{self, Access, Memory};
-use crate::swizzle::passes;
+use crate::description::{AddressSpace, BlockProgram};
+use crate::interpret::{self, InterpretedMemory, ThreadAccess};
+use crate::swizzle::count_passes;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::ops::Range;
 
 /// All accesses of one kind in a block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accesses {
+pub struct AccessTotals {
     /// The memory.
-    pub space: Space,
+    pub space: AddressSpace,
     /// Whether it is written.
     pub store: bool,
     /// Bytes of each lane.
@@ -29,30 +29,39 @@ pub struct Accesses {
 
 /// What one block does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Block {
+pub struct BlockAccesses {
     /// By memory, direction and width.
-    pub accesses: Vec<Accesses>,
-    trace: Vec<Access>,
+    pub accesses: Vec<AccessTotals>,
+    trace: Vec<ThreadAccess>,
 }
 
 /// The accesses of the first block of a part.
 ///
 /// # Errors
 /// An access that the interpreter refuses: a mistake of this crate.
-pub fn first_block(part: &Part, readable: Range<i64>) -> Result<Block, String> {
-    let mut memory =
-        Memory { src: &[], dst: &mut [], written: &mut [], readable, low: (0, 0), dry: true };
+pub fn analyze_first_block(
+    part: &BlockProgram,
+    readable: Range<i64>,
+) -> Result<BlockAccesses, String> {
+    let mut memory = InterpretedMemory {
+        src: &[],
+        dst: &mut [],
+        written: &mut [],
+        readable,
+        low: (0, 0),
+        dry: true,
+    };
     let mut trace = Vec::new();
-    interpret::run_block(part, 0, &mut memory, &mut |a| trace.push(a))?;
-    let mut all: BTreeMap<(Space, bool, u32), Accesses> = BTreeMap::new();
-    for warp in interpret::warps(&trace) {
-        let Access { space, store, bytes, .. } = warp[0];
+    interpret::interpret_block(part, 0, &mut memory, &mut |a| trace.push(a))?;
+    let mut all: BTreeMap<(AddressSpace, bool, u32), AccessTotals> = BTreeMap::new();
+    for warp in interpret::group_by_warp(&trace) {
+        let ThreadAccess { space, store, bytes, .. } = warp[0];
         let lanes: Vec<i64> = warp.iter().map(|a| a.at).collect();
         let (found, least) = match space {
-            Space::Shared => passes(&lanes, i64::from(bytes)),
-            _ => sectors(&lanes, i64::from(bytes)),
+            AddressSpace::Shared => count_passes(&lanes, i64::from(bytes)),
+            _ => count_sectors(&lanes, i64::from(bytes)),
         };
-        let entry = all.entry((space, store, bytes)).or_insert(Accesses {
+        let entry = all.entry((space, store, bytes)).or_insert(AccessTotals {
             space,
             store,
             bytes,
@@ -64,11 +73,11 @@ pub fn first_block(part: &Part, readable: Range<i64>) -> Result<Block, String> {
         entry.found += found;
         entry.least += least;
     }
-    Ok(Block { accesses: all.into_values().collect(), trace })
+    Ok(BlockAccesses { accesses: all.into_values().collect(), trace })
 }
 
 /// Sectors that the lanes of an access touch, and the fewest that hold as many bytes.
-fn sectors(lanes: &[i64], bytes: i64) -> (usize, usize) {
+fn count_sectors(lanes: &[i64], bytes: i64) -> (usize, usize) {
     let touched: BTreeSet<i64> =
         lanes.iter().flat_map(|at| at.div_euclid(32)..=(at + bytes - 1).div_euclid(32)).collect();
     let distinct: BTreeSet<i64> = lanes.iter().copied().collect();
@@ -76,18 +85,18 @@ fn sectors(lanes: &[i64], bytes: i64) -> (usize, usize) {
     (touched.len(), least.div_ceil(32))
 }
 
-impl Accesses {
+impl AccessTotals {
     /// In one line.
-    pub fn text(&self) -> String {
+    pub fn summary_line(&self) -> String {
         let (what, unit) = match (self.space, self.store) {
-            (Space::Src, _) => ("source loads", "sectors of 32 bytes"),
-            (Space::Dst, _) => ("destination stores", "sectors of 32 bytes"),
-            (Space::Shared, true) => ("shared stores", "passes over the banks"),
-            (Space::Shared, false) => ("shared loads", "passes over the banks"),
+            (AddressSpace::Src, _) => ("source loads", "sectors of 32 bytes"),
+            (AddressSpace::Dst, _) => ("destination stores", "sectors of 32 bytes"),
+            (AddressSpace::Shared, true) => ("shared stores", "passes over the banks"),
+            (AddressSpace::Shared, false) => ("shared loads", "passes over the banks"),
         };
         let free = match self.space {
-            Space::Shared if self.found == self.least => ": no bank conflict",
-            Space::Shared => ": bank conflicts",
+            AddressSpace::Shared if self.found == self.least => ": no bank conflict",
+            AddressSpace::Shared => ": bank conflicts",
             _ if self.found == self.least => ": coalesced",
             _ => "",
         };
@@ -98,26 +107,26 @@ impl Accesses {
     }
 }
 
-impl Block {
+impl BlockAccesses {
     /// The first warp drawn: the rows of adjacent bytes that its first accesses touch, and the thread that fills each
     /// 16 bytes of the first lines of shared memory.
-    pub fn drawing(&self) -> String {
+    pub fn draw_first_warp(&self) -> String {
         let mut text = String::new();
         for (space, store, what) in [
-            (Space::Src, false, "the first load of warp 0"),
-            (Space::Dst, true, "the first store of warp 0"),
+            (AddressSpace::Src, false, "the first load of warp 0"),
+            (AddressSpace::Dst, true, "the first store of warp 0"),
         ] {
-            let mut warps = interpret::warps(&self.trace).into_iter();
+            let mut warps = interpret::group_by_warp(&self.trace).into_iter();
             let warp =
                 warps.find(|w| w[0].space == space && w[0].store == store && w[0].thread < 32);
             let Some(warp) = warp else { continue };
             let _ = writeln!(text, "{what}, {} bytes a lane:", warp[0].bytes);
-            for (lanes, at, bytes) in runs(&warp) {
+            for (lanes, at, bytes) in adjacent_lane_runs(&warp) {
                 let _ = writeln!(
                     text,
                     "  lanes {:>5}  |{}| bytes {at} to {}",
                     lanes,
-                    bar(bytes),
+                    draw_byte_bar(bytes),
                     at + bytes
                 );
             }
@@ -125,7 +134,7 @@ impl Block {
         let filled: BTreeMap<i64, u32> = self
             .trace
             .iter()
-            .filter(|a| a.space == Space::Shared && a.store)
+            .filter(|a| a.space == AddressSpace::Shared && a.store)
             .map(|a| (a.at, a.thread))
             .collect();
         if !filled.is_empty() {
@@ -147,12 +156,12 @@ impl Block {
 }
 
 /// Sixteen bytes for each mark.
-fn bar(bytes: i64) -> String {
+fn draw_byte_bar(bytes: i64) -> String {
     "#".repeat(usize::try_from((bytes + 15) / 16).unwrap_or(1).min(64))
 }
 
 /// Lanes whose bytes follow one another: their numbers, the first byte, the number of bytes.
-fn runs(warp: &[Access]) -> Vec<(String, i64, i64)> {
+fn adjacent_lane_runs(warp: &[ThreadAccess]) -> Vec<(String, i64, i64)> {
     let mut all: Vec<(u32, u32, i64, i64)> = Vec::new();
     for a in warp {
         match all.last_mut() {
@@ -169,9 +178,9 @@ fn runs(warp: &[Access]) -> Vec<(String, i64, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Alignment, Gpu, Program};
+    use crate::{CudaProgram, Gpu, LaunchAlignment};
     use zellige_layout::{LaneAccessPattern as Lanes, Layout, TileLayout};
-    use zellige_movement::{Dtypes, Fill, Plan};
+    use zellige_movement::{MoveDtypes, MovePlan, PaddingFill};
 
     /// Every vector of a tile is loaded once and put into shared memory once, without a conflict.
     #[test]
@@ -180,19 +189,21 @@ mod tests {
             Layout::from(TileLayout::from_strides(&[16384, 16384], stride, 0).expect("small"))
         };
         let (src, dst) = (layout(&[16384, 1]), layout(&[1, 16384]));
-        let plan = Plan::between(&src, &dst, &[16384, 16384], Fill::Leave).expect("a plan");
-        let program = Program::new(&plan, Dtypes::Bytes(2), None, Alignment::FULL, &Gpu::H200)
-            .expect("a kernel");
+        let plan =
+            MovePlan::between(&src, &dst, &[16384, 16384], PaddingFill::Leave).expect("a plan");
+        let program =
+            CudaProgram::new(&plan, MoveDtypes::Bytes(2), None, LaunchAlignment::FULL, &Gpu::H200)
+                .expect("a kernel");
         let piece = &program.pieces()[0];
         assert_eq!(piece.kind, "tile");
-        let block = first_block(&piece.part, program.readable()).expect("runs");
+        let block = analyze_first_block(&piece.part, program.readable_range()).expect("runs");
         let find = |space, store| {
             let all = &block.accesses;
             all.iter()
                 .find(|a| a.space == space && a.store == store && a.bytes == 16)
                 .expect("some")
         };
-        let (read, put) = (find(Space::Src, false), find(Space::Shared, true));
+        let (read, put) = (find(AddressSpace::Src, false), find(AddressSpace::Shared, true));
         let vectors = 16384 * 16384 * 2 / 16 / usize::try_from(piece.part.blocks).expect("few");
         assert_eq!((read.count * 32, put.count * 32), (vectors, vectors));
         assert_eq!((read.found, put.found), (read.least, put.least));
@@ -207,7 +218,7 @@ mod tests {
             let tile = TileLayout::from_strides(&[rows, pitch], &[pitch, 1], 0).expect("small");
             let layout = Layout::from(tile);
             let ours: Vec<i64> = (0..rows).map(|r| r * pitch * bits / 8).collect();
-            let (found, _) = passes(&ours, bits / 8);
+            let (found, _) = count_passes(&ours, bits / 8);
             let lanes = Lanes::Lanes((0..rows).map(|r| vec![r, 0]).collect());
             let theirs =
                 layout.find_bank_conflicts(&[rows, pitch], bits, &lanes, 1).expect("small");

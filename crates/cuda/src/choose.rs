@@ -3,21 +3,21 @@
 //! Memory is read and written in sectors of 32 bytes, and long runs are faster than short ones. The estimate of a
 //! candidate is the bytes of the sectors that it touches on each side, each weighed by the length of the runs,
 //! over the bandwidth of a copy; a tile pays for its passes through shared memory. The constants are one table
-//! ([`Costs`]), fitted to measurements.
+//! ([`KernelCosts`]), fitted to measurements.
 
-use crate::description::{Part, Side};
-use crate::digits::Digits;
+use crate::description::{BlockProgram, TensorSide};
+use crate::digits::ByteNest;
 use crate::gpu::Gpu;
 use crate::rows;
 use crate::squares;
 use crate::swizzle;
-use crate::tile::{Order, Rows, Tile};
+use crate::tile::{SharedTile, TileOrder, TileRows};
 use crate::tile_part;
 use std::ops::Range;
 
 /// What the estimate of a kernel is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Costs {
+pub struct KernelCosts {
     /// A run of n bytes costs as much as n plus this many bytes, when it is read.
     pub read_run: f64,
     /// The same of a run that is written.
@@ -35,7 +35,7 @@ pub struct Costs {
     pub squares: f64,
     /// Time of tiles through shared memory: a factor.
     pub tiles: f64,
-    /// What more a tile costs for each doubling of its shared memory beyond [`Costs::large_bytes`].
+    /// What more a tile costs for each doubling of its shared memory beyond [`KernelCosts::large_bytes`].
     pub large: f64,
     /// Shared memory of a tile up to which it costs no more.
     pub large_bytes: f64,
@@ -56,8 +56,8 @@ pub struct Costs {
 
 /// A kernel that was chosen.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Choice {
-    pub(crate) part: Part,
+pub(crate) struct KernelChoice {
+    pub(crate) part: BlockProgram,
     /// The estimated time in seconds.
     pub(crate) seconds: f64,
     /// The kind in a word.
@@ -65,77 +65,101 @@ pub(crate) struct Choice {
 }
 
 /// Runs of a tile, in bytes, that are tried on each side.
-const RUNS: [i64; 4] = [64, 128, 256, 512];
+const TILE_RUN_BYTES: [i64; 4] = [64, 128, 256, 512];
 /// Bytes of a tile that are tried.
-const SIZES: [i64; 2] = [8 << 10, 16 << 10];
+const TILE_SIZE_BYTES: [i64; 2] = [8 << 10, 16 << 10];
 /// Units on the way in a thread that are measured beside those that are chosen.
-const FLIGHTS: [u32; 4] = [1, 4, 8, 16];
+const UNITS_IN_FLIGHT: [u32; 4] = [1, 4, 8, 16];
 /// Blocks that run together on a multiprocessor, of 256 threads.
-const RESIDENT: f64 = 8.0;
+const RESIDENT_BLOCKS: f64 = 8.0;
 /// What rows of a destination that begin anywhere are made to begin at multiples of.
-const SKEWS: [Option<i64>; 3] = [None, Some(16), Some(32)];
+const SKEW_BYTES: [Option<i64>; 3] = [None, Some(16), Some(32)];
 
 /// The kernel with the least estimated time for a nest.
-pub(crate) fn choose(nest: &Digits, readable: &Range<i64>, gpu: &Gpu) -> Choice {
-    let wide = nest.widened();
-    let mut best = candidate_rows(&wide, gpu);
-    if let Some(pair) = squares::digits(&wide) {
-        let seconds = squares_seconds(&wide, pair, gpu);
+pub(crate) fn choose_kernel(nest: &ByteNest, readable: &Range<i64>, gpu: &Gpu) -> KernelChoice {
+    let wide = nest.widen_units();
+    let mut best = choose_row_copy(&wide, gpu);
+    if let Some(pair) = squares::transposable_digits(&wide) {
+        let seconds = estimate_squares_seconds(&wide, pair, gpu);
         if seconds < best.seconds {
-            best = Choice { part: squares::part(&wide, pair), seconds, kind: "squares" };
+            best = KernelChoice {
+                part: squares::describe_square_transpose(&wide, pair),
+                seconds,
+                kind: "squares",
+            };
         }
     }
-    if let Some((tile, seconds)) = best_tile(&wide, gpu)
+    if let Some((tile, seconds)) = choose_best_tile(&wide, gpu)
         && seconds < best.seconds
     {
-        best = Choice { part: tile_part::part(&wide, &tile, readable), seconds, kind: "tile" };
+        best = KernelChoice {
+            part: tile_part::describe_tile_move(&wide, &tile, readable),
+            seconds,
+            kind: "tile",
+        };
     }
     best
 }
 
 /// One of the kernels that can move a nest, by its number: for tests and measurements. A number past the last
 /// counts from the first again.
-pub(crate) fn candidate(nest: &Digits, readable: &Range<i64>, gpu: &Gpu, pick: usize) -> Choice {
-    let wide = nest.widened();
-    let squares = squares::digits(&wide);
-    let tiles = tiles(&wide, gpu);
-    let rows = 1 + FLIGHTS.len();
+pub(crate) fn pick_candidate(
+    nest: &ByteNest,
+    readable: &Range<i64>,
+    gpu: &Gpu,
+    pick: usize,
+) -> KernelChoice {
+    let wide = nest.widen_units();
+    let squares = squares::transposable_digits(&wide);
+    let tiles = list_tiles(&wide, gpu);
+    let rows = 1 + UNITS_IN_FLIGHT.len();
     match (pick % (rows + usize::from(squares.is_some()) + tiles.len()), squares) {
-        (0, _) => candidate_rows(&wide, gpu),
+        (0, _) => choose_row_copy(&wide, gpu),
         (k, _) if k < rows => {
-            let part = rows::part(&wide, FLIGHTS[k - 1], None);
-            Choice { part, ..candidate_rows(&wide, gpu) }
+            let part = rows::describe_unit_copies(&wide, UNITS_IN_FLIGHT[k - 1], None);
+            KernelChoice { part, ..choose_row_copy(&wide, gpu) }
         }
         (k, Some(pair)) if k == rows => {
-            let seconds = squares_seconds(&wide, pair, gpu);
-            Choice { part: squares::part(&wide, pair), seconds, kind: "squares" }
+            let seconds = estimate_squares_seconds(&wide, pair, gpu);
+            KernelChoice {
+                part: squares::describe_square_transpose(&wide, pair),
+                seconds,
+                kind: "squares",
+            }
         }
         (k, squares) => {
             let tile = &tiles[k - rows - usize::from(squares.is_some())];
             let (tile, conflicts) =
-                swizzle::choose(&wide, tile, gpu.most_shared(tile.skew.is_some()));
-            let seconds = tile_seconds(&wide, &tile, Some(conflicts), gpu);
-            Choice { part: tile_part::part(&wide, &tile, readable), seconds, kind: "tile" }
+                swizzle::choose_swizzle(&wide, tile, gpu.max_shared_bytes(tile.skew.is_some()));
+            let seconds = estimate_tile_seconds(&wide, &tile, Some(conflicts), gpu);
+            KernelChoice {
+                part: tile_part::describe_tile_move(&wide, &tile, readable),
+                seconds,
+                kind: "tile",
+            }
         }
     }
 }
 
 /// Every tile that is tried.
-fn tiles(wide: &Digits, gpu: &Gpu) -> Vec<Tile> {
-    let mut all: Vec<Tile> = Vec::new();
-    if !tileable(wide) {
+fn list_tiles(wide: &ByteNest, gpu: &Gpu) -> Vec<SharedTile> {
+    let mut all: Vec<SharedTile> = Vec::new();
+    if !is_tileable(wide) {
         return all;
     }
-    for size in SIZES {
-        for run in RUNS.into_iter().flat_map(|a| RUNS.into_iter().map(move |b| (a, b))) {
-            for skew in SKEWS {
-                let Some(tile) = Tile::new(wide, run, size, skew, gpu.most_shared(skew.is_some()))
+    for size in TILE_SIZE_BYTES {
+        for run in
+            TILE_RUN_BYTES.into_iter().flat_map(|a| TILE_RUN_BYTES.into_iter().map(move |b| (a, b)))
+        {
+            for skew in SKEW_BYTES {
+                let Some(tile) =
+                    SharedTile::new(wide, run, size, skew, gpu.max_shared_bytes(skew.is_some()))
                 else {
                     continue;
                 };
                 let mut orders: Vec<Vec<usize>> = Vec::new();
-                for order in [Order::Destination, Order::Either] {
-                    let tile = Tile { order, ..tile.clone() };
+                for order in [TileOrder::Destination, TileOrder::Either] {
+                    let tile = SharedTile { order, ..tile.clone() };
                     let cut = tile.cut_digits(wide);
                     if !orders.contains(&cut) {
                         orders.push(cut);
@@ -151,25 +175,28 @@ fn tiles(wide: &Digits, gpu: &Gpu) -> Vec<Tile> {
 }
 
 /// Elements that lie whole on both sides: without that a tile has nothing to gather.
-fn tileable(wide: &Digits) -> bool {
-    let whole = |side: Side, width: u32| wide.grain(side, &[]) >= width.min(16);
-    whole(Side::Src, wide.unit.src) && whole(Side::Dst, wide.unit.dst) && !wide.digits.is_empty()
+fn is_tileable(wide: &ByteNest) -> bool {
+    let whole = |side: TensorSide, width: u32| wide.address_alignment(side, &[]) >= width.min(16);
+    whole(TensorSide::Src, wide.unit.src)
+        && whole(TensorSide::Dst, wide.unit.dst)
+        && !wide.digits.is_empty()
 }
 
-fn best_tile(wide: &Digits, gpu: &Gpu) -> Option<(Tile, f64)> {
-    let mut all: Vec<(f64, Tile)> = tiles(wide, gpu)
+fn choose_best_tile(wide: &ByteNest, gpu: &Gpu) -> Option<(SharedTile, f64)> {
+    let mut all: Vec<(f64, SharedTile)> = list_tiles(wide, gpu)
         .into_iter()
-        .map(|tile| (tile_seconds(wide, &tile, None, gpu), tile))
+        .map(|tile| (estimate_tile_seconds(wide, &tile, None, gpu), tile))
         .collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0));
     // Conflicts are slow to count, and only ever add to the time.
-    let mut best: Option<(Tile, f64)> = None;
+    let mut best: Option<(SharedTile, f64)> = None;
     for (least, tile) in all {
         if best.as_ref().is_some_and(|(_, seconds)| *seconds <= least) {
             break;
         }
-        let (tile, conflicts) = swizzle::choose(wide, &tile, gpu.most_shared(tile.skew.is_some()));
-        let seconds = tile_seconds(wide, &tile, Some(conflicts), gpu);
+        let (tile, conflicts) =
+            swizzle::choose_swizzle(wide, &tile, gpu.max_shared_bytes(tile.skew.is_some()));
+        let seconds = estimate_tile_seconds(wide, &tile, Some(conflicts), gpu);
         if best.as_ref().is_none_or(|(_, s)| seconds < *s) {
             best = Some((tile, seconds));
         }
@@ -178,7 +205,7 @@ fn best_tile(wide: &Digits, gpu: &Gpu) -> Option<(Tile, f64)> {
 }
 
 /// How the rows of one side of a kernel lie in memory.
-struct Runs {
+struct RowRuns {
     /// Bytes of a run.
     bytes: f64,
     /// Whether runs begin where lines of memory begin.
@@ -190,31 +217,31 @@ struct Runs {
 }
 
 /// What a side costs in bytes.
-fn side_bytes(total: f64, runs: &Runs, side: Side, costs: &Costs) -> f64 {
+fn estimate_side_bytes(total: f64, runs: &RowRuns, side: TensorSide, costs: &KernelCosts) -> f64 {
     let per_run = match side {
-        Side::Src => costs.read_run,
-        Side::Dst => costs.write_run,
+        TensorSide::Src => costs.read_run,
+        TensorSide::Dst => costs.write_run,
     };
     let lines = if runs.aligned { (runs.bytes / 128.0).ceil() } else { runs.bytes / 128.0 + 1.0 };
     let rest = if runs.near { costs.rest_near } else { costs.rest_far };
     let more = match side {
-        Side::Src => rest * (lines * 128.0 - runs.bytes),
-        Side::Dst => costs.part_sector * runs.parts,
+        TensorSide::Src => rest * (lines * 128.0 - runs.bytes),
+        TensorSide::Dst => costs.part_sector * runs.parts,
     };
     total / runs.bytes * (runs.bytes + per_run + more)
 }
 
 /// The bytes that the digits of one side run through without a gap, seen by threads that follow the destination.
-fn run_bytes(all: &Digits, side: Side) -> f64 {
-    let chain = all.chain(side);
+fn adjacent_run_bytes(all: &ByteNest, side: TensorSide) -> f64 {
+    let chain = all.adjacent_chain(side);
     let width = match side {
-        Side::Src => all.unit.src,
-        Side::Dst => all.unit.dst,
+        TensorSide::Src => all.unit.src,
+        TensorSide::Dst => all.unit.dst,
     };
     let mut run = f64::from(width);
     for (k, i) in chain.iter().enumerate() {
         // The source's run counts as far as it is the destination's too.
-        if side == Side::Src && all.digits.get(k).is_none_or(|d| *d != all.digits[*i]) {
+        if side == TensorSide::Src && all.digits.get(k).is_none_or(|d| *d != all.digits[*i]) {
             break;
         }
         run *= all.digits[*i].range as f64;
@@ -222,32 +249,38 @@ fn run_bytes(all: &Digits, side: Side) -> f64 {
     run
 }
 
-fn candidate_rows(wide: &Digits, gpu: &Gpu) -> Choice {
+fn choose_row_copy(wide: &ByteNest, gpu: &Gpu) -> KernelChoice {
     let costs = &gpu.costs;
     let widest = wide.unit.src.max(wide.unit.dst);
     let flight: u32 = match widest {
         8.. => 2,
         _ => 8,
     };
-    let total = wide.units() as f64;
+    let total = wide.unit_count() as f64;
     let (src, dst) = (total * f64::from(wide.unit.src), total * f64::from(wide.unit.dst));
     let side = |side, total| {
-        let (bytes, aligned) = (run_bytes(wide, side), wide.grain(side, &[]) >= 16);
+        let (bytes, aligned) =
+            (adjacent_run_bytes(wide, side), wide.address_alignment(side, &[]) >= 16);
         let parts = if aligned && bytes % 32.0 == 0.0 { 0.0 } else { 0.5 };
         // Threads that follow the destination read what lies apart in the source at other times.
-        side_bytes(total, &Runs { bytes, aligned, near: side == Side::Dst, parts }, side, costs)
+        estimate_side_bytes(
+            total,
+            &RowRuns { bytes, aligned, near: side == TensorSide::Dst, parts },
+            side,
+            costs,
+        )
     };
-    let (read, write) = (side(Side::Src, src), side(Side::Dst, dst));
+    let (read, write) = (side(TensorSide::Src, src), side(TensorSide::Dst, dst));
     // Narrow accesses do not keep enough bytes on the way.
     let narrow = (costs.flight / f64::from(widest * flight)).max(1.0);
     let seconds = (read + write) / gpu.bandwidth * costs.rows * narrow;
-    Choice { part: rows::part(wide, flight, None), seconds, kind: "rows" }
+    KernelChoice { part: rows::describe_unit_copies(wide, flight, None), seconds, kind: "rows" }
 }
 
-fn squares_seconds(wide: &Digits, (a, b): (usize, usize), gpu: &Gpu) -> f64 {
+fn estimate_squares_seconds(wide: &ByteNest, (a, b): (usize, usize), gpu: &Gpu) -> f64 {
     let costs = &gpu.costs;
-    let bytes = wide.units() as f64 * f64::from(wide.unit.src);
-    let (tile_a, tile_b) = squares::block(wide.unit.src);
+    let bytes = wide.unit_count() as f64 * f64::from(wide.unit.src);
+    let (tile_a, tile_b) = squares::block_elements(wide.unit.src);
     let width = f64::from(wide.unit.src);
     let (ra, rb) = (wide.digits[a].range, wide.digits[b].range);
     let run = |range: i64, tile: i64| {
@@ -255,38 +288,39 @@ fn squares_seconds(wide: &Digits, (a, b): (usize, usize), gpu: &Gpu) -> f64 {
         range as f64 / tiles as f64 * width
     };
     let waste = |range: i64, tile: i64| ((range + tile - 1) / tile * tile) as f64 / range as f64;
-    let runs = |bytes| Runs { bytes, aligned: true, near: true, parts: 0.0 };
-    let read = side_bytes(bytes, &runs(run(ra, tile_a)), Side::Src, costs);
-    let write = side_bytes(bytes, &runs(run(rb, tile_b)), Side::Dst, costs);
+    let runs = |bytes| RowRuns { bytes, aligned: true, near: true, parts: 0.0 };
+    let read = estimate_side_bytes(bytes, &runs(run(ra, tile_a)), TensorSide::Src, costs);
+    let write = estimate_side_bytes(bytes, &runs(run(rb, tile_b)), TensorSide::Dst, costs);
     (read + write) / gpu.bandwidth * costs.squares * (waste(ra, tile_a) * waste(rb, tile_b)).sqrt()
 }
 
-fn tile_seconds(
-    wide: &Digits,
-    tile: &Tile,
-    conflicts: Option<swizzle::Conflicts>,
+fn estimate_tile_seconds(
+    wide: &ByteNest,
+    tile: &SharedTile,
+    conflicts: Option<swizzle::BankConflicts>,
     gpu: &Gpu,
 ) -> f64 {
     let costs = &gpu.costs;
-    let elements = wide.units() as f64;
+    let elements = wide.unit_count() as f64;
     let (src, dst) = (f64::from(wide.unit.src), f64::from(wide.unit.dst));
     // What stands still in the source is read once for each tile.
     let still: f64 = (0..tile.steps.len())
         .filter(|i| wide.digits[*i].src == 0)
         .map(|i| tile.steps[i] as f64)
         .product();
-    let (runs_in, runs_out) = tile_runs(wide, tile, gpu);
-    let read = side_bytes(elements * src / still, &runs_in, Side::Src, costs);
-    let write = side_bytes(elements * dst, &runs_out, Side::Dst, costs);
+    let (runs_in, runs_out) = measure_tile_runs(wide, tile, gpu);
+    let read = estimate_side_bytes(elements * src / still, &runs_in, TensorSide::Src, costs);
+    let write = estimate_side_bytes(elements * dst, &runs_out, TensorSide::Dst, costs);
     // Rows in front of a skewed tile are read by two tiles.
-    let lead = tile.skew.map_or(1.0, |s| tile.span(s.digit) as f64 / tile.steps[s.digit] as f64);
+    let lead =
+        tile.skew.map_or(1.0, |s| tile.loaded_span(s.digit) as f64 / tile.steps[s.digit] as f64);
     let read = read * (1.0 + costs.again * (lead - 1.0));
     let memory = (read + write) / gpu.bandwidth * costs.tiles;
     // Tiles at the ends of digits are smaller than their blocks.
     let waste: f64 = (0..tile.steps.len())
-        .map(|i| (tile.tiles(wide, i) * tile.steps[i]) as f64 / wide.digits[i].range as f64)
+        .map(|i| (tile.tiles_along(wide, i) * tile.steps[i]) as f64 / wide.digits[i].range as f64)
         .product();
-    let conflicts = conflicts.unwrap_or(swizzle::Conflicts { store: 1.0, load: 1.0 });
+    let conflicts = conflicts.unwrap_or(swizzle::BankConflicts { store: 1.0, load: 1.0 });
     let store = elements * src / still * lead / costs.shared_bytes * conflicts.store;
     let load = elements * src.max(4.0) / costs.shared_bytes * conflicts.load;
     let issue = elements * costs.gather / 128.0;
@@ -298,15 +332,15 @@ fn tile_seconds(
     let doublings = (tile.shared_bytes(wide) as f64 / costs.large_bytes).log2().max(0.0);
     // Wide elements are gathered by few instructions, for which small tiles are enough.
     let large = 1.0 + costs.large * (src / 2.0).clamp(1.0, 4.0) * doublings;
-    let blocks: f64 = (0..tile.steps.len()).map(|i| tile.tiles(wide, i) as f64).product();
-    let waves = blocks * wide.table.len() as f64 / (f64::from(gpu.sms) * RESIDENT);
+    let blocks: f64 = (0..tile.steps.len()).map(|i| tile.tiles_along(wide, i) as f64).product();
+    let waves = blocks * wide.table.len() as f64 / (f64::from(gpu.sms) * RESIDENT_BLOCKS);
     let last = 1.0 + costs.last_wave / waves.max(1.0);
     (memory.max(shared) + 0.1 * memory.min(shared)) * waste.powf(0.25) * small * large * last
 }
 
 /// How the rows of a tile lie in memory.
-fn tile_runs(wide: &Digits, tile: &Tile, gpu: &Gpu) -> (Runs, Runs) {
-    let runs = |rows: &Rows, side: Side| {
+fn measure_tile_runs(wide: &ByteNest, tile: &SharedTile, gpu: &Gpu) -> (RowRuns, RowRuns) {
+    let runs = |rows: &TileRows, side: TensorSide| {
         let bytes = (rows.length * rows.width) as f64;
         // Blocks from this one to the one that goes on where its rows end.
         let mut between = 1.0;
@@ -314,11 +348,11 @@ fn tile_runs(wide: &Digits, tile: &Tile, gpu: &Gpu) -> (Runs, Runs) {
             if rows.chain.last() == Some(&i) {
                 break;
             }
-            between *= tile.tiles(wide, i) as f64;
+            between *= tile.tiles_along(wide, i) as f64;
         }
-        let near = between <= f64::from(gpu.sms) * RESIDENT;
+        let near = between <= f64::from(gpu.sms) * RESIDENT_BLOCKS;
         let whole = rows.aligned && bytes % 32.0 == 0.0;
-        let parts = match tile.skew.filter(|_| side == Side::Dst) {
+        let parts = match tile.skew.filter(|_| side == TensorSide::Dst) {
             None if whole => 0.0,
             None => 2.0,
             Some(skew) => {
@@ -327,7 +361,7 @@ fn tile_runs(wide: &Digits, tile: &Tile, gpu: &Gpu) -> (Runs, Runs) {
                 2.0 * bytes / row as f64 + if skew.bytes < 32 { 0.5 } else { 0.0 }
             }
         };
-        Runs { bytes, aligned: rows.aligned, near, parts }
+        RowRuns { bytes, aligned: rows.aligned, near, parts }
     };
-    (runs(&tile.src, Side::Src), runs(&tile.dst, Side::Dst))
+    (runs(&tile.src, TensorSide::Src), runs(&tile.dst, TensorSide::Dst))
 }

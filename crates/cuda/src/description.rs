@@ -1,6 +1,6 @@
 //! What one thread of a kernel does, as data.
 //!
-//! A [`Part`] is the work of a range of blocks: statements over integer expressions, registers of 16
+//! A [`BlockProgram`] is the work of a range of blocks: statements over integer expressions, registers of 16
 //! bytes, and three memories. The printer writes it as CUDA C++ and the interpreter runs it, so what
 //! is checked on a machine without a GPU is what a GPU runs.
 
@@ -9,27 +9,27 @@ use zellige_float::Format;
 
 /// An integer expression. Operators fold constants, so that what is printed is short.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expr {
+pub enum KernelExpr {
     /// A constant.
     Int(i64),
     /// A variable.
-    Var(Var),
+    Var(KernelVar),
     /// The number of the block among those of the part, at most so much.
     Block(i64),
     /// The number of the thread in its block.
     Thread(i64),
     /// The remainder of an address by a power of two, 16 or 32.
-    Low(Side, u32),
+    Low(TensorSide, u32),
     /// An operation on two expressions.
-    Op(Op, Box<Expr>, Box<Expr>),
+    Op(IntegerOp, Box<KernelExpr>, Box<KernelExpr>),
     /// An entry of a table of the part.
-    Entry(usize, Box<Expr>),
+    Entry(usize, Box<KernelExpr>),
 }
 
 /// An operation on two integers. Quotients and remainders are of numbers that are 0 or more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "the usual names")]
-pub enum Op {
+pub enum IntegerOp {
     Add,
     Sub,
     Mul,
@@ -41,7 +41,7 @@ pub enum Op {
 
 /// Which tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum TensorSide {
     /// The one that is read.
     Src,
     /// The one that is written.
@@ -50,7 +50,7 @@ pub enum Side {
 
 /// A variable: its place in the frame of a thread, its name in the text, and the values that it takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Var {
+pub struct KernelVar {
     /// Index in the frame.
     pub slot: usize,
     /// The name that is printed.
@@ -63,18 +63,18 @@ pub struct Var {
 
 /// A condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cond {
+pub enum KernelCond {
     /// The first is less than the second.
-    Less(Expr, Expr),
+    Less(KernelExpr, KernelExpr),
     /// The first is at most the second.
-    AtMost(Expr, Expr),
+    AtMost(KernelExpr, KernelExpr),
     /// All of them.
-    All(Vec<Cond>),
+    All(Vec<KernelCond>),
 }
 
 /// A memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Space {
+pub enum AddressSpace {
     /// The source tensor.
     Src,
     /// The destination tensor.
@@ -85,32 +85,32 @@ pub enum Space {
 
 /// A register of 16 bytes: one of an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reg {
-    /// The array, by its place in [`Part::registers`].
+pub struct VectorRegister {
+    /// The array, by its place in [`BlockProgram::registers`].
     pub array: usize,
     /// The index in it.
-    pub index: Expr,
+    pub index: KernelExpr,
 }
 
 /// A statement. Addresses are in bytes from the start of the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Stmt {
+pub enum KernelStmt {
     /// Gives a variable its value.
-    Let(Var, Expr),
+    Let(KernelVar, KernelExpr),
     /// Repeats, unrolled.
-    For(Var, i64, Vec<Stmt>),
+    For(KernelVar, i64, Vec<KernelStmt>),
     /// Repeats as a loop, for what few threads do: machine code stays short. Its variable picks no register.
-    Loop(Var, i64, Vec<Stmt>),
+    Loop(KernelVar, i64, Vec<KernelStmt>),
     /// Branches.
-    If(Cond, Vec<Stmt>, Vec<Stmt>),
+    If(KernelCond, Vec<KernelStmt>, Vec<KernelStmt>),
     /// The first `bytes` bytes of a register from memory, by accesses of `piece` bytes.
     Load {
         /// The register.
-        into: Reg,
+        into: VectorRegister,
         /// The memory.
-        from: Space,
+        from: AddressSpace,
         /// The address.
-        at: Expr,
+        at: KernelExpr,
         /// Bytes.
         bytes: u32,
         /// Bytes of one access; the address is a multiple of it.
@@ -119,37 +119,37 @@ pub enum Stmt {
     /// The first `bytes` bytes of a register to memory.
     Store {
         /// The register.
-        from: Reg,
+        from: VectorRegister,
         /// The memory.
-        to: Space,
+        to: AddressSpace,
         /// The address.
-        at: Expr,
+        at: KernelExpr,
         /// Bytes.
         bytes: u32,
         /// Bytes of one access.
         piece: u32,
     },
     /// A constant.
-    Set(Reg, [u8; 16]),
+    Set(VectorRegister, [u8; 16]),
     /// One element of a register from memory, converted on the way where `convert` says so.
     Put {
         /// The register.
-        into: Reg,
+        into: VectorRegister,
         /// Which element.
-        element: Expr,
+        element: KernelExpr,
         /// The memory.
-        from: Space,
+        from: AddressSpace,
         /// The address.
-        at: Expr,
+        at: KernelExpr,
         /// The widths, and the conversion.
-        kind: Element,
+        kind: MoveElement,
     },
     /// One element of a register as in a pattern of 16 bytes that repeats elements of `width` bytes.
     PutFill {
         /// The register.
-        into: Reg,
+        into: VectorRegister,
         /// Which element.
-        element: Expr,
+        element: KernelExpr,
         /// The pattern.
         fill: [u8; 16],
         /// Bytes of an element.
@@ -158,24 +158,24 @@ pub enum Stmt {
     /// One element from memory to the destination.
     Copy {
         /// The memory that is read.
-        from: Space,
+        from: AddressSpace,
         /// The address there.
-        at: Expr,
+        at: KernelExpr,
         /// The address in the destination.
-        to: Expr,
+        to: KernelExpr,
         /// The widths, and the conversion.
-        kind: Element,
+        kind: MoveElement,
     },
     /// The first `count` elements of a register, converted into another.
     Convert {
         /// The register that is read.
-        from: Reg,
+        from: VectorRegister,
         /// The register that is written.
-        into: Reg,
+        into: VectorRegister,
         /// Elements.
         count: u32,
         /// The conversion.
-        kind: Element,
+        kind: MoveElement,
     },
     /// A square of elements of `width` bytes, rows become columns: `16 / width` registers each.
     Turn {
@@ -187,12 +187,12 @@ pub enum Stmt {
         width: u32,
     },
     /// 16 bytes of the source to shared memory, past the registers. They have arrived after the next
-    /// [`Stmt::Sync`].
+    /// [`KernelStmt::Sync`].
     Bring {
         /// The address in the source.
-        from: Expr,
+        from: KernelExpr,
         /// The address in shared memory.
-        to: Expr,
+        to: KernelExpr,
     },
     /// Waits for every thread of the block. Only at the top level of a part.
     Sync,
@@ -200,7 +200,7 @@ pub enum Stmt {
 
 /// Elements of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Element {
+pub struct MoveElement {
     /// Bytes in the source.
     pub src: u32,
     /// Bytes in the destination.
@@ -211,7 +211,7 @@ pub struct Element {
 
 /// The work of a range of blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct BlockProgram {
     /// What it does, in words: printed above the function.
     pub title: Vec<String>,
     /// Blocks.
@@ -225,114 +225,114 @@ pub struct Part {
     /// Tables of constants.
     pub tables: Vec<Vec<i64>>,
     /// What every thread does.
-    pub body: Vec<Stmt>,
+    pub body: Vec<KernelStmt>,
     /// Places in the frame of a thread.
     pub slots: usize,
 }
 
-impl Expr {
+impl KernelExpr {
     /// The least and the greatest value.
-    pub fn range(&self) -> (i64, i64) {
+    pub fn value_range(&self) -> (i64, i64) {
         match self {
-            Expr::Int(n) => (*n, *n),
-            Expr::Var(v) => (v.low, v.high),
-            Expr::Block(high) | Expr::Thread(high) => (0, *high),
-            Expr::Low(_, modulus) => (0, i64::from(*modulus) - 1),
-            Expr::Entry(..) => (i64::MIN, i64::MAX),
-            Expr::Op(op, a, b) => op.range(a.range(), b.range()),
+            KernelExpr::Int(n) => (*n, *n),
+            KernelExpr::Var(v) => (v.low, v.high),
+            KernelExpr::Block(high) | KernelExpr::Thread(high) => (0, *high),
+            KernelExpr::Low(_, modulus) => (0, i64::from(*modulus) - 1),
+            KernelExpr::Entry(..) => (i64::MIN, i64::MAX),
+            KernelExpr::Op(op, a, b) => op.result_range(a.value_range(), b.value_range()),
         }
     }
 
     /// The remainder by `modulus` of an address that is known to be a multiple of `align` bytes.
-    pub fn low(side: Side, align: u32, modulus: u32) -> Expr {
-        if align >= modulus { Expr::Int(0) } else { Expr::Low(side, modulus) }
+    pub fn address_remainder(side: TensorSide, align: u32, modulus: u32) -> KernelExpr {
+        if align >= modulus { KernelExpr::Int(0) } else { KernelExpr::Low(side, modulus) }
     }
 
     /// Whether it is the constant 0.
     pub fn is_zero(&self) -> bool {
-        *self == Expr::Int(0)
+        *self == KernelExpr::Int(0)
     }
 
     /// The smaller of two.
-    pub fn min(self, other: impl Into<Expr>) -> Expr {
-        op(Op::Min, self, other.into())
+    pub fn smaller_of(self, other: impl Into<KernelExpr>) -> KernelExpr {
+        fold_operation(IntegerOp::Min, self, other.into())
     }
 }
 
-impl Op {
-    fn range(self, (a, b): (i64, i64), (c, d): (i64, i64)) -> (i64, i64) {
+impl IntegerOp {
+    fn result_range(self, (a, b): (i64, i64), (c, d): (i64, i64)) -> (i64, i64) {
         let corners = |f: fn(i64, i64) -> i64| {
             let all = [f(a, c), f(a, d), f(b, c), f(b, d)];
             (all.into_iter().min().unwrap_or(0), all.into_iter().max().unwrap_or(0))
         };
         match self {
-            Op::Add => (a.saturating_add(c), b.saturating_add(d)),
-            Op::Sub => (a.saturating_sub(d), b.saturating_sub(c)),
-            Op::Mul => corners(i64::saturating_mul),
-            Op::Div => (a / d.max(1), b / c.max(1)),
-            Op::Rem => (0, b.min(d - 1)),
-            Op::Xor => (0, i64::MAX >> (b.max(d).max(0)).leading_zeros().saturating_sub(1)),
-            Op::Min => (a.min(c), b.min(d)),
+            IntegerOp::Add => (a.saturating_add(c), b.saturating_add(d)),
+            IntegerOp::Sub => (a.saturating_sub(d), b.saturating_sub(c)),
+            IntegerOp::Mul => corners(i64::saturating_mul),
+            IntegerOp::Div => (a / d.max(1), b / c.max(1)),
+            IntegerOp::Rem => (0, b.min(d - 1)),
+            IntegerOp::Xor => (0, i64::MAX >> (b.max(d).max(0)).leading_zeros().saturating_sub(1)),
+            IntegerOp::Min => (a.min(c), b.min(d)),
         }
     }
 
     /// What it computes.
-    pub fn apply(self, a: i64, b: i64) -> i64 {
+    pub fn evaluate_op(self, a: i64, b: i64) -> i64 {
         match self {
-            Op::Add => a + b,
-            Op::Sub => a - b,
-            Op::Mul => a * b,
-            Op::Div => a / b,
-            Op::Rem => a % b,
-            Op::Xor => a ^ b,
-            Op::Min => a.min(b),
+            IntegerOp::Add => a + b,
+            IntegerOp::Sub => a - b,
+            IntegerOp::Mul => a * b,
+            IntegerOp::Div => a / b,
+            IntegerOp::Rem => a % b,
+            IntegerOp::Xor => a ^ b,
+            IntegerOp::Min => a.min(b),
         }
     }
 }
 
 /// The operation, folded where the result is known.
-fn op(op: Op, a: Expr, b: Expr) -> Expr {
-    if let (Expr::Int(x), Expr::Int(y)) = (&a, &b) {
-        return Expr::Int(op.apply(*x, *y));
+fn fold_operation(op: IntegerOp, a: KernelExpr, b: KernelExpr) -> KernelExpr {
+    if let (KernelExpr::Int(x), KernelExpr::Int(y)) = (&a, &b) {
+        return KernelExpr::Int(op.evaluate_op(*x, *y));
     }
-    let (low, high) = a.range();
+    let (low, high) = a.value_range();
     match (op, &b) {
-        (Op::Add | Op::Sub | Op::Xor, Expr::Int(0)) => return a,
-        (Op::Add | Op::Xor, _) if a.is_zero() => return b,
-        (Op::Mul, _) if a.is_zero() || b.is_zero() => return Expr::Int(0),
-        (Op::Mul | Op::Div, Expr::Int(1)) => return a,
-        (Op::Div, Expr::Int(n)) if low >= 0 && high < *n => return Expr::Int(0),
-        (Op::Rem, Expr::Int(n)) if low >= 0 && high < *n => return a,
-        (Op::Min, Expr::Int(n)) if high <= *n => return a,
+        (IntegerOp::Add | IntegerOp::Sub | IntegerOp::Xor, KernelExpr::Int(0)) => return a,
+        (IntegerOp::Add | IntegerOp::Xor, _) if a.is_zero() => return b,
+        (IntegerOp::Mul, _) if a.is_zero() || b.is_zero() => return KernelExpr::Int(0),
+        (IntegerOp::Mul | IntegerOp::Div, KernelExpr::Int(1)) => return a,
+        (IntegerOp::Div, KernelExpr::Int(n)) if low >= 0 && high < *n => return KernelExpr::Int(0),
+        (IntegerOp::Rem, KernelExpr::Int(n)) if low >= 0 && high < *n => return a,
+        (IntegerOp::Min, KernelExpr::Int(n)) if high <= *n => return a,
         _ => {}
     }
-    Expr::Op(op, Box::new(a), Box::new(b))
+    KernelExpr::Op(op, Box::new(a), Box::new(b))
 }
 
-impl From<i64> for Expr {
-    fn from(n: i64) -> Expr {
-        Expr::Int(n)
+impl From<i64> for KernelExpr {
+    fn from(n: i64) -> KernelExpr {
+        KernelExpr::Int(n)
     }
 }
 
-impl From<&Expr> for Expr {
-    fn from(e: &Expr) -> Expr {
+impl From<&KernelExpr> for KernelExpr {
+    fn from(e: &KernelExpr) -> KernelExpr {
         e.clone()
     }
 }
 
 macro_rules! operators {
     ($($name:ident, $method:ident, $op:ident;)*) => {$(
-        impl<T: Into<Expr>> $name<T> for Expr {
-            type Output = Expr;
-            fn $method(self, other: T) -> Expr {
-                op(Op::$op, self, other.into())
+        impl<T: Into<KernelExpr>> $name<T> for KernelExpr {
+            type Output = KernelExpr;
+            fn $method(self, other: T) -> KernelExpr {
+                fold_operation(IntegerOp::$op, self, other.into())
             }
         }
-        impl<T: Into<Expr>> $name<T> for &Expr {
-            type Output = Expr;
-            fn $method(self, other: T) -> Expr {
-                op(Op::$op, self.clone(), other.into())
+        impl<T: Into<KernelExpr>> $name<T> for &KernelExpr {
+            type Output = KernelExpr;
+            fn $method(self, other: T) -> KernelExpr {
+                fold_operation(IntegerOp::$op, self.clone(), other.into())
             }
         }
     )*};
@@ -347,74 +347,95 @@ operators! {
     BitXor, bitxor, Xor;
 }
 
-impl Cond {
+impl KernelCond {
     /// Both; a condition that always holds is left out.
-    pub fn and(self, other: Cond) -> Cond {
+    pub fn and_also(self, other: KernelCond) -> KernelCond {
         let mut all = match self {
-            Cond::All(all) => all,
+            KernelCond::All(all) => all,
             one => vec![one],
         };
         match other {
-            Cond::All(more) => all.extend(more),
+            KernelCond::All(more) => all.extend(more),
             one => all.push(one),
         }
-        Cond::All(all)
+        KernelCond::All(all)
     }
 
     /// One that always holds.
-    pub fn always() -> Cond {
-        Cond::All(Vec::new())
+    pub fn always_true() -> KernelCond {
+        KernelCond::All(Vec::new())
     }
 
     /// `a < b`, or what is known of it.
-    pub fn less(a: impl Into<Expr>, b: impl Into<Expr>) -> Cond {
+    pub fn less_than(a: impl Into<KernelExpr>, b: impl Into<KernelExpr>) -> KernelCond {
         let (a, b) = (a.into(), b.into());
-        if a.range().1 < b.range().0 { Cond::always() } else { Cond::Less(a, b) }
+        if a.value_range().1 < b.value_range().0 {
+            KernelCond::always_true()
+        } else {
+            KernelCond::Less(a, b)
+        }
     }
 
     /// `a <= b`, or what is known of it.
-    pub fn at_most(a: impl Into<Expr>, b: impl Into<Expr>) -> Cond {
+    pub fn at_most(a: impl Into<KernelExpr>, b: impl Into<KernelExpr>) -> KernelCond {
         let (a, b) = (a.into(), b.into());
-        if a.range().1 <= b.range().0 { Cond::always() } else { Cond::AtMost(a, b) }
+        if a.value_range().1 <= b.value_range().0 {
+            KernelCond::always_true()
+        } else {
+            KernelCond::AtMost(a, b)
+        }
     }
 
     /// Whether it is known to hold.
-    pub fn holds(&self) -> bool {
-        matches!(self, Cond::All(all) if all.is_empty())
+    pub fn is_known_true(&self) -> bool {
+        matches!(self, KernelCond::All(all) if all.is_empty())
     }
 }
 
 /// Variables of a part that is being written.
 #[derive(Debug, Default)]
-pub(crate) struct Frame {
+pub(crate) struct VariableFrame {
     slots: usize,
 }
 
-impl Frame {
+impl VariableFrame {
     /// A new variable with these values.
-    pub(crate) fn var(&mut self, name: impl Into<String>, low: i64, high: i64) -> Var {
+    pub(crate) fn new_variable(
+        &mut self,
+        name: impl Into<String>,
+        low: i64,
+        high: i64,
+    ) -> KernelVar {
         self.slots += 1;
-        Var { slot: self.slots - 1, name: name.into(), low, high }
+        KernelVar { slot: self.slots - 1, name: name.into(), low, high }
     }
 
     /// Names an expression, unless it is a constant or a variable already.
-    pub(crate) fn name(&mut self, body: &mut Vec<Stmt>, name: &str, value: Expr) -> Expr {
-        if matches!(value, Expr::Int(_) | Expr::Var(_) | Expr::Thread(_) | Expr::Block(_)) {
+    pub(crate) fn bind_expression(
+        &mut self,
+        body: &mut Vec<KernelStmt>,
+        name: &str,
+        value: KernelExpr,
+    ) -> KernelExpr {
+        if matches!(
+            value,
+            KernelExpr::Int(_) | KernelExpr::Var(_) | KernelExpr::Thread(_) | KernelExpr::Block(_)
+        ) {
             return value;
         }
-        let (low, high) = value.range();
-        let var = self.var(name, low, high);
-        body.push(Stmt::Let(var.clone(), value));
-        Expr::Var(var)
+        let (low, high) = value.value_range();
+        let var = self.new_variable(name, low, high);
+        body.push(KernelStmt::Let(var.clone(), value));
+        KernelExpr::Var(var)
     }
 
     /// Places that the variables take.
-    pub(crate) fn slots(&self) -> usize {
+    pub(crate) fn slot_count(&self) -> usize {
         self.slots
     }
 }
 
 /// A branch that is left out where the condition is known to hold.
-pub(crate) fn when(cond: Cond, then: Vec<Stmt>) -> Vec<Stmt> {
-    if cond.holds() { then } else { vec![Stmt::If(cond, then, Vec::new())] }
+pub(crate) fn guard_statements(cond: KernelCond, then: Vec<KernelStmt>) -> Vec<KernelStmt> {
+    if cond.is_known_true() { then } else { vec![KernelStmt::If(cond, then, Vec::new())] }
 }

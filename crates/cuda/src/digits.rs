@@ -1,33 +1,33 @@
 //! A nest of a plan in bytes: digits with a stride on each side, and where they begin.
 
-use crate::description::{Element, Side};
-use crate::gpu::Alignment;
-use crate::padded::Padded;
+use crate::description::{MoveElement, TensorSide};
+use crate::gpu::LaunchAlignment;
+use crate::padded::PaddedNest;
 use zellige_movement::FillNest;
 
 /// A digit: `range` steps of so many bytes on each side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Digit {
+pub(crate) struct ByteDigit {
     pub(crate) range: i64,
     pub(crate) src: i64,
     pub(crate) dst: i64,
-    /// What a step counts towards the end of a [`Limit`]; 0 where it does not.
+    /// What a step counts towards the end of a [`PaddingLimit`]; 0 where it does not.
     pub(crate) weight: i64,
 }
 
 /// Where a box ends in the source: places whose digits times their weights make `end` or more are padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Limit {
+pub(crate) struct PaddingLimit {
     pub(crate) end: i64,
     /// What padding has, over and over.
     pub(crate) fill: [u8; 16],
 }
 
-impl Digit {
-    pub(crate) fn stride(&self, side: Side) -> i64 {
+impl ByteDigit {
+    pub(crate) fn side_stride(&self, side: TensorSide) -> i64 {
         match side {
-            Side::Src => self.src,
-            Side::Dst => self.dst,
+            TensorSide::Src => self.src,
+            TensorSide::Dst => self.dst,
         }
     }
 }
@@ -37,37 +37,37 @@ impl Digit {
 ///
 /// Strides of the destination are positive and rise; what continues on both sides is one digit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Digits {
+pub(crate) struct ByteNest {
     /// Innermost in the destination first.
-    pub(crate) digits: Vec<Digit>,
+    pub(crate) digits: Vec<ByteDigit>,
     /// Where the digits begin; sums that digits cannot say. Never empty.
     pub(crate) table: Vec<(i64, i64)>,
     /// What is moved at once.
-    pub(crate) unit: Element,
+    pub(crate) unit: MoveElement,
     /// What the two addresses are multiples of.
-    pub(crate) align: Alignment,
+    pub(crate) align: LaunchAlignment,
     /// Which of the places are padding, where some are. There is one entry in the table then.
-    pub(crate) limit: Option<Limit>,
+    pub(crate) limit: Option<PaddingLimit>,
 }
 
 /// The bytes of a fill, over and over.
-pub(crate) fn pattern(fill: &[u8]) -> [u8; 16] {
+pub(crate) fn repeat_fill(fill: &[u8]) -> [u8; 16] {
     std::array::from_fn(|k| fill.get(k % fill.len().max(1)).copied().unwrap_or(0))
 }
 
-impl Digits {
+impl ByteNest {
     /// The digits of a nest, whose padding gets `fill`. Elements that stay as they are become single bytes, the
-    /// innermost digit: [`Digits::widened`] finds the widest unit.
-    pub(crate) fn of_nest(
-        padded: &Padded,
-        unit: Element,
-        align: Alignment,
+    /// innermost digit: [`ByteNest::widen_units`] finds the widest unit.
+    pub(crate) fn from_padded_nest(
+        padded: &PaddedNest,
+        unit: MoveElement,
+        align: LaunchAlignment,
         fill: [u8; 16],
-    ) -> Digits {
+    ) -> ByteNest {
         let (ws, wd) = (i64::from(unit.src), i64::from(unit.dst));
         let nest = &padded.nest;
         let weight = |k: usize| padded.bound.as_ref().map_or(0, |b| b.weights[k]);
-        let digit = |(k, l): (usize, &zellige_movement::Loop)| Digit {
+        let digit = |(k, l): (usize, &zellige_movement::CopyLoop)| ByteDigit {
             range: l.range,
             src: l.src * ws,
             dst: l.dst * wd,
@@ -75,34 +75,38 @@ impl Digits {
         };
         let loops = nest.loops.iter().enumerate().map(digit);
         let starts = nest.starts.iter().map(|(a, b)| (a * ws, b * wd)).collect();
-        let limit = padded.bound.as_ref().map(|b| Limit { end: b.end, fill });
-        Digits::new(loops, starts, unit, align, limit)
+        let limit = padded.bound.as_ref().map(|b| PaddingLimit { end: b.end, fill });
+        ByteNest::new(loops, starts, unit, align, limit)
     }
 
     /// The digits of a fill, which reads nothing.
-    pub(crate) fn of_fill(fill: &FillNest, unit: Element, align: Alignment) -> Digits {
+    pub(crate) fn from_fill_nest(
+        fill: &FillNest,
+        unit: MoveElement,
+        align: LaunchAlignment,
+    ) -> ByteNest {
         let wd = i64::from(unit.dst);
-        let digit = |l: &(i64, i64)| Digit { range: l.0, src: 0, dst: l.1 * wd, weight: 0 };
+        let digit = |l: &(i64, i64)| ByteDigit { range: l.0, src: 0, dst: l.1 * wd, weight: 0 };
         let starts = fill.starts.iter().map(|b| (0, b * wd)).collect();
-        Digits::new(fill.loops.iter().map(digit), starts, unit, align, None)
+        ByteNest::new(fill.loops.iter().map(digit), starts, unit, align, None)
     }
 
     fn new(
-        loops: impl Iterator<Item = Digit>,
+        loops: impl Iterator<Item = ByteDigit>,
         mut table: Vec<(i64, i64)>,
-        unit: Element,
-        align: Alignment,
-        limit: Option<Limit>,
-    ) -> Digits {
-        let mut digits: Vec<Digit> = loops.collect();
-        digits.extend(factor(&mut table));
-        let mut all = Digits { digits, table, unit, align, limit };
-        all.tidy();
+        unit: MoveElement,
+        align: LaunchAlignment,
+        limit: Option<PaddingLimit>,
+    ) -> ByteNest {
+        let mut digits: Vec<ByteDigit> = loops.collect();
+        digits.extend(factor_table(&mut table));
+        let mut all = ByteNest { digits, table, unit, align, limit };
+        all.normalize_digits();
         all
     }
 
     /// Positive and rising strides in the destination, and no two digits that are one.
-    fn tidy(&mut self) {
+    fn normalize_digits(&mut self) {
         self.digits.retain(|d| d.range != 1);
         for d in self.digits.iter_mut().filter(|d| d.dst < 0) {
             let (a, b) = (d.src * (d.range - 1), d.dst * (d.range - 1));
@@ -112,7 +116,7 @@ impl Digits {
             (d.src, d.dst) = (-d.src, -d.dst);
         }
         self.digits.sort_by_key(|d| (d.dst, d.src));
-        let mut kept: Vec<Digit> = Vec::new();
+        let mut kept: Vec<ByteDigit> = Vec::new();
         for d in &self.digits {
             match kept.last_mut() {
                 Some(k)
@@ -129,21 +133,21 @@ impl Digits {
     }
 
     /// The power of two, up to 16, that every address of a side is a multiple of, some digits aside.
-    pub(crate) fn grain(&self, side: Side, aside: &[usize]) -> u32 {
+    pub(crate) fn address_alignment(&self, side: TensorSide, aside: &[usize]) -> u32 {
         let base = match side {
-            Side::Src => self.align.src(),
-            Side::Dst => self.align.dst(),
+            TensorSide::Src => self.align.src_alignment(),
+            TensorSide::Dst => self.align.dst_alignment(),
         };
         let strides = self.digits.iter().enumerate().filter(|(i, _)| !aside.contains(i));
-        let strides = strides.map(|(_, d)| d.stride(side));
-        let starts = self.table.iter().map(|(a, b)| if side == Side::Src { *a } else { *b });
+        let strides = strides.map(|(_, d)| d.side_stride(side));
+        let starts = self.table.iter().map(|(a, b)| if side == TensorSide::Src { *a } else { *b });
         let all = strides.chain(starts).fold(i64::from(base), |all, s| all | s);
         1 << all.trailing_zeros().min(4)
     }
 
     /// The same bytes in the widest units, up to 16 bytes, that lie whole on both sides. A converting
     /// move keeps its elements.
-    pub(crate) fn widened(&self) -> Digits {
+    pub(crate) fn widen_units(&self) -> ByteNest {
         if self.unit.convert.is_some() {
             return self.clone();
         }
@@ -152,29 +156,31 @@ impl Digits {
         // Where padding ends adjacent elements, it is counted in bytes.
         let counts = self.digits.iter().any(|d| d.src == width && d.dst == width && d.weight > 0);
         if counts {
-            bytes.scale(|n| n * width);
+            bytes.scale_weights(|n| n * width);
         }
-        bytes.digits.push(Digit { range: width, src: 1, dst: 1, weight: i64::from(counts) });
-        bytes.tidy();
+        bytes.digits.push(ByteDigit { range: width, src: 1, dst: 1, weight: i64::from(counts) });
+        bytes.normalize_digits();
         let run = match bytes.digits.first() {
             Some(d) if d.src == 1 && d.dst == 1 => d.range,
             _ => return bytes,
         };
-        let whole = 1u32 << bytes.whole(0).trailing_zeros().min(4);
-        let unit = whole.min(bytes.grain(Side::Src, &[0])).min(bytes.grain(Side::Dst, &[0]));
+        let whole = 1u32 << bytes.whole_step_divisor(0).trailing_zeros().min(4);
+        let unit = whole
+            .min(bytes.address_alignment(TensorSide::Src, &[0]))
+            .min(bytes.address_alignment(TensorSide::Dst, &[0]));
         let wide = i64::from(unit);
         if counts {
-            bytes.scale(|n| n / wide);
+            bytes.scale_weights(|n| n / wide);
         }
         bytes.digits[0] =
-            Digit { range: run / wide, src: wide, dst: wide, weight: i64::from(counts) };
+            ByteDigit { range: run / wide, src: wide, dst: wide, weight: i64::from(counts) };
         bytes.digits.retain(|d| d.range != 1);
-        bytes.unit = Element { src: unit, dst: unit, convert: None };
+        bytes.unit = MoveElement { src: unit, dst: unit, convert: None };
         bytes
     }
 
     /// Changes the weights of digits and the end that they count towards.
-    pub(crate) fn scale(&mut self, by: impl Fn(i64) -> i64) {
+    pub(crate) fn scale_weights(&mut self, by: impl Fn(i64) -> i64) {
         for d in &mut self.digits {
             d.weight = by(d.weight);
         }
@@ -185,7 +191,7 @@ impl Digits {
 
     /// A number of which the powers of two are the numbers of adjacent steps of a digit that are all data or all padding: they
     /// divide its range and what comes before padding.
-    pub(crate) fn whole(&self, i: usize) -> i64 {
+    pub(crate) fn whole_step_divisor(&self, i: usize) -> i64 {
         let d = self.digits[i];
         match self.limit {
             Some(limit) if d.weight > 0 => d.range | limit.end,
@@ -193,8 +199,8 @@ impl Digits {
         }
     }
 
-    /// As [`Digits::widened`] for a fill: only the destination counts, and what is written repeats itself.
-    pub(crate) fn widened_fill(&self) -> Digits {
+    /// As [`ByteNest::widen_units`] for a fill: only the destination counts, and what is written repeats itself.
+    pub(crate) fn widen_fill_units(&self) -> ByteNest {
         let mut wide = self.clone();
         let width = i64::from(self.unit.dst);
         for d in &mut wide.digits {
@@ -205,32 +211,32 @@ impl Digits {
         let whole = 1u32 << run.trailing_zeros().min(4);
         let aside: Vec<usize> = adjacent.into_iter().collect();
         // A unit is never less than an element, whose bytes may differ.
-        let unit = whole.min(wide.grain(Side::Dst, &aside)).max(self.unit.dst);
+        let unit = whole.min(wide.address_alignment(TensorSide::Dst, &aside)).max(self.unit.dst);
         let n = i64::from(unit);
         match adjacent {
-            Some(i) => wide.digits[i] = Digit { range: run / n, src: 0, dst: n, weight: 0 },
-            None => wide.digits.insert(0, Digit { range: run / n, src: 0, dst: n, weight: 0 }),
+            Some(i) => wide.digits[i] = ByteDigit { range: run / n, src: 0, dst: n, weight: 0 },
+            None => wide.digits.insert(0, ByteDigit { range: run / n, src: 0, dst: n, weight: 0 }),
         }
         wide.digits.retain(|d| d.range != 1);
-        wide.unit = Element { src: unit, dst: unit, convert: None };
+        wide.unit = MoveElement { src: unit, dst: unit, convert: None };
         wide
     }
 
     /// Units that are moved.
-    pub(crate) fn units(&self) -> i128 {
+    pub(crate) fn unit_count(&self) -> i128 {
         let table = self.table.len() as i128;
         self.digits.iter().map(|d| i128::from(d.range)).product::<i128>() * table
     }
 
     /// The digits that make up one run of adjacent bytes on a side, innermost first.
-    pub(crate) fn chain(&self, side: Side) -> Vec<usize> {
+    pub(crate) fn adjacent_chain(&self, side: TensorSide) -> Vec<usize> {
         let mut next = i64::from(match side {
-            Side::Src => self.unit.src,
-            Side::Dst => self.unit.dst,
+            TensorSide::Src => self.unit.src,
+            TensorSide::Dst => self.unit.dst,
         });
         let mut chain = Vec::new();
         while let Some(i) = (0..self.digits.len())
-            .find(|i| self.digits[*i].stride(side) == next && !chain.contains(i))
+            .find(|i| self.digits[*i].side_stride(side) == next && !chain.contains(i))
         {
             next *= self.digits[i].range;
             chain.push(i);
@@ -240,7 +246,7 @@ impl Digits {
 }
 
 /// Takes out of a table what digits can say: entries at equal distances, outermost and innermost.
-fn factor(table: &mut Vec<(i64, i64)>) -> Vec<Digit> {
+fn factor_table(table: &mut Vec<(i64, i64)>) -> Vec<ByteDigit> {
     let mut digits = Vec::new();
     loop {
         let n = table.len();
@@ -252,7 +258,7 @@ fn factor(table: &mut Vec<(i64, i64)>) -> Vec<Digit> {
         });
         if let Some(p) = outer {
             let (src, dst) = step(0, p);
-            digits.push(Digit { range: count(n / p), src, dst, weight: 0 });
+            digits.push(ByteDigit { range: count_as_i64(n / p), src, dst, weight: 0 });
             table.truncate(p);
             continue;
         }
@@ -262,12 +268,12 @@ fn factor(table: &mut Vec<(i64, i64)>) -> Vec<Digit> {
         });
         let Some(q) = inner else { return digits };
         let (src, dst) = step(0, 1);
-        digits.push(Digit { range: count(q), src, dst, weight: 0 });
+        digits.push(ByteDigit { range: count_as_i64(q), src, dst, weight: 0 });
         *table = table.iter().step_by(q).copied().collect();
     }
 }
 
-fn count(n: usize) -> i64 {
+fn count_as_i64(n: usize) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
@@ -275,7 +281,7 @@ fn count(n: usize) -> i64 {
 mod tests {
     use super::*;
 
-    fn addresses(digits: &[Digit], table: &[(i64, i64)]) -> Vec<(i64, i64)> {
+    fn addresses(digits: &[ByteDigit], table: &[(i64, i64)]) -> Vec<(i64, i64)> {
         let mut all = table.to_vec();
         for d in digits {
             all = all
@@ -295,11 +301,11 @@ mod tests {
         let odd = vec![(0, 5), (3, 1), (9, 9), (2, 30), (7, 22)];
         for table in [xor, grid.clone(), odd] {
             let mut left = table.clone();
-            let digits = factor(&mut left);
+            let digits = factor_table(&mut left);
             assert_eq!(addresses(&digits, &left), addresses(&[], &table));
         }
         let mut left = grid;
-        factor(&mut left);
+        factor_table(&mut left);
         assert_eq!(left.len(), 1, "a grid needs no table");
     }
 }

@@ -5,26 +5,30 @@
 //! float. The functions take and give codes as integers. Arithmetic on floats is used only where it is exact or
 //! rounds to nearest even as the rule does, never on a NaN.
 
-use crate::description::{Part, Stmt};
+use crate::description::{BlockProgram, KernelStmt};
 use std::fmt::Write;
 use zellige_float::Format;
 
 /// The name of the function that converts.
-pub(crate) fn name(from: Format, to: Format) -> String {
+pub(crate) fn conversion_name(from: Format, to: Format) -> String {
     format!("{from}_to_{to}")
 }
 
 /// The conversions of some parts, each once, in the order of their use.
-pub(crate) fn pairs(parts: &[Part]) -> Vec<(Format, Format)> {
-    fn collect(body: &[Stmt], pairs: &mut Vec<(Format, Format)>) {
+pub(crate) fn used_conversions(parts: &[BlockProgram]) -> Vec<(Format, Format)> {
+    fn collect_conversions(body: &[KernelStmt], pairs: &mut Vec<(Format, Format)>) {
         for stmt in body {
             match stmt {
-                Stmt::For(_, _, inner) | Stmt::Loop(_, _, inner) => collect(inner, pairs),
-                Stmt::If(_, then, otherwise) => {
-                    collect(then, pairs);
-                    collect(otherwise, pairs);
+                KernelStmt::For(_, _, inner) | KernelStmt::Loop(_, _, inner) => {
+                    collect_conversions(inner, pairs)
                 }
-                Stmt::Put { kind, .. } | Stmt::Copy { kind, .. } | Stmt::Convert { kind, .. } => {
+                KernelStmt::If(_, then, otherwise) => {
+                    collect_conversions(then, pairs);
+                    collect_conversions(otherwise, pairs);
+                }
+                KernelStmt::Put { kind, .. }
+                | KernelStmt::Copy { kind, .. }
+                | KernelStmt::Convert { kind, .. } => {
                     pairs.extend(kind.convert.filter(|p| !pairs.contains(p)));
                 }
                 _ => {}
@@ -32,12 +36,12 @@ pub(crate) fn pairs(parts: &[Part]) -> Vec<(Format, Format)> {
         }
     }
     let mut all = Vec::new();
-    parts.iter().for_each(|p| collect(&p.body, &mut all));
+    parts.iter().for_each(|p| collect_conversions(&p.body, &mut all));
     all
 }
 
 /// The functions of some pairs of formats, with all that they call.
-pub(crate) fn source(pairs: &[(Format, Format)]) -> String {
+pub(crate) fn conversion_source(pairs: &[(Format, Format)]) -> String {
     let mut text = String::new();
     if pairs.is_empty() {
         return text;
@@ -47,34 +51,34 @@ pub(crate) fn source(pairs: &[(Format, Format)]) -> String {
         "\n// Conversions: codes in, codes out; the bits are those of the engine for the CPU.\n",
     );
     let odd = |a: Format, b: Format| {
-        small(b) && matches!(a, Format::F64 | Format::I64 | Format::I32 | Format::U32)
+        is_small_float(b) && matches!(a, Format::F64 | Format::I64 | Format::I32 | Format::U32)
     };
     if uses(odd) {
         text.push_str(F64_TO_ODD);
     }
-    let narrow = Format::ALL.into_iter().filter(|f| small(*f));
+    let narrow = Format::ALL.into_iter().filter(|f| is_small_float(*f));
     for f in narrow {
         if pairs.iter().any(|(a, _)| *a == f) {
-            text.push_str(&decode(f));
+            text.push_str(&write_decoder(f));
         }
         if pairs.iter().any(|(_, b)| *b == f) {
-            text.push_str(&encode(f));
+            text.push_str(&write_encoder(f));
         }
     }
     for (from, to) in pairs {
         let _ = writeln!(
             text,
             "static __device__ __forceinline__ u64 {}(u64 x) {{\n{}}}",
-            name(*from, *to),
-            body(*from, *to)
+            conversion_name(*from, *to),
+            conversion_body(*from, *to)
         );
     }
     text
 }
 
 /// Floats that are widened to binary32 exactly.
-fn small(f: Format) -> bool {
-    f.is_float() && f.size() <= 2
+fn is_small_float(f: Format) -> bool {
+    f.is_float() && f.byte_size() <= 2
 }
 
 const F64_TO_ODD: &str = "\
@@ -105,7 +109,7 @@ static __device__ __forceinline__ u32 int_to_odd(i64 value) {
 ";
 
 /// A format with subnormals: the position of the sign, fraction bits, bias, and the largest finite code.
-fn shape(f: Format) -> Option<(u32, u32, u32, u32)> {
+fn minifloat_shape(f: Format) -> Option<(u32, u32, u32, u32)> {
     match f {
         Format::F16 => Some((15, 10, 15, 0x7bff)),
         Format::F8E4M3FN => Some((7, 3, 7, 0x7e)),
@@ -115,7 +119,7 @@ fn shape(f: Format) -> Option<(u32, u32, u32, u32)> {
     }
 }
 
-fn decode(f: Format) -> String {
+fn write_decoder(f: Format) -> String {
     let head = format!("static __device__ __forceinline__ u32 {f}_decode(u32 code) {{\n");
     let body = match f {
         Format::BF16 => "\
@@ -137,7 +141,7 @@ fn decode(f: Format) -> String {
             )
         }
         _ => {
-            let (sign_at, fraction, bias, max) = shape(f).unwrap_or_default();
+            let (sign_at, fraction, bias, max) = minifloat_shape(f).unwrap_or_default();
             let dropped = 23 - fraction;
             let rebias = (127 - bias) << 23;
             let unit = (127 + 1 - bias - fraction) << 23;
@@ -169,7 +173,7 @@ fn decode(f: Format) -> String {
     format!("{head}{body}}}\n")
 }
 
-fn encode(f: Format) -> String {
+fn write_encoder(f: Format) -> String {
     let head = format!("static __device__ __forceinline__ u32 {f}_encode(u32 bits) {{\n");
     let body = match f {
         Format::BF16 => "\
@@ -191,7 +195,7 @@ fn encode(f: Format) -> String {
             head + tail
         }
         _ => {
-            let (sign_at, fraction, bias, max) = shape(f).unwrap_or_default();
+            let (sign_at, fraction, bias, max) = minifloat_shape(f).unwrap_or_default();
             let dropped = 23 - fraction;
             let rebias = (127 - bias) << 23;
             let magic = (127 + 24 - bias - fraction) << 23;
@@ -228,7 +232,7 @@ fn encode(f: Format) -> String {
 }
 
 /// The C++ type that holds an integer of the format.
-fn int(f: Format) -> &'static str {
+fn c_integer_type(f: Format) -> &'static str {
     match f {
         Format::I64 => "i64",
         Format::I32 => "int",
@@ -239,42 +243,42 @@ fn int(f: Format) -> &'static str {
     }
 }
 
-fn body(from: Format, to: Format) -> String {
-    if small(to) {
-        return format!("  return {to}_encode({});\n", hub(from));
+fn conversion_body(from: Format, to: Format) -> String {
+    if is_small_float(to) {
+        return format!("  return {to}_encode({});\n", write_hub_bits(from));
     }
     match to {
-        Format::F32 => to_f32(from),
-        Format::F64 => to_f64(from),
+        Format::F32 => convert_to_f32(from),
+        Format::F64 => convert_to_f64(from),
         Format::Bool => match from {
             Format::F64 => "  return x << 1 != 0;\n".into(),
             Format::F32 => "  return (u32)x << 1 != 0;\n".into(),
             Format::F8E5M2FNUZ => "  return x != 0;\n".into(),
             f if f.is_float() => {
-                format!("  return (x & {:#x}) != 0;\n", (1u32 << (8 * f.size() - 1)) - 1)
+                format!("  return (x & {:#x}) != 0;\n", (1u32 << (8 * f.byte_size() - 1)) - 1)
             }
             _ => "  return x != 0;\n".into(),
         },
-        _ => to_int(from, to),
+        _ => convert_to_int(from, to),
     }
 }
 
 /// Binary32 bits, rounded to odd where 24 bits do not hold the value.
-fn hub(from: Format) -> String {
+fn write_hub_bits(from: Format) -> String {
     match from {
         Format::F64 => "double_to_odd(x)".into(),
         Format::F32 => "(u32)x".into(),
         Format::I64 => "int_to_odd((i64)x)".into(),
         Format::I32 | Format::U32 => {
-            format!("double_to_odd((u64)__double_as_longlong((double)({})x))", int(from))
+            format!("double_to_odd((u64)__double_as_longlong((double)({})x))", c_integer_type(from))
         }
         Format::Bool => "x != 0 ? 0x3f800000u : 0".into(),
-        f if small(f) => format!("{f}_decode((u32)x)"),
-        f => format!("__float_as_uint((float)({})x)", int(f)),
+        f if is_small_float(f) => format!("{f}_decode((u32)x)"),
+        f => format!("__float_as_uint((float)({})x)", c_integer_type(f)),
     }
 }
 
-fn to_f32(from: Format) -> String {
+fn convert_to_f32(from: Format) -> String {
     match from {
         Format::F64 => "\
   if ((x & 0x7fffffffffffffffull) > 0x7ff0000000000000ull)
@@ -283,17 +287,17 @@ fn to_f32(from: Format) -> String {
 "
         .into(),
         Format::I64 | Format::I32 | Format::U32 => {
-            format!("  return __float_as_uint((float)({})x);\n", int(from))
+            format!("  return __float_as_uint((float)({})x);\n", c_integer_type(from))
         }
-        f => format!("  return {};\n", hub(f)),
+        f => format!("  return {};\n", write_hub_bits(f)),
     }
 }
 
-fn to_f64(from: Format) -> String {
+fn convert_to_f64(from: Format) -> String {
     if !from.is_float() {
         return match from {
             Format::Bool => "  return x != 0 ? 0x3ff0000000000000ull : 0;\n".into(),
-            f => format!("  return (u64)__double_as_longlong((double)({})x);\n", int(f)),
+            f => format!("  return (u64)__double_as_longlong((double)({})x);\n", c_integer_type(f)),
         };
     }
     format!(
@@ -301,21 +305,21 @@ fn to_f64(from: Format) -> String {
          if ((bits & 0x7fffffffu) > 0x7f800000u)\n    \
          return (u64)(bits & 0x80000000u) << 32 | 0x7ff8000000000000ull | (u64)(bits & 0x7fffff) << 29;\n  \
          return (u64)__double_as_longlong((double)__uint_as_float(bits));\n",
-        hub(from)
+        write_hub_bits(from)
     )
 }
 
 /// Truncated toward zero and saturated, a NaN is 0; of an integer the low bits.
-fn to_int(from: Format, to: Format) -> String {
+fn convert_to_int(from: Format, to: Format) -> String {
     if !from.is_float() {
         return match from {
             Format::Bool => "  return x != 0;\n".into(),
-            f => format!("  return (u64)({})({})x;\n", int(to), int(f)),
+            f => format!("  return (u64)({})({})x;\n", c_integer_type(to), c_integer_type(f)),
         };
     }
     let value = match from {
         Format::F64 => "const double v = __longlong_as_double((i64)x);".to_string(),
-        f => format!("const float v = __uint_as_float({});", hub(f)),
+        f => format!("const float v = __uint_as_float({});", write_hub_bits(f)),
     };
     let (low, high, past) = match to {
         Format::I64 => {
@@ -330,7 +334,7 @@ fn to_int(from: Format, to: Format) -> String {
     let suffix = if from == Format::F64 { "" } else { "f" };
     let floor =
         if matches!(to, Format::U32 | Format::U8) { "0.0".to_string() } else { format!("-{past}") };
-    let ty = int(to);
+    let ty = c_integer_type(to);
     format!(
         "  {value}\n  if (!(v > {floor}{suffix})) return v == v ? (u64)({ty})({low}) : 0;\n  \
          if (v >= {past}{suffix}) return (u64)({ty})({high});\n  return (u64)({ty})v;\n"

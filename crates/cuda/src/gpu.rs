@@ -1,6 +1,6 @@
 //! The figures of a GPU that kernels are chosen by.
 
-use crate::choose::Costs;
+use crate::choose::KernelCosts;
 use crate::error::CudaError;
 
 /// A GPU.
@@ -21,17 +21,17 @@ pub struct Gpu {
     /// The same for blocks whose tile is skewed.
     pub skewed_shared: i64,
     /// The constants of the estimate that kernels are chosen by.
-    pub costs: Costs,
+    pub costs: KernelCosts,
     /// Where the figures come from.
     pub source: &'static str,
 }
 
 impl Gpu {
     /// Bytes of shared memory that a kernel may declare by itself.
-    pub const DECLARED: i64 = 48 << 10;
+    pub const DECLARED_SHARED_BYTES: i64 = 48 << 10;
 
     /// Bytes of shared memory that a block with such a tile may take.
-    pub(crate) fn most_shared(&self, skewed: bool) -> i64 {
+    pub(crate) fn max_shared_bytes(&self, skewed: bool) -> i64 {
         if skewed { self.skewed_shared } else { self.shared }
     }
 
@@ -45,8 +45,8 @@ impl Gpu {
         // Three blocks on each multiprocessor.
         shared: 75 << 10,
         // Measured: more of it reads fewer rows twice, but is slower.
-        skewed_shared: Gpu::DECLARED,
-        costs: Costs {
+        skewed_shared: Gpu::DECLARED_SHARED_BYTES,
+        costs: KernelCosts {
             read_run: 7.0,
             write_run: 8.0,
             rest_near: 0.1,
@@ -70,40 +70,40 @@ impl Gpu {
 
 /// What is known of the two addresses of a launch: the bytes that they are multiples of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Alignment {
+pub struct LaunchAlignment {
     src: u32,
     dst: u32,
 }
 
-impl Alignment {
+impl LaunchAlignment {
     /// Both addresses are multiples of 16 bytes.
-    pub const FULL: Alignment = Alignment { src: 16, dst: 16 };
+    pub const FULL: LaunchAlignment = LaunchAlignment { src: 16, dst: 16 };
 
     /// Multiples of 1, 2, 4, 8 or 16 bytes.
     ///
     /// # Errors
     /// [`CudaError::Alignment`] for anything else.
-    pub fn new(src: u64, dst: u64) -> Result<Alignment, CudaError> {
+    pub fn new(src: u64, dst: u64) -> Result<LaunchAlignment, CudaError> {
         let one = |bytes: u64| match u32::try_from(bytes) {
             Ok(b @ (1 | 2 | 4 | 8 | 16)) => Ok(b),
             _ => Err(CudaError::Alignment(bytes)),
         };
-        Ok(Alignment { src: one(src)?, dst: one(dst)? })
+        Ok(LaunchAlignment { src: one(src)?, dst: one(dst)? })
     }
 
     /// What two addresses are multiples of, up to 16.
-    pub fn of(src: u64, dst: u64) -> Alignment {
+    pub fn of_addresses(src: u64, dst: u64) -> LaunchAlignment {
         let one = |address: u64| 1 << address.trailing_zeros().min(4);
-        Alignment { src: one(src), dst: one(dst) }
+        LaunchAlignment { src: one(src), dst: one(dst) }
     }
 
     /// Bytes that the source address is a multiple of.
-    pub fn src(self) -> u32 {
+    pub fn src_alignment(self) -> u32 {
         self.src
     }
 
     /// Bytes that the destination address is a multiple of.
-    pub fn dst(self) -> u32 {
+    pub fn dst_alignment(self) -> u32 {
         self.dst
     }
 }

@@ -3,15 +3,18 @@
 //! Everything that a GPU would trip over is an error with its witness: an access that is not aligned, a load outside of
 //! what the plan reads, a place that is written twice, a shared byte that is read before it was written.
 
-use crate::description::{Cond, Element, Expr, Part, Reg, Side, Space, Stmt};
+use crate::description::{
+    AddressSpace, BlockProgram, KernelCond, KernelExpr, KernelStmt, MoveElement, TensorSide,
+    VectorRegister,
+};
 use std::collections::HashMap;
 use zellige_float::Converter;
 
 /// One access of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Access {
+pub struct ThreadAccess {
     /// The memory.
-    pub space: Space,
+    pub space: AddressSpace,
     /// Whether it is written.
     pub store: bool,
     /// The address in bytes.
@@ -25,7 +28,7 @@ pub struct Access {
 }
 
 /// The two tensors and what is known of them.
-pub struct Memory<'a> {
+pub struct InterpretedMemory<'a> {
     /// The source.
     pub src: &'a [u8],
     /// The destination.
@@ -44,9 +47,12 @@ pub struct Memory<'a> {
 ///
 /// # Errors
 /// The first access that a GPU would not allow or that breaks the law of a plan, in words.
-pub fn run(part: &Part, memory: &mut Memory<'_>) -> Result<(), String> {
+pub fn interpret_program(
+    part: &BlockProgram,
+    memory: &mut InterpretedMemory<'_>,
+) -> Result<(), String> {
     for block in 0..part.blocks {
-        run_block(part, block, memory, &mut |_| {})?;
+        interpret_block(part, block, memory, &mut |_| {})?;
     }
     Ok(())
 }
@@ -54,51 +60,54 @@ pub fn run(part: &Part, memory: &mut Memory<'_>) -> Result<(), String> {
 /// Runs one block, and tells of every access.
 ///
 /// # Errors
-/// As [`run`].
-pub fn run_block(
-    part: &Part,
+/// As [`interpret_program`].
+pub fn interpret_block(
+    part: &BlockProgram,
     block: u64,
-    memory: &mut Memory<'_>,
-    tell: &mut dyn FnMut(Access),
+    memory: &mut InterpretedMemory<'_>,
+    tell: &mut dyn FnMut(ThreadAccess),
 ) -> Result<(), String> {
     let registers: u32 = part.registers.iter().map(|r| r.1).sum();
-    let mut threads: Vec<Thread> = (0..part.threads)
-        .map(|number| Thread {
+    let mut threads: Vec<ThreadState> = (0..part.threads)
+        .map(|number| ThreadState {
             number,
             block,
             frame: vec![0; part.slots],
             registers: vec![[0; 16]; registers as usize],
         })
         .collect();
-    let mut shared =
-        Shared { bytes: vec![0; part.shared as usize], written: vec![false; part.shared as usize] };
-    for phase in part.body.split(|s| *s == Stmt::Sync) {
+    let mut shared = SharedBytes {
+        bytes: vec![0; part.shared as usize],
+        written: vec![false; part.shared as usize],
+    };
+    for phase in part.body.split(|s| *s == KernelStmt::Sync) {
         for thread in &mut threads {
-            let mut run = Run { part, memory, shared: &mut shared, tell, path: 0, site: 0 };
-            run.body(thread, phase)
+            let mut run =
+                BlockInterpreter { part, memory, shared: &mut shared, tell, path: 0, site: 0 };
+            run.run_statements(thread, phase)
                 .map_err(|e| format!("block {block}, thread {}: {e}", thread.number))?;
         }
     }
     Ok(())
 }
 
-struct Shared {
+struct SharedBytes {
     bytes: Vec<u8>,
     written: Vec<bool>,
 }
 
-struct Thread {
+struct ThreadState {
     number: u32,
     block: u64,
     frame: Vec<i64>,
     registers: Vec<[u8; 16]>,
 }
 
-struct Run<'a, 'b> {
-    part: &'a Part,
-    memory: &'a mut Memory<'b>,
-    shared: &'a mut Shared,
-    tell: &'a mut dyn FnMut(Access),
+struct BlockInterpreter<'a, 'b> {
+    part: &'a BlockProgram,
+    memory: &'a mut InterpretedMemory<'b>,
+    shared: &'a mut SharedBytes,
+    tell: &'a mut dyn FnMut(ThreadAccess),
     /// The iterations that lead here, as one number.
     path: u64,
     site: u64,
@@ -107,91 +116,96 @@ struct Run<'a, 'b> {
 /// From one access of a statement to its next: far from what other iterations of the statement are named by.
 const NEXT_SITE: u64 = 0x5851_f42d_4c95_7f2d;
 
-impl Run<'_, '_> {
-    fn body(&mut self, thread: &mut Thread, body: &[Stmt]) -> Result<(), String> {
+impl BlockInterpreter<'_, '_> {
+    fn run_statements(
+        &mut self,
+        thread: &mut ThreadState,
+        body: &[KernelStmt],
+    ) -> Result<(), String> {
         for stmt in body {
             self.site =
                 (std::ptr::from_ref(stmt) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.path;
-            self.stmt(thread, stmt)?;
+            self.run_statement(thread, stmt)?;
         }
         Ok(())
     }
 
-    fn stmt(&mut self, thread: &mut Thread, stmt: &Stmt) -> Result<(), String> {
+    fn run_statement(&mut self, thread: &mut ThreadState, stmt: &KernelStmt) -> Result<(), String> {
         match stmt {
-            Stmt::Let(v, value) => {
-                let value = self.value(thread, value)?;
+            KernelStmt::Let(v, value) => {
+                let value = self.evaluate_expr(thread, value)?;
                 if value < v.low || value > v.high {
                     return Err(format!("{} is {value}, not in {}..={}", v.name, v.low, v.high));
                 }
                 thread.frame[v.slot] = value;
             }
-            Stmt::For(v, count, body) | Stmt::Loop(v, count, body) => {
+            KernelStmt::For(v, count, body) | KernelStmt::Loop(v, count, body) => {
                 let outer = self.path;
                 for k in 0..*count {
                     thread.frame[v.slot] = k;
                     self.path = outer.wrapping_mul(0x100_0000_01b3) ^ (k.cast_unsigned() + 1);
-                    self.body(thread, body)?;
+                    self.run_statements(thread, body)?;
                 }
                 self.path = outer;
             }
-            Stmt::If(cond, then, otherwise) => {
-                let taken = if self.holds(thread, cond)? { then } else { otherwise };
-                self.body(thread, taken)?;
+            KernelStmt::If(cond, then, otherwise) => {
+                let taken = if self.evaluate_cond(thread, cond)? { then } else { otherwise };
+                self.run_statements(thread, taken)?;
             }
-            Stmt::Load { into, from, at, bytes, piece } => {
-                let at = self.value(thread, at)?;
-                let to = self.register(thread, into)?;
+            KernelStmt::Load { into, from, at, bytes, piece } => {
+                let at = self.evaluate_expr(thread, at)?;
+                let to = self.register_index(thread, into)?;
                 for k in (0..*bytes).step_by(*piece as usize) {
                     self.site = self.site.wrapping_add(NEXT_SITE);
-                    let data = self.read(thread, *from, at + i64::from(k), *piece)?;
+                    let data = self.read_memory(thread, *from, at + i64::from(k), *piece)?;
                     let k = k as usize;
                     thread.registers[to][k..k + data.len()].copy_from_slice(&data);
                 }
             }
-            Stmt::Store { from, to, at, bytes, piece } => {
-                let at = self.value(thread, at)?;
-                let data = thread.registers[self.register(thread, from)?];
+            KernelStmt::Store { from, to, at, bytes, piece } => {
+                let at = self.evaluate_expr(thread, at)?;
+                let data = thread.registers[self.register_index(thread, from)?];
                 for k in (0..*bytes).step_by(*piece as usize) {
                     self.site = self.site.wrapping_add(NEXT_SITE);
                     let bytes = &data[k as usize..(k + piece) as usize];
-                    self.write(thread, *to, at + i64::from(k), bytes)?;
+                    self.write_memory(thread, *to, at + i64::from(k), bytes)?;
                 }
             }
-            Stmt::Set(reg, bytes) => {
-                let to = self.register(thread, reg)?;
+            KernelStmt::Set(reg, bytes) => {
+                let to = self.register_index(thread, reg)?;
                 thread.registers[to] = *bytes;
             }
-            Stmt::Put { into, element, from, at, kind } => {
-                let (at, element) = (self.value(thread, at)?, self.value(thread, element)?);
-                let data = self.read(thread, *from, at, kind.src)?;
-                let to = self.register(thread, into)?;
-                put(&mut thread.registers[to], element, kind, &data)?;
+            KernelStmt::Put { into, element, from, at, kind } => {
+                let (at, element) =
+                    (self.evaluate_expr(thread, at)?, self.evaluate_expr(thread, element)?);
+                let data = self.read_memory(thread, *from, at, kind.src)?;
+                let to = self.register_index(thread, into)?;
+                put_element(&mut thread.registers[to], element, kind, &data)?;
             }
-            Stmt::PutFill { into, element, fill, width } => {
-                let element = self.value(thread, element)?;
-                let to = self.register(thread, into)?;
-                let kind = Element { src: *width, dst: *width, convert: None };
-                put(&mut thread.registers[to], element, &kind, &fill[..*width as usize])?;
+            KernelStmt::PutFill { into, element, fill, width } => {
+                let element = self.evaluate_expr(thread, element)?;
+                let to = self.register_index(thread, into)?;
+                let kind = MoveElement { src: *width, dst: *width, convert: None };
+                put_element(&mut thread.registers[to], element, &kind, &fill[..*width as usize])?;
             }
-            Stmt::Copy { from, at, to, kind } => {
-                let (at, to) = (self.value(thread, at)?, self.value(thread, to)?);
-                let data = self.read(thread, *from, at, kind.src)?;
-                self.write(thread, Space::Dst, to, &converted(kind, &data)?)?;
+            KernelStmt::Copy { from, at, to, kind } => {
+                let (at, to) = (self.evaluate_expr(thread, at)?, self.evaluate_expr(thread, to)?);
+                let data = self.read_memory(thread, *from, at, kind.src)?;
+                self.write_memory(thread, AddressSpace::Dst, to, &convert_element(kind, &data)?)?;
             }
-            Stmt::Convert { from, into, count, kind } => {
-                let data = thread.registers[self.register(thread, from)?];
-                let to = self.register(thread, into)?;
+            KernelStmt::Convert { from, into, count, kind } => {
+                let data = thread.registers[self.register_index(thread, from)?];
+                let to = self.register_index(thread, into)?;
                 thread.registers[to] = [0; 16];
                 for e in 0..*count {
                     let one = &data[(e * kind.src) as usize..((e + 1) * kind.src) as usize];
-                    put(&mut thread.registers[to], i64::from(e), kind, one)?;
+                    put_element(&mut thread.registers[to], i64::from(e), kind, one)?;
                 }
             }
-            Stmt::Turn { from, into, width } => {
+            KernelStmt::Turn { from, into, width } => {
                 let n = (16 / width) as usize;
                 let width = *width as usize;
-                let (a, b) = (self.first(*from), self.first(*into));
+                let (a, b) = (self.first_register(*from), self.first_register(*into));
                 for row in 0..n {
                     for k in 0..n {
                         let mut one = [0; 16];
@@ -203,44 +217,45 @@ impl Run<'_, '_> {
                     }
                 }
             }
-            Stmt::Bring { from, to } => {
-                let (from, to) = (self.value(thread, from)?, self.value(thread, to)?);
-                let data = self.read(thread, Space::Src, from, 16)?;
+            KernelStmt::Bring { from, to } => {
+                let (from, to) =
+                    (self.evaluate_expr(thread, from)?, self.evaluate_expr(thread, to)?);
+                let data = self.read_memory(thread, AddressSpace::Src, from, 16)?;
                 self.site = self.site.wrapping_add(NEXT_SITE);
-                self.write(thread, Space::Shared, to, &data)?;
+                self.write_memory(thread, AddressSpace::Shared, to, &data)?;
             }
-            Stmt::Sync => return Err("a barrier inside of a statement".into()),
+            KernelStmt::Sync => return Err("a barrier inside of a statement".into()),
         }
         Ok(())
     }
 
-    fn first(&self, array: usize) -> usize {
+    fn first_register(&self, array: usize) -> usize {
         self.part.registers[..array].iter().map(|r| r.1 as usize).sum()
     }
 
-    fn register(&self, thread: &Thread, reg: &Reg) -> Result<usize, String> {
-        let index = self.value(thread, &reg.index)?;
+    fn register_index(&self, thread: &ThreadState, reg: &VectorRegister) -> Result<usize, String> {
+        let index = self.evaluate_expr(thread, &reg.index)?;
         let (name, count) = self.part.registers[reg.array];
         match usize::try_from(index) {
-            Ok(i) if index < i64::from(count) => Ok(self.first(reg.array) + i),
+            Ok(i) if index < i64::from(count) => Ok(self.first_register(reg.array) + i),
             _ => Err(format!("register {name}[{index}] of {count}")),
         }
     }
 
-    fn value(&self, thread: &Thread, expr: &Expr) -> Result<i64, String> {
+    fn evaluate_expr(&self, thread: &ThreadState, expr: &KernelExpr) -> Result<i64, String> {
         Ok(match expr {
-            Expr::Int(n) => *n,
-            Expr::Var(v) => thread.frame[v.slot],
-            Expr::Block(_) => thread.block.cast_signed(),
-            Expr::Thread(_) => i64::from(thread.number),
-            Expr::Low(Side::Src, modulus) => self.memory.low.0 % i64::from(*modulus),
-            Expr::Low(Side::Dst, modulus) => self.memory.low.1 % i64::from(*modulus),
-            Expr::Op(op, a, b) => {
-                let (a, b) = (self.value(thread, a)?, self.value(thread, b)?);
-                op.apply(a, b)
+            KernelExpr::Int(n) => *n,
+            KernelExpr::Var(v) => thread.frame[v.slot],
+            KernelExpr::Block(_) => thread.block.cast_signed(),
+            KernelExpr::Thread(_) => i64::from(thread.number),
+            KernelExpr::Low(TensorSide::Src, modulus) => self.memory.low.0 % i64::from(*modulus),
+            KernelExpr::Low(TensorSide::Dst, modulus) => self.memory.low.1 % i64::from(*modulus),
+            KernelExpr::Op(op, a, b) => {
+                let (a, b) = (self.evaluate_expr(thread, a)?, self.evaluate_expr(thread, b)?);
+                op.evaluate_op(a, b)
             }
-            Expr::Entry(t, at) => {
-                let at = self.value(thread, at)?;
+            KernelExpr::Entry(t, at) => {
+                let at = self.evaluate_expr(thread, at)?;
                 let table = &self.part.tables[*t];
                 let entry = usize::try_from(at).ok().and_then(|i| table.get(i));
                 *entry.ok_or_else(|| format!("entry {at} of a table of {}", table.len()))?
@@ -248,13 +263,17 @@ impl Run<'_, '_> {
         })
     }
 
-    fn holds(&self, thread: &Thread, cond: &Cond) -> Result<bool, String> {
+    fn evaluate_cond(&self, thread: &ThreadState, cond: &KernelCond) -> Result<bool, String> {
         Ok(match cond {
-            Cond::Less(a, b) => self.value(thread, a)? < self.value(thread, b)?,
-            Cond::AtMost(a, b) => self.value(thread, a)? <= self.value(thread, b)?,
-            Cond::All(all) => {
+            KernelCond::Less(a, b) => {
+                self.evaluate_expr(thread, a)? < self.evaluate_expr(thread, b)?
+            }
+            KernelCond::AtMost(a, b) => {
+                self.evaluate_expr(thread, a)? <= self.evaluate_expr(thread, b)?
+            }
+            KernelCond::All(all) => {
                 for c in all {
-                    if !self.holds(thread, c)? {
+                    if !self.evaluate_cond(thread, c)? {
                         return Ok(false);
                     }
                 }
@@ -263,11 +282,11 @@ impl Run<'_, '_> {
         })
     }
 
-    fn aligned(&self, space: Space, at: i64, bytes: u32) -> Result<(), String> {
+    fn check_alignment(&self, space: AddressSpace, at: i64, bytes: u32) -> Result<(), String> {
         let low = match space {
-            Space::Src => self.memory.low.0,
-            Space::Dst => self.memory.low.1,
-            Space::Shared => 0,
+            AddressSpace::Src => self.memory.low.0,
+            AddressSpace::Dst => self.memory.low.1,
+            AddressSpace::Shared => 0,
         };
         if (at + low).rem_euclid(i64::from(bytes)) == 0 {
             return Ok(());
@@ -275,46 +294,54 @@ impl Run<'_, '_> {
         Err(format!("{space:?} address {at} (base {low} mod 32) is no multiple of {bytes}"))
     }
 
-    fn read(
+    fn read_memory(
         &mut self,
-        thread: &Thread,
-        space: Space,
+        thread: &ThreadState,
+        space: AddressSpace,
         at: i64,
         bytes: u32,
     ) -> Result<Vec<u8>, String> {
-        self.aligned(space, at, bytes)?;
+        self.check_alignment(space, at, bytes)?;
         let (thread, site) = (thread.number, self.site);
-        (self.tell)(Access { space, store: false, at, bytes, thread, site });
+        (self.tell)(ThreadAccess { space, store: false, at, bytes, thread, site });
         let end = at + i64::from(bytes);
         let data = match space {
-            Space::Src if at < self.memory.readable.start || end > self.memory.readable.end => {
+            AddressSpace::Src
+                if at < self.memory.readable.start || end > self.memory.readable.end =>
+            {
                 return Err(format!("reads {at}..{end} of a source of {:?}", self.memory.readable));
             }
-            Space::Src if self.memory.dry => return Ok(vec![0; bytes as usize]),
-            Space::Src => self.memory.src,
-            Space::Dst => return Err("the destination is never read".into()),
-            Space::Shared => {
-                let range = range(at, end, self.shared.bytes.len())?;
+            AddressSpace::Src if self.memory.dry => return Ok(vec![0; bytes as usize]),
+            AddressSpace::Src => self.memory.src,
+            AddressSpace::Dst => return Err("the destination is never read".into()),
+            AddressSpace::Shared => {
+                let range = checked_range(at, end, self.shared.bytes.len())?;
                 if !self.shared.written[range.clone()].iter().all(|w| *w) {
                     return Err(format!("shared {at}..{end} is read before it is written"));
                 }
                 &self.shared.bytes
             }
         };
-        Ok(data[range(at, end, data.len())?].to_vec())
+        Ok(data[checked_range(at, end, data.len())?].to_vec())
     }
 
-    fn write(&mut self, thread: &Thread, space: Space, at: i64, data: &[u8]) -> Result<(), String> {
+    fn write_memory(
+        &mut self,
+        thread: &ThreadState,
+        space: AddressSpace,
+        at: i64,
+        data: &[u8],
+    ) -> Result<(), String> {
         let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        self.aligned(space, at, bytes)?;
+        self.check_alignment(space, at, bytes)?;
         let (thread, site) = (thread.number, self.site);
-        (self.tell)(Access { space, store: true, at, bytes, thread, site });
+        (self.tell)(ThreadAccess { space, store: true, at, bytes, thread, site });
         let end = at + i64::from(bytes);
         match space {
-            Space::Src => return Err("the source is never written".into()),
-            Space::Dst if self.memory.dry => {}
-            Space::Dst => {
-                let range = range(at, end, self.memory.dst.len())?;
+            AddressSpace::Src => return Err("the source is never written".into()),
+            AddressSpace::Dst if self.memory.dry => {}
+            AddressSpace::Dst => {
+                let range = checked_range(at, end, self.memory.dst.len())?;
                 self.memory.dst[range.clone()].copy_from_slice(data);
                 for w in &mut self.memory.written[range] {
                     *w += 1;
@@ -323,8 +350,8 @@ impl Run<'_, '_> {
                     }
                 }
             }
-            Space::Shared => {
-                let range = range(at, end, self.shared.bytes.len())?;
+            AddressSpace::Shared => {
+                let range = checked_range(at, end, self.shared.bytes.len())?;
                 if self.shared.written[range.clone()].iter().any(|w| *w) {
                     return Err(format!("shared {at}..{end} is written twice"));
                 }
@@ -336,22 +363,27 @@ impl Run<'_, '_> {
     }
 }
 
-fn range(at: i64, end: i64, len: usize) -> Result<std::ops::Range<usize>, String> {
+fn checked_range(at: i64, end: i64, len: usize) -> Result<std::ops::Range<usize>, String> {
     match (usize::try_from(at), usize::try_from(end)) {
         (Ok(a), Ok(b)) if b <= len => Ok(a..b),
         _ => Err(format!("{at}..{end} of {len} bytes")),
     }
 }
 
-fn put(reg: &mut [u8; 16], element: i64, kind: &Element, data: &[u8]) -> Result<(), String> {
-    let data = converted(kind, data)?;
+fn put_element(
+    reg: &mut [u8; 16],
+    element: i64,
+    kind: &MoveElement,
+    data: &[u8],
+) -> Result<(), String> {
+    let data = convert_element(kind, data)?;
     let at = usize::try_from(element).map_err(|_| "a negative element")? * kind.dst as usize;
     let place = reg.get_mut(at..at + data.len()).ok_or("an element past its register")?;
     place.copy_from_slice(&data);
     Ok(())
 }
 
-fn converted(kind: &Element, data: &[u8]) -> Result<Vec<u8>, String> {
+fn convert_element(kind: &MoveElement, data: &[u8]) -> Result<Vec<u8>, String> {
     let Some((from, to)) = kind.convert else { return Ok(data.to_vec()) };
     let mut out = vec![0; kind.dst as usize];
     Converter::new(from, to).convert(data, &mut out, 1).map_err(|e| e.to_string())?;
@@ -359,9 +391,9 @@ fn converted(kind: &Element, data: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 /// What the lanes of one warp do at once: addresses by lane.
-pub(crate) fn warps(accesses: &[Access]) -> Vec<Vec<Access>> {
+pub(crate) fn group_by_warp(accesses: &[ThreadAccess]) -> Vec<Vec<ThreadAccess>> {
     let mut order: Vec<(u64, u32)> = Vec::new();
-    let mut groups: HashMap<(u64, u32), Vec<Access>> = HashMap::new();
+    let mut groups: HashMap<(u64, u32), Vec<ThreadAccess>> = HashMap::new();
     for a in accesses {
         let key = (a.site, a.thread / 32);
         groups.entry(key).or_insert_with(|| {

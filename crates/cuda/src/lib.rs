@@ -1,6 +1,6 @@
 //! Moves on a GPU: a plan as a CUDA kernel.
 //!
-//! [`Program::new`] turns a [`zellige_movement::Plan`] into CUDA C++ that compiles by NVRTC without any header, and
+//! [`CudaProgram::new`] turns a [`zellige_movement::Plan`] into CUDA C++ that compiles by NVRTC without any header, and
 //! the launches that run it.
 //!
 //! # What it may not do
@@ -28,8 +28,8 @@ mod tile_store;
 #[cfg(unix)]
 pub mod driver;
 
-pub use choose::Costs;
+pub use choose::KernelCosts;
 pub use error::CudaError;
-pub use gpu::{Alignment, Gpu};
-pub use plans::plans;
-pub use program::{Launch, Piece, Program};
+pub use gpu::{Gpu, LaunchAlignment};
+pub use plans::plan_moves;
+pub use program::{CudaProgram, KernelLaunch, ProgramPiece};

@@ -5,28 +5,28 @@
 //! fill behind those become one nest over a box that has the padding too, with a bound that says which of
 //! the box the source has.
 
-use zellige_movement::{FillNest, Loop, Nest, Plan};
+use zellige_movement::{CopyLoop, CopyNest, FillNest, MovePlan};
 
 /// A nest over a box of which the source has a part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Padded {
+pub(crate) struct PaddedNest {
     /// The whole box.
-    pub(crate) nest: Nest,
+    pub(crate) nest: CopyNest,
     /// What the source has of it; all of it where there is none.
-    pub(crate) bound: Option<Bound>,
+    pub(crate) bound: Option<PaddingBound>,
     /// Elements that are read.
     pub(crate) elements: i64,
 }
 
-impl From<&Nest> for Padded {
-    fn from(nest: &Nest) -> Padded {
-        Padded { nest: nest.clone(), bound: None, elements: nest.elements() }
+impl From<&CopyNest> for PaddedNest {
+    fn from(nest: &CopyNest) -> PaddedNest {
+        PaddedNest { nest: nest.clone(), bound: None, elements: nest.element_count() }
     }
 }
 
 /// The places of a box where the sum of digits times weights is less than `end`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Bound {
+pub(crate) struct PaddingBound {
     /// The weight of each loop of the nest, 0 for those that do not count.
     pub(crate) weights: Vec<i64>,
     /// The sum of the first place behind.
@@ -37,11 +37,11 @@ pub(crate) struct Bound {
 ///
 /// **Law**: the boxes of the nests and the fills are the places that the plan writes, each once; the bound divides a box
 /// into what the plan's nests write and what its fills write.
-pub(crate) fn fold(plan: &Plan) -> (Vec<Padded>, Vec<FillNest>) {
-    let mut nests: Vec<Padded> = plan.nests().iter().map(Padded::from).collect();
+pub(crate) fn fold_padding(plan: &MovePlan) -> (Vec<PaddedNest>, Vec<FillNest>) {
+    let mut nests: Vec<PaddedNest> = plan.nests().iter().map(PaddedNest::from).collect();
     let mut left = Vec::new();
     for fill in plan.fills() {
-        let found = (0..nests.len()).find_map(|t| with_fill(&nests, t, fill));
+        let found = (0..nests.len()).find_map(|t| extend_with_fill(&nests, t, fill));
         match found {
             Some((padded, used)) => {
                 let mut k = 0;
@@ -59,11 +59,15 @@ pub(crate) fn fold(plan: &Plan) -> (Vec<Padded>, Vec<FillNest>) {
 
 /// Nest `t` with this fill behind its rows, and with the nest of the whole rows before them; and the numbers of the nests
 /// that it takes the place of.
-fn with_fill(nests: &[Padded], t: usize, fill: &FillNest) -> Option<(Padded, Vec<usize>)> {
-    let (tail, &[begin]) = (plain(&nests[t])?, fill.starts.as_slice()) else { return None };
+fn extend_with_fill(
+    nests: &[PaddedNest],
+    t: usize,
+    fill: &FillNest,
+) -> Option<(PaddedNest, Vec<usize>)> {
+    let (tail, &[begin]) = (unpadded_nest(&nests[t])?, fill.starts.as_slice()) else { return None };
     let start = tail.starts[0];
     // The digit whose last values are padding: of the tail, or where that has one value of it, of the fill.
-    let mut rows: Vec<Loop> = tail.loops.iter().copied().filter(|l| l.range > 1).collect();
+    let mut rows: Vec<CopyLoop> = tail.loops.iter().copied().filter(|l| l.range > 1).collect();
     let own = rows.iter().position(|l| l.dst > 0 && begin == start.1 + l.range * l.dst);
     let (valid, stride, step) = match own {
         Some(i) => {
@@ -77,88 +81,92 @@ fn with_fill(nests: &[Padded], t: usize, fill: &FillNest) -> Option<(Padded, Vec
         if *dst == stride && padding == 1 { padding = *range } else { others.push((*range, *dst)) }
     }
     let places: Vec<(i64, i64)> = rows.iter().map(|l| (l.range, l.dst)).collect();
-    if stride <= 0 || joined(places) != joined(others) {
+    if stride <= 0 || join_loops(places) != join_loops(others) {
         return None;
     }
     let width = valid + padding;
     for (m, whole) in nests.iter().enumerate().filter(|(m, _)| *m != t) {
-        let Some((inner, outer)) = plain(whole).and_then(|w| before(w, tail, &rows, stride, width))
+        let Some((inner, outer)) =
+            unpadded_nest(whole).and_then(|w| match_preceding_rows(w, tail, &rows, stride, width))
         else {
             continue;
         };
         if step.is_some_and(|s| s != inner.src) {
             continue;
         }
-        let row = Bounded {
+        let row = BoundedLoops {
             loops: [(outer, width), (inner, 1)].into(),
             end: width * (outer.range - 1) + valid,
         };
         let elements = whole.elements + nests[t].elements;
-        return Some((row.padded(&rows, plain(whole)?.starts[0], elements), vec![m, t]));
+        return Some((
+            row.into_padded_nest(&rows, unpadded_nest(whole)?.starts[0], elements),
+            vec![m, t],
+        ));
     }
-    let inner = Loop { range: width, src: step?, dst: stride };
-    let row = Bounded { loops: [(inner, 1)].into(), end: valid };
-    Some((row.padded(&rows, start, nests[t].elements), vec![t]))
+    let inner = CopyLoop { range: width, src: step?, dst: stride };
+    let row = BoundedLoops { loops: [(inner, 1)].into(), end: valid };
+    Some((row.into_padded_nest(&rows, start, nests[t].elements), vec![t]))
 }
 
 /// The loops that a bound speaks of, with their weights.
-struct Bounded {
-    loops: Vec<(Loop, i64)>,
+struct BoundedLoops {
+    loops: Vec<(CopyLoop, i64)>,
     end: i64,
 }
 
-impl Bounded {
-    fn padded(self, rows: &[Loop], start: (i64, i64), elements: i64) -> Padded {
+impl BoundedLoops {
+    fn into_padded_nest(self, rows: &[CopyLoop], start: (i64, i64), elements: i64) -> PaddedNest {
         let mut weights = vec![0; rows.len()];
         let mut loops = rows.to_vec();
         for (l, weight) in self.loops {
             loops.push(l);
             weights.push(weight);
         }
-        let nest = Nest { loops, starts: vec![start] };
-        Padded { nest, bound: Some(Bound { weights, end: self.end }), elements }
+        let nest = CopyNest { loops, starts: vec![start] };
+        PaddedNest { nest, bound: Some(PaddingBound { weights, end: self.end }), elements }
     }
 }
 
 /// A nest with one start that has no padding yet.
-fn plain(padded: &Padded) -> Option<&Nest> {
+fn unpadded_nest(padded: &PaddedNest) -> Option<&CopyNest> {
     (padded.bound.is_none() && padded.nest.starts.len() == 1).then_some(&padded.nest)
 }
 
 /// Where `whole` has the rows of `width` elements that come before those of `tail`: the loop of a row, and the loop over
 /// rows with that of the tail behind them. `rows` are the tail's other loops.
-fn before(
-    whole: &Nest,
-    tail: &Nest,
-    rows: &[Loop],
+fn match_preceding_rows(
+    whole: &CopyNest,
+    tail: &CopyNest,
+    rows: &[CopyLoop],
     stride: i64,
     width: i64,
-) -> Option<(Loop, Loop)> {
-    let mut others: Vec<Loop> = whole.loops.iter().copied().filter(|l| l.range > 1).collect();
+) -> Option<(CopyLoop, CopyLoop)> {
+    let mut others: Vec<CopyLoop> = whole.loops.iter().copied().filter(|l| l.range > 1).collect();
     let inner = others.iter().position(|l| l.dst == stride && l.range == width)?;
     let inner = others.remove(inner);
     let (from, to) = (whole.starts[0], tail.starts[0]);
     let apart = (to.0 - from.0, to.1 - from.1);
-    let same = |a: &[Loop]| {
-        let key = |l: &Loop| (l.dst, l.src, l.range);
+    let same = |a: &[CopyLoop]| {
+        let key = |l: &CopyLoop| (l.dst, l.src, l.range);
         let (mut a, mut b) = (a.to_vec(), rows.to_vec());
         a.sort_by_key(key);
         b.sort_by_key(key);
         a == b
     };
     if same(&others) && apart.1 > 0 {
-        return Some((inner, Loop { range: 2, src: apart.0, dst: apart.1 }));
+        return Some((inner, CopyLoop { range: 2, src: apart.0, dst: apart.1 }));
     }
     (0..others.len()).find_map(|i| {
         let mut rest = others.clone();
         let l = rest.remove(i);
         let behind = l.dst > 0 && apart == (l.range * l.src, l.range * l.dst);
-        (behind && same(&rest)).then_some((inner, Loop { range: l.range + 1, ..l }))
+        (behind && same(&rest)).then_some((inner, CopyLoop { range: l.range + 1, ..l }))
     })
 }
 
 /// Ranges and strides in one form: rising, without those of one step, and those that continue as one.
-fn joined(mut loops: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
+fn join_loops(mut loops: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
     loops.retain(|l| l.0 != 1);
     loops.sort_by_key(|l| l.1);
     let mut kept: Vec<(i64, i64)> = Vec::new();
@@ -177,11 +185,14 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
     use zellige_layout::StridedLayout;
-    use zellige_movement::Fill;
+    use zellige_movement::PaddingFill;
     use zellige_stick::StickLayout;
 
     /// Every place that is written, with the place of the source, or none where it is filled.
-    fn places(nests: &[Padded], fills: &[FillNest]) -> BTreeMap<i64, Option<i64>> {
+    fn list_written_addresses(
+        nests: &[PaddedNest],
+        fills: &[FillNest],
+    ) -> BTreeMap<i64, Option<i64>> {
         let mut all = BTreeMap::new();
         let mut write = |to: i64, from: Option<i64>| assert!(all.insert(to, from).is_none());
         for p in nests {
@@ -226,12 +237,20 @@ mod tests {
             let host = StridedLayout::new_contiguous(shape).and_then(|s| s.to_layout()).unwrap();
             let sticks =
                 StickLayout::default_for_dtype(shape, zellige_float::Dtype::Float16).unwrap();
-            let plan =
-                Plan::between(&host, &sticks.lower_to_layout().unwrap(), shape, Fill::Padding)
-                    .unwrap();
-            let before: Vec<Padded> = plan.nests().iter().map(Padded::from).collect();
-            let (nests, fills) = fold(&plan);
-            assert_eq!(places(&nests, &fills), places(&before, plan.fills()), "{shape:?}\n{plan}");
+            let plan = MovePlan::between(
+                &host,
+                &sticks.lower_to_layout().unwrap(),
+                shape,
+                PaddingFill::Padding,
+            )
+            .unwrap();
+            let before: Vec<PaddedNest> = plan.nests().iter().map(PaddedNest::from).collect();
+            let (nests, fills) = fold_padding(&plan);
+            assert_eq!(
+                list_written_addresses(&nests, &fills),
+                list_written_addresses(&before, plan.fills()),
+                "{shape:?}\n{plan}"
+            );
             let padded = shape[shape.len() - 1] % 64 > 1;
             assert!(!padded || (fills.is_empty() && nests.len() == 1), "{shape:?}\n{plan}");
         }

@@ -1,7 +1,7 @@
 //! The plans of a move, where one is not enough.
 
 use zellige_layout::{Layout, LayoutError, StridedLayout};
-use zellige_movement::{Fill, MoveError, Plan};
+use zellige_movement::{MoveError, MovePlan, PaddingFill};
 
 /// The plans that move a tensor of `shape` from `src` to `dst`, to be run in their order: one, or two where the gaps
 /// of the destination are too scattered to be listed, of which the first fills all of it.
@@ -10,20 +10,20 @@ use zellige_movement::{Fill, MoveError, Plan};
 ///
 /// # Errors
 /// Those of [`Plan::between`].
-pub fn plans(
+pub fn plan_moves(
     src: &Layout,
     dst: &Layout,
     shape: &[i64],
-    fill: Fill,
-) -> Result<Vec<Plan>, MoveError> {
-    let plan = Plan::between(src, dst, shape, fill);
-    let (Fill::Rest { len }, Err(LayoutError::TooLarge { .. })) = (fill, &plan) else {
+    fill: PaddingFill,
+) -> Result<Vec<MovePlan>, MoveError> {
+    let plan = MovePlan::between(src, dst, shape, fill);
+    let (PaddingFill::Rest { len }, Err(LayoutError::TooLarge { .. })) = (fill, &plan) else {
         return Ok(vec![plan?]);
     };
-    let copies = Plan::between(src, dst, shape, Fill::Leave)?;
+    let copies = MovePlan::between(src, dst, shape, PaddingFill::Leave)?;
     let nothing = StridedLayout::new_contiguous(&[0])?.to_layout()?;
     let len = len.max(copies.dst_len());
-    Ok(vec![Plan::between(&nothing, &nothing, &[0], Fill::Rest { len })?, copies])
+    Ok(vec![MovePlan::between(&nothing, &nothing, &[0], PaddingFill::Rest { len })?, copies])
 }
 
 #[cfg(test)]
@@ -32,10 +32,10 @@ mod tests {
     use super::*;
     use zellige_movement::Mover;
 
-    fn run(plans: &[Plan], from: &[u8], len: usize) -> Vec<u8> {
+    fn run_plans(plans: &[MovePlan], from: &[u8], len: usize) -> Vec<u8> {
         let mut to = vec![7; len];
         for plan in plans {
-            Mover::new(plan, 1).unwrap().run(from, &mut to, Some(&[9]), 1).unwrap();
+            Mover::new(plan, 1).unwrap().run_on_slices(from, &mut to, Some(&[9]), 1).unwrap();
         }
         to
     }
@@ -47,14 +47,14 @@ mod tests {
         let host = StridedLayout::new_contiguous(&shape).unwrap().to_layout().unwrap();
         let spread = StridedLayout::new(&shape, &[9973, 211, 3], 5).unwrap().to_layout().unwrap();
         let len = 500_000;
-        let plans = plans(&host, &spread, &shape, Fill::Rest { len }).unwrap();
+        let plans = plan_moves(&host, &spread, &shape, PaddingFill::Rest { len }).unwrap();
         let from: Vec<u8> = (0..41 * 43 * 47).map(|i| u8::try_from(i % 251).unwrap()).collect();
         let mut wanted = vec![7; 500_000];
-        let fill = Fill::Rest { len };
+        let fill = PaddingFill::Rest { len };
         let whole =
-            Mover::between(&host, &spread, &shape, zellige_movement::Dtypes::Bytes(1), fill);
-        whole.unwrap().run(&from, &mut wanted, Some(&[9]), 1).unwrap();
-        assert_eq!(run(&plans, &from, 500_000), wanted);
+            Mover::between(&host, &spread, &shape, zellige_movement::MoveDtypes::Bytes(1), fill);
+        whole.unwrap().run_on_slices(&from, &mut wanted, Some(&[9]), 1).unwrap();
+        assert_eq!(run_plans(&plans, &from, 500_000), wanted);
         assert!(!wanted.contains(&7) || from.contains(&7), "everything is written");
         assert_eq!(plans.iter().map(|p| p.fills().len()).sum::<usize>().min(1), 1);
     }

@@ -2,58 +2,65 @@
 //!
 //! Integers are 32 bits wide where every value fits, else 64.
 
-use crate::description::{Cond, Element, Expr, Op, Part, Reg, Side, Space, Stmt};
+use crate::description::{
+    AddressSpace, BlockProgram, IntegerOp, KernelCond, KernelExpr, KernelStmt, MoveElement,
+    TensorSide, VectorRegister,
+};
 use crate::formats;
 use crate::gpu::Gpu;
 use std::fmt::Write;
 
 /// The C++ type of an integer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Int {
+enum IntegerType {
     U32,
     U64,
     I64,
 }
 
-impl Int {
-    fn of(expr: &Expr) -> Int {
-        match expr.range() {
-            (0.., ..=0xffff_ffff) => Int::U32,
-            (0.., _) => Int::U64,
-            _ => Int::I64,
+impl IntegerType {
+    fn for_expr(expr: &KernelExpr) -> IntegerType {
+        match expr.value_range() {
+            (0.., ..=0xffff_ffff) => IntegerType::U32,
+            (0.., _) => IntegerType::U64,
+            _ => IntegerType::I64,
         }
     }
 
-    fn name(self) -> &'static str {
+    fn c_name(self) -> &'static str {
         match self {
-            Int::U32 => "u32",
-            Int::U64 => "u64",
-            Int::I64 => "i64",
+            IntegerType::U32 => "u32",
+            IntegerType::U64 => "u64",
+            IntegerType::I64 => "i64",
         }
     }
 }
 
 /// The whole text: the helpers, a function for each part, and a kernel for each group of them.
 /// A kernel hands its blocks to its parts, in their order.
-pub(crate) fn program(parts: &[Part], kernels: &[(String, Vec<usize>)], head: &str) -> String {
+pub(crate) fn print_program(
+    parts: &[BlockProgram],
+    kernels: &[(String, Vec<usize>)],
+    head: &str,
+) -> String {
     let mut text = String::new();
     for line in head.lines() {
         let _ = writeln!(text, "// {line}");
     }
-    text.push_str(HELPERS);
-    let pairs = formats::pairs(parts);
-    text.push_str(&formats::source(&pairs));
+    text.push_str(HELPER_SOURCE);
+    let pairs = formats::used_conversions(parts);
+    text.push_str(&formats::conversion_source(&pairs));
     for (k, part) in parts.iter().enumerate() {
-        text.push_str(&function(part, k));
+        text.push_str(&print_device_function(part, k));
     }
     for (name, members) in kernels {
-        text.push_str(&kernel(parts, name, members));
+        text.push_str(&print_kernel(parts, name, members));
     }
     text
 }
 
 /// What every text begins with.
-const HELPERS: &str = "\
+const HELPER_SOURCE: &str = "\
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -137,20 +144,20 @@ static __device__ __forceinline__ Vec turned(const Vec* in, u32 row, u32 bytes) 
 ";
 
 /// Bytes of shared memory of a kernel of these parts.
-fn shared<'a>(parts: impl Iterator<Item = &'a Part>) -> u32 {
+fn declared_shared_bytes<'a>(parts: impl Iterator<Item = &'a BlockProgram>) -> u32 {
     parts.map(|p| p.shared).max().unwrap_or(0)
 }
 
 /// The same where it is more than a kernel declares by itself, so that the launch asks for it; else 0.
-pub(crate) fn asked<'a>(parts: impl Iterator<Item = &'a Part>) -> u32 {
-    let bytes = shared(parts);
-    if i64::from(bytes) > Gpu::DECLARED { bytes } else { 0 }
+pub(crate) fn requested_shared_bytes<'a>(parts: impl Iterator<Item = &'a BlockProgram>) -> u32 {
+    let bytes = declared_shared_bytes(parts);
+    if i64::from(bytes) > Gpu::DECLARED_SHARED_BYTES { bytes } else { 0 }
 }
 
-fn kernel(parts: &[Part], name: &str, members: &[usize]) -> String {
+fn print_kernel(parts: &[BlockProgram], name: &str, members: &[usize]) -> String {
     let threads = members.iter().map(|k| parts[*k].threads).max().unwrap_or(32);
-    let shared = shared(members.iter().map(|k| &parts[*k]));
-    let asked = asked(members.iter().map(|k| &parts[*k]));
+    let shared = declared_shared_bytes(members.iter().map(|k| &parts[*k]));
+    let asked = requested_shared_bytes(members.iter().map(|k| &parts[*k]));
     let mut text = format!(
         "\nextern \"C\" __global__ void __launch_bounds__({threads}) {name}(const u8* __restrict__ src, u8* __restrict__ dst) {{\n"
     );
@@ -176,7 +183,7 @@ fn kernel(parts: &[Part], name: &str, members: &[usize]) -> String {
     text
 }
 
-fn function(part: &Part, k: usize) -> String {
+fn print_device_function(part: &BlockProgram, k: usize) -> String {
     let mut text = String::from("\n");
     for line in &part.title {
         let _ = writeln!(text, "// {line}");
@@ -204,107 +211,114 @@ fn function(part: &Part, k: usize) -> String {
     for (name, count) in &part.registers {
         let _ = writeln!(text, "  Vec {name}[{count}] = {{}};");
     }
-    let printer = Printer { part, k };
-    printer.block(&mut text, &part.body, 1);
+    let printer = ProgramPrinter { part, k };
+    printer.print_block(&mut text, &part.body, 1);
     text.push_str("}\n");
     text
 }
 
-struct Printer<'a> {
-    part: &'a Part,
+struct ProgramPrinter<'a> {
+    part: &'a BlockProgram,
     k: usize,
 }
 
-impl Printer<'_> {
-    fn block(&self, text: &mut String, body: &[Stmt], depth: usize) {
+impl ProgramPrinter<'_> {
+    fn print_block(&self, text: &mut String, body: &[KernelStmt], depth: usize) {
         for stmt in body {
-            self.stmt(text, stmt, depth);
+            self.print_stmt(text, stmt, depth);
         }
     }
 
-    fn stmt(&self, text: &mut String, stmt: &Stmt, depth: usize) {
+    fn print_stmt(&self, text: &mut String, stmt: &KernelStmt, depth: usize) {
         let pad = "  ".repeat(depth);
         let _ = match stmt {
-            Stmt::Let(v, value) => {
-                let var = Expr::Var(v.clone());
-                let ty = Int::of(&var);
-                let value = self.cast(value, ty);
-                writeln!(text, "{pad}const {} {} = {value};", ty.name(), v.name)
+            KernelStmt::Let(v, value) => {
+                let var = KernelExpr::Var(v.clone());
+                let ty = IntegerType::for_expr(&var);
+                let value = self.print_cast(value, ty);
+                writeln!(text, "{pad}const {} {} = {value};", ty.c_name(), v.name)
             }
-            Stmt::For(v, count, body) | Stmt::Loop(v, count, body) => {
-                let factor = if matches!(stmt, Stmt::Loop(..)) { " 1" } else { "" };
+            KernelStmt::For(v, count, body) | KernelStmt::Loop(v, count, body) => {
+                let factor = if matches!(stmt, KernelStmt::Loop(..)) { " 1" } else { "" };
                 let _ = writeln!(text, "{pad}#pragma unroll{factor}");
                 let _ =
                     writeln!(text, "{pad}for (u32 {n} = 0; {n} < {count}; {n}++) {{", n = v.name);
-                self.block(text, body, depth + 1);
+                self.print_block(text, body, depth + 1);
                 writeln!(text, "{pad}}}")
             }
-            Stmt::If(cond, then, otherwise) => {
-                let _ = writeln!(text, "{pad}if ({}) {{", self.cond(cond));
-                self.block(text, then, depth + 1);
+            KernelStmt::If(cond, then, otherwise) => {
+                let _ = writeln!(text, "{pad}if ({}) {{", self.print_cond(cond));
+                self.print_block(text, then, depth + 1);
                 if !otherwise.is_empty() {
                     let _ = writeln!(text, "{pad}}} else {{");
-                    self.block(text, otherwise, depth + 1);
+                    self.print_block(text, otherwise, depth + 1);
                 }
                 writeln!(text, "{pad}}}")
             }
-            Stmt::Load { into, from: Space::Shared, at, bytes: 16, .. } => {
-                let (r, at) = (self.reg(into), self.top(at));
+            KernelStmt::Load { into, from: AddressSpace::Shared, at, bytes: 16, .. } => {
+                let (r, at) = (self.print_register(into), self.print_unbracketed(at));
                 writeln!(text, "{pad}{r} = *(const Vec*)(shared + {at});")
             }
-            Stmt::Load { into, from, at, bytes, piece } => {
-                let (r, p) = (self.reg(into), self.at(*from, at));
-                writeln!(text, "{pad}{}", pieces("load", &r, &p, *bytes, *piece))
+            KernelStmt::Load { into, from, at, bytes, piece } => {
+                let (r, p) = (self.print_register(into), self.print_address(*from, at));
+                writeln!(text, "{pad}{}", print_split_access("load", &r, &p, *bytes, *piece))
             }
-            Stmt::Store { from, to: Space::Shared, at, .. } => {
-                let (r, at) = (self.reg(from), self.top(at));
+            KernelStmt::Store { from, to: AddressSpace::Shared, at, .. } => {
+                let (r, at) = (self.print_register(from), self.print_unbracketed(at));
                 writeln!(
                     text,
                     "{pad}*(uint4*)(shared + {at}) = make_uint4({r}.w[0], {r}.w[1], {r}.w[2], {r}.w[3]);"
                 )
             }
-            Stmt::Store { from, to, at, bytes, piece } => {
-                let (r, p) = (self.reg(from), self.at(*to, at));
-                writeln!(text, "{pad}{}", pieces("store", &r, &p, *bytes, *piece))
+            KernelStmt::Store { from, to, at, bytes, piece } => {
+                let (r, p) = (self.print_register(from), self.print_address(*to, at));
+                writeln!(text, "{pad}{}", print_split_access("store", &r, &p, *bytes, *piece))
             }
-            Stmt::Set(reg, bytes) => writeln!(text, "{pad}{}", set(&self.reg(reg), bytes)),
-            Stmt::PutFill { into, fill, width: 16, .. } => {
-                writeln!(text, "{pad}{}", set(&self.reg(into), fill))
+            KernelStmt::Set(reg, bytes) => {
+                writeln!(text, "{pad}{}", print_register_constant(&self.print_register(reg), bytes))
             }
-            Stmt::PutFill { into, element, fill, width } => {
-                let (r, e) = (self.reg(into), self.top(element));
+            KernelStmt::PutFill { into, fill, width: 16, .. } => {
+                writeln!(text, "{pad}{}", print_register_constant(&self.print_register(into), fill))
+            }
+            KernelStmt::PutFill { into, element, fill, width } => {
+                let (r, e) = (self.print_register(into), self.print_unbracketed(element));
                 let mut bytes = [0; 8];
                 bytes[..*width as usize].copy_from_slice(&fill[..*width as usize]);
                 let x = u64::from_le_bytes(bytes);
                 writeln!(text, "{pad}put({r}, {e}, {x:#x}ull, {width});")
             }
-            Stmt::Put { into, element, from, at, kind } => {
-                let (r, e, p) = (self.reg(into), self.top(element), self.at(*from, at));
+            KernelStmt::Put { into, element, from, at, kind } => {
+                let (r, e, p) = (
+                    self.print_register(into),
+                    self.print_unbracketed(element),
+                    self.print_address(*from, at),
+                );
                 if kind.src == 16 {
                     writeln!(text, "{pad}{r} = *(const Vec*)({p});")
                 } else {
-                    let x = converted(kind, &format!("read({p}, {})", kind.src));
+                    let x = print_conversion(kind, &format!("read({p}, {})", kind.src));
                     writeln!(text, "{pad}put({r}, {e}, {x}, {});", kind.dst)
                 }
             }
-            Stmt::Copy { from, at, to, kind } => {
-                let (p, q) = (self.at(*from, at), self.at(Space::Dst, to));
+            KernelStmt::Copy { from, at, to, kind } => {
+                let (p, q) =
+                    (self.print_address(*from, at), self.print_address(AddressSpace::Dst, to));
                 if kind.src == 16 {
                     writeln!(text, "{pad}__stwb((uint4*)({q}), *(const uint4*)({p}));")
                 } else {
-                    let x = converted(kind, &format!("read({p}, {})", kind.src));
+                    let x = print_conversion(kind, &format!("read({p}, {})", kind.src));
                     writeln!(text, "{pad}write({q}, {x}, {});", kind.dst)
                 }
             }
-            Stmt::Convert { from, into, count, kind } => {
-                let (a, b) = (self.reg(from), self.reg(into));
+            KernelStmt::Convert { from, into, count, kind } => {
+                let (a, b) = (self.print_register(from), self.print_register(into));
                 let _ = writeln!(text, "{pad}{b} = Vec();");
-                let x = converted(kind, &format!("get({a}, e, {})", kind.src));
+                let x = print_conversion(kind, &format!("get({a}, e, {})", kind.src));
                 let _ = writeln!(text, "{pad}#pragma unroll");
                 let put = format!("put({b}, e, {x}, {});", kind.dst);
                 writeln!(text, "{pad}for (u32 e = 0; e < {count}; e++) {put}")
             }
-            Stmt::Turn { from, into, width } => {
+            KernelStmt::Turn { from, into, width } => {
                 let [a, b] = [from, into].map(|k| self.part.registers[*k].0);
                 let _ = writeln!(text, "{pad}#pragma unroll");
                 let n = 16 / width;
@@ -313,105 +327,121 @@ impl Printer<'_> {
                     "{pad}for (u32 r = 0; r < {n}; r++) {b}[r] = turned({a}, r, {width});"
                 )
             }
-            Stmt::Bring { from, to } => {
-                let (p, q) = (self.at(Space::Src, from), self.at(Space::Shared, to));
+            KernelStmt::Bring { from, to } => {
+                let (p, q) = (
+                    self.print_address(AddressSpace::Src, from),
+                    self.print_address(AddressSpace::Shared, to),
+                );
                 writeln!(text, "{pad}bring({q}, {p});")
             }
-            Stmt::Sync => writeln!(text, "{pad}barrier();"),
+            KernelStmt::Sync => writeln!(text, "{pad}barrier();"),
         };
     }
 
-    fn reg(&self, reg: &Reg) -> String {
-        format!("{}[{}]", self.part.registers[reg.array].0, self.top(&reg.index))
+    fn print_register(&self, reg: &VectorRegister) -> String {
+        format!("{}[{}]", self.part.registers[reg.array].0, self.print_unbracketed(&reg.index))
     }
 
-    fn at(&self, space: Space, at: &Expr) -> String {
+    fn print_address(&self, space: AddressSpace, at: &KernelExpr) -> String {
         let base = match space {
-            Space::Src => "src",
-            Space::Dst => "dst",
-            Space::Shared => "shared",
+            AddressSpace::Src => "src",
+            AddressSpace::Dst => "dst",
+            AddressSpace::Shared => "shared",
         };
-        if at.is_zero() { base.into() } else { format!("{base} + {}", self.top(at)) }
+        if at.is_zero() { base.into() } else { format!("{base} + {}", self.print_unbracketed(at)) }
     }
 
-    fn cond(&self, cond: &Cond) -> String {
-        let pair = |a: &Expr, b: &Expr| {
-            let ty = Int::of(a).max(Int::of(b));
-            (self.cast(a, ty), self.cast(b, ty))
+    fn print_cond(&self, cond: &KernelCond) -> String {
+        let pair = |a: &KernelExpr, b: &KernelExpr| {
+            let ty = IntegerType::for_expr(a).max(IntegerType::for_expr(b));
+            (self.print_cast(a, ty), self.print_cast(b, ty))
         };
         match cond {
-            Cond::Less(a, b) => {
+            KernelCond::Less(a, b) => {
                 let (a, b) = pair(a, b);
                 format!("{a} < {b}")
             }
-            Cond::AtMost(a, b) => {
+            KernelCond::AtMost(a, b) => {
                 let (a, b) = pair(a, b);
                 format!("{a} <= {b}")
             }
-            Cond::All(all) if all.is_empty() => "true".into(),
-            Cond::All(all) => all.iter().map(|c| self.cond(c)).collect::<Vec<_>>().join(" && "),
+            KernelCond::All(all) if all.is_empty() => "true".into(),
+            KernelCond::All(all) => {
+                all.iter().map(|c| self.print_cond(c)).collect::<Vec<_>>().join(" && ")
+            }
         }
     }
 
     /// The expression with the type that it is to have.
-    fn cast(&self, expr: &Expr, ty: Int) -> String {
+    fn print_cast(&self, expr: &KernelExpr, ty: IntegerType) -> String {
         match expr {
-            Expr::Int(n) => number(*n, ty),
-            _ if Int::of(expr) == ty => self.top(expr),
-            _ => format!("({}){}", ty.name(), self.inner(expr)),
+            KernelExpr::Int(n) => print_number(*n, ty),
+            _ if IntegerType::for_expr(expr) == ty => self.print_unbracketed(expr),
+            _ => format!("({}){}", ty.c_name(), self.print_bracketed(expr)),
         }
     }
 
     /// The expression without brackets around it.
-    fn top(&self, expr: &Expr) -> String {
-        let text = self.inner(expr);
+    fn print_unbracketed(&self, expr: &KernelExpr) -> String {
+        let text = self.print_bracketed(expr);
         match expr {
-            Expr::Op(op, ..) if *op != Op::Min => text[1..text.len() - 1].to_string(),
+            KernelExpr::Op(op, ..) if *op != IntegerOp::Min => text[1..text.len() - 1].to_string(),
             _ => text,
         }
     }
 
     /// The expression, in brackets where it is an operation.
-    fn inner(&self, expr: &Expr) -> String {
+    fn print_bracketed(&self, expr: &KernelExpr) -> String {
         match expr {
-            Expr::Int(n) => number(*n, Int::of(expr)),
-            Expr::Var(v) => v.name.clone(),
-            Expr::Block(_) => "block".into(),
-            Expr::Thread(_) => "threadIdx.x".into(),
-            Expr::Low(Side::Src, modulus) => format!("((u32)(u64)src & {}u)", modulus - 1),
-            Expr::Low(Side::Dst, modulus) => format!("((u32)(u64)dst & {}u)", modulus - 1),
-            Expr::Entry(t, at) => format!("part{}_table{t}[{}]", self.k, self.top(at)),
-            Expr::Op(op, a, b) => {
+            KernelExpr::Int(n) => print_number(*n, IntegerType::for_expr(expr)),
+            KernelExpr::Var(v) => v.name.clone(),
+            KernelExpr::Block(_) => "block".into(),
+            KernelExpr::Thread(_) => "threadIdx.x".into(),
+            KernelExpr::Low(TensorSide::Src, modulus) => {
+                format!("((u32)(u64)src & {}u)", modulus - 1)
+            }
+            KernelExpr::Low(TensorSide::Dst, modulus) => {
+                format!("((u32)(u64)dst & {}u)", modulus - 1)
+            }
+            KernelExpr::Entry(t, at) => {
+                format!("part{}_table{t}[{}]", self.k, self.print_unbracketed(at))
+            }
+            KernelExpr::Op(op, a, b) => {
                 // Every operand in the type of the result, or of the wider operand.
-                let ty = Int::of(expr).max(Int::of(a)).max(Int::of(b));
+                let ty = IntegerType::for_expr(expr)
+                    .max(IntegerType::for_expr(a))
+                    .max(IntegerType::for_expr(b));
                 let sign = match op {
-                    Op::Add => "+",
-                    Op::Sub => "-",
-                    Op::Mul => "*",
-                    Op::Div => "/",
-                    Op::Rem => "%",
-                    Op::Xor => "^",
-                    Op::Min => {
-                        let (a, b) = (self.cast(a, ty), self.cast(b, ty));
+                    IntegerOp::Add => "+",
+                    IntegerOp::Sub => "-",
+                    IntegerOp::Mul => "*",
+                    IntegerOp::Div => "/",
+                    IntegerOp::Rem => "%",
+                    IntegerOp::Xor => "^",
+                    IntegerOp::Min => {
+                        let (a, b) = (self.print_cast(a, ty), self.print_cast(b, ty));
                         return format!("min({a}, {b})");
                     }
                 };
-                let operand = |e: &Expr| match e {
-                    Expr::Int(n) => number(*n, ty),
-                    _ if Int::of(e) == ty => self.inner(e),
-                    _ => format!("({}){}", ty.name(), self.inner(e)),
+                let operand = |e: &KernelExpr| match e {
+                    KernelExpr::Int(n) => print_number(*n, ty),
+                    _ if IntegerType::for_expr(e) == ty => self.print_bracketed(e),
+                    _ => format!("({}){}", ty.c_name(), self.print_bracketed(e)),
                 };
                 // Sums and products of what is in brackets already read better without more.
                 let left = operand(a);
                 let left = match (op, &**a) {
-                    (Op::Add, Expr::Op(Op::Add | Op::Mul | Op::Sub, ..)) if Int::of(a) == ty => {
-                        left[1..left.len() - 1].to_string()
-                    }
+                    (
+                        IntegerOp::Add,
+                        KernelExpr::Op(IntegerOp::Add | IntegerOp::Mul | IntegerOp::Sub, ..),
+                    ) if IntegerType::for_expr(a) == ty => left[1..left.len() - 1].to_string(),
                     _ => left,
                 };
                 let right = operand(b);
                 let right = match (op, &**b) {
-                    (Op::Add, Expr::Op(Op::Mul, ..)) if Int::of(b) == ty => {
+                    (IntegerOp::Add, KernelExpr::Op(IntegerOp::Mul, ..))
+                        if IntegerType::for_expr(b) == ty =>
+                    {
                         right[1..right.len() - 1].to_string()
                     }
                     _ => right,
@@ -422,16 +452,16 @@ impl Printer<'_> {
     }
 }
 
-fn number(n: i64, ty: Int) -> String {
+fn print_number(n: i64, ty: IntegerType) -> String {
     match ty {
-        Int::U32 => format!("{n}u"),
-        Int::U64 => format!("{n}ull"),
-        Int::I64 => format!("{n}ll"),
+        IntegerType::U32 => format!("{n}u"),
+        IntegerType::U64 => format!("{n}ull"),
+        IntegerType::I64 => format!("{n}ll"),
     }
 }
 
 /// A constant into a register.
-fn set(r: &str, bytes: &[u8; 16]) -> String {
+fn print_register_constant(r: &str, bytes: &[u8; 16]) -> String {
     if bytes.iter().all(|b| *b == 0) {
         return format!("{r} = Vec();");
     }
@@ -441,15 +471,15 @@ fn set(r: &str, bytes: &[u8; 16]) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-fn converted(kind: &Element, x: &str) -> String {
+fn print_conversion(kind: &MoveElement, x: &str) -> String {
     match kind.convert {
         None => x.into(),
-        Some((from, to)) => format!("{}({x})", formats::name(from, to)),
+        Some((from, to)) => format!("{}({x})", formats::conversion_name(from, to)),
     }
 }
 
 /// Accesses that make up one of `bytes` bytes.
-fn pieces(call: &str, r: &str, p: &str, bytes: u32, piece: u32) -> String {
+fn print_split_access(call: &str, r: &str, p: &str, bytes: u32, piece: u32) -> String {
     let one = |at: u32| {
         let p = if at == 0 { p.to_string() } else { format!("{p} + {at}") };
         format!("{call}({r}, {at}, {p}, {piece});")

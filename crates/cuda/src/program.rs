@@ -1,15 +1,15 @@
 //! What a plan becomes on a GPU.
 
-use crate::choose::{self, Choice};
-use crate::description::{Element, Part};
-use crate::digits::{self, Digits};
+use crate::choose::{self, KernelChoice};
+use crate::description::{BlockProgram, MoveElement};
+use crate::digits::{self, ByteNest};
 use crate::error::CudaError;
-use crate::gpu::{Alignment, Gpu};
-use crate::padded::{self, Padded};
+use crate::gpu::{Gpu, LaunchAlignment};
+use crate::padded::{self, PaddedNest};
 use crate::print;
 use crate::rows;
 use std::ops::Range;
-use zellige_movement::{Dtypes, MoveError, Plan};
+use zellige_movement::{MoveDtypes, MoveError, MovePlan};
 
 /// A plan as CUDA C++ with constants, and the launches that run it.
 ///
@@ -17,10 +17,10 @@ use zellige_movement::{Dtypes, MoveError, Plan};
 /// does with the same plan, dtypes and fill, and touch no other byte; the source is only read, and never outside
 /// of the bytes from the first to the last that the plan reads.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Program {
+pub struct CudaProgram {
     source: String,
-    launches: Vec<Launch>,
-    parts: Vec<Piece>,
+    launches: Vec<KernelLaunch>,
+    parts: Vec<ProgramPiece>,
     kernels: Vec<(String, Vec<usize>)>,
     readable: Range<i64>,
     bytes: (u64, u64),
@@ -28,19 +28,19 @@ pub struct Program {
 
 /// One part of a program: what it does and what it was expected to cost.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Piece {
+pub struct ProgramPiece {
     /// The description.
-    pub part: Part,
+    pub part: BlockProgram,
     /// `rows`, `squares`, `tile` or `fill`.
     pub kind: &'static str,
     /// The time that the cost model expects, in seconds, without the launch.
     pub seconds: f64,
 }
 
-/// One launch of a kernel of [`Program::source`]. Every kernel takes
+/// One launch of a kernel of [`CudaProgram::source_text`]. Every kernel takes
 /// `(const unsigned char* src, unsigned char* dst)`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Launch {
+pub struct KernelLaunch {
     /// The name of the `extern "C"` function.
     pub name: String,
     /// Blocks, all in x.
@@ -58,7 +58,7 @@ const MOST_BLOCKS: u64 = (1 << 31) - 1;
 /// Entries of a table in the text, at most.
 const MOST_ENTRIES: usize = 1 << 16;
 
-impl Program {
+impl CudaProgram {
     /// The program of a plan for elements of these types. `fill` is the element that is written to the plan's
     /// fills, `None` leaves them as they are. `align` is what is known of the two addresses.
     ///
@@ -67,95 +67,99 @@ impl Program {
     /// width than an element, sizes past memory. [`CudaError::Scattered`] for plans whose table of starts is too long
     /// for the text of a kernel.
     pub fn new(
-        plan: &Plan,
-        dtypes: Dtypes,
+        plan: &MovePlan,
+        dtypes: MoveDtypes,
         fill: Option<&[u8]>,
-        align: Alignment,
+        align: LaunchAlignment,
         gpu: &Gpu,
-    ) -> Result<Program, CudaError> {
-        Program::with(plan, dtypes, fill, align, &mut |nest, readable| {
-            choose::choose(nest, readable, gpu)
+    ) -> Result<CudaProgram, CudaError> {
+        CudaProgram::with_chooser(plan, dtypes, fill, align, &mut |nest, readable| {
+            choose::choose_kernel(nest, readable, gpu)
         })
     }
 
-    /// As [`Program::new`] with the kernel of each nest picked by its number among the candidates: for tests and
+    /// As [`CudaProgram::new`] with the kernel of each nest picked by its number among the candidates: for tests and
     /// measurements. A number past the last counts from the first again.
     ///
     /// # Errors
-    /// As [`Program::new`].
+    /// As [`CudaProgram::new`].
     #[doc(hidden)]
     pub fn with_candidate(
-        plan: &Plan,
-        dtypes: Dtypes,
+        plan: &MovePlan,
+        dtypes: MoveDtypes,
         fill: Option<&[u8]>,
-        align: Alignment,
+        align: LaunchAlignment,
         gpu: &Gpu,
         pick: usize,
-    ) -> Result<Program, CudaError> {
-        Program::with(plan, dtypes, fill, align, &mut |nest, readable| {
-            choose::candidate(nest, readable, gpu, pick)
+    ) -> Result<CudaProgram, CudaError> {
+        CudaProgram::with_chooser(plan, dtypes, fill, align, &mut |nest, readable| {
+            choose::pick_candidate(nest, readable, gpu, pick)
         })
     }
 
-    fn with(
-        plan: &Plan,
-        dtypes: Dtypes,
+    fn with_chooser(
+        plan: &MovePlan,
+        dtypes: MoveDtypes,
         fill: Option<&[u8]>,
-        align: Alignment,
-        choose: &mut dyn FnMut(&Digits, &Range<i64>) -> Choice,
-    ) -> Result<Program, CudaError> {
-        let unit = element(dtypes)?;
+        align: LaunchAlignment,
+        choose: &mut dyn FnMut(&ByteNest, &Range<i64>) -> KernelChoice,
+    ) -> Result<CudaProgram, CudaError> {
+        let unit = move_element(dtypes)?;
         let (ws, wd) = (i64::from(unit.src), i64::from(unit.dst));
-        let src_bytes = bytes(plan.src_len(), ws)?;
-        let dst_bytes = bytes(plan.dst_len(), wd)?;
+        let src_bytes = elements_to_bytes(plan.src_len(), ws)?;
+        let dst_bytes = elements_to_bytes(plan.dst_len(), wd)?;
         if let Some(value) = fill
             && value.len() != dtypes.dst_bytes()
         {
             let (needed, found) = (dtypes.dst_bytes(), value.len());
             return Err(MoveError::FillWidth { needed, found }.into());
         }
-        let readable = readable(plan, ws)..src_bytes;
+        let readable = first_read_byte(plan, ws)..src_bytes;
         let mut parts = Vec::new();
         let (mut read, mut written) = (0u64, 0u64);
         // Elements that do not lie whole are moved as bytes, of which padding has no pattern.
-        let whole = align.src() >= unit.src && align.dst() >= unit.dst;
+        let whole = align.src_alignment() >= unit.src && align.dst_alignment() >= unit.dst;
         let (nests, fills) = match fill {
-            Some(_) if whole => padded::fold(plan),
-            Some(_) => (plan.nests().iter().map(Padded::from).collect(), plan.fills().to_vec()),
-            None => (plan.nests().iter().map(Padded::from).collect(), Vec::new()),
+            Some(_) if whole => padded::fold_padding(plan),
+            Some(_) => (plan.nests().iter().map(PaddedNest::from).collect(), plan.fills().to_vec()),
+            None => (plan.nests().iter().map(PaddedNest::from).collect(), Vec::new()),
         };
-        let value = digits::pattern(fill.unwrap_or(&[0]));
-        for nest in nests.iter().filter(|n| n.nest.elements() > 0) {
-            let digits = Digits::of_nest(nest, unit, align, value);
-            short(&digits)?;
+        let value = digits::repeat_fill(fill.unwrap_or(&[0]));
+        for nest in nests.iter().filter(|n| n.nest.element_count() > 0) {
+            let digits = ByteNest::from_padded_nest(nest, unit, align, value);
+            check_table_len(&digits)?;
             read = read
                 .saturating_add(nest.elements.cast_unsigned().saturating_mul(u64::from(unit.src)));
-            let amount = nest.nest.elements().cast_unsigned();
+            let amount = nest.nest.element_count().cast_unsigned();
             written = written.saturating_add(amount.saturating_mul(u64::from(unit.dst)));
             let choice = choose(&digits, &readable);
-            parts.push(Piece { part: choice.part, kind: choice.kind, seconds: choice.seconds });
+            parts.push(ProgramPiece {
+                part: choice.part,
+                kind: choice.kind,
+                seconds: choice.seconds,
+            });
         }
-        let whole = Element { src: unit.dst, dst: unit.dst, convert: None };
-        for nest in fills.iter().filter(|f| f.elements() > 0) {
-            let digits = Digits::of_fill(nest, whole, align);
-            short(&digits)?;
-            let amount = nest.elements().cast_unsigned().saturating_mul(u64::from(unit.dst));
+        let whole = MoveElement { src: unit.dst, dst: unit.dst, convert: None };
+        for nest in fills.iter().filter(|f| f.element_count() > 0) {
+            let digits = ByteNest::from_fill_nest(nest, whole, align);
+            check_table_len(&digits)?;
+            let amount = nest.element_count().cast_unsigned().saturating_mul(u64::from(unit.dst));
             written = written.saturating_add(amount);
-            let part = rows::part(&digits.widened_fill(), 4, fill);
-            parts.push(Piece { part, kind: "fill", seconds: 0.0 });
+            let part = rows::describe_unit_copies(&digits.widen_fill_units(), 4, fill);
+            parts.push(ProgramPiece { part, kind: "fill", seconds: 0.0 });
         }
-        let kernels = group(&parts)?;
-        let launches: Vec<Launch> = kernels
+        let kernels = group_into_kernels(&parts)?;
+        let launches: Vec<KernelLaunch> = kernels
             .iter()
-            .map(|(name, members)| Launch {
+            .map(|(name, members)| KernelLaunch {
                 name: name.clone(),
                 grid: members.iter().map(|k| parts[*k].part.blocks).sum(),
                 block: members.iter().map(|k| parts[*k].part.threads).max().unwrap_or(32),
-                shared: print::asked(members.iter().map(|k| &parts[*k].part)),
+                shared: print::requested_shared_bytes(members.iter().map(|k| &parts[*k].part)),
             })
             .collect();
-        let all: Vec<Part> = parts.iter().map(|p| p.part.clone()).collect();
-        let mut head = head(plan, dtypes);
+        let all: Vec<BlockProgram> = parts.iter().map(|p| p.part.clone()).collect();
+        let mut head = describe_plan(plan, dtypes);
         head.push_str(&format!(
             "reads {read} bytes of {src_bytes}, writes {written} of {dst_bytes}\n"
         ));
@@ -164,61 +168,61 @@ impl Program {
             let (name, grid, block) = (&l.name, l.grid, l.block);
             head.push_str(&format!("launch {name}<<<{grid}, {block}{shared}>>>(src, dst)\n"));
         }
-        let source = print::program(&all, &kernels, &head);
-        Ok(Program { source, launches, parts, kernels, readable, bytes: (read, written) })
+        let source = print::print_program(&all, &kernels, &head);
+        Ok(CudaProgram { source, launches, parts, kernels, readable, bytes: (read, written) })
     }
 
     /// The text: compiles by NVRTC without any header; `extern "C" __global__` functions.
-    pub fn source(&self) -> &str {
+    pub fn source_text(&self) -> &str {
         &self.source
     }
 
     /// The launches, in order, on one stream. None where there is nothing to move.
-    pub fn launches(&self) -> &[Launch] {
+    pub fn launches(&self) -> &[KernelLaunch] {
         &self.launches
     }
 
     /// What the kernels are made of: a nest or a fill of the plan each.
-    pub fn pieces(&self) -> &[Piece] {
+    pub fn pieces(&self) -> &[ProgramPiece] {
         &self.parts
     }
 
     /// The pieces of each launch.
-    pub fn members(&self) -> impl Iterator<Item = &[usize]> {
+    pub fn pieces_by_launch(&self) -> impl Iterator<Item = &[usize]> {
         self.kernels.iter().map(|(_, members)| members.as_slice())
     }
 
     /// The bytes of the source, from the first to behind the last, that may be read.
-    pub fn readable(&self) -> Range<i64> {
+    pub fn readable_range(&self) -> Range<i64> {
         self.readable.clone()
     }
 
     /// Bytes of elements that are read and written.
-    pub fn bytes(&self) -> (u64, u64) {
+    pub fn moved_bytes(&self) -> (u64, u64) {
         self.bytes
     }
 }
 
-fn element(dtypes: Dtypes) -> Result<Element, CudaError> {
+fn move_element(dtypes: MoveDtypes) -> Result<MoveElement, CudaError> {
     let width = |w: usize| match w {
         1 | 2 | 4 | 8 | 16 => Ok(u32::try_from(w).unwrap_or(16)),
         _ => Err(MoveError::Width(w)),
     };
     let (src, dst) = (width(dtypes.src_bytes())?, width(dtypes.dst_bytes())?);
     let convert = match dtypes {
-        Dtypes::Formats { from, to } if from != to => Some((from, to)),
+        MoveDtypes::Formats { from, to } if from != to => Some((from, to)),
         _ => None,
     };
-    Ok(Element { src, dst, convert })
+    Ok(MoveElement { src, dst, convert })
 }
 
 /// Elements in bytes, where an address can name them all.
-fn bytes(elements: i64, width: i64) -> Result<i64, CudaError> {
+fn elements_to_bytes(elements: i64, width: i64) -> Result<i64, CudaError> {
     elements.checked_mul(width).ok_or(CudaError::Move(MoveError::TooLarge))
 }
 
 /// The first byte that is read.
-fn readable(plan: &Plan, width: i64) -> i64 {
+fn first_read_byte(plan: &MovePlan, width: i64) -> i64 {
     let starts = plan.nests().iter().flat_map(|n| {
         let back: i64 = n.loops.iter().map(|l| ((l.range - 1) * l.src).min(0)).sum();
         n.starts.iter().map(move |s| s.0 + back)
@@ -226,7 +230,7 @@ fn readable(plan: &Plan, width: i64) -> i64 {
     starts.min().unwrap_or(0) * width
 }
 
-fn short(digits: &Digits) -> Result<(), CudaError> {
+fn check_table_len(digits: &ByteNest) -> Result<(), CudaError> {
     let entries = digits.table.len();
     if entries > MOST_ENTRIES {
         return Err(CudaError::Scattered { entries, limit: MOST_ENTRIES });
@@ -235,7 +239,7 @@ fn short(digits: &Digits) -> Result<(), CudaError> {
 }
 
 /// Parts together in one kernel, as far as a launch has blocks for them.
-fn group(parts: &[Piece]) -> Result<Vec<(String, Vec<usize>)>, CudaError> {
+fn group_into_kernels(parts: &[ProgramPiece]) -> Result<Vec<(String, Vec<usize>)>, CudaError> {
     let mut groups: Vec<(u64, Vec<usize>)> = Vec::new();
     for (k, p) in parts.iter().enumerate() {
         let blocks = p.part.blocks;
@@ -253,12 +257,12 @@ fn group(parts: &[Piece]) -> Result<Vec<(String, Vec<usize>)>, CudaError> {
     Ok(groups.into_iter().enumerate().map(|(i, (_, m))| (format!("move{i}"), m)).collect())
 }
 
-fn head(plan: &Plan, dtypes: Dtypes) -> String {
+fn describe_plan(plan: &MovePlan, dtypes: MoveDtypes) -> String {
     let what = match dtypes {
-        Dtypes::Formats { from, to } if from != to => format!("{from} to {to}"),
+        MoveDtypes::Formats { from, to } if from != to => format!("{from} to {to}"),
         other => format!("elements of {} bytes", other.src_bytes()),
     };
-    let mut head = format!("Moves {} elements ({what}) as this plan says:\n", plan.elements());
+    let mut head = format!("Moves {} elements ({what}) as this plan says:\n", plan.element_count());
     for nest in plan.nests().iter().take(4) {
         head.push_str(&format!("  {nest}\n"));
     }

@@ -3,34 +3,42 @@
 //! Threads follow the destination, so neighbours write neighbouring units; a thread has several units
 //! on the way before it stores the first.
 
-use crate::description::Side;
-use crate::description::{Cond, Element, Expr, Frame, Part, Reg, Space, Stmt, when};
-use crate::digits::{Digit, Digits, pattern};
+use crate::description::TensorSide;
+use crate::description::{
+    AddressSpace, BlockProgram, KernelCond, KernelExpr, KernelStmt, MoveElement, VariableFrame,
+    VectorRegister, guard_statements,
+};
+use crate::digits::{ByteDigit, ByteNest, repeat_fill};
 
 /// Threads of a block of every kernel.
-pub(crate) const THREADS: u32 = 256;
+pub(crate) const BLOCK_THREADS: u32 = 256;
 
 /// The part that copies units one by one, `flight` of them on the way in each thread. The kernel writes `fill`
 /// instead of what it reads, where that is given.
-pub(crate) fn part(all: &Digits, flight: u32, fill: Option<&[u8]>) -> Part {
-    let (digits, unit, count) = vectors(all);
-    let total = digits.units();
-    let per_block = i128::from(THREADS * flight);
+pub(crate) fn describe_unit_copies(
+    all: &ByteNest,
+    flight: u32,
+    fill: Option<&[u8]>,
+) -> BlockProgram {
+    let (digits, unit, count) = vectors_per_thread(all);
+    let total = digits.unit_count();
+    let per_block = i128::from(BLOCK_THREADS * flight);
     let blocks = total.div_euclid(per_block) + i128::from(total.rem_euclid(per_block) > 0);
     let blocks = u64::try_from(blocks).unwrap_or(u64::MAX);
     let most = i64::try_from(total.min(i128::from(i64::MAX))).unwrap_or(i64::MAX);
 
-    let mut frame = Frame::default();
+    let mut frame = VariableFrame::default();
     let mut body = Vec::new();
     let high = i64::try_from(blocks).unwrap_or(i64::MAX).saturating_sub(1);
-    let first =
-        Expr::Block(high) * i64::from(THREADS * flight) + Expr::Thread(i64::from(THREADS) - 1);
-    let first = frame.name(&mut body, "first", first);
+    let first = KernelExpr::Block(high) * i64::from(BLOCK_THREADS * flight)
+        + KernelExpr::Thread(i64::from(BLOCK_THREADS) - 1);
+    let first = frame.bind_expression(&mut body, "first", first);
     let mut tables = Vec::new();
-    let piece = |side| digits.grain(side, &[]);
-    let [src_piece, dst_piece] = [unit.src.min(piece(Side::Src)), unit.dst.min(piece(Side::Dst))];
+    let piece = |side| digits.address_alignment(side, &[]);
+    let [src_piece, dst_piece] =
+        [unit.src.min(piece(TensorSide::Src)), unit.dst.min(piece(TensorSide::Dst))];
     let (bytes_in, bytes_out) = (unit.src, unit.dst);
-    let reg = |array: usize, index: &Expr| Reg { array, index: index.clone() };
+    let reg = |array: usize, index: &KernelExpr| VectorRegister { array, index: index.clone() };
 
     if digits.table.len() > 1 {
         tables = vec![
@@ -38,41 +46,48 @@ pub(crate) fn part(all: &Digits, flight: u32, fill: Option<&[u8]>) -> Part {
             digits.table.iter().map(|t| t.1).collect(),
         ];
     }
-    let each = |frame: &mut Frame, then: &dyn Fn(&Expr, Place) -> Vec<Stmt>| {
-        let u = frame.var("u", 0, i64::from(flight) - 1);
+    let each = |frame: &mut VariableFrame,
+                then: &dyn Fn(&KernelExpr, UnitAddress) -> Vec<KernelStmt>| {
+        let u = frame.new_variable("u", 0, i64::from(flight) - 1);
         let mut inside = Vec::new();
-        let at = &first + Expr::Var(u.clone()) * i64::from(THREADS);
-        let at = frame.name(&mut inside, "i", at);
+        let at = &first + KernelExpr::Var(u.clone()) * i64::from(BLOCK_THREADS);
+        let at = frame.bind_expression(&mut inside, "i", at);
         let mut one = Vec::new();
-        let place = decode(frame, &mut one, at.clone(), &digits.digits, &digits.table);
-        one.extend(then(&Expr::Var(u.clone()), place));
-        inside.extend(when(Cond::less(at, most), one));
-        Stmt::For(u, i64::from(flight), inside)
+        let place = decode_unit_number(frame, &mut one, at.clone(), &digits.digits, &digits.table);
+        one.extend(then(&KernelExpr::Var(u.clone()), place));
+        inside.extend(guard_statements(KernelCond::less_than(at, most), one));
+        KernelStmt::For(u, i64::from(flight), inside)
     };
-    let store = |from: Reg, at: Expr| Stmt::Store {
+    let store = |from: VectorRegister, at: KernelExpr| KernelStmt::Store {
         from,
-        to: Space::Dst,
+        to: AddressSpace::Dst,
         at,
         bytes: bytes_out,
         piece: dst_piece,
     };
     // Data, or padding where the source has none.
-    let either = |place: &Place, data: Stmt, padding: Reg| match digits.limit {
+    let either = |place: &UnitAddress, data: KernelStmt, padding: VectorRegister| match digits.limit
+    {
         Some(limit) => {
-            let inside = Cond::less(place.count.clone(), limit.end);
-            vec![Stmt::If(inside, vec![data], vec![Stmt::Set(padding, limit.fill)])]
+            let inside = KernelCond::less_than(place.count.clone(), limit.end);
+            vec![KernelStmt::If(inside, vec![data], vec![KernelStmt::Set(padding, limit.fill)])]
         }
         None => vec![data],
     };
     if let Some(value) = fill {
-        let constant = reg(0, &Expr::Int(0));
-        body.push(Stmt::Set(constant.clone(), pattern(value)));
+        let constant = reg(0, &KernelExpr::Int(0));
+        body.push(KernelStmt::Set(constant.clone(), repeat_fill(value)));
         body.push(each(&mut frame, &|_, place| vec![store(constant.clone(), place.to)]));
     } else {
         body.push(each(&mut frame, &|u, place| {
-            let (into, from, at) = (reg(0, u), Space::Src, place.from.clone());
-            let load =
-                Stmt::Load { into: into.clone(), from, at, bytes: bytes_in, piece: src_piece };
+            let (into, from, at) = (reg(0, u), AddressSpace::Src, place.from.clone());
+            let load = KernelStmt::Load {
+                into: into.clone(),
+                from,
+                at,
+                bytes: bytes_in,
+                piece: src_piece,
+            };
             either(&place, load, into)
         }));
         body.push(each(&mut frame, &|u, place| {
@@ -80,8 +95,8 @@ pub(crate) fn part(all: &Digits, flight: u32, fill: Option<&[u8]>) -> Part {
             if all.unit.convert.is_none() {
                 return vec![store(from, place.to)];
             }
-            let into = reg(1, &Expr::Int(0));
-            let convert = Stmt::Convert { from, into: into.clone(), count, kind: all.unit };
+            let into = reg(1, &KernelExpr::Int(0));
+            let convert = KernelStmt::Convert { from, into: into.clone(), count, kind: all.unit };
             let mut body = either(&place, convert, into.clone());
             body.push(store(into, place.to));
             body
@@ -102,21 +117,21 @@ pub(crate) fn part(all: &Digits, flight: u32, fill: Option<&[u8]>) -> Part {
     if all.limit.is_some() && fill.is_none() {
         title.push("Units behind the end of the source's rows are filled.".into());
     }
-    Part {
+    BlockProgram {
         title,
         blocks,
-        threads: THREADS,
+        threads: BLOCK_THREADS,
         shared: 0,
         registers,
         tables,
         body,
-        slots: frame.slots(),
+        slots: frame.slot_count(),
     }
 }
 
 /// The digits of what one thread moves at once. Of a converting move these are several adjacent
 /// elements, where they lie whole on both sides; then with their number.
-fn vectors(all: &Digits) -> (Digits, Element, u32) {
+fn vectors_per_thread(all: &ByteNest) -> (ByteNest, MoveElement, u32) {
     let widest = all.unit.src.max(all.unit.dst);
     let adjacent = all
         .digits
@@ -126,9 +141,12 @@ fn vectors(all: &Digits) -> (Digits, Element, u32) {
         return (all.clone(), all.unit, 1);
     };
     let mut count = 1u32;
-    let grains = (all.grain(Side::Src, &[i]), all.grain(Side::Dst, &[i]));
+    let grains = (
+        all.address_alignment(TensorSide::Src, &[i]),
+        all.address_alignment(TensorSide::Dst, &[i]),
+    );
     while count * 2 * widest <= 16
-        && all.whole(i) % i64::from(count * 2) == 0
+        && all.whole_step_divisor(i) % i64::from(count * 2) == 0
         && all.unit.src * count * 2 <= grains.0
         && all.unit.dst * count * 2 <= grains.1
     {
@@ -138,48 +156,50 @@ fn vectors(all: &Digits) -> (Digits, Element, u32) {
     let d = wide.digits[i];
     let n = i64::from(count);
     if d.weight > 0 {
-        wide.scale(|weight| weight / n);
+        wide.scale_weights(|weight| weight / n);
     }
-    wide.digits[i] = Digit { range: d.range / n, src: d.src * n, dst: d.dst * n, weight: d.weight };
-    let unit = Element { src: all.unit.src * count, dst: all.unit.dst * count, ..all.unit };
+    wide.digits[i] =
+        ByteDigit { range: d.range / n, src: d.src * n, dst: d.dst * n, weight: d.weight };
+    let unit = MoveElement { src: all.unit.src * count, dst: all.unit.dst * count, ..all.unit };
     wide.unit = unit;
     (wide, unit, count)
 }
 
 /// Where a unit lies on each side, and what it counts towards the end of a limit.
-pub(crate) struct Place {
-    pub(crate) from: Expr,
-    pub(crate) to: Expr,
-    pub(crate) count: Expr,
+pub(crate) struct UnitAddress {
+    pub(crate) from: KernelExpr,
+    pub(crate) to: KernelExpr,
+    pub(crate) count: KernelExpr,
 }
 
 /// The digits of a number as a place.
-pub(crate) fn decode(
-    frame: &mut Frame,
-    body: &mut Vec<Stmt>,
-    number: Expr,
-    digits: &[Digit],
+pub(crate) fn decode_unit_number(
+    frame: &mut VariableFrame,
+    body: &mut Vec<KernelStmt>,
+    number: KernelExpr,
+    digits: &[ByteDigit],
     table: &[(i64, i64)],
-) -> Place {
+) -> UnitAddress {
     let mut rest = number;
     let entries = i64::try_from(table.len()).unwrap_or(i64::MAX);
     let (a, b) = if entries > 1 { (0, 0) } else { table[0] };
-    let (mut from, mut to, mut count) = (Expr::Int(a), Expr::Int(b), Expr::Int(0));
+    let (mut from, mut to, mut count) =
+        (KernelExpr::Int(a), KernelExpr::Int(b), KernelExpr::Int(0));
     let last = digits.iter().filter(|d| d.range > 1).count();
     for (k, d) in digits.iter().filter(|d| d.range > 1).enumerate() {
         let only = k + 1 == last && entries == 1;
         let digit = if only { rest.clone() } else { &rest % d.range };
-        let digit = frame.name(body, &format!("d{k}"), digit);
+        let digit = frame.bind_expression(body, &format!("d{k}"), digit);
         from = from + &digit * d.src;
         count = count + &digit * d.weight;
         to = to + digit * d.dst;
         if !only {
-            rest = frame.name(body, &format!("rest{k}"), rest / d.range);
+            rest = frame.bind_expression(body, &format!("rest{k}"), rest / d.range);
         }
     }
     if entries > 1 {
-        from = Expr::Entry(0, Box::new(rest.clone())) + from;
-        to = Expr::Entry(1, Box::new(rest)) + to;
+        from = KernelExpr::Entry(0, Box::new(rest.clone())) + from;
+        to = KernelExpr::Entry(1, Box::new(rest)) + to;
     }
-    Place { from, to, count }
+    UnitAddress { from, to, count }
 }

@@ -4,18 +4,21 @@
 //! source, and stores V rows of 16 bytes that are adjacent in the destination. A warp is 8 squares along
 //! the source by 4 along the destination, so every row that it touches is 64 or 128 bytes long.
 
-use crate::description::{Cond, Expr, Frame, Part, Reg, Side, Space, Stmt, when};
-use crate::digits::{Digit, Digits};
-use crate::rows::{THREADS, decode};
+use crate::description::{
+    AddressSpace, BlockProgram, KernelCond, KernelExpr, KernelStmt, TensorSide, VariableFrame,
+    VectorRegister, guard_statements,
+};
+use crate::digits::{ByteDigit, ByteNest};
+use crate::rows::{BLOCK_THREADS, decode_unit_number};
 
 /// Squares of a warp along the digit that is adjacent in the source, and along the other.
-const LANES: (i64, i64) = (8, 4);
+const WARP_SQUARES: (i64, i64) = (8, 4);
 /// Warps of a block, in the same directions.
-const WARPS: (i64, i64) = (2, 4);
+const BLOCK_WARPS: (i64, i64) = (2, 4);
 
 /// The digits that turn: adjacent in the source, adjacent in the destination. None where rows of 16
 /// bytes are not whole, or are the same on both sides.
-pub(crate) fn digits(all: &Digits) -> Option<(usize, usize)> {
+pub(crate) fn transposable_digits(all: &ByteNest) -> Option<(usize, usize)> {
     let width = i64::from(all.unit.src);
     if all.unit.convert.is_some() || all.limit.is_some() || width > 8 {
         return None;
@@ -24,23 +27,24 @@ pub(crate) fn digits(all: &Digits) -> Option<(usize, usize)> {
     let b = all.digits.iter().position(|d| d.dst == width)?;
     let vector = 16 / width;
     let whole = |i: usize| all.digits[i].range % vector == 0;
-    let aligned = all.grain(Side::Src, &[a]) == 16 && all.grain(Side::Dst, &[b]) == 16;
+    let aligned = all.address_alignment(TensorSide::Src, &[a]) == 16
+        && all.address_alignment(TensorSide::Dst, &[b]) == 16;
     (a != b && whole(a) && whole(b) && aligned).then_some((a, b))
 }
 
 /// Elements of a block along the two digits.
-pub(crate) fn block(width: u32) -> (i64, i64) {
+pub(crate) fn block_elements(width: u32) -> (i64, i64) {
     let vector = i64::from(16 / width);
-    (LANES.0 * WARPS.0 * vector, LANES.1 * WARPS.1 * vector)
+    (WARP_SQUARES.0 * BLOCK_WARPS.0 * vector, WARP_SQUARES.1 * BLOCK_WARPS.1 * vector)
 }
 
 /// The part that turns squares along these digits.
-pub(crate) fn part(all: &Digits, (a, b): (usize, usize)) -> Part {
+pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) -> BlockProgram {
     let width = i64::from(all.unit.src);
     let vector = 16 / width;
-    let (tile_a, tile_b) = block(all.unit.src);
+    let (tile_a, tile_b) = block_elements(all.unit.src);
     let (da, db) = (all.digits[a], all.digits[b]);
-    let tiles = |d: Digit, tile: i64| Digit {
+    let tiles = |d: ByteDigit, tile: i64| ByteDigit {
         range: (d.range + tile - 1) / tile,
         src: d.src * tile,
         dst: d.dst * tile,
@@ -54,50 +58,58 @@ pub(crate) fn part(all: &Digits, (a, b): (usize, usize)) -> Part {
         outer.iter().map(|d| i128::from(d.range)).product::<i128>() * all.table.len() as i128;
     let blocks = u64::try_from(blocks).unwrap_or(u64::MAX);
 
-    let mut frame = Frame::default();
+    let mut frame = VariableFrame::default();
     let mut body = Vec::new();
-    let thread = Expr::Thread(i64::from(THREADS) - 1);
+    let thread = KernelExpr::Thread(i64::from(BLOCK_THREADS) - 1);
     let (lane, warp) = (&thread % 32, &thread / 32);
-    let in_a = (&warp % WARPS.0 * LANES.0 + &lane % LANES.0) * vector;
-    let in_b = (warp / WARPS.0 * LANES.1 + lane / LANES.0) * vector;
-    let in_a = frame.name(&mut body, "a", in_a);
-    let in_b = frame.name(&mut body, "b", in_b);
+    let in_a = (&warp % BLOCK_WARPS.0 * WARP_SQUARES.0 + &lane % WARP_SQUARES.0) * vector;
+    let in_b = (warp / BLOCK_WARPS.0 * WARP_SQUARES.1 + lane / WARP_SQUARES.0) * vector;
+    let in_a = frame.bind_expression(&mut body, "a", in_a);
+    let in_b = frame.bind_expression(&mut body, "b", in_b);
     let high = i64::try_from(blocks).unwrap_or(i64::MAX).saturating_sub(1);
-    let number = Expr::Block(high);
-    let tile_of = |n: &Expr, count: i64| n % count;
+    let number = KernelExpr::Block(high);
+    let tile_of = |n: &KernelExpr, count: i64| n % count;
     let inside = {
         let t_b = tile_of(&number, outer[0].range) * tile_b;
         let t_a = &number / outer[0].range % outer[1].range * tile_a;
-        let fits = |d: Digit, tile: i64, at: Expr, within: &Expr| {
-            if d.range % tile == 0 { Cond::always() } else { Cond::less(at + within, d.range) }
+        let fits = |d: ByteDigit, tile: i64, at: KernelExpr, within: &KernelExpr| {
+            if d.range % tile == 0 {
+                KernelCond::always_true()
+            } else {
+                KernelCond::less_than(at + within, d.range)
+            }
         };
-        fits(da, tile_a, t_a, &in_a).and(fits(db, tile_b, t_b, &in_b))
+        fits(da, tile_a, t_a, &in_a).and_also(fits(db, tile_b, t_b, &in_b))
     };
-    let place = decode(&mut frame, &mut body, number, &outer, &all.table);
+    let place = decode_unit_number(&mut frame, &mut body, number, &outer, &all.table);
     let from = place.from + &in_a * da.src + &in_b * db.src;
     let to = place.to + &in_a * da.dst + &in_b * db.dst;
-    let from = frame.name(&mut body, "from", from);
-    let to = frame.name(&mut body, "to", to);
-    let row = frame.var("r", 0, vector - 1);
-    let r = Expr::Var(row.clone());
-    let load = Stmt::Load {
-        into: Reg { array: 0, index: r.clone() },
-        from: Space::Src,
+    let from = frame.bind_expression(&mut body, "from", from);
+    let to = frame.bind_expression(&mut body, "to", to);
+    let row = frame.new_variable("r", 0, vector - 1);
+    let r = KernelExpr::Var(row.clone());
+    let load = KernelStmt::Load {
+        into: VectorRegister { array: 0, index: r.clone() },
+        from: AddressSpace::Src,
         at: from + &r * db.src,
         bytes: 16,
         piece: 16,
     };
-    let store = Stmt::Store {
-        from: Reg { array: 1, index: r.clone() },
-        to: Space::Dst,
+    let store = KernelStmt::Store {
+        from: VectorRegister { array: 1, index: r.clone() },
+        to: AddressSpace::Dst,
         at: to + &r * da.dst,
         bytes: 16,
         piece: 16,
     };
-    let turn = Stmt::Turn { from: 0, into: 1, width: all.unit.src };
-    body.extend(when(
+    let turn = KernelStmt::Turn { from: 0, into: 1, width: all.unit.src };
+    body.extend(guard_statements(
         inside,
-        vec![Stmt::For(row.clone(), vector, vec![load]), turn, Stmt::For(row, vector, vec![store])],
+        vec![
+            KernelStmt::For(row.clone(), vector, vec![load]),
+            turn,
+            KernelStmt::For(row, vector, vec![store]),
+        ],
     ));
     let tables = if all.table.len() > 1 {
         vec![all.table.iter().map(|t| t.0).collect(), all.table.iter().map(|t| t.1).collect()]
@@ -105,16 +117,16 @@ pub(crate) fn part(all: &Digits, (a, b): (usize, usize)) -> Part {
         Vec::new()
     };
     let rows = u32::try_from(vector).unwrap_or(16);
-    Part {
+    BlockProgram {
         title: vec![format!(
             "Squares of {vector} x {vector} elements of {width} bytes, turned in registers."
         )],
         blocks,
-        threads: THREADS,
+        threads: BLOCK_THREADS,
         shared: 0,
         registers: vec![("v", rows), ("t", rows)],
         tables,
         body,
-        slots: frame.slots(),
+        slots: frame.slot_count(),
     }
 }

@@ -6,14 +6,14 @@
 //! per bank by the rules of `zellige_layout`: 128 bytes are served at a time, lanes that ask for one word
 //! share it. The first choice without conflicts is taken, else the one with the fewest.
 
-use crate::digits::Digits;
-use crate::rows::THREADS;
-use crate::tile::Tile;
+use crate::digits::ByteNest;
+use crate::rows::BLOCK_THREADS;
+use crate::tile::SharedTile;
 use zellige_layout::{BANK_BYTES, bank_and_line};
 
 /// An XOR of vectors by rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Swizzle {
+pub(crate) struct VectorSwizzle {
     /// Rows that follow one another share a pattern.
     pub(crate) divide: i64,
     /// Bits of the vector's number that change.
@@ -22,66 +22,70 @@ pub(crate) struct Swizzle {
     pub(crate) padding: i64,
 }
 
-impl Swizzle {
+impl VectorSwizzle {
     /// Rows one after the other.
-    pub(crate) const NONE: Swizzle = Swizzle { divide: 1, bits: 0, padding: 0 };
+    pub(crate) const NONE: VectorSwizzle = VectorSwizzle { divide: 1, bits: 0, padding: 0 };
 
     /// Bytes from row to row, for rows of so many bytes: whole groups of the vectors that are exchanged.
-    pub(crate) fn pitch(self, bytes: i64) -> i64 {
+    pub(crate) fn row_pitch(self, bytes: i64) -> i64 {
         let group = 16i64 << self.bits;
         (bytes + group - 1) / group * group + self.padding
     }
 
     /// What is added to the number of a vector, without carry.
-    pub(crate) fn pattern(self, row: i64) -> i64 {
+    pub(crate) fn xor_pattern(self, row: i64) -> i64 {
         row / self.divide % (1 << self.bits)
     }
 }
 
 /// The conflicts of a tile: passes for each access, 1 is without conflict.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Conflicts {
+pub(crate) struct BankConflicts {
     /// Passes of a store, over the fewest that its bytes need.
     pub(crate) store: f64,
     /// Passes of a load, over the fewest.
     pub(crate) load: f64,
 }
 
-impl Conflicts {
-    fn score(self) -> f64 {
+impl BankConflicts {
+    fn total_passes(self) -> f64 {
         self.store + self.load
     }
 }
 
 /// The tile with the swizzle that has the fewest conflicts, in at most `shared` bytes.
-pub(crate) fn choose(all: &Digits, tile: &Tile, shared: i64) -> (Tile, Conflicts) {
-    let mut best: Option<(f64, i64, Tile, Conflicts)> = None;
+pub(crate) fn choose_swizzle(
+    all: &ByteNest,
+    tile: &SharedTile,
+    shared: i64,
+) -> (SharedTile, BankConflicts) {
+    let mut best: Option<(f64, i64, SharedTile, BankConflicts)> = None;
     let vector = (16 / tile.dst.width).max(1);
     let divides = [vector, 1, 2, 4, 8, 16, 32, 64];
     let swizzles = [3, 2, 1].into_iter().flat_map(|bits| {
-        divides.into_iter().map(move |divide| Swizzle { divide, bits, padding: 0 })
+        divides.into_iter().map(move |divide| VectorSwizzle { divide, bits, padding: 0 })
     });
-    let paddings = [16, 32, 48, 64].map(|padding| Swizzle { padding, ..Swizzle::NONE });
-    let aligned = std::iter::once(Swizzle::NONE).chain(swizzles).chain(paddings);
-    let anywhere = (0..8).map(|n| Swizzle { padding: 16 * n, ..Swizzle::NONE });
-    let all_of = |tile: &Tile| -> Vec<Swizzle> {
+    let paddings = [16, 32, 48, 64].map(|padding| VectorSwizzle { padding, ..VectorSwizzle::NONE });
+    let aligned = std::iter::once(VectorSwizzle::NONE).chain(swizzles).chain(paddings);
+    let anywhere = (0..8).map(|n| VectorSwizzle { padding: 16 * n, ..VectorSwizzle::NONE });
+    let all_of = |tile: &SharedTile| -> Vec<VectorSwizzle> {
         if tile.src.aligned { aligned.collect() } else { anywhere.collect() }
     };
     let least = tile.shared_bytes(all);
     for swizzle in all_of(tile) {
-        let candidate = Tile { swizzle, ..tile.clone() };
+        let candidate = SharedTile { swizzle, ..tile.clone() };
         let bytes = candidate.shared_bytes(all);
         if bytes > shared {
             continue;
         }
-        let conflicts = count(all, &candidate);
+        let conflicts = count_conflicts(all, &candidate);
         let better = best.as_ref().is_none_or(|(score, size, ..)| {
-            (conflicts.score(), bytes) < (*score - 1e-9, 0)
-                || (conflicts.score() <= *score + 1e-9 && bytes < *size)
+            (conflicts.total_passes(), bytes) < (*score - 1e-9, 0)
+                || (conflicts.total_passes() <= *score + 1e-9 && bytes < *size)
         });
         if better {
-            let free = conflicts.score() <= 2.0 + 1e-9;
-            best = Some((conflicts.score(), bytes, candidate, conflicts));
+            let free = conflicts.total_passes() <= 2.0 + 1e-9;
+            best = Some((conflicts.total_passes(), bytes, candidate, conflicts));
             if free && bytes <= least {
                 break;
             }
@@ -89,21 +93,21 @@ pub(crate) fn choose(all: &Digits, tile: &Tile, shared: i64) -> (Tile, Conflicts
     }
     match best {
         Some((.., tile, conflicts)) => (tile, conflicts),
-        None => (tile.clone(), Conflicts { store: 1.0, load: 1.0 }),
+        None => (tile.clone(), BankConflicts { store: 1.0, load: 1.0 }),
     }
 }
 
 /// The conflicts of a tile at the origin of both tensors, over all its warps.
-pub(crate) fn count(all: &Digits, tile: &Tile) -> Conflicts {
-    let threads = i64::from(THREADS);
-    let shared = Shared::new(all, tile);
+pub(crate) fn count_conflicts(all: &ByteNest, tile: &SharedTile) -> BankConflicts {
+    let threads = i64::from(BLOCK_THREADS);
+    let shared = SharedTileLayout::new(all, tile);
     let mut total = [(0, 0), (0, 0)];
     let slots = tile.src.count * tile.src.vectors;
     let mut lanes = Vec::with_capacity(32);
     for first in (0..slots).step_by(32).take(64) {
         lanes.clear();
-        lanes.extend((first..(first + 32).min(slots)).map(|slot| shared.vector(slot)));
-        let (ways, least) = passes(&lanes, 16);
+        lanes.extend((first..(first + 32).min(slots)).map(|slot| shared.vector_address(slot)));
+        let (ways, least) = count_passes(&lanes, 16);
         total[0] = (total[0].0 + ways, total[0].1 + least);
     }
     let slots = tile.dst.count * tile.dst.vectors;
@@ -112,21 +116,21 @@ pub(crate) fn count(all: &Digits, tile: &Tile) -> Conflicts {
         for e in 0..vector {
             lanes.clear();
             lanes.extend(
-                (first..(first + 32).min(slots)).filter_map(|slot| shared.element(slot, e)),
+                (first..(first + 32).min(slots)).filter_map(|slot| shared.element_address(slot, e)),
             );
             if !lanes.is_empty() {
-                let (ways, least) = passes(&lanes, tile.src.width);
+                let (ways, least) = count_passes(&lanes, tile.src.width);
                 total[1] = (total[1].0 + ways, total[1].1 + least);
             }
         }
     }
     let ratio = |(ways, least): (usize, usize)| ways as f64 / least.max(1) as f64;
-    Conflicts { store: ratio(total[0]), load: ratio(total[1]) }
+    BankConflicts { store: ratio(total[0]), load: ratio(total[1]) }
 }
 
 /// Passes that the lanes of one access of `bytes` bytes each need, and the fewest that any such access needs:
 /// one for each 128 bytes.
-pub(crate) fn passes(lanes: &[i64], bytes: i64) -> (usize, usize) {
+pub(crate) fn count_passes(lanes: &[i64], bytes: i64) -> (usize, usize) {
     let together = usize::try_from(128 / bytes.clamp(4, 128)).unwrap_or(1).min(32);
     let (mut ways, mut least) = (0, 0);
     let mut words: Vec<(i128, i128)> = Vec::with_capacity(64);
@@ -146,10 +150,10 @@ pub(crate) fn passes(lanes: &[i64], bytes: i64) -> (usize, usize) {
     (ways, least)
 }
 
-impl Tile {
+impl SharedTile {
     /// The vector and the row of the destination that slot `slot` of a block writes.
-    pub(crate) fn dst_slot(&self, slot: i64) -> (i64, i64) {
-        match self.lanes() {
+    pub(crate) fn slot_position(&self, slot: i64) -> (i64, i64) {
+        match self.lane_groups() {
             None => (slot % self.dst.vectors, slot / self.dst.vectors),
             Some(groups) => {
                 let rest = slot / 32;
@@ -159,16 +163,16 @@ impl Tile {
     }
 
     /// Where lanes are 8 along a row by 4 rows: the groups of 8 vectors in a row.
-    pub(crate) fn lanes(&self) -> Option<i64> {
+    pub(crate) fn lane_groups(&self) -> Option<i64> {
         let split = self.dst.vectors % 8 == 0 && self.dst.vectors > 8 && self.dst.count % 4 == 0;
         split.then_some(self.dst.vectors / 8)
     }
 }
 
 /// Where the accesses of a tile in the middle of both tensors lie in shared memory.
-struct Shared<'a> {
-    all: &'a Digits,
-    tile: &'a Tile,
+struct SharedTileLayout<'a> {
+    all: &'a ByteNest,
+    tile: &'a SharedTile,
     spans: Vec<i64>,
     src_rows: Vec<(usize, i64)>,
     src_chain: Vec<(usize, i64)>,
@@ -177,27 +181,27 @@ struct Shared<'a> {
     pitches: Vec<(usize, i64)>,
 }
 
-impl Shared<'_> {
-    fn new<'a>(all: &'a Digits, tile: &'a Tile) -> Shared<'a> {
-        let spans = tile.spans();
-        Shared {
+impl SharedTileLayout<'_> {
+    fn new<'a>(all: &'a ByteNest, tile: &'a SharedTile) -> SharedTileLayout<'a> {
+        let spans = tile.loaded_spans();
+        SharedTileLayout {
             all,
             tile,
             src_rows: tile.src.row_weights(&spans),
             src_chain: tile.src.chain_weights(&spans),
             dst_rows: tile.dst.row_weights(&spans),
             dst_chain: tile.dst.chain_weights(&spans),
-            pitches: tile.pitches(all),
+            pitches: tile.row_pitches(all),
             spans,
         }
     }
 
     /// Where the vector of a slot lies that is loaded from the source.
-    fn vector(&self, slot: i64) -> i64 {
+    fn vector_address(&self, slot: i64) -> i64 {
         let (vector, row) = (slot % self.tile.src.vectors, slot / self.tile.src.vectors);
         if self.tile.src.aligned {
-            let pitch = self.tile.swizzle.pitch(self.tile.src.vectors * 16);
-            return row * pitch + 16 * (vector ^ self.tile.swizzle.pattern(row));
+            let pitch = self.tile.swizzle.row_pitch(self.tile.src.vectors * 16);
+            return row * pitch + 16 * (vector ^ self.tile.swizzle.xor_pattern(row));
         }
         let begin: i64 = (self.src_rows.iter().zip(&self.pitches))
             .map(|((i, weight), (_, pitch))| row / weight % self.spans[*i] * pitch)
@@ -206,9 +210,9 @@ impl Shared<'_> {
     }
 
     /// Where element `e` of a vector of the destination lies; none where there is no such element.
-    fn element(&self, slot: i64, e: i64) -> Option<i64> {
+    fn element_address(&self, slot: i64, e: i64) -> Option<i64> {
         let (all, tile, spans) = (self.all, self.tile, &self.spans);
-        let (vector, row) = tile.dst_slot(slot);
+        let (vector, row) = tile.slot_position(slot);
         let per_vector = (16 / tile.dst.width).max(1);
         let mut values = vec![0; spans.len()];
         let mut start = 0;
@@ -232,7 +236,7 @@ impl Shared<'_> {
             return Some(byte + self.pitches.iter().map(|(i, p)| values[*i] * p).sum::<i64>());
         }
         let row: i64 = self.src_rows.iter().map(|(i, w)| values[*i] * w).sum();
-        let pitch = tile.swizzle.pitch(tile.src.vectors * 16);
-        Some(row * pitch + (byte ^ (16 * tile.swizzle.pattern(row))))
+        let pitch = tile.swizzle.row_pitch(tile.src.vectors * 16);
+        Some(row * pitch + (byte ^ (16 * tile.swizzle.xor_pattern(row))))
     }
 }

@@ -10,31 +10,31 @@
 //! tensor's own rows. For that the block loads a few values of the innermost cut digit in front of its box. Where
 //! no digit can be cut so, the vectors at the two ends of a row are written element by element.
 
-use crate::description::Side;
-use crate::digits::Digits;
-use crate::rows::THREADS;
-use crate::swizzle::Swizzle;
+use crate::description::TensorSide;
+use crate::digits::ByteNest;
+use crate::rows::BLOCK_THREADS;
+use crate::swizzle::VectorSwizzle;
 
 /// A box of digits and how it lies in shared memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tile {
+pub(crate) struct SharedTile {
     /// Values of each digit in one tile.
     pub(crate) steps: Vec<i64>,
     /// The source side.
-    pub(crate) src: Rows,
+    pub(crate) src: TileRows,
     /// The destination side.
-    pub(crate) dst: Rows,
+    pub(crate) dst: TileRows,
     /// How rows lie in shared memory.
-    pub(crate) swizzle: Swizzle,
+    pub(crate) swizzle: VectorSwizzle,
     /// Whether rows of the destination begin where sectors begin.
-    pub(crate) skew: Option<Skew>,
+    pub(crate) skew: Option<RowSkew>,
     /// Which digits number the tiles first.
-    pub(crate) order: Order,
+    pub(crate) order: TileOrder,
 }
 
 /// Rows of the destination that begin at multiples of some bytes, in front of the box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Skew {
+pub(crate) struct RowSkew {
     /// The cut digit of a row in the destination.
     pub(crate) digit: usize,
     /// Values of it that are loaded in front of the box.
@@ -47,7 +47,7 @@ pub(crate) struct Skew {
 
 /// The order in which blocks go through the tiles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum TileOrder {
     /// As the destination lies.
     Destination,
     /// Digits of short strides on either side first, so that blocks that run together read and write adjacent rows.
@@ -56,7 +56,7 @@ pub(crate) enum Order {
 
 /// One side of a tile: rows of adjacent bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Rows {
+pub(crate) struct TileRows {
     /// The digits of one row, innermost first.
     pub(crate) chain: Vec<usize>,
     /// The digits that number the rows, fastest first.
@@ -78,31 +78,31 @@ pub(crate) struct Rows {
 /// Vectors that a thread has on the way, at most.
 const MOST_FLIGHT: i64 = 20;
 
-impl Tile {
+impl SharedTile {
     /// The tile whose rows have about so many bytes in the source and in the destination, filled up to about `bytes`
     /// bytes. None where it would not fit into `shared` bytes of shared memory.
     pub(crate) fn new(
-        all: &Digits,
+        all: &ByteNest,
         run: (i64, i64),
         bytes: i64,
         skew: Option<i64>,
         shared: i64,
-    ) -> Option<Tile> {
+    ) -> Option<SharedTile> {
         let mut steps = vec![1; all.digits.len()];
         let (ws, wd) = (i64::from(all.unit.src), i64::from(all.unit.dst));
-        for (side, width, target) in [(Side::Src, ws, run.0), (Side::Dst, wd, run.1)] {
+        for (side, width, target) in [(TensorSide::Src, ws, run.0), (TensorSide::Dst, wd, run.1)] {
             let mut have = 1;
-            for i in all.chain(side) {
+            for i in all.adjacent_chain(side) {
                 let need = (target / width + have - 1) / have;
                 if have * width * 4 >= target * 3 {
                     break;
                 }
                 let bytes = match (side, skew) {
-                    (Side::Dst, Some(bytes)) => bytes,
+                    (TensorSide::Dst, Some(bytes)) => bytes,
                     _ => 16,
                 };
                 let unit = whole_steps(bytes / width, have);
-                let step = cut(all.digits[i].range, need, unit);
+                let step = cut_range(all.digits[i].range, need, unit);
                 steps[i] = steps[i].max(step);
                 have *= steps[i];
                 if steps[i] < all.digits[i].range {
@@ -115,11 +115,14 @@ impl Tile {
         for i in 0..steps.len() {
             let need = bytes / size(&steps).max(1);
             if need > 1 && steps[i] == 1 {
-                steps[i] = cut(all.digits[i].range, need, 1);
+                steps[i] = cut_range(all.digits[i].range, need, 1);
             }
         }
         // Where no other digit is left, longer rows of the destination.
-        let last = all.chain(Side::Dst).into_iter().find(|i| steps[*i] < all.digits[*i].range);
+        let last = all
+            .adjacent_chain(TensorSide::Dst)
+            .into_iter()
+            .find(|i| steps[*i] < all.digits[*i].range);
         if let Some(i) = last
             && steps[i] > 1
             && size(&steps) * 2 <= bytes
@@ -130,55 +133,55 @@ impl Tile {
         if size(&steps) > shared || (skew.is_some() && all.limit.is_some()) {
             return None;
         }
-        let dst = Rows::new(all, &steps, &steps, Side::Dst);
+        let dst = TileRows::new(all, &steps, &steps, TensorSide::Dst);
         let skew = match skew {
-            Some(bytes) => Some(Skew::new(all, &steps, &dst, bytes)?),
+            Some(bytes) => Some(RowSkew::new(all, &steps, &dst, bytes)?),
             None => None,
         };
         let dst = match skew {
             // Whole vectors, from where a sector begins.
-            Some(_) => Rows { vectors: dst.length * dst.width / 16, aligned: false, ..dst },
+            Some(_) => TileRows { vectors: dst.length * dst.width / 16, aligned: false, ..dst },
             None => dst,
         };
-        let spans: Vec<i64> = (0..steps.len()).map(|i| steps[i] + lead(skew, i)).collect();
-        let mut src = Rows::new(all, &steps, &spans, Side::Src);
+        let spans: Vec<i64> = (0..steps.len()).map(|i| steps[i] + skew_lead(skew, i)).collect();
+        let mut src = TileRows::new(all, &steps, &spans, TensorSide::Src);
         // Rows of the source that are skewed too begin in front of the tensor in the first tile.
         src.whole &= skew.is_none_or(|s| !src.chain.contains(&s.digit));
         // Rows with padding end in front of the box, the last one perhaps with the source.
         src.whole &= all.limit.is_none();
-        let order = Order::Destination;
-        let tile = Tile { steps, src, dst, swizzle: Swizzle::NONE, skew, order };
-        let flight =
-            (tile.src.count * tile.src.vectors + i64::from(THREADS) - 1) / i64::from(THREADS);
+        let order = TileOrder::Destination;
+        let tile = SharedTile { steps, src, dst, swizzle: VectorSwizzle::NONE, skew, order };
+        let flight = (tile.src.count * tile.src.vectors + i64::from(BLOCK_THREADS) - 1)
+            / i64::from(BLOCK_THREADS);
         let fits = flight <= MOST_FLIGHT && tile.shared_bytes(all) <= shared;
         fits.then_some(tile)
     }
 
     /// Values of a digit that the block of a tile loads.
-    pub(crate) fn span(&self, i: usize) -> i64 {
-        self.steps[i] + lead(self.skew, i)
+    pub(crate) fn loaded_span(&self, i: usize) -> i64 {
+        self.steps[i] + skew_lead(self.skew, i)
     }
 
-    /// [`Tile::span`] of every digit.
-    pub(crate) fn spans(&self) -> Vec<i64> {
-        (0..self.steps.len()).map(|i| self.span(i)).collect()
+    /// [`SharedTile::loaded_span`] of every digit.
+    pub(crate) fn loaded_spans(&self) -> Vec<i64> {
+        (0..self.steps.len()).map(|i| self.loaded_span(i)).collect()
     }
 
     /// Bytes in shared memory from one value to the next of each digit that numbers the rows of the source.
     ///
     /// Vectors lie at the same place of their 16 bytes as in the source, so the step of a digit is congruent to its
     /// stride: an element's place is then a sum of multiples, without a shift of each row.
-    pub(crate) fn pitches(&self, all: &Digits) -> Vec<(usize, i64)> {
+    pub(crate) fn row_pitches(&self, all: &ByteNest) -> Vec<(usize, i64)> {
         if self.src.aligned {
-            let pitch = self.swizzle.pitch(self.src.vectors * 16);
-            let rows = self.src.row_weights(&self.spans());
+            let pitch = self.swizzle.row_pitch(self.src.vectors * 16);
+            let rows = self.src.row_weights(&self.loaded_spans());
             return rows.into_iter().map(|(i, weight)| (i, weight * pitch)).collect();
         }
         self.unaligned_pitches(all).0
     }
 
     /// The pitches of rows that begin anywhere, and the bytes from where the first row begins to the end of the last vector.
-    fn unaligned_pitches(&self, all: &Digits) -> (Vec<(usize, i64)>, i64) {
+    fn unaligned_pitches(&self, all: &ByteNest) -> (Vec<(usize, i64)>, i64) {
         let mut extent = self.src.vectors * 16;
         let mut padding = self.swizzle.padding;
         let mut pitches = Vec::new();
@@ -187,56 +190,56 @@ impl Tile {
             let least = extent + 15 + padding;
             let pitch = least + (all.digits[*i].src - least).rem_euclid(16);
             padding = 0;
-            extent += pitch * (self.span(*i) - 1);
+            extent += pitch * (self.loaded_span(*i) - 1);
             pitches.push((*i, pitch));
         }
         (pitches, extent)
     }
 
     /// Bytes of shared memory.
-    pub(crate) fn shared_bytes(&self, all: &Digits) -> i64 {
+    pub(crate) fn shared_bytes(&self, all: &ByteNest) -> i64 {
         if self.src.aligned {
-            return self.src.count * self.swizzle.pitch(self.src.vectors * 16);
+            return self.src.count * self.swizzle.row_pitch(self.src.vectors * 16);
         }
         // The first row begins at any of the first 16 bytes.
         (15 + self.unaligned_pitches(all).1 + 15) / 16 * 16
     }
 
     /// Tiles along a digit.
-    pub(crate) fn tiles(&self, all: &Digits, i: usize) -> i64 {
+    pub(crate) fn tiles_along(&self, all: &ByteNest, i: usize) -> i64 {
         // Rows that begin in front of their box leave as much for one more tile.
-        let (range, step) = (all.digits[i].range + lead(self.skew, i), self.steps[i]);
+        let (range, step) = (all.digits[i].range + skew_lead(self.skew, i), self.steps[i]);
         range / step + i64::from(range % step > 0)
     }
 
     /// Whether the last tile along a digit is smaller.
-    pub(crate) fn partial(&self, all: &Digits, i: usize) -> bool {
+    pub(crate) fn has_partial_tile(&self, all: &ByteNest, i: usize) -> bool {
         all.digits[i].range % self.steps[i] != 0
     }
 
     /// The digits of which there are several tiles, in the order in which blocks go through them.
-    pub(crate) fn cut_digits(&self, all: &Digits) -> Vec<usize> {
+    pub(crate) fn cut_digits(&self, all: &ByteNest) -> Vec<usize> {
         let mut cut: Vec<usize> =
-            (0..all.digits.len()).filter(|i| self.tiles(all, *i) > 1).collect();
+            (0..all.digits.len()).filter(|i| self.tiles_along(all, *i) > 1).collect();
         let closer = |i: usize| {
             let stride = all.digits[i].src.abs();
             all.digits.iter().filter(|d| d.src.abs() < stride).count()
         };
         match self.order {
-            Order::Destination => {}
-            Order::Either => cut.sort_by_key(|i| (closer(*i).min(*i), *i)),
+            TileOrder::Destination => {}
+            TileOrder::Either => cut.sort_by_key(|i| (closer(*i).min(*i), *i)),
         }
         cut
     }
 }
 
-fn lead(skew: Option<Skew>, i: usize) -> i64 {
+fn skew_lead(skew: Option<RowSkew>, i: usize) -> i64 {
     skew.filter(|s| s.digit == i).map_or(0, |s| s.lead)
 }
 
-impl Skew {
+impl RowSkew {
     /// The skew of these rows; none where no digit is cut, or where a tile is not a multiple of the sectors.
-    fn new(all: &Digits, steps: &[i64], rows: &Rows, bytes: i64) -> Option<Skew> {
+    fn new(all: &ByteNest, steps: &[i64], rows: &TileRows, bytes: i64) -> Option<RowSkew> {
         let digit = *rows.chain.last()?;
         let d = all.digits[digit];
         let inner = rows.length / steps[digit];
@@ -245,7 +248,7 @@ impl Skew {
             return None;
         }
         let most = bytes / rows.width - 1;
-        Some(Skew { digit, lead: (most + inner - 1) / inner, inner, bytes })
+        Some(RowSkew { digit, lead: (most + inner - 1) / inner, inner, bytes })
     }
 }
 
@@ -256,7 +259,7 @@ fn whole_steps(elements: i64, have: i64) -> i64 {
 
 /// The part of a range that makes pieces of at most about `need` steps of equal size, in multiples of `unit` where
 /// the range is larger.
-fn cut(range: i64, need: i64, unit: i64) -> i64 {
+fn cut_range(range: i64, need: i64, unit: i64) -> i64 {
     if range <= need {
         return range;
     }
@@ -269,11 +272,11 @@ fn cut(range: i64, need: i64, unit: i64) -> i64 {
     step.min(range)
 }
 
-impl Rows {
+impl TileRows {
     /// The rows of boxes of `steps` values of each digit; a block holds `spans` values.
-    fn new(all: &Digits, steps: &[i64], spans: &[i64], side: Side) -> Rows {
+    fn new(all: &ByteNest, steps: &[i64], spans: &[i64], side: TensorSide) -> TileRows {
         let mut chain = Vec::new();
-        for i in all.chain(side) {
+        for i in all.adjacent_chain(side) {
             if spans[i] > 1 {
                 chain.push(i);
             }
@@ -282,30 +285,30 @@ impl Rows {
             }
         }
         let other = match side {
-            Side::Src => all.chain(Side::Dst),
-            Side::Dst => all.chain(Side::Src),
+            TensorSide::Src => all.adjacent_chain(TensorSide::Dst),
+            TensorSide::Dst => all.adjacent_chain(TensorSide::Src),
         };
         let rest = (0..steps.len()).filter(|i| !other.contains(i));
         let in_rows = |i: &usize| {
-            let still = side == Side::Src && all.digits[*i].src == 0;
+            let still = side == TensorSide::Src && all.digits[*i].src == 0;
             spans[*i] > 1 && !chain.contains(i) && !still
         };
         let rows: Vec<usize> = other.iter().copied().chain(rest).filter(in_rows).collect();
         let width = i64::from(match side {
-            Side::Src => all.unit.src,
-            Side::Dst => all.unit.dst,
+            TensorSide::Src => all.unit.src,
+            TensorSide::Dst => all.unit.dst,
         });
         let length: i64 = chain.iter().map(|i| spans[*i]).product();
         // What the address of a row is a multiple of: of all that moves it.
         let moves = all.digits.iter().enumerate().filter(|(_, d)| d.range > 1).map(|(i, d)| {
             let step = if chain.contains(&i) { steps[i] } else { 1 };
-            let lead = d.stride(side) * (spans[i] - steps[i]);
-            (if step == d.range { 0 } else { d.stride(side) * step }) | lead
+            let lead = d.side_stride(side) * (spans[i] - steps[i]);
+            (if step == d.range { 0 } else { d.side_stride(side) * step }) | lead
         });
-        let begins = all.table.iter().map(|t| if side == Side::Src { t.0 } else { t.1 });
+        let begins = all.table.iter().map(|t| if side == TensorSide::Src { t.0 } else { t.1 });
         let base = match side {
-            Side::Src => all.align.src(),
-            Side::Dst => all.align.dst(),
+            TensorSide::Src => all.align.src_alignment(),
+            TensorSide::Dst => all.align.dst_alignment(),
         };
         let address = moves.chain(begins).fold(i64::from(base), |a, b| a | b);
         let grain = 1i64 << address.trailing_zeros().min(4);
@@ -317,21 +320,21 @@ impl Rows {
         let whole = aligned && bytes % 16 == 0 && partial % 16 == 0;
         let vectors = (bytes + 16 - grain + 15) / 16;
         let count = rows.iter().map(|i| spans[*i]).product();
-        Rows { chain, rows, length, count, aligned, whole, vectors, width }
+        TileRows { chain, rows, length, count, aligned, whole, vectors, width }
     }
 
     /// The factor of each digit in the number of an element of a row.
     pub(crate) fn chain_weights(&self, steps: &[i64]) -> Vec<(usize, i64)> {
-        weights(&self.chain, steps)
+        mixed_radix_weights(&self.chain, steps)
     }
 
     /// The factor of each digit in the number of a row.
     pub(crate) fn row_weights(&self, steps: &[i64]) -> Vec<(usize, i64)> {
-        weights(&self.rows, steps)
+        mixed_radix_weights(&self.rows, steps)
     }
 }
 
-fn weights(digits: &[usize], steps: &[i64]) -> Vec<(usize, i64)> {
+fn mixed_radix_weights(digits: &[usize], steps: &[i64]) -> Vec<(usize, i64)> {
     let mut weight = 1;
     digits
         .iter()

@@ -1,45 +1,53 @@
 //! What the threads of a block do with a tile: where it begins, and its source rows into shared memory.
 //! `tile_store.rs` has the way out.
 
-use crate::description::{Cond, Expr, Frame, Part, Reg, Side, Space, Stmt, when};
-use crate::digits::Digits;
-use crate::rows::THREADS;
-use crate::tile::Tile;
+use crate::description::{
+    AddressSpace, BlockProgram, KernelCond, KernelExpr, KernelStmt, TensorSide, VariableFrame,
+    VectorRegister, guard_statements,
+};
+use crate::digits::ByteNest;
+use crate::rows::BLOCK_THREADS;
+use crate::tile::SharedTile;
 use std::ops::Range;
 
 /// The part that moves tile by tile. `readable` are the bytes of the source that may be read.
-pub(crate) fn part(all: &Digits, tile: &Tile, readable: &Range<i64>) -> Part {
+pub(crate) fn describe_tile_move(
+    all: &ByteNest,
+    tile: &SharedTile,
+    readable: &Range<i64>,
+) -> BlockProgram {
     let rest = vec![None; all.digits.len()];
-    let (skewed, data) = (Expr::Int(0), Expr::Int(0));
-    let mut w = Writer { all, tile, frame: Frame::default(), rest, skewed, data };
+    let (skewed, data) = (KernelExpr::Int(0), KernelExpr::Int(0));
+    let mut w = TileWriter { all, tile, frame: VariableFrame::default(), rest, skewed, data };
     let mut body = Vec::new();
-    let blocks = (0..all.digits.len()).map(|i| i128::from(tile.tiles(all, i))).product::<i128>()
-        * all.table.len() as i128;
+    let blocks =
+        (0..all.digits.len()).map(|i| i128::from(tile.tiles_along(all, i))).product::<i128>()
+            * all.table.len() as i128;
     let blocks = u64::try_from(blocks).unwrap_or(u64::MAX);
-    let (from, to) = w.origin(&mut body, blocks);
-    let src_low = w.low(&mut body, Side::Src, &from);
-    w.load(&mut body, &from, &src_low, readable);
-    body.push(Stmt::Sync);
-    w.store(&mut body, &to, &src_low);
+    let (from, to) = w.write_origin(&mut body, blocks);
+    let src_low = w.write_low_bits(&mut body, TensorSide::Src, &from);
+    w.write_loads(&mut body, &from, &src_low, readable);
+    body.push(KernelStmt::Sync);
+    w.write_stores(&mut body, &to, &src_low);
     let tables = if all.table.len() > 1 {
         vec![all.table.iter().map(|t| t.0).collect(), all.table.iter().map(|t| t.1).collect()]
     } else {
         Vec::new()
     };
     let shared = tile.shared_bytes(all);
-    Part {
-        title: title(all, tile),
+    BlockProgram {
+        title: describe_tile(all, tile),
         blocks,
-        threads: THREADS,
+        threads: BLOCK_THREADS,
         shared: u32::try_from(shared).unwrap_or(u32::MAX),
         registers: vec![("edge", 1), ("out", 1)],
         tables,
         body,
-        slots: w.frame.slots(),
+        slots: w.frame.slot_count(),
     }
 }
 
-fn title(all: &Digits, tile: &Tile) -> Vec<String> {
+fn describe_tile(all: &ByteNest, tile: &SharedTile) -> Vec<String> {
     let unit = all.unit;
     let mut lines = vec![format!(
         "Tiles of {} rows of {} bytes in the source, {} rows of {} bytes in the destination,",
@@ -71,40 +79,45 @@ fn title(all: &Digits, tile: &Tile) -> Vec<String> {
 }
 
 /// What is known while a part is written.
-pub(crate) struct Writer<'a> {
-    pub(crate) all: &'a Digits,
-    pub(crate) tile: &'a Tile,
-    pub(crate) frame: Frame,
+pub(crate) struct TileWriter<'a> {
+    pub(crate) all: &'a ByteNest,
+    pub(crate) tile: &'a SharedTile,
+    pub(crate) frame: VariableFrame,
     /// For each digit the values that this tile has of it, where that differs from tile to tile.
-    pub(crate) rest: Vec<Option<Expr>>,
+    pub(crate) rest: Vec<Option<KernelExpr>>,
     /// The first value that the box of this tile has of the digit that rows are skewed along.
-    pub(crate) skewed: Expr,
+    pub(crate) skewed: KernelExpr,
     /// What digits of this tile may count up to until padding begins; it may be less than 0.
-    pub(crate) data: Expr,
+    pub(crate) data: KernelExpr,
 }
 
-impl Writer<'_> {
+impl TileWriter<'_> {
     /// Where the tile of this block begins on both sides.
-    fn origin(&mut self, body: &mut Vec<Stmt>, blocks: u64) -> (Expr, Expr) {
+    fn write_origin(
+        &mut self,
+        body: &mut Vec<KernelStmt>,
+        blocks: u64,
+    ) -> (KernelExpr, KernelExpr) {
         let (all, tile) = (self.all, self.tile);
         let high = i64::try_from(blocks).unwrap_or(i64::MAX).saturating_sub(1);
-        let mut left = Expr::Block(high);
+        let mut left = KernelExpr::Block(high);
         let many = all.table.len() > 1;
         let (a, b) = if many { (0, 0) } else { all.table[0] };
-        let (mut from, mut to) = (Expr::Int(a), Expr::Int(b));
+        let (mut from, mut to) = (KernelExpr::Int(a), KernelExpr::Int(b));
         let cut = tile.cut_digits(all);
-        let mut data = Expr::Int(all.limit.map_or(0, |l| l.end));
+        let mut data = KernelExpr::Int(all.limit.map_or(0, |l| l.end));
         for (k, i) in cut.iter().enumerate() {
-            let (d, step, count) = (all.digits[*i], tile.steps[*i], tile.tiles(all, *i));
+            let (d, step, count) = (all.digits[*i], tile.steps[*i], tile.tiles_along(all, *i));
             let last = k + 1 == cut.len() && !many;
             let g = if last { left.clone() } else { &left % count };
-            let g = self.frame.name(body, &format!("tile{i}"), g);
-            let (span, lead) = (tile.span(*i), tile.span(*i) - step);
+            let g = self.frame.bind_expression(body, &format!("tile{i}"), g);
+            let (span, lead) = (tile.loaded_span(*i), tile.loaded_span(*i) - step);
             from = from + (&g * (d.src * step) - d.src * lead);
             to = to + &g * (d.dst * step);
-            if tile.partial(all, *i) || lead > 0 {
-                let rest = (Expr::Int(d.range + lead) - &g * step).min(span);
-                let rest = self.frame.var(format!("left{i}"), 1, span).let_be(body, rest);
+            if tile.has_partial_tile(all, *i) || lead > 0 {
+                let rest = (KernelExpr::Int(d.range + lead) - &g * step).smaller_of(span);
+                let rest =
+                    self.frame.new_variable(format!("left{i}"), 1, span).assign_value(body, rest);
                 self.rest[*i] = Some(rest);
             }
             data = data - &g * (d.weight * step);
@@ -112,98 +125,111 @@ impl Writer<'_> {
                 self.skewed = g * step;
             }
             if !last {
-                left = self.frame.name(body, &format!("tiles{i}"), left / count);
+                left = self.frame.bind_expression(body, &format!("tiles{i}"), left / count);
             }
         }
         if many {
-            from = Expr::Entry(0, Box::new(left.clone())) + from;
-            to = Expr::Entry(1, Box::new(left)) + to;
+            from = KernelExpr::Entry(0, Box::new(left.clone())) + from;
+            to = KernelExpr::Entry(1, Box::new(left)) + to;
         }
-        self.data = self.frame.name(body, "data", data);
-        (self.frame.name(body, "from", from), self.frame.name(body, "to", to))
+        self.data = self.frame.bind_expression(body, "data", data);
+        (self.frame.bind_expression(body, "from", from), self.frame.bind_expression(body, "to", to))
     }
 
     /// What the digits of a place in this tile count towards the end of the data.
-    pub(crate) fn count(&self, values: &[Expr]) -> Expr {
+    pub(crate) fn weighted_position(&self, values: &[KernelExpr]) -> KernelExpr {
         let weighed = self.all.digits.iter().zip(values).filter(|(d, _)| d.weight > 0);
-        weighed.fold(Expr::Int(0), |sum, (d, value)| sum + value * d.weight)
+        weighed.fold(KernelExpr::Int(0), |sum, (d, value)| sum + value * d.weight)
     }
 
     /// Whether the digits of a row of the source count one after the other, so that padding ends it.
-    fn ends_rows(&self) -> bool {
-        let weights = self.tile.src.chain_weights(&self.tile.spans());
+    fn padding_ends_rows(&self) -> bool {
+        let weights = self.tile.src.chain_weights(&self.tile.loaded_spans());
         weights.iter().all(|(i, weight)| self.all.digits[*i].weight == *weight)
     }
 
     /// The remainder by the bytes of a sector, or of a vector, of the address where the tile begins on a side.
-    pub(crate) fn low(&mut self, body: &mut Vec<Stmt>, side: Side, begin: &Expr) -> Expr {
+    pub(crate) fn write_low_bits(
+        &mut self,
+        body: &mut Vec<KernelStmt>,
+        side: TensorSide,
+        begin: &KernelExpr,
+    ) -> KernelExpr {
         let (all, tile) = (self.all, self.tile);
         let (rows, align, modulus, name) = match side {
-            Side::Src => (&tile.src, all.align.src(), 16, "src_low"),
-            Side::Dst => (&tile.dst, all.align.dst(), tile.skew.map_or(16, |s| s.bytes), "dst_low"),
+            TensorSide::Src => (&tile.src, all.align.src_alignment(), 16, "src_low"),
+            TensorSide::Dst => {
+                (&tile.dst, all.align.dst_alignment(), tile.skew.map_or(16, |s| s.bytes), "dst_low")
+            }
         };
         if rows.aligned {
-            return Expr::Int(0);
+            return KernelExpr::Int(0);
         }
         // The tiles that come first may begin in front of the source.
         let ahead = match (side, tile.skew) {
-            (Side::Src, Some(skew)) => (skew.lead * all.digits[skew.digit].src).max(0),
+            (TensorSide::Src, Some(skew)) => (skew.lead * all.digits[skew.digit].src).max(0),
             _ => 0,
         };
         let above = (ahead + 15) / 16 * 16;
-        let low = Expr::low(side, align, u32::try_from(modulus).unwrap_or(16));
+        let low = KernelExpr::address_remainder(side, align, u32::try_from(modulus).unwrap_or(16));
         let value = (low + (begin + above)) % modulus;
-        self.frame.var(name, 0, modulus - 1).let_be(body, value)
+        self.frame.new_variable(name, 0, modulus - 1).assign_value(body, value)
     }
 
     /// The elements of a row of this tile, as an expression and at most.
-    pub(crate) fn length(&self, side: Side) -> Expr {
-        let rows = if side == Side::Src { &self.tile.src } else { &self.tile.dst };
+    pub(crate) fn row_length(&self, side: TensorSide) -> KernelExpr {
+        let rows = if side == TensorSide::Src { &self.tile.src } else { &self.tile.dst };
         match rows.chain.last() {
             Some(i) => match &self.rest[*i] {
-                Some(rest) => rest * (rows.length / self.tile.span(*i)),
-                None => Expr::Int(rows.length),
+                Some(rest) => rest * (rows.length / self.tile.loaded_span(*i)),
+                None => KernelExpr::Int(rows.length),
             },
-            None => Expr::Int(1),
+            None => KernelExpr::Int(1),
         }
     }
 
     /// Whether a value of a digit is one of this tile.
-    pub(crate) fn inside(&self, i: usize, value: &Expr) -> Cond {
+    pub(crate) fn inside_tile_cond(&self, i: usize, value: &KernelExpr) -> KernelCond {
         let below = match &self.rest[i] {
-            Some(rest) => Cond::less(value.clone(), rest.clone()),
-            None => Cond::always(),
+            Some(rest) => KernelCond::less_than(value.clone(), rest.clone()),
+            None => KernelCond::always_true(),
         };
         match self.tile.skew {
             // Values in front of the first tile are none of the tensor.
             Some(skew) if skew.digit == i => {
-                Cond::at_most(skew.lead, &self.skewed + value).and(below)
+                KernelCond::at_most(skew.lead, &self.skewed + value).and_also(below)
             }
             _ => below,
         }
     }
 
     /// Source rows into shared memory.
-    fn load(&mut self, body: &mut Vec<Stmt>, from: &Expr, src_low: &Expr, readable: &Range<i64>) {
+    fn write_loads(
+        &mut self,
+        body: &mut Vec<KernelStmt>,
+        from: &KernelExpr,
+        src_low: &KernelExpr,
+        readable: &Range<i64>,
+    ) {
         let (all, tile) = (self.all, self.tile);
         let rows = &tile.src;
         let slots = rows.count * rows.vectors;
-        let threads = i64::from(THREADS);
+        let threads = i64::from(BLOCK_THREADS);
         let rounds = (slots + threads - 1) / threads;
-        let length = self.length(Side::Src);
-        let bytes = self.frame.name(body, "row_bytes", length * rows.width);
+        let length = self.row_length(TensorSide::Src);
+        let bytes = self.frame.bind_expression(body, "row_bytes", length * rows.width);
         let mut loads = Vec::new();
-        let u = self.frame.var("u", 0, rounds - 1);
-        let (slot, vector, row) = self.slot(&mut loads, &u, rows.vectors);
+        let u = self.frame.new_variable("u", 0, rounds - 1);
+        let (slot, vector, row) = self.write_slot(&mut loads, &u, rows.vectors);
         let mut one = Vec::new();
-        let mut values: Vec<Expr> = vec![Expr::Int(0); all.digits.len()];
+        let mut values: Vec<KernelExpr> = vec![KernelExpr::Int(0); all.digits.len()];
         let mut start = from.clone();
-        let mut valid = Cond::always();
-        for (i, weight) in rows.row_weights(&tile.spans()) {
-            let value = &row / weight % tile.span(i);
-            let value = self.frame.name(&mut one, &format!("s{i}"), value);
+        let mut valid = KernelCond::always_true();
+        for (i, weight) in rows.row_weights(&tile.loaded_spans()) {
+            let value = &row / weight % tile.loaded_span(i);
+            let value = self.frame.bind_expression(&mut one, &format!("s{i}"), value);
             start = start + &value * all.digits[i].src;
-            valid = valid.and(self.inside(i, &value));
+            valid = valid.and_also(self.inside_tile_cond(i, &value));
             values[i] = value;
         }
         // Rows that a smaller tile does not have may lie in front of the tensor, and skewed rows may begin there.
@@ -214,110 +240,127 @@ impl Writer<'_> {
             }
             _ => 0,
         };
-        let high = start.range().1;
-        let start = self.frame.var("start", -ahead, high).let_be(&mut here, start);
+        let high = start.value_range().1;
+        let start = self.frame.new_variable("start", -ahead, high).assign_value(&mut here, start);
         let shift = if rows.aligned {
-            Expr::Int(0)
+            KernelExpr::Int(0)
         } else {
-            let low = Expr::low(Side::Src, all.align.src(), 16);
+            let low = KernelExpr::address_remainder(TensorSide::Src, all.align.src_alignment(), 16);
             let shift = (low + (&start + (ahead + 15) / 16 * 16)) % 16;
-            self.frame.var("shift", 0, 15).let_be(&mut here, shift)
+            self.frame.new_variable("shift", 0, 15).assign_value(&mut here, shift)
         };
-        let at = self.frame.name(&mut here, "at", &start - &shift + &vector * 16);
-        let mut within = Cond::less(&vector * 16, &shift + &bytes);
+        let at = self.frame.bind_expression(&mut here, "at", &start - &shift + &vector * 16);
+        let mut within = KernelCond::less_than(&vector * 16, &shift + &bytes);
         if all.limit.is_some() {
-            let count = self.count(&values);
-            if self.ends_rows() {
+            let count = self.weighted_position(&values);
+            if self.padding_ends_rows() {
                 let end = &shift + (&self.data - &count) * rows.width;
-                within = within.and(Cond::less(&vector * 16, end));
+                within = within.and_also(KernelCond::less_than(&vector * 16, end));
             }
-            valid = valid.and(Cond::less(count, self.data.clone()));
+            valid = valid.and_also(KernelCond::less_than(count, self.data.clone()));
         }
-        let to = self.shared_vector(&vector, &row, &values, src_low);
-        let bring = Stmt::Bring { from: at.clone(), to: to.clone() };
+        let to = self.shared_vector_address(&vector, &row, &values, src_low);
+        let bring = KernelStmt::Bring { from: at.clone(), to: to.clone() };
         let load = if rows.whole {
             vec![bring]
         } else {
-            let mut inside = Cond::at_most(at.clone(), readable.end - 16);
+            let mut inside = KernelCond::at_most(at.clone(), readable.end - 16);
             if !rows.aligned || ahead > 0 {
-                inside = Cond::at_most(readable.start, at.clone()).and(inside);
+                inside = KernelCond::at_most(readable.start, at.clone()).and_also(inside);
             }
-            let into = Reg { array: 0, index: Expr::Int(0) };
-            let mut edge = self.edge(&into, &at, readable);
-            edge.push(Stmt::Store { from: into, to: Space::Shared, at: to, bytes: 16, piece: 16 });
-            vec![Stmt::If(inside, vec![bring], edge)]
+            let into = VectorRegister { array: 0, index: KernelExpr::Int(0) };
+            let mut edge = self.write_edge_load(&into, &at, readable);
+            edge.push(KernelStmt::Store {
+                from: into,
+                to: AddressSpace::Shared,
+                at: to,
+                bytes: 16,
+                piece: 16,
+            });
+            vec![KernelStmt::If(inside, vec![bring], edge)]
         };
-        here.extend(when(within, load));
-        one.extend(when(valid, here));
-        let enough = Cond::less(slot, slots);
-        loads.extend(when(enough, one));
-        body.push(Stmt::For(u, rounds, loads));
+        here.extend(guard_statements(within, load));
+        one.extend(guard_statements(valid, here));
+        let enough = KernelCond::less_than(slot, slots);
+        loads.extend(guard_statements(enough, one));
+        body.push(KernelStmt::For(u, rounds, loads));
     }
 
     /// Where a vector of a source row lies in shared memory.
-    fn shared_vector(&self, vector: &Expr, row: &Expr, values: &[Expr], src_low: &Expr) -> Expr {
+    fn shared_vector_address(
+        &self,
+        vector: &KernelExpr,
+        row: &KernelExpr,
+        values: &[KernelExpr],
+        src_low: &KernelExpr,
+    ) -> KernelExpr {
         let tile = self.tile;
         if tile.src.aligned {
-            let pattern = self.pattern(row);
-            return row * tile.swizzle.pitch(tile.src.vectors * 16) + (vector ^ pattern) * 16;
+            let pattern = self.write_swizzle_pattern(row);
+            return row * tile.swizzle.row_pitch(tile.src.vectors * 16) + (vector ^ pattern) * 16;
         }
         let mut begin = src_low.clone();
-        for (i, pitch) in tile.pitches(self.all) {
+        for (i, pitch) in tile.row_pitches(self.all) {
             begin = begin + &values[i] * pitch;
         }
         (begin / 16 + vector) * 16
     }
 
     /// A vector that sticks out of the source: element by element.
-    fn edge(&mut self, into: &Reg, at: &Expr, readable: &Range<i64>) -> Vec<Stmt> {
+    fn write_edge_load(
+        &mut self,
+        into: &VectorRegister,
+        at: &KernelExpr,
+        readable: &Range<i64>,
+    ) -> Vec<KernelStmt> {
         let width = self.tile.src.width;
-        let mut body = vec![Stmt::Set(into.clone(), [0; 16])];
+        let mut body = vec![KernelStmt::Set(into.clone(), [0; 16])];
         let count = 16 / width;
-        let e = self.frame.var("e", 0, count - 1);
-        let here = at + Expr::Var(e.clone()) * width;
-        let inside = Cond::at_most(readable.start, here.clone())
-            .and(Cond::at_most(here.clone(), readable.end - width));
+        let e = self.frame.new_variable("e", 0, count - 1);
+        let here = at + KernelExpr::Var(e.clone()) * width;
+        let inside = KernelCond::at_most(readable.start, here.clone())
+            .and_also(KernelCond::at_most(here.clone(), readable.end - width));
         let w = u32::try_from(width).unwrap_or(16);
-        let kind = crate::description::Element { src: w, dst: w, convert: None };
-        let put = Stmt::Put {
+        let kind = crate::description::MoveElement { src: w, dst: w, convert: None };
+        let put = KernelStmt::Put {
             into: into.clone(),
-            element: Expr::Var(e.clone()),
-            from: Space::Src,
+            element: KernelExpr::Var(e.clone()),
+            from: AddressSpace::Src,
             at: here,
             kind,
         };
-        body.push(Stmt::For(e, count, vec![Stmt::If(inside, vec![put], Vec::new())]));
+        body.push(KernelStmt::For(e, count, vec![KernelStmt::If(inside, vec![put], Vec::new())]));
         body
     }
 
     /// The slot of this thread in round `u`, and its vector and row.
-    fn slot(
+    fn write_slot(
         &mut self,
-        body: &mut Vec<Stmt>,
-        u: &crate::description::Var,
+        body: &mut Vec<KernelStmt>,
+        u: &crate::description::KernelVar,
         vectors: i64,
-    ) -> (Expr, Expr, Expr) {
-        let threads = i64::from(THREADS);
-        let slot = Expr::Thread(threads - 1) + Expr::Var(u.clone()) * threads;
-        let slot = self.frame.name(body, "slot", slot);
-        let vector = self.frame.name(body, "vector", &slot % vectors);
-        let row = self.frame.name(body, "row", &slot / vectors);
+    ) -> (KernelExpr, KernelExpr, KernelExpr) {
+        let threads = i64::from(BLOCK_THREADS);
+        let slot = KernelExpr::Thread(threads - 1) + KernelExpr::Var(u.clone()) * threads;
+        let slot = self.frame.bind_expression(body, "slot", slot);
+        let vector = self.frame.bind_expression(body, "vector", &slot % vectors);
+        let row = self.frame.bind_expression(body, "row", &slot / vectors);
         (slot, vector, row)
     }
 
-    pub(crate) fn pattern(&self, row: &Expr) -> Expr {
+    pub(crate) fn write_swizzle_pattern(&self, row: &KernelExpr) -> KernelExpr {
         let s = self.tile.swizzle;
-        if s.bits == 0 { Expr::Int(0) } else { row / s.divide % (1i64 << s.bits) }
+        if s.bits == 0 { KernelExpr::Int(0) } else { row / s.divide % (1i64 << s.bits) }
     }
 }
 
-impl crate::description::Var {
+impl crate::description::KernelVar {
     /// Gives the variable its value.
-    pub(crate) fn let_be(self, body: &mut Vec<Stmt>, value: Expr) -> Expr {
-        if matches!(value, Expr::Int(_)) {
+    pub(crate) fn assign_value(self, body: &mut Vec<KernelStmt>, value: KernelExpr) -> KernelExpr {
+        if matches!(value, KernelExpr::Int(_)) {
             return value;
         }
-        body.push(Stmt::Let(self.clone(), value));
-        Expr::Var(self)
+        body.push(KernelStmt::Let(self.clone(), value));
+        KernelExpr::Var(self)
     }
 }

@@ -1,10 +1,10 @@
 //! Texts of kernels, kept for readers and for reviews: `ZELLIGE_BLESS=1` writes them anew.
 
 use std::path::Path;
-use zellige_cuda::{Alignment, Gpu, Program};
+use zellige_cuda::{CudaProgram, Gpu, LaunchAlignment};
 use zellige_float::{Dtype, Format};
 use zellige_layout::{Layout, StridedLayout, Swizzle, TileLayout};
-use zellige_movement::{Dtypes, Fill, Plan};
+use zellige_movement::{MoveDtypes, MovePlan, PaddingFill};
 use zellige_stick::StickLayout;
 
 /// The strides of a dense tensor whose dimensions lie in this order, slowest first.
@@ -33,13 +33,13 @@ struct Case {
     from: Layout,
     to: Layout,
     shape: Vec<i64>,
-    dtypes: Dtypes,
+    dtypes: MoveDtypes,
     fill: Option<Vec<u8>>,
-    align: Alignment,
+    align: LaunchAlignment,
 }
 
 fn cases() -> Vec<Case> {
-    let two = Dtypes::Bytes(2);
+    let two = MoveDtypes::Bytes(2);
     let permute = |name, shape: &[i64], order: &[usize], dtypes| Case {
         name,
         from: rows(shape),
@@ -47,7 +47,7 @@ fn cases() -> Vec<Case> {
         shape: shape.to_vec(),
         dtypes,
         fill: None,
-        align: Alignment::FULL,
+        align: LaunchAlignment::FULL,
     };
     let big = [16384, 16384];
     let sticks_2d = sticks(&big);
@@ -62,7 +62,7 @@ fn cases() -> Vec<Case> {
         shape: shape.to_vec(),
         dtypes: two,
         fill: None,
-        align: Alignment::FULL,
+        align: LaunchAlignment::FULL,
     };
     let restick = StickLayout::default_for_dtype(&big, Dtype::Float16).expect("sticks");
     let restick = restick.restickify_along(0).and_then(|s| s.lower_to_layout()).expect("sticks");
@@ -76,9 +76,9 @@ fn cases() -> Vec<Case> {
         ),
         of("restickify_f16", sticks_2d, restick, &big),
         permute("transpose_f16", &big, &[1, 0], two),
-        permute("transpose_f32", &big, &[1, 0], Dtypes::Bytes(4)),
-        permute("transpose_i8", &[32768, 32768], &[1, 0], Dtypes::Bytes(1)),
-        permute("transpose_f64", &[16384, 8192], &[1, 0], Dtypes::Bytes(8)),
+        permute("transpose_f32", &big, &[1, 0], MoveDtypes::Bytes(4)),
+        permute("transpose_i8", &[32768, 32768], &[1, 0], MoveDtypes::Bytes(1)),
+        permute("transpose_f64", &[16384, 8192], &[1, 0], MoveDtypes::Bytes(8)),
         permute("permute_210_f16", &[1024, 512, 512], &[2, 1, 0], two),
         permute("permute_021_f16", &[512, 1024, 1024], &[0, 2, 1], two),
         permute("permute_0213_f16", &[32, 2048, 64, 128], &[0, 2, 1, 3], two),
@@ -95,16 +95,16 @@ fn cases() -> Vec<Case> {
             "f32_to_dl16",
             &[4096, 4096],
             &[0, 1],
-            Dtypes::Formats { from: Format::F32, to: Format::DL16 },
+            MoveDtypes::Formats { from: Format::F32, to: Format::DL16 },
         ),
         permute(
             "transpose_f32_to_f8",
             &[4096, 4096],
             &[1, 0],
-            Dtypes::Formats { from: Format::F32, to: Format::F8E4M3FN },
+            MoveDtypes::Formats { from: Format::F32, to: Format::F8E4M3FN },
         ),
         Case {
-            align: Alignment::new(4, 2).expect("powers of two"),
+            align: LaunchAlignment::new(4, 2).expect("powers of two"),
             ..permute("unaligned_copy_f16", &[4096, 4095], &[0, 1], two)
         },
     ]
@@ -117,18 +117,18 @@ fn measured() -> Vec<Case> {
         from: rows(shape),
         to: permuted(shape, order),
         shape: shape.to_vec(),
-        dtypes: Dtypes::Bytes(width),
+        dtypes: MoveDtypes::Bytes(width),
         fill: None,
-        align: Alignment::FULL,
+        align: LaunchAlignment::FULL,
     };
     let into_sticks = |name, shape: &[i64], order: &[usize]| Case {
         name,
         from: permuted(shape, order),
         to: sticks(shape),
         shape: shape.to_vec(),
-        dtypes: Dtypes::Bytes(2),
+        dtypes: MoveDtypes::Bytes(2),
         fill: Some(vec![0, 0]),
-        align: Alignment::FULL,
+        align: LaunchAlignment::FULL,
     };
     let converted = |name, from: Format, to: Format| {
         let shape = [16384, 16384];
@@ -136,13 +136,13 @@ fn measured() -> Vec<Case> {
         let lanes = StickLayout::default_for_dtype(&shape, dtype)
             .and_then(|s| s.lower_to_layout())
             .expect("sticks");
-        let dtypes = Dtypes::Formats { from, to };
+        let dtypes = MoveDtypes::Formats { from, to };
         Case { to: lanes, dtypes, ..permute(name, &shape, &[0, 1], 2) }
     };
     vec![
         permute("copy_f16", &[16384, 16382], &[0, 1], 2),
         Case {
-            align: Alignment::new(2, 16).expect("powers of two"),
+            align: LaunchAlignment::new(2, 16).expect("powers of two"),
             ..permute("copy_from_unaligned_f16", &[16384, 16382], &[0, 1], 2)
         },
         Case {
@@ -180,10 +180,10 @@ fn texts_are_those_that_were_reviewed() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let bless = std::env::var_os("ZELLIGE_BLESS").is_some();
     for c in cases() {
-        let fill = if c.fill.is_some() { Fill::Padding } else { Fill::Leave };
-        let plan = Plan::between(&c.from, &c.to, &c.shape, fill).expect("a plan");
-        let program = Program::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
-        let text = program.expect("a kernel").source().to_string();
+        let fill = if c.fill.is_some() { PaddingFill::Padding } else { PaddingFill::Leave };
+        let plan = MovePlan::between(&c.from, &c.to, &c.shape, fill).expect("a plan");
+        let program = CudaProgram::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
+        let text = program.expect("a kernel").source_text().to_string();
         let file = folder.join(format!("{}.cu", c.name));
         if bless {
             std::fs::create_dir_all(&folder).expect("a folder");
@@ -202,28 +202,34 @@ fn every_candidate() {
     let folder = std::env::var_os("ZELLIGE_CANDIDATES").expect("a folder");
     std::fs::create_dir_all(&folder).expect("a folder");
     for c in cases().into_iter().chain(measured()) {
-        let fill = if c.fill.is_some() { Fill::Padding } else { Fill::Leave };
-        let plan = Plan::between(&c.from, &c.to, &c.shape, fill).expect("a plan");
-        let chosen = Program::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
+        let fill = if c.fill.is_some() { PaddingFill::Padding } else { PaddingFill::Leave };
+        let plan = MovePlan::between(&c.from, &c.to, &c.shape, fill).expect("a plan");
+        let chosen = CudaProgram::new(&plan, c.dtypes, c.fill.as_deref(), c.align, &Gpu::H200);
         let chosen = chosen.expect("a kernel");
-        let write = |program: &Program, pick: &str, mark: &str| {
+        let write = |program: &CudaProgram, pick: &str, mark: &str| {
             let seconds: f64 = program.pieces().iter().map(|p| p.seconds).sum();
             let head = format!("// estimate {seconds:e} {mark}\n");
             let file = Path::new(&folder).join(format!("{}.{pick}.cu", c.name));
-            std::fs::write(file, head + program.source()).expect("written");
+            std::fs::write(file, head + program.source_text()).expect("written");
         };
         write(&chosen, "chosen", "chosen");
-        let mut seen = vec![chosen.source().to_string()];
+        let mut seen = vec![chosen.source_text().to_string()];
         // Also tiles of more shared memory than the choice takes.
         let large = Gpu { shared: 96 << 10, skewed_shared: 96 << 10, ..Gpu::H200 };
         for pick in 0..200 {
-            let program =
-                Program::with_candidate(&plan, c.dtypes, c.fill.as_deref(), c.align, &large, pick)
-                    .expect("a kernel");
-            if seen.contains(&program.source().to_string()) {
+            let program = CudaProgram::with_candidate(
+                &plan,
+                c.dtypes,
+                c.fill.as_deref(),
+                c.align,
+                &large,
+                pick,
+            )
+            .expect("a kernel");
+            if seen.contains(&program.source_text().to_string()) {
                 continue;
             }
-            seen.push(program.source().to_string());
+            seen.push(program.source_text().to_string());
             write(&program, &format!("{pick:03}"), "other");
         }
     }

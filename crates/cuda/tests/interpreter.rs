@@ -4,10 +4,10 @@ mod common;
 
 use common::{Random, alignment, elements, expected, injective, interpreted, windowed};
 use proptest::prelude::*;
-use zellige_cuda::{Gpu, Program};
+use zellige_cuda::{CudaProgram, Gpu};
 use zellige_float::{Dtype, Format};
 use zellige_layout::{Layout, TileLayout};
-use zellige_movement::{Dtypes, Fill, Plan};
+use zellige_movement::{MoveDtypes, MovePlan, PaddingFill};
 use zellige_stick::StickLayout;
 
 /// Compares the chosen program, and some of the others, with the engine.
@@ -15,10 +15,10 @@ fn check(
     src: &Layout,
     dst: &Layout,
     shape: &[i64],
-    dtypes: Dtypes,
+    dtypes: MoveDtypes,
     seed: u64,
 ) -> Result<(), TestCaseError> {
-    let plan = match Plan::between(src, dst, shape, Fill::Padding) {
+    let plan = match MovePlan::between(src, dst, shape, PaddingFill::Padding) {
         Ok(p) => p,
         Err(e) if matches!(e.kind(), "aliased" | "bad_parameter") => return Ok(()),
         Err(e) => return Err(TestCaseError::fail(format!("{src:?} -> {dst:?}: {e}"))),
@@ -31,8 +31,8 @@ fn check(
     let want = expected(&plan, dtypes, &from, &before, Some(&fill));
     let large = Gpu { shared: 96 << 10, skewed_shared: 96 << 10, ..Gpu::H200 };
     let programs = [
-        Program::new(&plan, dtypes, Some(&fill), align, &Gpu::H200),
-        Program::with_candidate(&plan, dtypes, Some(&fill), align, &large, random.below(40)),
+        CudaProgram::new(&plan, dtypes, Some(&fill), align, &Gpu::H200),
+        CudaProgram::with_candidate(&plan, dtypes, Some(&fill), align, &large, random.below(40)),
     ];
     for program in programs {
         let program = program.map_err(|e| TestCaseError::fail(e.to_string()))?;
@@ -41,24 +41,24 @@ fn check(
         let got = got.map_err(|e| {
             TestCaseError::fail(format!(
                 "{e}: {kinds:?} {align:?} {low:?} {dtypes:?}\n{plan}\n{}",
-                program.source()
+                program.source_text()
             ))
         })?;
         let differ = got.iter().zip(&want).position(|(a, b)| a != b);
         prop_assert!(
             differ.is_none(),
             "byte {differ:?}: {kinds:?} {align:?} {low:?} {dtypes:?}\n{plan}\n{}",
-            program.source()
+            program.source_text()
         );
     }
     Ok(())
 }
 
-fn width(seed: u64) -> Dtypes {
-    Dtypes::Bytes([1, 2, 4, 8, 16][usize::try_from(seed % 5).expect("small")])
+fn width(seed: u64) -> MoveDtypes {
+    MoveDtypes::Bytes([1, 2, 4, 8, 16][usize::try_from(seed % 5).expect("small")])
 }
 
-fn formats(seed: u64) -> Dtypes {
+fn formats(seed: u64) -> MoveDtypes {
     let mut random = Random(seed);
     let pick = |r: &mut Random| Format::ALL[r.below(Format::ALL.len())];
     (pick(&mut random), pick(&mut random)).into()
@@ -104,8 +104,8 @@ proptest! {
             weight *= shape[d];
         }
         let src: Layout = TileLayout::from_strides(&shape, &stride, 0).expect("small").into();
-        check(&src, &dst, &shape, Dtypes::Bytes(to.size()), s)?;
-        check(&src, &dst, &shape, Dtypes::Formats { from: Format::BF16, to }, s)?;
+        check(&src, &dst, &shape, MoveDtypes::Bytes(to.byte_size()), s)?;
+        check(&src, &dst, &shape, MoveDtypes::Formats { from: Format::BF16, to }, s)?;
     }
 
     #[test]

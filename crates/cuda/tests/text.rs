@@ -5,10 +5,10 @@ mod common;
 
 use common::gpp::{Case, compiler, run};
 use common::{Random, alignment, elements, expected, injective, windowed};
-use zellige_cuda::{Alignment, Gpu, Program};
+use zellige_cuda::{CudaProgram, Gpu, LaunchAlignment};
 use zellige_float::{Dtype, Format};
 use zellige_layout::{Layout, StridedLayout, TileLayout};
-use zellige_movement::{Dtypes, Fill, Plan};
+use zellige_movement::{MoveDtypes, MovePlan, PaddingFill};
 use zellige_stick::StickLayout;
 
 /// A case and what it is to give.
@@ -16,19 +16,19 @@ fn case(
     src: &Layout,
     dst: &Layout,
     shape: &[i64],
-    dtypes: Dtypes,
+    dtypes: MoveDtypes,
     random: &mut Random,
 ) -> Option<(Case, Vec<u8>)> {
-    let plan = Plan::between(src, dst, shape, Fill::Padding).ok()?;
+    let plan = MovePlan::between(src, dst, shape, PaddingFill::Padding).ok()?;
     let from = random.bytes(elements(src) * dtypes.src_bytes());
     let before = random.bytes(elements(dst) * dtypes.dst_bytes());
     let fill = random.bytes(dtypes.dst_bytes());
     let (align, low) = alignment(random);
     let want = expected(&plan, dtypes, &from, &before, Some(&fill));
     let program = if random.below(3) == 0 {
-        Program::new(&plan, dtypes, Some(&fill), align, &Gpu::H200)
+        CudaProgram::new(&plan, dtypes, Some(&fill), align, &Gpu::H200)
     } else {
-        Program::with_candidate(&plan, dtypes, Some(&fill), align, &Gpu::H200, random.below(40))
+        CudaProgram::with_candidate(&plan, dtypes, Some(&fill), align, &Gpu::H200, random.below(40))
     };
     Some((Case { program: program.expect("a kernel"), from, before, low }, want))
 }
@@ -45,13 +45,13 @@ fn compare(name: &str, cases: Vec<(Case, Vec<u8>)>) {
             differ.is_none(),
             "byte {differ:?}, addresses {:?}\n{}",
             case.low,
-            case.program.source()
+            case.program.source_text()
         );
     }
 }
 
-fn width(random: &mut Random) -> Dtypes {
-    Dtypes::Bytes([1, 2, 4, 8, 16][random.below(5)])
+fn width(random: &mut Random) -> MoveDtypes {
+    MoveDtypes::Bytes([1, 2, 4, 8, 16][random.below(5)])
 }
 
 #[test]
@@ -75,7 +75,13 @@ fn random_moves() {
         cases.extend(case(&src, &dst, &[r, c], dtypes, &mut random));
         let sticks = StickLayout::default_for_dtype(&[r, c], Dtype::Float16)
             .and_then(|s| s.lower_to_layout());
-        cases.extend(case(&src, &sticks.expect("sticks"), &[r, c], Dtypes::Bytes(2), &mut random));
+        cases.extend(case(
+            &src,
+            &sticks.expect("sticks"),
+            &[r, c],
+            MoveDtypes::Bytes(2),
+            &mut random,
+        ));
     }
     assert!(cases.len() > 40);
     compare("moves", cases);
@@ -91,13 +97,20 @@ fn large_tiles() {
         let src =
             TileLayout::from_strides(&[rows, columns], &[columns, 1], 0).expect("small").into();
         let dst = TileLayout::from_strides(&[rows, columns], &[1, rows], 0).expect("small").into();
-        let plan = Plan::between(&src, &dst, &[rows, columns], Fill::Leave).expect("a plan");
+        let plan =
+            MovePlan::between(&src, &dst, &[rows, columns], PaddingFill::Leave).expect("a plan");
         let from = random.bytes(4 * elements(&src));
         let before = random.bytes(4 * elements(&dst));
-        let want = expected(&plan, Dtypes::Bytes(4), &from, &before, None);
+        let want = expected(&plan, MoveDtypes::Bytes(4), &from, &before, None);
         for pick in 0..60 {
-            let program =
-                Program::with_candidate(&plan, Dtypes::Bytes(4), None, Alignment::FULL, &gpu, pick);
+            let program = CudaProgram::with_candidate(
+                &plan,
+                MoveDtypes::Bytes(4),
+                None,
+                LaunchAlignment::FULL,
+                &gpu,
+                pick,
+            );
             let program = program.expect("a kernel");
             if program.launches().iter().any(|l| l.shared > 0) && cases.len() < 4 {
                 let (from, before) = (from.clone(), before.clone());
@@ -116,15 +129,15 @@ fn conversions_have_the_bits_of_the_engine() {
     let mut cases = Vec::new();
     for from in Format::ALL {
         let codes = codes(from, &mut random);
-        let n = i64::try_from(codes.len() / from.size()).expect("small");
+        let n = i64::try_from(codes.len() / from.byte_size()).expect("small");
         let layout =
             StridedLayout::new_contiguous(&[n]).and_then(|s| s.to_layout()).expect("small");
-        let plan = Plan::between(&layout, &layout, &[n], Fill::Leave).expect("a plan");
+        let plan = MovePlan::between(&layout, &layout, &[n], PaddingFill::Leave).expect("a plan");
         for to in Format::ALL.into_iter().filter(|to| *to != from) {
-            let dtypes = Dtypes::Formats { from, to };
-            let before = vec![0; codes.len() / from.size() * to.size()];
+            let dtypes = MoveDtypes::Formats { from, to };
+            let before = vec![0; codes.len() / from.byte_size() * to.byte_size()];
             let want = expected(&plan, dtypes, &codes, &before, None);
-            let program = Program::new(&plan, dtypes, None, Alignment::FULL, &Gpu::H200);
+            let program = CudaProgram::new(&plan, dtypes, None, LaunchAlignment::FULL, &Gpu::H200);
             let program = program.expect("a kernel");
             cases.push((Case { program, from: codes.clone(), before, low: (0, 0) }, want));
         }
@@ -133,7 +146,7 @@ fn conversions_have_the_bits_of_the_engine() {
 }
 
 fn codes(format: Format, random: &mut Random) -> Vec<u8> {
-    let size = format.size();
+    let size = format.byte_size();
     if size <= 2 {
         let all = 0..1u32 << (8 * size);
         return all.flat_map(|c| c.to_le_bytes()[..size].to_vec()).collect();

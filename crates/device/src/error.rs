@@ -1,8 +1,8 @@
 //! What can go wrong on a card, one variant per violated precondition, each with its witness.
 
 use zellige_float::Dtype;
-use zellige_machine::Time;
-use zellige_machine::units::Bytes;
+use zellige_machine::SimulatedTime;
+use zellige_machine::units::BinaryBytes;
 use zellige_op::OpError;
 use zellige_stick::DataFormat;
 
@@ -19,7 +19,7 @@ pub enum DeviceError {
     /// One allocation longer than the longest piece of the memory.
     #[error(
         "{}: asked {}, more than one allocation can take: at most {}, as none spans two segments or \
-         two cores; split the tensor", place, Bytes(*asked), Bytes(*limit)
+         two cores; split the tensor", place, BinaryBytes(*asked), BinaryBytes(*limit)
     )]
     TooLarge {
         /// The memory: device memory, a segment, a core's LX.
@@ -32,8 +32,8 @@ pub enum DeviceError {
     /// No hole is long enough.
     #[error(
         "{}: out of memory: asked {}; used {}, free {}, largest hole {}; free tensors or ask for \
-         at most the largest hole", place, Bytes(*asked), Bytes(*used), Bytes(*free),
-        Bytes(*largest_hole)
+         at most the largest hole", place, BinaryBytes(*asked), BinaryBytes(*used), BinaryBytes(*free),
+        BinaryBytes(*largest_hole)
     )]
     OutOfMemory {
         /// The memory: device memory, a segment, a core's LX.
@@ -50,7 +50,7 @@ pub enum DeviceError {
     /// The simulated memory has room and the machine that simulates it has not.
     #[error(
         "the host machine has no {} for a block of the simulated card or a copy of it ({reason}); free host \
-         memory or raise the limit on address space (ulimit -v)", Bytes(*asked)
+         memory or raise the limit on address space (ulimit -v)", BinaryBytes(*asked)
     )]
     HostMemory {
         /// Bytes asked.
@@ -270,9 +270,9 @@ pub enum DeviceError {
     #[error("the first event is at {first}, after the second at {second}; swap them")]
     EventsReversed {
         /// When the first happens.
-        first: Time,
+        first: SimulatedTime,
         /// When the second happens.
-        second: Time,
+        second: SimulatedTime,
     },
     /// The system gave no thread for a card.
     #[error(

@@ -196,8 +196,8 @@ fn results_that_are_copied_into_their_place_come_again_too() {
     }
     // All of it was entered in the stream that was named, the first runs too.
     let clock = |stream| card.now(stream);
-    assert_eq!(clock(StreamId::DEFAULT), zellige_machine::Time::ZERO);
-    assert!(clock(stream) > zellige_machine::Time::ZERO);
+    assert_eq!(clock(StreamId::DEFAULT), zellige_machine::SimulatedTime::ZERO);
+    assert!(clock(stream) > zellige_machine::SimulatedTime::ZERO);
 }
 
 /// Heads of 48 elements in sticks of 32 form no layout of the block: their storage is unfolded first, and that comes again

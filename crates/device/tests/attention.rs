@@ -86,7 +86,7 @@ impl Case {
 fn compare(t: &Tensor, want: &[f64], what: &str) {
     let got = read(t);
     assert_eq!(got.len(), want.len(), "{what}");
-    let slack = if t.format().size() == 4 { 1e-4 } else { 1.0 / 256.0 };
+    let slack = if t.format().byte_size() == 4 { 1e-4 } else { 1.0 / 256.0 };
     for (i, (g, w)) in got.iter().zip(want).enumerate() {
         assert!((g - w).abs() <= slack * (1.0 + w.abs()), "{what}: element {i} is {g}, not {w}");
     }

@@ -75,7 +75,8 @@ fn freed_tensors_live_on_where_they_are_used() {
         std::thread::sleep(std::time::Duration::from_millis(20));
         inner.fill(1.0).map(drop)
     };
-    let work = zellige_machine::Work::new("fill", zellige_machine::WorkKind::Other, Vec::new());
+    let work =
+        zellige_machine::OperationWork::new("fill", zellige_machine::WorkKind::Other, Vec::new());
     assert_eq!(read(&row), &held[260..390]);
     card.submit(stream, &work, job).unwrap();
     drop(x);
@@ -138,10 +139,10 @@ fn bad_core_counts_are_refused() {
         );
     }
     for bad in ["", "0", "33", "-1", "abc", "4.0", "99999999999999999999"] {
-        let error = zellige_machine::sencores(bad).unwrap_err().to_string();
+        let error = zellige_machine::parse_sencores(bad).unwrap_err().to_string();
         assert_eq!(error, format!("SENCORES is `{bad}`; accepted are 1 to 32"));
     }
-    assert_eq!(zellige_machine::sencores("32").unwrap(), 32);
+    assert_eq!(zellige_machine::parse_sencores("32").unwrap(), 32);
     usable(&card);
 }
 

@@ -2,24 +2,26 @@
 
 use proptest::prelude::*;
 use zellige_device::{Card, Cards, DeviceError, Mode, StreamId};
-use zellige_machine::account::Traffic;
-use zellige_machine::timeline::{Track, chrome_trace};
-use zellige_machine::{Collective, CoreWork, Hardware, Time, Timeline, Work, WorkKind};
+use zellige_machine::account::MemoryTraffic;
+use zellige_machine::timeline::{TimelineTrack, chrome_trace};
+use zellige_machine::{
+    CardCollective, CoreWork, Hardware, OperationWork, SimulatedTime, Timeline, WorkKind,
+};
 
 fn id(number: u32) -> StreamId {
     StreamId::new(number).expect("a stream that exists")
 }
 
 /// Work of some cores, `nanoseconds` long on the ktir model.
-fn busy(name: &str, cores: std::ops::Range<usize>, nanoseconds: u64) -> Work {
+fn busy(name: &str, cores: std::ops::Range<usize>, nanoseconds: u64) -> OperationWork {
     let each = CoreWork { sfu: 64 * nanoseconds, ..CoreWork::default() };
     let of = |i| if cores.contains(&i) { each.clone() } else { CoreWork::default() };
-    Work::new(name, WorkKind::Pointwise, (0..cores.end).map(of).collect())
+    OperationWork::new(name, WorkKind::Pointwise, (0..cores.end).map(of).collect())
 }
 
 #[test]
 fn a_card_has_what_its_hardware_says() {
-    let card = Card::new(3, Hardware::card()).unwrap();
+    let card = Card::new(3, Hardware::card_preset()).unwrap();
     assert_eq!((card.index(), card.cores(), card.mode()), (3, 32, Mode::Dl16));
     assert_eq!(card.memory().stats().capacity, 128 << 30);
     assert_eq!((card.lx().cores(), card.lx().stats().capacity), (32, 64 << 20));
@@ -50,7 +52,7 @@ fn cards_of_a_process_are_numbered_and_separate() {
     let _block = one.memory().alloc(1 << 20).unwrap();
     one.submit(id(0), &busy("a", 0..32, 10), || Ok(())).unwrap();
     assert_eq!((two.stats().memory.blocks, two.stats().operations), (0, 0));
-    assert_eq!(two.now(id(0)), Time::ZERO);
+    assert_eq!(two.now(id(0)), SimulatedTime::ZERO);
     let event = one.record(id(0));
     assert_eq!(two.wait(id(0), &event).unwrap_err().kind(), "event_of_another_card");
     one.synchronize_all().unwrap();
@@ -58,22 +60,22 @@ fn cards_of_a_process_are_numbered_and_separate() {
 
 #[test]
 fn events_carry_simulated_time_between_streams() {
-    let card = Card::new(0, Hardware::ktir()).unwrap();
+    let card = Card::new(0, Hardware::ktir_preset()).unwrap();
     let before = card.record(id(1));
     card.submit(id(1), &busy("a", 0..8, 100), || Ok(())).unwrap();
     let after = card.record(id(1));
     card.wait(id(2), &after).unwrap();
     let receipt = card.submit(id(2), &busy("b", 8..16, 10), || Ok(())).unwrap();
-    assert_eq!(before.elapsed(&after).unwrap(), Time::from_nanoseconds(100));
-    assert_eq!(receipt.span.start, Time::from_nanoseconds(100));
-    assert_eq!(card.stats().end, Time::from_nanoseconds(110));
+    assert_eq!(before.elapsed(&after).unwrap(), SimulatedTime::from_nanoseconds(100));
+    assert_eq!(receipt.span.start, SimulatedTime::from_nanoseconds(100));
+    assert_eq!(card.stats().end, SimulatedTime::from_nanoseconds(110));
     card.synchronize_all().unwrap();
-    assert_eq!(card.stats().busy, Time::from_nanoseconds(110));
+    assert_eq!(card.stats().busy, SimulatedTime::from_nanoseconds(110));
 }
 
 #[test]
 fn failed_work_is_raised_later_and_the_card_stays_usable() {
-    let card = Card::new(0, Hardware::ktir()).unwrap();
+    let card = Card::new(0, Hardware::ktir_preset()).unwrap();
     let memory = card.memory().clone();
     let job = move || memory.alloc(usize::MAX).map(drop);
     card.submit(id(4), &busy("huge", 0..1, 1), job).unwrap();
@@ -84,32 +86,42 @@ fn failed_work_is_raised_later_and_the_card_stays_usable() {
 
 #[test]
 fn the_timeline_shows_cores_streams_transfers_and_memory() {
-    let card = Card::builder().hardware(Hardware::ktir()).trace(1000).build().unwrap();
+    let card = Card::builder().hardware(Hardware::ktir_preset()).trace(1000).build().unwrap();
     let _block = card.memory().alloc(4096).unwrap();
-    let upload = CoreWork { host_in: 6300, writes: Traffic::of(128, 50), ..CoreWork::default() };
-    card.run(id(0), &Work::new("upload", WorkKind::Upload, vec![upload]), || Ok(())).unwrap();
+    let upload = CoreWork {
+        host_in: 6300,
+        writes: MemoryTraffic::from_bursts(128, 50),
+        ..CoreWork::default()
+    };
+    card.run(id(0), &OperationWork::new("upload", WorkKind::Upload, vec![upload]), || Ok(()))
+        .unwrap();
     card.run(id(0), &busy("add", 0..2, 10), || Ok(())).unwrap();
     card.run(id(40), &busy("mul", 1..3, 10), || Ok(())).unwrap();
     let timeline = card.timeline();
     let row = |track| -> Vec<(String, f64, f64)> {
         let events = timeline.events().iter().filter(|e| e.track == track);
-        events.map(|e| (e.name.to_string(), e.start.nanoseconds(), e.end().nanoseconds())).collect()
+        events
+            .map(|e| (e.name.to_string(), e.start.nanoseconds(), e.end_time().nanoseconds()))
+            .collect()
     };
-    assert_eq!(row(Track::Transfer), [("upload".into(), 0.0, 100.0)]);
-    assert_eq!(row(Track::Core(1)), [("add".into(), 100.0, 110.0), ("mul".into(), 110.0, 120.0)]);
-    assert_eq!(row(Track::Stream(40)), [("mul".into(), 110.0, 120.0)]);
+    assert_eq!(row(TimelineTrack::Transfer), [("upload".into(), 0.0, 100.0)]);
+    assert_eq!(
+        row(TimelineTrack::Core(1)),
+        [("add".into(), 100.0, 110.0), ("mul".into(), 110.0, 120.0)]
+    );
+    assert_eq!(row(TimelineTrack::Stream(40)), [("mul".into(), 110.0, 120.0)]);
     let json: serde_json::Value = serde_json::from_str(&timeline.to_chrome_trace()).unwrap();
     let events = json["traceEvents"].as_array().unwrap();
     let memory = events.iter().find(|e| e["name"] == "device memory").unwrap();
     assert_eq!(memory["args"]["value"], 4096);
     let both = chrome_trace(&[&timeline, &Card::builder().index(1).build().unwrap().timeline()]);
     assert!(both.contains("card 1: streams"));
-    assert!(Card::new(0, Hardware::ktir()).unwrap().timeline().events().is_empty());
+    assert!(Card::new(0, Hardware::ktir_preset()).unwrap().timeline().events().is_empty());
 }
 
 #[test]
 fn recordings_begin_and_end_while_the_card_works() {
-    let card = Card::new(0, Hardware::ktir()).unwrap();
+    let card = Card::new(0, Hardware::ktir_preset()).unwrap();
     let add = |name: &str| card.run(id(0), &busy(name, 0..2, 10), || Ok(())).unwrap();
     add("before");
     card.start_recording(1, 100, Vec::new);
@@ -121,13 +133,16 @@ fn recordings_begin_and_end_while_the_card_works() {
     let inner = card.stop_recording(2).unwrap();
     add("after");
     let names = |t: &Timeline| -> Vec<String> {
-        let streams = t.events().iter().filter(|e| e.track == Track::Stream(0));
+        let streams = t.events().iter().filter(|e| e.track == TimelineTrack::Stream(0));
         streams.map(|e| format!("{} {}", e.name, e.args.iter().any(|a| a.0 == "host"))).collect()
     };
     // An operation of two cores is three events.
-    assert_eq!((names(&outer), outer.dropped()), (vec!["a false".into(), "b false".into()], 0));
+    assert_eq!(
+        (names(&outer), outer.dropped_count()),
+        (vec!["a false".into(), "b false".into()], 0)
+    );
     // Three of six are there when `c` comes, so its cores are left out.
-    assert_eq!((names(&inner), inner.dropped()), (vec!["b true".into(), "c true".into()], 2));
+    assert_eq!((names(&inner), inner.dropped_count()), (vec!["b true".into(), "c true".into()], 2));
     assert_eq!(inner.events().len(), 4);
     assert_eq!((card.stop_recording(1), card.timeline().events().len()), (None, 0));
 }
@@ -141,7 +156,7 @@ proptest! {
             (0_u32..65, 0_usize..4, 1_usize..4, 0_u64..50, 0_usize..4), 1..60),
     ) {
         let run = |in_background: bool| {
-            let card = Card::builder().hardware(Hardware::ktir()).trace(100_000).build().unwrap();
+            let card = Card::builder().hardware(Hardware::ktir_preset()).trace(100_000).build().unwrap();
             let mut events = vec![card.record(id(0))];
             for (i, (stream, first, cores, time, what)) in steps.iter().enumerate() {
                 let stream = id(*stream);
@@ -160,7 +175,7 @@ proptest! {
             card.timeline()
         };
         let timeline = run(true);
-        prop_assert_eq!(timeline.overlap(), None);
+        prop_assert_eq!(timeline.find_overlap(), None);
         prop_assert_eq!(&timeline, &run(true));
         prop_assert_eq!(&timeline, &run(false));
         prop_assert!(serde_json::from_str::<serde_json::Value>(&timeline.to_chrome_trace()).is_ok());
@@ -193,15 +208,15 @@ fn threads_share_a_card() {
     card.synchronize_all().unwrap();
     let stats = card.stats();
     assert_eq!((stats.operations, stats.memory.blocks), (400, 0));
-    assert_eq!(card.timeline().overlap(), None);
+    assert_eq!(card.timeline().find_overlap(), None);
 }
 
 #[test]
 fn an_exchange_waits_for_the_other_cards_and_for_the_link() {
-    let card = Card::builder().hardware(Hardware::ktir()).trace(1000).build().unwrap();
+    let card = Card::builder().hardware(Hardware::ktir_preset()).trace(1000).build().unwrap();
     card.run(id(0), &busy("add", 0..2, 10), || Ok(())).unwrap();
-    let cost = Hardware::ktir().collective(Collective::AllReduce, 2, 6300);
-    let at = |ns| Time::from_nanoseconds(ns);
+    let cost = Hardware::ktir_preset().collective_cost(CardCollective::AllReduce, 2, 6300);
+    let at = |ns| SimulatedTime::from_nanoseconds(ns);
     let args = vec![("ranks", 2.into())];
     let span = card.account_exchange(id(0), "all_reduce", cost, at(25), &args);
     assert_eq!(
@@ -215,8 +230,8 @@ fn an_exchange_waits_for_the_other_cards_and_for_the_link() {
     assert_eq!(card.now(id(0)), at(135), "what follows waits");
     assert_eq!((card.stats().operations, card.stats().busy), (4, at(220)));
     let timeline = card.timeline();
-    assert_eq!(timeline.overlap(), None);
-    let links = timeline.events().iter().filter(|e| e.track == Track::Link);
+    assert_eq!(timeline.find_overlap(), None);
+    let links = timeline.events().iter().filter(|e| e.track == TimelineTrack::Link);
     assert_eq!(links.count(), 2);
     let event = timeline.events().iter().find(|e| &*e.name == "all_reduce").unwrap();
     let said = |name: &str| event.args.iter().find(|a| a.0 == name).unwrap().1.clone();

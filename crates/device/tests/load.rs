@@ -144,7 +144,8 @@ impl Client {
             (9, Some(at)) => {
                 // A job of the stream holds the tensor after everybody else let go of it.
                 let Held { tensor, model } = self.held.swap_remove(at);
-                let work = zellige_machine::Work::new("check", WorkKind::Other, Vec::new());
+                let work =
+                    zellige_machine::OperationWork::new("check", WorkKind::Other, Vec::new());
                 let job = move || {
                     assert_eq!(read(&tensor), model);
                     Ok(())

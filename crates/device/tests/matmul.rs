@@ -433,7 +433,7 @@ fn one_row_on_every_instruction_set() {
                 let a = put(&xa, row.as_ref().unwrap());
                 let b = put(&xb, weights.as_ref().unwrap());
                 let (xa, xb) = (common::numbers(&a), common::numbers(&b));
-                for isa in Isa::available() {
+                for isa in Isa::all_available() {
                     let ran = isa.while_lowered(|| op.run(&card, &[a.clone(), b.clone()]));
                     let out = &ran.unwrap().outputs[0];
                     let what = format!("{isa} {dtype} 1x{k}x{n} with {special:?}");

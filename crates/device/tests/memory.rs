@@ -4,13 +4,13 @@ use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_device::memory::GRANULE;
 use zellige_device::{Block, DeviceError, Guards, Memory};
-use zellige_machine::Purpose;
+use zellige_machine::SegmentPurpose;
 use zellige_machine::SegmentSpec;
 
 const KIB: u64 = 1 << 10;
 
 fn small(segments: u64, bytes: u64) -> Memory {
-    let spec = |i| SegmentSpec { base: i * bytes, bytes, purpose: Purpose::Tensors };
+    let spec = |i| SegmentSpec { base: i * bytes, bytes, purpose: SegmentPurpose::Tensors };
     Memory::new(&(0..segments).map(spec).collect::<Vec<_>>()).expect("disjoint segments")
 }
 
@@ -148,7 +148,7 @@ fn what_cannot_be_is_refused_with_the_limit() {
     );
     assert_eq!(memory.alloc_in(3, 1).unwrap().address(), 3 << 34);
     assert_eq!(small(1, 1024).alloc_program(1).unwrap_err().kind(), "no_program_segment");
-    let tensors = Purpose::Tensors;
+    let tensors = SegmentPurpose::Tensors;
     for (base, bytes) in [(0, 0), (0, 100), (64, 128), (u64::MAX - 127, 256), (1024, 128)] {
         let first = SegmentSpec { base: 1024, bytes: 1024, purpose: tensors };
         let error = Memory::new(&[first, SegmentSpec { base, bytes, purpose: tensors }]);

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use zellige_device::{DeviceError, StreamId, Streams};
-use zellige_machine::Time;
+use zellige_machine::SimulatedTime;
 
 fn id(number: u32) -> StreamId {
     StreamId::new(number).expect("a stream that exists")
@@ -138,7 +138,7 @@ fn events_order_streams_whatever_their_priority() {
         let (streams, log) = (Streams::new(0), Log::default());
         let go = plug(&streams, 5);
         streams.submit(id(1), "a", log.job("low")).unwrap();
-        let event = streams.record(id(1), Time::from_nanoseconds(10));
+        let event = streams.record(id(1), SimulatedTime::from_nanoseconds(10));
         streams.wait(id(50), &event).unwrap();
         streams.submit(id(50), "b", log.job("high")).unwrap();
         assert!(!event.query());
@@ -147,8 +147,8 @@ fn events_order_streams_whatever_their_priority() {
         assert!(event.query());
         streams.synchronize_all().unwrap();
         assert_eq!(log.take(), "low high");
-        let later = streams.record(id(2), Time::from_nanoseconds(35));
-        assert_eq!(event.elapsed(&later).unwrap(), Time::from_nanoseconds(25));
+        let later = streams.record(id(2), SimulatedTime::from_nanoseconds(35));
+        assert_eq!(event.elapsed(&later).unwrap(), SimulatedTime::from_nanoseconds(25));
         assert_eq!(
             later.elapsed(&event).unwrap_err().to_string(),
             "the first event is at 35.0 ns, after the second at 10.0 ns; swap them"
@@ -162,7 +162,7 @@ fn waiting_for_a_failed_stream_fails_and_says_why() {
     within_a_minute(|| {
         let (streams, log) = (Streams::new(0), Log::default());
         streams.submit(id(1), "load", || Err(failure())).unwrap();
-        let event = streams.record(id(1), Time::ZERO);
+        let event = streams.record(id(1), SimulatedTime::ZERO);
         streams.wait(id(2), &event).unwrap();
         streams.submit(id(2), "use", log.job("used what was never written")).unwrap();
         let error = streams.synchronize(id(2)).unwrap_err().to_string();
@@ -182,14 +182,19 @@ fn waits_that_would_be_circles_cannot_be_written_or_are_refused() {
     within_a_minute(|| {
         let streams = Arc::new(Streams::new(0));
         // Two streams that wait for each other again and again: each event is older than its wait.
-        let (mut a, mut b) =
-            (streams.record(id(1), Time::ZERO), streams.record(id(40), Time::ZERO));
+        let (mut a, mut b) = (
+            streams.record(id(1), SimulatedTime::ZERO),
+            streams.record(id(40), SimulatedTime::ZERO),
+        );
         for _ in 0..200 {
             streams.wait(id(1), &b).unwrap();
             streams.wait(id(40), &a).unwrap();
             streams.submit(id(1), "x", || Ok(())).unwrap();
             streams.submit(id(40), "y", || Ok(())).unwrap();
-            (a, b) = (streams.record(id(1), Time::ZERO), streams.record(id(40), Time::ZERO));
+            (a, b) = (
+                streams.record(id(1), SimulatedTime::ZERO),
+                streams.record(id(40), SimulatedTime::ZERO),
+            );
         }
         streams.wait(id(1), &a).unwrap();
         streams.synchronize_all().unwrap();
@@ -210,7 +215,7 @@ fn waits_that_would_be_circles_cannot_be_written_or_are_refused() {
             other.wait(id(0), &a).unwrap_err().to_string(),
             "an event of card 0 means nothing to card 1; synchronize it on the host, then submit"
         );
-        assert!(a.elapsed(&other.record(id(0), Time::ZERO)).is_err());
+        assert!(a.elapsed(&other.record(id(0), SimulatedTime::ZERO)).is_err());
     });
 }
 
@@ -323,7 +328,7 @@ fn threads_submit_synchronize_and_wait_at_once() {
                         streams.submit(id(10 * t + 1), "own", job).unwrap();
                         match i % 7 {
                             0 => {
-                                let event = streams.record(id(i % 65), Time::ZERO);
+                                let event = streams.record(id(i % 65), SimulatedTime::ZERO);
                                 streams.wait(id(64), &event).unwrap();
                             }
                             3 => streams.run(id(63), || Ok(())).unwrap_or(()),

@@ -207,9 +207,13 @@ fn a_large_view_is_few_nests() {
     let layout = part.places().unwrap();
     let host = StridedLayout::new_contiguous(part.size()).unwrap().to_layout().unwrap();
     for (a, b) in [(&host, &layout), (&layout, &host)] {
-        let plan =
-            zellige_movement::Plan::between(a, b, part.size(), zellige_movement::Fill::Leave)
-                .unwrap();
+        let plan = zellige_movement::MovePlan::between(
+            a,
+            b,
+            part.size(),
+            zellige_movement::PaddingFill::Leave,
+        )
+        .unwrap();
         assert!(plan.nests().len() <= 3, "{plan}");
         assert!(plan.nests().iter().all(|n| n.starts.len() == 1), "{plan}");
     }

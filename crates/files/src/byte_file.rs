@@ -1,15 +1,15 @@
 //! Files of other formats, read by position.
 
 use crate::disk;
-use crate::error::{Error, Result, shown};
-use crate::input::Input;
+use crate::error::{FileError, Result, show_path};
+use crate::input::InputFile;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// A regular file that is open for reading at any position.
 #[derive(Debug)]
-pub struct ByteFile(Input);
+pub struct ByteFile(InputFile);
 
 impl ByteFile {
     /// Opens a file.
@@ -17,36 +17,36 @@ impl ByteFile {
     /// # Errors
     /// What cannot be opened, and what is no regular file.
     pub fn open(path: impl AsRef<Path>) -> Result<ByteFile> {
-        Input::open(path.as_ref()).map(ByteFile)
+        InputFile::open(path.as_ref()).map(ByteFile)
     }
 
     /// Opens a file that a text of others names, if it lies below `folder`: neither `..` nor a symbolic
     /// link leads out. A hard link is the file itself.
     ///
     /// # Errors
-    /// Besides those of [`ByteFile::open`]: a file outside of the folder, with the place where it lies.
+    /// Besides those of [`ByteFile::open_file`]: a file outside of the folder, with the place where it lies.
     pub fn open_below(folder: impl AsRef<Path>, name: &str) -> Result<ByteFile> {
         let folder = match folder.as_ref() {
             here if here.as_os_str().is_empty() => Path::new("."),
             other => other,
         };
         let path = folder.join(name);
-        let failed = |e| Error::io(&path, "open it", e);
-        let root = disk::canonical(folder).map_err(failed)?;
-        let place = disk::canonical(&path).map_err(failed)?;
-        below(&path, &root, &place)?;
-        let kind = disk::look_no_link(&place).map_err(failed)?;
+        let failed = |e| FileError::from_io(&path, "open it", e);
+        let root = disk::canonicalize_path(folder).map_err(failed)?;
+        let place = disk::canonicalize_path(&path).map_err(failed)?;
+        check_below(&path, &root, &place)?;
+        let kind = disk::stat_no_link(&place).map_err(failed)?;
         if !kind.is_file() {
-            return Err(Error::NotAFile { path, writing: false });
+            return Err(FileError::NotAFile { path, writing: false });
         }
         // A part of the way may have become a link since: what counts is where the open file lies.
-        let file = disk::open_no_link(&place).map_err(failed)?;
-        below(&path, &root, &place_of(&file).map_err(failed)?)?;
-        Input::of(file, &path).map(ByteFile)
+        let file = disk::open_file_no_link(&place).map_err(failed)?;
+        check_below(&path, &root, &path_of_open_file(&file).map_err(failed)?)?;
+        InputFile::from_open_file(file, &path).map(ByteFile)
     }
 
     /// Bytes when it was opened.
-    pub fn bytes(&self) -> u64 {
+    pub fn byte_len(&self) -> u64 {
         self.0.len
     }
 
@@ -55,7 +55,7 @@ impl ByteFile {
     /// # Errors
     /// A file that ends before, or that cannot be read.
     pub fn read_at(&self, buffer: &mut [u8], at: u64) -> Result<()> {
-        self.0.spot().fits(at, buffer.len() as u64, self.0.len, "what is read")?;
+        self.0.start_spot().check_fits(at, buffer.len() as u64, self.0.len, "what is read")?;
         self.0.read_exact_at(buffer, at)
     }
 
@@ -63,39 +63,40 @@ impl ByteFile {
     ///
     /// # Errors
     /// As [`ByteFile::read_at`], and what does not fit in memory.
-    pub fn read(&self, at: u64, length: u64) -> Result<Vec<u8>> {
-        self.0.bytes(at, length, "what is read")
+    pub fn read_range(&self, at: u64, length: u64) -> Result<Vec<u8>> {
+        self.0.read_bytes(at, length, "what is read")
     }
 
     /// Zeroed memory as long as the file. Pages of it that are never written to take no memory.
     ///
     /// # Errors
     /// A length that the system has no memory for.
-    pub fn zeroed(&self) -> Result<Vec<u8>> {
-        disk::zeroed(self.0.len).map_err(|e| Error::io(&self.0.path, "hold it in memory", e))
+    pub fn zeroed_memory(&self) -> Result<Vec<u8>> {
+        disk::zeroed_memory(self.0.len)
+            .map_err(|e| FileError::from_io(&self.0.path, "hold it in memory", e))
     }
 
     /// That nobody has written to the file since it was opened.
     ///
     /// # Errors
-    /// [`Error::Changed`].
+    /// [`FileError::Changed`].
     pub fn check_unchanged(&self) -> Result<()> {
         self.0.check_unchanged()
     }
 }
 
 /// That a place without links lies below a folder without links.
-fn below(path: &Path, root: &Path, place: &Path) -> Result<()> {
+fn check_below(path: &Path, root: &Path, place: &Path) -> Result<()> {
     if place.starts_with(root) {
         return Ok(());
     }
-    let what = format!("it lies in {}, outside of the folder that names it", shown(place));
-    let accepted = format!("a file below {}, itself and no link that leads out", shown(root));
-    Err(Error::request(path, what, accepted))
+    let what = format!("it lies in {}, outside of the folder that names it", show_path(place));
+    let accepted = format!("a file below {}, itself and no link that leads out", show_path(root));
+    Err(FileError::refused_request(path, what, accepted))
 }
 
 /// Where an open file lies now.
-fn place_of(file: &File) -> std::io::Result<PathBuf> {
+fn path_of_open_file(file: &File) -> std::io::Result<PathBuf> {
     disk::read_link(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
@@ -128,8 +129,8 @@ mod tests {
         for folder in [root.clone(), base.join("other"), base.join("model-2/../model")] {
             for name in ["data/w", "inside", "folder/w", "./data/../data/w", "up/model/data/w"] {
                 let file = ByteFile::open_below(&folder, name).unwrap();
-                assert_eq!(file.read(0, 6).unwrap(), b"weight", "{name}");
-                assert_eq!(file.read(1, 6).unwrap_err().kind(), "truncated");
+                assert_eq!(file.read_range(0, 6).unwrap(), b"weight", "{name}");
+                assert_eq!(file.read_range(1, 6).unwrap_err().kind(), "truncated");
             }
             let absolute = root.join("data/w");
             ByteFile::open_below(&folder, absolute.to_str().unwrap()).unwrap();
@@ -171,7 +172,7 @@ mod tests {
             });
             for _ in 0..20_000 {
                 if let Ok(file) = ByteFile::open_below(&root, "link/w") {
-                    assert_eq!(file.read(0, 6).unwrap(), b"inside");
+                    assert_eq!(file.read_range(0, 6).unwrap(), b"inside");
                     opened += 1;
                 }
             }

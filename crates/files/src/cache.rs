@@ -4,15 +4,15 @@
 //! of the same name. Its first line has the hash again and one of what follows, which shows damage but
 //! proves nothing: whoever can write an entry can write both. So an entry is believed because of *who* wrote
 //! it: the folder and the entry belong to this user and nobody else can write to them, and the entry is a
-//! plain file. Everything else is left alone and answered by [`Found::Refused`].
+//! plain file. Everything else is left alone and answered by [`CacheLookup::Refused`].
 //!
 //! A cache that cannot be written is no error: the next time takes as long as this one, and nothing else.
 
 use crate::disk;
-use crate::error::{Result, shown};
-use crate::input::Input;
+use crate::error::{Result, show_path};
+use crate::input::InputFile;
 use crate::temporary::FileAccess;
-use crate::whole_file::write;
+use crate::whole_file::write_with_access;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ const MOST_BYTES: u64 = 1 << 28;
 
 /// A folder of entries of one kind, or none.
 #[derive(Debug, Clone)]
-pub struct Cache {
+pub struct ContentCache {
     folder: Option<PathBuf>,
     kind: &'static str,
     most: usize,
@@ -31,7 +31,7 @@ pub struct Cache {
 
 /// What an entry was found to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum CacheLookup {
     /// What was put there.
     Entry(Vec<u8>),
     /// There is none.
@@ -42,10 +42,10 @@ pub enum Found {
     Refused(String),
 }
 
-impl Cache {
+impl ContentCache {
     /// The folder of `ZELLIGE_CACHE` (`off` for none), or the user's cache folder. Entries are files
     /// `*.KIND`; of more than `most`, the oldest go.
-    pub fn new(kind: &'static str, most: usize) -> Cache {
+    pub fn new(kind: &'static str, most: usize) -> ContentCache {
         let folder = match std::env::var_os("ZELLIGE_CACHE") {
             Some(name) if name == "off" || name.is_empty() => None,
             Some(name) => Some(PathBuf::from(name)),
@@ -55,86 +55,89 @@ impl Cache {
                 base.map(PathBuf::from).or_else(home).map(|b| b.join("zellige"))
             }
         };
-        Cache { folder, kind, most }
+        ContentCache { folder, kind, most }
     }
 
     /// The same in a folder that is given.
-    pub fn in_folder(folder: impl Into<PathBuf>, kind: &'static str, most: usize) -> Cache {
-        Cache { folder: Some(folder.into()), kind, most }
+    pub fn in_folder(folder: impl Into<PathBuf>, kind: &'static str, most: usize) -> ContentCache {
+        ContentCache { folder: Some(folder.into()), kind, most }
     }
 
     /// A cache that keeps nothing.
-    pub fn off(kind: &'static str) -> Cache {
-        Cache { folder: None, kind, most: 0 }
+    pub fn disabled(kind: &'static str) -> ContentCache {
+        ContentCache { folder: None, kind, most: 0 }
     }
 
     /// The entry of a [`content_hash`].
-    pub fn get(&self, key: &str) -> Found {
-        let Some(folder) = &self.folder else { return Found::Missing };
-        let path = self.path(folder, key);
-        match read(folder, &path) {
-            Ok(None) => Found::Missing,
-            Ok(Some(bytes)) => match self.body(&bytes, key) {
-                Some(body) => Found::Entry(body.to_vec()),
+    pub fn look_up(&self, key: &str) -> CacheLookup {
+        let Some(folder) = &self.folder else { return CacheLookup::Missing };
+        let path = self.entry_path(folder, key);
+        match read_trusted(folder, &path) {
+            Ok(None) => CacheLookup::Missing,
+            Ok(Some(bytes)) => match self.checked_body(&bytes, key) {
+                Some(body) => CacheLookup::Entry(body.to_vec()),
                 None => {
-                    let _ = disk::remove(&path);
-                    Found::Broken
+                    let _ = disk::remove_file(&path);
+                    CacheLookup::Broken
                 }
             },
-            Err(why) => Found::Refused(why),
+            Err(why) => CacheLookup::Refused(why),
         }
     }
 
     /// Keeps an entry, where there is a folder that can be written and is this user's alone.
-    pub fn put(&self, key: &str, body: &[u8]) {
+    pub fn store_entry(&self, key: &str, body: &[u8]) {
         if let Some(folder) = &self.folder {
             // There is nobody who waits for it.
-            let _ = self.try_put(folder, key, body);
+            let _ = self.try_store_entry(folder, key, body);
         }
     }
 
-    fn try_put(&self, folder: &Path, key: &str, body: &[u8]) -> Result<()> {
+    fn try_store_entry(&self, folder: &Path, key: &str, body: &[u8]) -> Result<()> {
         if body.len() as u64 > MOST_BYTES / 2 {
             return Ok(());
         }
-        let failed = |e| crate::Error::write(folder, "make it", e);
+        let failed = |e| crate::FileError::from_write(folder, "make it", e);
         disk::make_folders(folder, 0o700).map_err(failed)?;
-        if trusted_folder(folder).is_err() {
+        if check_trusted_folder(folder).is_err() {
             return Ok(());
         }
-        let path = self.path(folder, key);
+        let path = self.entry_path(folder, key);
         // A link would lead the entry elsewhere, and nothing else can be replaced by renaming a file.
-        if disk::look_no_link(&path).is_ok_and(|known| !known.is_file()) {
-            disk::remove(&path).map_err(|e| crate::Error::write(&path, "replace it", e))?;
+        if disk::stat_no_link(&path).is_ok_and(|known| !known.is_file()) {
+            disk::remove_file(&path)
+                .map_err(|e| crate::FileError::from_write(&path, "replace it", e))?;
         }
-        let mut all = format!("{} {key} {}\n", self.magic(), content_hash(&[body])).into_bytes();
+        let mut all =
+            format!("{} {key} {}\n", self.magic_line(), content_hash(&[body])).into_bytes();
         all.extend(body);
-        write(&path, &all, FileAccess::Private)?;
-        self.prune(folder).map_err(|e| crate::Error::write(folder, "remove old entries", e))
+        write_with_access(&path, &all, FileAccess::Private)?;
+        self.prune_oldest(folder)
+            .map_err(|e| crate::FileError::from_write(folder, "remove old entries", e))
     }
 
-    fn magic(&self) -> String {
+    fn magic_line(&self) -> String {
         format!("zellige-{} 2", self.kind)
     }
 
-    fn path(&self, folder: &Path, key: &str) -> PathBuf {
+    fn entry_path(&self, folder: &Path, key: &str) -> PathBuf {
         folder.join(format!("{key}.{}", self.kind))
     }
 
-    fn body<'a>(&self, bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
+    fn checked_body<'a>(&self, bytes: &'a [u8], key: &str) -> Option<&'a [u8]> {
         let end = bytes.iter().position(|b| *b == b'\n')?;
         let head = std::str::from_utf8(&bytes[..end]).ok()?;
         let body = &bytes[end + 1..];
-        let words: Vec<&str> = head.strip_prefix(&self.magic())?.split_whitespace().collect();
+        let words: Vec<&str> = head.strip_prefix(&self.magic_line())?.split_whitespace().collect();
         (words == [key, content_hash(&[body]).as_str()]).then_some(body)
     }
 
     /// Removes the oldest entries past the limit.
-    fn prune(&self, folder: &Path) -> std::io::Result<()> {
+    fn prune_oldest(&self, folder: &Path) -> std::io::Result<()> {
         let mut entries = Vec::new();
-        for path in disk::list(folder)? {
+        for path in disk::list_folder(folder)? {
             if path.extension().is_some_and(|e| e == self.kind)
-                && let Ok(known) = disk::look_no_link(&path)
+                && let Ok(known) = disk::stat_no_link(&path)
                 && known.is_file()
             {
                 entries.push(((known.mtime(), known.mtime_nsec()), path));
@@ -143,43 +146,43 @@ impl Cache {
         entries.sort();
         let extra = entries.len().saturating_sub(self.most);
         // Another process may have removed one.
-        entries.into_iter().take(extra).for_each(|(_, path)| drop(disk::remove(&path)));
+        entries.into_iter().take(extra).for_each(|(_, path)| drop(disk::remove_file(&path)));
         Ok(())
     }
 }
 
 /// The bytes of an entry; why it is not believed where it is not.
-fn read(folder: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
+fn read_trusted(folder: &Path, path: &Path) -> Result<Option<Vec<u8>>, String> {
     let missing = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
-    let known = match disk::look_no_link(path) {
+    let known = match disk::stat_no_link(path) {
         Err(e) if missing(&e) => return Ok(None),
-        Err(e) => return Err(refusal(path, &format!("cannot be looked at: {e}"))),
+        Err(e) => return Err(refusal_message(path, &format!("cannot be looked at: {e}"))),
         Ok(known) => known,
     };
-    trusted_folder(folder)?;
+    check_trusted_folder(folder)?;
     // Looked at by name too: opening a device can have effects.
-    trusted(path, &known, "a plain file", Metadata::is_file)?;
-    let file = match disk::open_no_link(path) {
+    check_trusted(path, &known, "a plain file", Metadata::is_file)?;
+    let file = match disk::open_file_no_link(path) {
         Err(e) if missing(&e) => return Ok(None),
-        Err(e) => return Err(refusal(path, &format!("cannot be opened: {e}"))),
+        Err(e) => return Err(refusal_message(path, &format!("cannot be opened: {e}"))),
         Ok(file) => file,
     };
-    let known =
-        disk::look_at(&file).map_err(|e| refusal(path, &format!("cannot be looked at: {e}")))?;
-    trusted(path, &known, "a plain file", Metadata::is_file)?;
-    let input = Input::of(file, path).map_err(|e| e.to_string())?;
-    input.at_most(MOST_BYTES).map_err(|e| e.to_string())?;
-    Ok(Some(input.bytes(0, input.len, "the entry").map_err(|e| e.to_string())?))
+    let known = disk::stat_file(&file)
+        .map_err(|e| refusal_message(path, &format!("cannot be looked at: {e}")))?;
+    check_trusted(path, &known, "a plain file", Metadata::is_file)?;
+    let input = InputFile::from_open_file(file, path).map_err(|e| e.to_string())?;
+    input.check_max_len(MOST_BYTES).map_err(|e| e.to_string())?;
+    Ok(Some(input.read_bytes(0, input.len, "the entry").map_err(|e| e.to_string())?))
 }
 
-fn trusted_folder(folder: &Path) -> Result<(), String> {
-    let known =
-        disk::look(folder).map_err(|e| refusal(folder, &format!("cannot be looked at: {e}")))?;
-    trusted(folder, &known, "a folder", Metadata::is_dir)
+fn check_trusted_folder(folder: &Path) -> Result<(), String> {
+    let known = disk::stat_path(folder)
+        .map_err(|e| refusal_message(folder, &format!("cannot be looked at: {e}")))?;
+    check_trusted(folder, &known, "a folder", Metadata::is_dir)
 }
 
 /// That only this user can have written something.
-fn trusted(
+fn check_trusted(
     path: &Path,
     known: &Metadata,
     what: &str,
@@ -187,23 +190,23 @@ fn trusted(
 ) -> Result<(), String> {
     let (owner, user) = (known.uid(), effective_user());
     if !is(known) {
-        return Err(refusal(path, &format!("is not {what}")));
+        return Err(refusal_message(path, &format!("is not {what}")));
     }
     if owner != user {
-        return Err(refusal(path, &format!("belongs to user {owner} and not to {user}")));
+        return Err(refusal_message(path, &format!("belongs to user {owner} and not to {user}")));
     }
     if known.mode() & 0o022 != 0 {
         let mode = known.mode() & 0o777;
-        return Err(refusal(path, &format!("can be written by others (mode {mode:03o})")));
+        return Err(refusal_message(path, &format!("can be written by others (mode {mode:03o})")));
     }
     Ok(())
 }
 
-fn refusal(path: &Path, why: &str) -> String {
+fn refusal_message(path: &Path, why: &str) -> String {
     format!(
         "{} {why}; accepted: plain files in a folder, both of this user and writable by nobody else. \
          Remove it, or name another folder by ZELLIGE_CACHE",
-        shown(path)
+        show_path(path)
     )
 }
 
@@ -225,56 +228,58 @@ mod tests {
     use std::process::Command;
     use std::time::{Duration, Instant};
 
-    fn cache(name: &str, most: usize) -> (PathBuf, Cache) {
+    fn cache_for_test(name: &str, most: usize) -> (PathBuf, ContentCache) {
         let folder = std::env::temp_dir().join(format!("zellige-{name}-{}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
-        (folder.clone(), Cache::in_folder(folder, "test", most))
+        (folder.clone(), ContentCache::in_folder(folder, "test", most))
     }
 
-    fn mode(path: &Path) -> u32 {
+    fn file_mode(path: &Path) -> u32 {
         path.metadata().unwrap().permissions().mode() & 0o777
     }
 
     #[test]
     fn entries_come_back_and_broken_ones_do_not() {
-        let (folder, cache) = cache("cache", 4);
+        let (folder, cache) = cache_for_test("cache", 4);
         let key = content_hash(&[b"graph", b"options"]);
         assert_ne!(key, content_hash(&[b"grapho", b"ptions"]));
         assert_eq!(key.len(), 64);
-        assert_eq!(cache.get(&key), Found::Missing);
-        cache.put(&key, "é text\n{}".as_bytes());
-        assert_eq!(cache.get(&key), Found::Entry("é text\n{}".into()));
+        assert_eq!(cache.look_up(&key), CacheLookup::Missing);
+        cache.store_entry(&key, "é text\n{}".as_bytes());
+        assert_eq!(cache.look_up(&key), CacheLookup::Entry("é text\n{}".into()));
         let path = folder.join(format!("{key}.test"));
-        assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
+        assert_eq!((file_mode(&folder), file_mode(&path)), (0o700, 0o600));
         let whole = std::fs::read(&path).unwrap();
         for cut in 0..whole.len() {
-            cache.put(&key, b"");
+            cache.store_entry(&key, b"");
             std::fs::write(&path, &whole[..cut]).unwrap();
-            assert_eq!(cache.get(&key), Found::Broken, "cut at {cut}");
-            assert_eq!(cache.get(&key), Found::Missing, "a broken entry is removed");
+            assert_eq!(cache.look_up(&key), CacheLookup::Broken, "cut at {cut}");
+            assert_eq!(cache.look_up(&key), CacheLookup::Missing, "a broken entry is removed");
         }
         // An entry under another name is not taken for it.
         let other = content_hash(&[b"x"]);
-        cache.put(&other, b"");
+        cache.store_entry(&other, b"");
         std::fs::write(folder.join(format!("{other}.test")), &whole).unwrap();
-        assert_eq!(cache.get(&other), Found::Broken);
-        assert_eq!(Cache::off("test").get(&key), Found::Missing);
+        assert_eq!(cache.look_up(&other), CacheLookup::Broken);
+        assert_eq!(ContentCache::disabled("test").look_up(&key), CacheLookup::Missing);
         std::fs::remove_dir_all(folder).unwrap();
     }
 
     /// What anybody could have put there is not believed, and nobody waits for it.
     #[test]
     fn files_that_others_may_have_written_are_refused() {
-        let (folder, cache) = cache("cache-others", 4);
+        let (folder, cache) = cache_for_test("cache-others", 4);
         let key = content_hash(&[b"k"]);
         let path = folder.join(format!("{key}.test"));
         let refused = |why: &str| {
             let begun = Instant::now();
-            let Found::Refused(told) = cache.get(&key) else { panic!("{:?}", cache.get(&key)) };
+            let CacheLookup::Refused(told) = cache.look_up(&key) else {
+                panic!("{:?}", cache.look_up(&key))
+            };
             assert!(told.contains(why) && told.contains("accepted:"), "{told}");
             assert!(begun.elapsed() < Duration::from_secs(5), "{why}");
         };
-        cache.put(&key, b"body");
+        cache.store_entry(&key, b"body");
         let good = std::fs::read(&path).unwrap();
 
         // A whole entry of ours behind a link, as the link may be of others.
@@ -293,17 +298,17 @@ mod tests {
         refused("is not a plain file");
         drop(socket);
         // Putting an entry there replaces what was in its way.
-        cache.put(&key, b"body");
-        assert_eq!(cache.get(&key), Found::Entry(b"body".into()));
+        cache.store_entry(&key, b"body");
+        assert_eq!(cache.look_up(&key), CacheLookup::Entry(b"body".into()));
         for bits in [0o620, 0o602, 0o666] {
             std::fs::set_permissions(&path, PermissionsExt::from_mode(bits)).unwrap();
             refused("can be written by others");
         }
-        cache.put(&key, b"body");
+        cache.store_entry(&key, b"body");
         for bits in [0o770, 0o707, 0o777, 0o1777] {
             std::fs::set_permissions(&folder, PermissionsExt::from_mode(bits)).unwrap();
             refused("can be written by others");
-            cache.put(&key, b"other");
+            cache.store_entry(&key, b"other");
         }
         std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), good, "nothing was put into an open folder");
@@ -314,7 +319,7 @@ mod tests {
             std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
             refused("belongs to user 65534");
             std::fs::remove_file(&path).unwrap();
-            cache.put(&key, b"body");
+            cache.store_entry(&key, b"body");
             std::os::unix::fs::chown(&folder, Some(65534), None).unwrap();
             refused("belongs to user 65534");
         }
@@ -323,13 +328,14 @@ mod tests {
 
     #[test]
     fn the_oldest_go() {
-        let (folder, cache) = cache("cache-old", 3);
+        let (folder, cache) = cache_for_test("cache-old", 3);
         for i in 0..6u8 {
-            cache.put(&content_hash(&[&[i]]), &[i]);
+            cache.store_entry(&content_hash(&[&[i]]), &[i]);
             std::thread::sleep(Duration::from_millis(15));
         }
-        let left: Vec<bool> =
-            (0..6u8).map(|i| cache.get(&content_hash(&[&[i]])) == Found::Entry(vec![i])).collect();
+        let left: Vec<bool> = (0..6u8)
+            .map(|i| cache.look_up(&content_hash(&[&[i]])) == CacheLookup::Entry(vec![i]))
+            .collect();
         assert_eq!(left, [false, false, false, true, true, true]);
         std::fs::remove_dir_all(folder).unwrap();
     }

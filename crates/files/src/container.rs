@@ -1,9 +1,9 @@
 //! An opened file of tensors.
 
-use crate::error::{Error, Result, listing};
-use crate::info::{Contents, FileExtent, Kind, Metadata, TensorInfo};
-use crate::input::Input;
-use crate::source::{Reader, Source};
+use crate::error::{FileError, Result, list_names};
+use crate::info::{ContainerKind, FileContents, FileExtent, FileMetadata, TensorInfo};
+use crate::input::InputFile;
+use crate::source::{TensorReader, TensorSource};
 use crate::{npy, npz, safetensors};
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,9 +14,9 @@ use std::path::Path;
 /// lists lies inside the file as it was then.
 #[derive(Debug)]
 pub struct Container {
-    input: Input,
-    kind: Kind,
-    contents: Contents,
+    input: InputFile,
+    kind: ContainerKind,
+    contents: FileContents,
     /// The index of each tensor: a checkpoint asks for every one of tens of thousands.
     by_name: HashMap<String, usize>,
 }
@@ -29,12 +29,14 @@ impl Container {
     /// Whatever is not exactly as the format says: a wrong header, bytes that are missing, that
     /// belong to two tensors or to none.
     pub fn open(path: impl AsRef<Path>) -> Result<Container> {
-        let input = Input::open(path.as_ref())?;
-        let kind = detect(&input)?;
+        let input = InputFile::open(path.as_ref())?;
+        let kind = detect_kind(&input)?;
         let contents = match kind {
-            Kind::Npy => Contents { tensors: vec![single(&input)?], ..Contents::default() },
-            Kind::Npz => npz::read(&input)?,
-            Kind::Safetensors => safetensors::read(&input)?,
+            ContainerKind::Npy => {
+                FileContents { tensors: vec![read_single_npy(&input)?], ..FileContents::default() }
+            }
+            ContainerKind::Npz => npz::read_archive(&input)?,
+            ContainerKind::Safetensors => safetensors::read_header(&input)?,
         };
         let mut by_name = HashMap::with_capacity(contents.tensors.len());
         for (index, tensor) in contents.tensors.iter().enumerate() {
@@ -44,7 +46,7 @@ impl Container {
     }
 
     /// What the file is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> ContainerKind {
         self.kind
     }
 
@@ -57,7 +59,7 @@ impl Container {
     /// together.
     ///
     /// # Errors
-    /// [`Error::Changed`] where its length or the time of its last change is another one.
+    /// [`FileError::Changed`] where its length or the time of its last change is another one.
     pub fn check_unchanged(&self) -> Result<()> {
         self.input.check_unchanged()
     }
@@ -69,12 +71,12 @@ impl Container {
 
     /// What else the file holds and why it is not listed: dtypes that Zellige does not know,
     /// entries of an archive that are not arrays.
-    pub fn refused(&self) -> &[(String, Error)] {
+    pub fn refused_entries(&self) -> &[(String, FileError)] {
         &self.contents.refused
     }
 
     /// The `__metadata__` of a `.safetensors` file.
-    pub fn metadata(&self) -> &Metadata {
+    pub fn metadata(&self) -> &FileMetadata {
         &self.contents.metadata
     }
 
@@ -82,15 +84,15 @@ impl Container {
     ///
     /// # Errors
     /// There is none, or it is a refused one: then the error is the reason.
-    pub fn tensor(&self, name: &str) -> Result<&TensorInfo> {
+    pub fn find_tensor(&self, name: &str) -> Result<&TensorInfo> {
         if let Some(index) = self.by_name.get(name) {
             return Ok(&self.contents.tensors[*index]);
         }
         let refused = self.contents.refused.iter().find(|(refused, _)| refused == name);
-        Err(refused.map(|(_, reason)| reason.clone()).unwrap_or_else(|| Error::NoSuchTensor {
+        Err(refused.map(|(_, reason)| reason.clone()).unwrap_or_else(|| FileError::NoSuchTensor {
             path: self.input.path.clone(),
-            name: crate::error::quote(name),
-            known: self.names(),
+            name: crate::error::quote_start(name),
+            known: self.listed_names(),
         }))
     }
 
@@ -98,14 +100,14 @@ impl Container {
     ///
     /// # Errors
     /// There are several or none; a refused one counts, as it could be the one that is meant.
-    pub fn only(&self) -> Result<&TensorInfo> {
+    pub fn only_tensor(&self) -> Result<&TensorInfo> {
         match (&self.contents.tensors[..], &self.contents.refused[..]) {
             ([tensor], []) => Ok(tensor),
             ([], [(_, reason)]) => Err(reason.clone()),
-            (tensors, refused) => Err(Error::NotOne {
+            (tensors, refused) => Err(FileError::NotOne {
                 path: self.input.path.clone(),
                 count: tensors.len() + refused.len(),
-                known: self.names(),
+                known: self.listed_names(),
             }),
         }
     }
@@ -113,49 +115,50 @@ impl Container {
     /// The tensor of a name, or without one the only tensor.
     ///
     /// # Errors
-    /// As [`Container::tensor`] and [`Container::only`].
-    pub fn named(&self, name: Option<&str>) -> Result<&TensorInfo> {
-        name.map_or_else(|| self.only(), |name| self.tensor(name))
+    /// As [`Container::find_tensor`] and [`Container::only_tensor`].
+    pub fn tensor_or_only(&self, name: Option<&str>) -> Result<&TensorInfo> {
+        name.map_or_else(|| self.only_tensor(), |name| self.find_tensor(name))
     }
 
     /// The bytes of a tensor of this file, at any position.
     ///
     /// # Errors
-    /// It is compressed: [`Container::reader`] reads it.
-    pub fn source<'a>(&'a self, info: &'a TensorInfo) -> Result<Source<'a>> {
-        Source::new(&self.input, info)
+    /// It is compressed: [`Container::tensor_reader`] reads it.
+    pub fn tensor_source<'a>(&'a self, info: &'a TensorInfo) -> Result<TensorSource<'a>> {
+        TensorSource::new(&self.input, info)
     }
 
     /// The bytes of a tensor of this file, from start to end.
-    pub fn reader<'a>(&'a self, info: &'a TensorInfo) -> Result<Reader<'a>> {
-        Reader::new(&self.input, info)
+    pub fn tensor_reader<'a>(&'a self, info: &'a TensorInfo) -> Result<TensorReader<'a>> {
+        TensorReader::new(&self.input, info)
     }
 
-    fn names(&self) -> String {
-        listing(self.contents.tensors.iter().map(TensorInfo::name))
+    fn listed_names(&self) -> String {
+        list_names(self.contents.tensors.iter().map(TensorInfo::name))
     }
 }
 
 /// The one array of a `.npy` file, under the name of the file.
-fn single(input: &Input) -> Result<TensorInfo> {
-    let header = npy::read(&mut input.window(0, input.len), input.len, input.spot())?;
+fn read_single_npy(input: &InputFile) -> Result<TensorInfo> {
+    let header =
+        npy::read_header(&mut input.range_stream(0, input.len), input.len, input.start_spot())?;
     let name = input.path.file_stem().unwrap_or_default().to_string_lossy();
-    Ok(header.into_tensor(&name, FileExtent::plain(0, input.len)))
+    Ok(header.into_tensor(&name, FileExtent::uncompressed(0, input.len)))
 }
 
-fn detect(input: &Input) -> Result<Kind> {
-    let start = input.bytes(0, input.len.min(9), "the first bytes")?;
+fn detect_kind(input: &InputFile) -> Result<ContainerKind> {
+    let start = input.read_bytes(0, input.len.min(9), "the first bytes")?;
     if start.starts_with(npy::MAGIC) {
-        return Ok(Kind::Npy);
+        return Ok(ContainerKind::Npy);
     }
     if start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06") {
-        return Ok(Kind::Npz);
+        return Ok(ContainerKind::Npz);
     }
     if start.get(8) == Some(&b'{') {
-        return Ok(Kind::Safetensors);
+        return Ok(ContainerKind::Safetensors);
     }
     // The reader of the announced container says best what is wrong.
-    Kind::announced(&input.path).ok_or_else(|| Error::UnknownKind {
+    ContainerKind::announced_by_name(&input.path).ok_or_else(|| FileError::UnknownKind {
         path: input.path.clone(),
         found: match start.is_empty() {
             true => "the file is empty".to_string(),

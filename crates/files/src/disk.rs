@@ -7,7 +7,7 @@
 //! early, where a mapping would end the program, and bytes that somebody else changes are those of the
 //! moment at which they were copied.
 
-use crate::faults::{Call, Go, point};
+use crate::faults::{CallOutcome, SystemCall, fault_point};
 use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -15,60 +15,60 @@ use std::path::{Path, PathBuf};
 use zellige_host::{AlignedBuffer, try_zeroed_vec};
 
 /// Opens a file for reading, without waiting for the other end of a pipe.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
-    point(Call::Open)?;
+pub(crate) fn open_file(path: &Path) -> io::Result<File> {
+    fault_point(SystemCall::Open)?;
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
 /// The same of a file that is no symbolic link.
-pub(crate) fn open_no_link(path: &Path) -> io::Result<File> {
-    point(Call::Open)?;
+pub(crate) fn open_file_no_link(path: &Path) -> io::Result<File> {
+    fault_point(SystemCall::Open)?;
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     OpenOptions::new().read(true).custom_flags(flags).open(path)
 }
 
 /// A file of this user for reading and writing, which locks of a network need; no symbolic link.
-pub(crate) fn open_own(path: &Path) -> io::Result<File> {
-    point(Call::Open)?;
+pub(crate) fn open_own_file(path: &Path) -> io::Result<File> {
+    fault_point(SystemCall::Open)?;
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
     OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)
 }
 
 /// What a name stands for, behind symbolic links.
-pub(crate) fn look(path: &Path) -> io::Result<Metadata> {
-    point(Call::Look)?;
+pub(crate) fn stat_path(path: &Path) -> io::Result<Metadata> {
+    fault_point(SystemCall::Look)?;
     fs::metadata(path)
 }
 
 /// What a name stands for, a symbolic link itself.
-pub(crate) fn look_no_link(path: &Path) -> io::Result<Metadata> {
-    point(Call::Look)?;
+pub(crate) fn stat_no_link(path: &Path) -> io::Result<Metadata> {
+    fault_point(SystemCall::Look)?;
     fs::symlink_metadata(path)
 }
 
 /// What an open file is now.
-pub(crate) fn look_at(file: &File) -> io::Result<Metadata> {
-    point(Call::Look)?;
+pub(crate) fn stat_file(file: &File) -> io::Result<Metadata> {
+    fault_point(SystemCall::Look)?;
     file.metadata()
 }
 
 /// Where a symbolic link points to.
 pub(crate) fn read_link(path: &Path) -> io::Result<PathBuf> {
-    point(Call::Look)?;
+    fault_point(SystemCall::Look)?;
     fs::read_link(path)
 }
 
 /// The path without links, `.` and `..`.
-pub(crate) fn canonical(path: &Path) -> io::Result<PathBuf> {
-    point(Call::Look)?;
+pub(crate) fn canonicalize_path(path: &Path) -> io::Result<PathBuf> {
+    fault_point(SystemCall::Look)?;
     fs::canonicalize(path)
 }
 
 /// Reads at a position; 0 at the end of the file.
 pub(crate) fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usize> {
-    match point(Call::Read)? {
-        Go::On => file.read_at(bytes, at),
-        Go::Short => Ok(0),
+    match fault_point(SystemCall::Read)? {
+        CallOutcome::On => file.read_at(bytes, at),
+        CallOutcome::Short => Ok(0),
     }
 }
 
@@ -90,9 +90,9 @@ pub(crate) fn read_exact_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> i
 
 /// Writes all of `bytes` at a position.
 pub(crate) fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
-    match point(Call::Write)? {
-        Go::On => file.write_all_at(bytes, at),
-        Go::Short => {
+    match fault_point(SystemCall::Write)? {
+        CallOutcome::On => file.write_all_at(bytes, at),
+        CallOutcome::Short => {
             file.write_all_at(&bytes[..bytes.len() / 2], at)?;
             Err(io::Error::from_raw_os_error(libc::ENOSPC))
         }
@@ -101,14 +101,14 @@ pub(crate) fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()>
 
 /// Gives a file its length.
 pub(crate) fn set_len(file: &File, len: u64) -> io::Result<()> {
-    point(Call::SetLen)?;
+    fault_point(SystemCall::SetLen)?;
     file.set_len(len)
 }
 
 /// Finds room on the disk for the first bytes of a file, so that a disk that is too small is told before anything is
 /// written. A disk that cannot say so is met when they are written.
-pub(crate) fn reserve(file: &File, len: u64) -> io::Result<()> {
-    point(Call::Reserve)?;
+pub(crate) fn reserve_space(file: &File, len: u64) -> io::Result<()> {
+    fault_point(SystemCall::Reserve)?;
     match zellige_host::reserve_file_space(file, len) {
         Err(e) if matches!(e.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG)) => {
             Err(e)
@@ -119,25 +119,25 @@ pub(crate) fn reserve(file: &File, len: u64) -> io::Result<()> {
 
 /// Sets who may do what with an open file.
 pub(crate) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
-    point(Call::SetMode)?;
+    fault_point(SystemCall::SetMode)?;
     file.set_permissions(Permissions::from_mode(mode))
 }
 
 /// Puts a file on the disk.
-pub(crate) fn sync(file: &File) -> io::Result<()> {
-    point(Call::Sync)?;
+pub(crate) fn sync_to_disk(file: &File) -> io::Result<()> {
+    fault_point(SystemCall::Sync)?;
     file.sync_all()
 }
 
 /// Another handle of an open file.
-pub(crate) fn again(file: &File) -> io::Result<File> {
-    point(Call::Open)?;
+pub(crate) fn clone_handle(file: &File) -> io::Result<File> {
+    fault_point(SystemCall::Open)?;
     file.try_clone()
 }
 
 /// Takes the lock of a file; false where somebody else has it.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
-    point(Call::Lock)?;
+    fault_point(SystemCall::Lock)?;
     match file.try_lock() {
         Ok(()) => Ok(true),
         Err(fs::TryLockError::WouldBlock) => Ok(false),
@@ -146,85 +146,88 @@ pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
 }
 
 /// A file that did not exist, for this user alone.
-pub(crate) fn create(path: &Path, mode: u32) -> io::Result<File> {
-    point(Call::Create)?;
+pub(crate) fn create_file(path: &Path, mode: u32) -> io::Result<File> {
+    fault_point(SystemCall::Create)?;
     OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(path)
 }
 
 /// A file of a folder that has no name and goes when it is closed. Where the file system knows none, it has
 /// the name `fallback` for a moment.
 pub(crate) fn create_unnamed(folder: &Path, mode: u32, fallback: &Path) -> io::Result<File> {
-    point(Call::Create)?;
+    fault_point(SystemCall::Create)?;
     let mut options = OpenOptions::new();
     let unnamed = options.read(true).write(true).mode(mode).custom_flags(libc::O_TMPFILE);
     if let Ok(file) = unnamed.open(folder) {
         return Ok(file);
     }
-    let file = create(fallback, mode)?;
-    remove(fallback)?;
+    let file = create_file(fallback, mode)?;
+    remove_file(fallback)?;
     Ok(file)
 }
 
 /// Gives a file another name, in the place of what has it.
-pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    point(Call::Rename)?;
+pub(crate) fn rename_file(from: &Path, to: &Path) -> io::Result<()> {
+    fault_point(SystemCall::Rename)?;
     fs::rename(from, to)
 }
 
 /// Removes a file.
-pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    point(Call::Remove)?;
+pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
+    fault_point(SystemCall::Remove)?;
     fs::remove_file(path)
 }
 
 /// Makes a folder and those that it lies in.
 pub(crate) fn make_folders(path: &Path, mode: u32) -> io::Result<()> {
-    point(Call::MakeFolder)?;
+    fault_point(SystemCall::MakeFolder)?;
     fs::DirBuilder::new().recursive(true).mode(mode).create(path)
 }
 
 /// Makes a folder that is not there yet.
 pub(crate) fn make_new_folder(path: &Path) -> io::Result<()> {
-    point(Call::MakeFolder)?;
+    fault_point(SystemCall::MakeFolder)?;
     fs::create_dir(path)
 }
 
 /// What lies in a folder. Entries that go meanwhile are left out.
-pub(crate) fn list(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    point(Call::List)?;
+pub(crate) fn list_folder(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    fault_point(SystemCall::List)?;
     Ok(fs::read_dir(folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect())
 }
 
 /// Zeroed memory of a length that a file or a user gave.
-pub(crate) fn zeroed(len: u64) -> io::Result<Vec<u8>> {
-    point(Call::Allocate)?;
-    usize::try_from(len).ok().and_then(try_zeroed_vec).ok_or_else(|| no_memory(len))
+pub(crate) fn zeroed_memory(len: u64) -> io::Result<Vec<u8>> {
+    fault_point(SystemCall::Allocate)?;
+    usize::try_from(len).ok().and_then(try_zeroed_vec).ok_or_else(|| out_of_memory(len))
 }
 
 /// The same, aligned for moves.
-pub(crate) fn buffer(len: u64) -> io::Result<AlignedBuffer> {
-    point(Call::Allocate)?;
-    usize::try_from(len).ok().and_then(AlignedBuffer::try_new_zeroed).ok_or_else(|| no_memory(len))
+pub(crate) fn aligned_buffer(len: u64) -> io::Result<AlignedBuffer> {
+    fault_point(SystemCall::Allocate)?;
+    usize::try_from(len)
+        .ok()
+        .and_then(AlignedBuffer::try_new_zeroed)
+        .ok_or_else(|| out_of_memory(len))
 }
 
 /// Appends bytes to what is in memory.
-pub(crate) fn extend(to: &mut Vec<u8>, bytes: &[u8]) -> io::Result<()> {
-    point(Call::Allocate)?;
-    to.try_reserve(bytes.len()).map_err(|_| no_memory((to.len() + bytes.len()) as u64))?;
+pub(crate) fn append_bytes(to: &mut Vec<u8>, bytes: &[u8]) -> io::Result<()> {
+    fault_point(SystemCall::Allocate)?;
+    to.try_reserve(bytes.len()).map_err(|_| out_of_memory((to.len() + bytes.len()) as u64))?;
     to.extend_from_slice(bytes);
     Ok(())
 }
 
-fn no_memory(len: u64) -> io::Error {
+fn out_of_memory(len: u64) -> io::Error {
     io::Error::new(io::ErrorKind::OutOfMemory, format!("{len} bytes of memory are not to be had"))
 }
 
 /// The folder that a file lies in.
-pub(crate) fn folder(path: &Path) -> &Path {
+pub(crate) fn parent_folder(path: &Path) -> &Path {
     path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// Whether both are the same file.
-pub(crate) fn same(a: &Metadata, b: &Metadata) -> bool {
+pub(crate) fn is_same_file(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }

@@ -1,12 +1,12 @@
 //! The names of dtypes in the containers, and how many bytes a shape of them takes.
 
-use crate::info::Endian;
+use crate::info::ByteOrder;
 use zellige_float::Dtype;
 
 /// Dimensions that a tensor may have: as many as NumPy allows.
 pub const MAX_RANK: usize = 64;
 
-const NPY: &[(&str, Dtype)] = &[
+const NPY_DTYPES: &[(&str, Dtype)] = &[
     ("b1", Dtype::Bool),
     ("i1", Dtype::Int8),
     ("i2", Dtype::Int16),
@@ -23,7 +23,7 @@ const NPY: &[(&str, Dtype)] = &[
     ("c16", Dtype::Complex128),
 ];
 
-const SAFETENSORS: &[(&str, Dtype)] = &[
+const SAFETENSORS_DTYPES: &[(&str, Dtype)] = &[
     ("BOOL", Dtype::Bool),
     ("F4", Dtype::Float4E2m1fn),
     ("U8", Dtype::Uint8),
@@ -46,7 +46,7 @@ const SAFETENSORS: &[(&str, Dtype)] = &[
 ];
 
 /// The dtype of a NumPy type string such as `<f4`, or why it is none.
-pub(crate) fn from_descr(descr: &str) -> Result<(Dtype, Endian), String> {
+pub(crate) fn from_descr(descr: &str) -> Result<(Dtype, ByteOrder), String> {
     let code = descr.get(1..).unwrap_or("");
     let order = descr.as_bytes().first().copied().unwrap_or(b' ');
     if code.starts_with('V') {
@@ -57,25 +57,25 @@ pub(crate) fn from_descr(descr: &str) -> Result<(Dtype, Endian), String> {
                 .to_string(),
         );
     }
-    let known = NPY.iter().find(|(name, _)| *name == code).map(|(_, dtype)| *dtype);
+    let known = NPY_DTYPES.iter().find(|(name, _)| *name == code).map(|(_, dtype)| *dtype);
     let Some(dtype) = known else {
-        return Err(format!("not a type of numbers; accepted: {}", descrs()));
+        return Err(format!("not a type of numbers; accepted: {}", listed_descrs()));
     };
     match order {
-        _ if dtype.bits() == 8 && b"<>|".contains(&order) => Ok((dtype, Endian::Little)),
-        b'<' => Ok((dtype, Endian::Little)),
-        b'>' => Ok((dtype, Endian::Big)),
+        _ if dtype.bits() == 8 && b"<>|".contains(&order) => Ok((dtype, ByteOrder::Little)),
+        b'<' => Ok((dtype, ByteOrder::Little)),
+        b'>' => Ok((dtype, ByteOrder::Big)),
         _ => Err(format!("byte order unknown; accepted: `<{code}` (little) and `>{code}` (big)")),
     }
 }
 
 /// The NumPy type string of a dtype in little-endian order.
 pub(crate) fn to_descr(dtype: Dtype) -> Result<String, String> {
-    let known = NPY.iter().find(|(_, known)| *known == dtype);
+    let known = NPY_DTYPES.iter().find(|(_, known)| *known == dtype);
     let Some((code, _)) = known else {
         return Err(format!(
             "NumPy has no name for it; write a .safetensors file, or one of {}",
-            NPY.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ")
+            NPY_DTYPES.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ")
         ));
     };
     Ok(format!("{}{code}", if dtype.bits() == 8 { '|' } else { '<' }))
@@ -83,18 +83,18 @@ pub(crate) fn to_descr(dtype: Dtype) -> Result<String, String> {
 
 /// The dtype of a safetensors name such as `BF16`, or why it is none.
 pub(crate) fn from_safetensors(name: &str) -> Result<Dtype, String> {
-    let known = SAFETENSORS.iter().find(|(known, _)| *known == name);
+    let known = SAFETENSORS_DTYPES.iter().find(|(known, _)| *known == name);
     known.map(|(_, dtype)| *dtype).ok_or_else(|| {
-        let names = SAFETENSORS.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ");
+        let names = SAFETENSORS_DTYPES.iter().map(|(n, _)| *n).collect::<Vec<_>>().join(", ");
         format!("not a dtype that Zellige holds; accepted: {names}")
     })
 }
 
 /// The safetensors name of a dtype.
 pub(crate) fn to_safetensors(dtype: Dtype) -> Result<&'static str, String> {
-    let known = SAFETENSORS.iter().find(|(_, known)| *known == dtype);
+    let known = SAFETENSORS_DTYPES.iter().find(|(_, known)| *known == dtype);
     known.map(|(name, _)| *name).ok_or_else(|| {
-        let names = SAFETENSORS.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ");
+        let names = SAFETENSORS_DTYPES.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ");
         format!("safetensors has no name for it; accepted: {names}")
     })
 }
@@ -103,7 +103,7 @@ pub(crate) fn to_safetensors(dtype: Dtype) -> Result<&'static str, String> {
 ///
 /// The product of the extents that are not 0 must fit even where another is 0: what is built on
 /// the shape later, strides for one, would overflow.
-pub(crate) fn bytes_of(dtype: Dtype, shape: &[i64]) -> Result<u64, String> {
+pub(crate) fn bytes_of_shape(dtype: Dtype, shape: &[i64]) -> Result<u64, String> {
     if shape.len() > MAX_RANK {
         return Err(format!("{} dimensions; at most {MAX_RANK} are accepted", shape.len()));
     }
@@ -125,11 +125,11 @@ pub(crate) fn bytes_of(dtype: Dtype, shape: &[i64]) -> Result<u64, String> {
     u64::try_from(bits / 8).map_err(|_| "more than 2^63 bytes".to_string())
 }
 
-fn descrs() -> String {
+fn listed_descrs() -> String {
     let both = |code: &str, dtype: Dtype| {
         if dtype.bits() == 8 { format!("|{code}") } else { format!("<{code}") }
     };
-    let names = NPY.iter().map(|(code, dtype)| both(code, *dtype)).collect::<Vec<_>>();
+    let names = NPY_DTYPES.iter().map(|(code, dtype)| both(code, *dtype)).collect::<Vec<_>>();
     format!("{}, and the same with > for big-endian", names.join(", "))
 }
 
@@ -139,15 +139,15 @@ mod tests {
 
     #[test]
     fn names_round_trip() {
-        for (_, dtype) in NPY {
+        for (_, dtype) in NPY_DTYPES {
             let descr = to_descr(*dtype).unwrap();
-            assert_eq!(from_descr(&descr), Ok((*dtype, Endian::Little)));
+            assert_eq!(from_descr(&descr), Ok((*dtype, ByteOrder::Little)));
         }
-        for (name, dtype) in SAFETENSORS {
+        for (name, dtype) in SAFETENSORS_DTYPES {
             assert_eq!(from_safetensors(name), Ok(*dtype));
             assert_eq!(to_safetensors(*dtype), Ok(*name));
         }
-        assert_eq!(from_descr(">i4"), Ok((Dtype::Int32, Endian::Big)));
+        assert_eq!(from_descr(">i4"), Ok((Dtype::Int32, ByteOrder::Big)));
     }
 
     #[test]
@@ -162,15 +162,15 @@ mod tests {
 
     #[test]
     fn sizes_are_exact_or_refused() {
-        assert_eq!(bytes_of(Dtype::Float32, &[]), Ok(4));
-        assert_eq!(bytes_of(Dtype::Float32, &[3, 0]), Ok(0));
-        assert_eq!(bytes_of(Dtype::Float4E2m1fn, &[3, 2]), Ok(3));
-        assert!(bytes_of(Dtype::Float4E2m1fn, &[3]).is_err());
-        assert_eq!(bytes_of(Dtype::Int8, &[i64::MAX]), Ok(i64::MAX as u64));
-        assert!(bytes_of(Dtype::Int16, &[i64::MAX]).is_err());
-        assert!(bytes_of(Dtype::Int8, &[0, i64::MAX, 2]).is_err());
-        assert!(bytes_of(Dtype::Int8, &[i64::MAX; 64]).is_err());
-        assert!(bytes_of(Dtype::Int8, &[-1]).is_err());
-        assert!(bytes_of(Dtype::Int8, &[1; 65]).is_err());
+        assert_eq!(bytes_of_shape(Dtype::Float32, &[]), Ok(4));
+        assert_eq!(bytes_of_shape(Dtype::Float32, &[3, 0]), Ok(0));
+        assert_eq!(bytes_of_shape(Dtype::Float4E2m1fn, &[3, 2]), Ok(3));
+        assert!(bytes_of_shape(Dtype::Float4E2m1fn, &[3]).is_err());
+        assert_eq!(bytes_of_shape(Dtype::Int8, &[i64::MAX]), Ok(i64::MAX as u64));
+        assert!(bytes_of_shape(Dtype::Int16, &[i64::MAX]).is_err());
+        assert!(bytes_of_shape(Dtype::Int8, &[0, i64::MAX, 2]).is_err());
+        assert!(bytes_of_shape(Dtype::Int8, &[i64::MAX; 64]).is_err());
+        assert!(bytes_of_shape(Dtype::Int8, &[-1]).is_err());
+        assert!(bytes_of_shape(Dtype::Int8, &[1; 65]).is_err());
     }
 }

@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The result of every fallible operation of this crate.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T, E = FileError> = std::result::Result<T, E>;
 
 /// A refused file or request.
 ///
-/// Every variant names the file; [`Error::at`] is the byte of it where the trouble is, and the
-/// message says what would have been accepted. [`Error::kind`] is a stable identifier.
+/// Every variant names the file; [`FileError::byte_position`] is the byte of it where the trouble is, and the
+/// message says what would have been accepted. [`FileError::kind`] is a stable identifier.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum FileError {
     /// The operating system refused.
-    #[error("{}: cannot {action}: {source}", shown(path))]
+    #[error("{}: cannot {action}: {source}", show_path(path))]
     Io {
         /// The file.
         path: PathBuf,
@@ -29,7 +29,7 @@ pub enum Error {
     /// A folder, a pipe, a device: something without bytes at positions.
     #[error(
         "{}: not a regular file; tensors are read from and written to regular files",
-        shown(path)
+        show_path(path)
     )]
     NotAFile {
         /// The path.
@@ -41,7 +41,7 @@ pub enum Error {
     #[error(
         "{}: {found}; accepted are .npy (first bytes \\x93NUMPY), .npz (PK\\x03\\x04) and \
          .safetensors (a length of 8 bytes, then {{)",
-        shown(path)
+        show_path(path)
     )]
     UnknownKind {
         /// The file.
@@ -52,7 +52,7 @@ pub enum Error {
     /// The file ends before something that its header announces.
     #[error(
         "{}: byte {at}: {what} takes {need} bytes and {have} are there: {} missing, \
-         the file is truncated or its header is wrong", shown(path), count(need.saturating_sub(*have))
+         the file is truncated or its header is wrong", show_path(path), format_byte_count(need.saturating_sub(*have))
     )]
     Truncated {
         /// The file.
@@ -70,7 +70,7 @@ pub enum Error {
     #[error(
         "{}: byte {at}: the file was changed while it was read: it had {before} bytes when it was opened \
          and has {now} now; read it when nobody writes to it, or write a new file under its name",
-        shown(path)
+        show_path(path)
     )]
     Changed {
         /// The file.
@@ -83,7 +83,7 @@ pub enum Error {
         now: u64,
     },
     /// Bytes that the format does not allow here.
-    #[error("{}: byte {at}: {what}; accepted: {accepted}", shown(path))]
+    #[error("{}: byte {at}: {what}; accepted: {accepted}", show_path(path))]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum Error {
         accepted: String,
     },
     /// An element type that is not a dtype of Zellige, or that the container cannot name.
-    #[error("{}: byte {at}: dtype {dtype}: {help}", shown(path))]
+    #[error("{}: byte {at}: dtype {dtype}: {help}", show_path(path))]
     Dtype {
         /// The file.
         path: PathBuf,
@@ -109,7 +109,7 @@ pub enum Error {
     /// One name for two tensors or texts.
     #[error(
         "{}: byte {at}: the name `{name}` occurs twice; each tensor or text needs its own",
-        shown(path)
+        show_path(path)
     )]
     DuplicateName {
         /// The file.
@@ -122,7 +122,7 @@ pub enum Error {
     /// Two tensors share bytes.
     #[error(
         "{}: byte {at}: `{second}` begins before the end of `{first}`; tensors may not overlap",
-        shown(path)
+        show_path(path)
     )]
     Overlap {
         /// The file.
@@ -135,7 +135,7 @@ pub enum Error {
         second: String,
     },
     /// A name that the file does not have.
-    #[error("{}: no tensor `{name}`; the file has {known}", shown(path))]
+    #[error("{}: no tensor `{name}`; the file has {known}", show_path(path))]
     NoSuchTensor {
         /// The file.
         path: PathBuf,
@@ -145,7 +145,10 @@ pub enum Error {
         known: String,
     },
     /// A tensor must be chosen by name.
-    #[error("{}: holds {count} tensors where one is expected; choose one of {known}", shown(path))]
+    #[error(
+        "{}: holds {count} tensors where one is expected; choose one of {known}",
+        show_path(path)
+    )]
     NotOne {
         /// The file.
         path: PathBuf,
@@ -158,7 +161,7 @@ pub enum Error {
     #[error(
         "{}: byte {at}: `{name}` is compressed and can only be read from start to end; write it \
          with np.savez instead of np.savez_compressed, or read it whole",
-        shown(path)
+        show_path(path)
     )]
     Compressed {
         /// The file.
@@ -172,7 +175,7 @@ pub enum Error {
     #[error(
         "{}: byte {at}: the bytes of `{name}` have CRC-32 {computed:08x} and the archive says \
          {stored:08x}; the file is damaged",
-        shown(path)
+        show_path(path)
     )]
     Checksum {
         /// The file.
@@ -189,7 +192,7 @@ pub enum Error {
     /// Bytes outside of a tensor.
     #[error(
         "{}: bytes {offset}..{} of `{name}`, which has {bytes}; a range inside it is accepted",
-        shown(path), offset.saturating_add(*len)
+        show_path(path), offset.saturating_add(*len)
     )]
     OutOfRange {
         /// The file.
@@ -204,7 +207,7 @@ pub enum Error {
         bytes: u64,
     },
     /// A file that cannot be written as asked.
-    #[error("{}: {what}; accepted: {accepted}", shown(path))]
+    #[error("{}: {what}; accepted: {accepted}", show_path(path))]
     Request {
         /// The file.
         path: PathBuf,
@@ -215,111 +218,123 @@ pub enum Error {
     },
 }
 
-impl Error {
+impl FileError {
     /// A stable identifier of the variant, for programs.
     pub fn kind(&self) -> &'static str {
         match self {
-            Error::Io { .. } => "io",
-            Error::NotAFile { .. } => "not_a_file",
-            Error::UnknownKind { .. } => "unknown_kind",
-            Error::Truncated { .. } => "truncated",
-            Error::Changed { .. } => "changed",
-            Error::Malformed { .. } => "malformed",
-            Error::Dtype { .. } => "dtype",
-            Error::DuplicateName { .. } => "duplicate_name",
-            Error::Overlap { .. } => "overlap",
-            Error::NoSuchTensor { .. } => "no_such_tensor",
-            Error::NotOne { .. } => "not_one",
-            Error::Compressed { .. } => "compressed",
-            Error::Checksum { .. } => "checksum",
-            Error::OutOfRange { .. } => "out_of_range",
-            Error::Request { .. } => "request",
+            FileError::Io { .. } => "io",
+            FileError::NotAFile { .. } => "not_a_file",
+            FileError::UnknownKind { .. } => "unknown_kind",
+            FileError::Truncated { .. } => "truncated",
+            FileError::Changed { .. } => "changed",
+            FileError::Malformed { .. } => "malformed",
+            FileError::Dtype { .. } => "dtype",
+            FileError::DuplicateName { .. } => "duplicate_name",
+            FileError::Overlap { .. } => "overlap",
+            FileError::NoSuchTensor { .. } => "no_such_tensor",
+            FileError::NotOne { .. } => "not_one",
+            FileError::Compressed { .. } => "compressed",
+            FileError::Checksum { .. } => "checksum",
+            FileError::OutOfRange { .. } => "out_of_range",
+            FileError::Request { .. } => "request",
         }
     }
 
     /// Whether a file could not be written.
     pub fn is_write(&self) -> bool {
-        matches!(self, Error::Io { writing: true, .. } | Error::NotAFile { writing: true, .. })
+        matches!(
+            self,
+            FileError::Io { writing: true, .. } | FileError::NotAFile { writing: true, .. }
+        )
     }
 
     /// The file the error is about.
     pub fn path(&self) -> &Path {
         match self {
-            Error::Io { path, .. }
-            | Error::NotAFile { path, .. }
-            | Error::UnknownKind { path, .. }
-            | Error::Truncated { path, .. }
-            | Error::Changed { path, .. }
-            | Error::Malformed { path, .. }
-            | Error::Dtype { path, .. }
-            | Error::DuplicateName { path, .. }
-            | Error::Overlap { path, .. }
-            | Error::NoSuchTensor { path, .. }
-            | Error::NotOne { path, .. }
-            | Error::Compressed { path, .. }
-            | Error::Checksum { path, .. }
-            | Error::OutOfRange { path, .. }
-            | Error::Request { path, .. } => path,
+            FileError::Io { path, .. }
+            | FileError::NotAFile { path, .. }
+            | FileError::UnknownKind { path, .. }
+            | FileError::Truncated { path, .. }
+            | FileError::Changed { path, .. }
+            | FileError::Malformed { path, .. }
+            | FileError::Dtype { path, .. }
+            | FileError::DuplicateName { path, .. }
+            | FileError::Overlap { path, .. }
+            | FileError::NoSuchTensor { path, .. }
+            | FileError::NotOne { path, .. }
+            | FileError::Compressed { path, .. }
+            | FileError::Checksum { path, .. }
+            | FileError::OutOfRange { path, .. }
+            | FileError::Request { path, .. } => path,
         }
     }
 
     /// The byte of the file where the trouble is, where it has a place.
-    pub fn at(&self) -> Option<u64> {
+    pub fn byte_position(&self) -> Option<u64> {
         match self {
-            Error::Truncated { at, .. }
-            | Error::Changed { at, .. }
-            | Error::Malformed { at, .. }
-            | Error::Dtype { at, .. }
-            | Error::DuplicateName { at, .. }
-            | Error::Overlap { at, .. }
-            | Error::Compressed { at, .. }
-            | Error::Checksum { at, .. } => Some(*at),
+            FileError::Truncated { at, .. }
+            | FileError::Changed { at, .. }
+            | FileError::Malformed { at, .. }
+            | FileError::Dtype { at, .. }
+            | FileError::DuplicateName { at, .. }
+            | FileError::Overlap { at, .. }
+            | FileError::Compressed { at, .. }
+            | FileError::Checksum { at, .. } => Some(*at),
             _ => None,
         }
     }
 
-    pub(crate) fn io(path: &Path, action: impl Into<String>, source: io::Error) -> Error {
+    pub(crate) fn from_io(path: &Path, action: impl Into<String>, source: io::Error) -> FileError {
         let (path, action) = (path.to_path_buf(), action.into());
-        Error::Io { path, action, source: Arc::new(source), writing: false }
+        FileError::Io { path, action, source: Arc::new(source), writing: false }
     }
 
     /// The same of a file that was to be written.
-    pub(crate) fn write(path: &Path, action: impl Into<String>, source: io::Error) -> Error {
+    pub(crate) fn from_write(
+        path: &Path,
+        action: impl Into<String>,
+        source: io::Error,
+    ) -> FileError {
         let (path, action) = (path.to_path_buf(), action.into());
-        Error::Io { path, action, source: Arc::new(source), writing: true }
+        FileError::Io { path, action, source: Arc::new(source), writing: true }
     }
 
-    pub(crate) fn request(
+    pub(crate) fn refused_request(
         path: &Path,
         what: impl Into<String>,
         accepted: impl Into<String>,
-    ) -> Error {
-        Error::Request { path: path.to_path_buf(), what: what.into(), accepted: accepted.into() }
+    ) -> FileError {
+        FileError::Request {
+            path: path.to_path_buf(),
+            what: what.into(),
+            accepted: accepted.into(),
+        }
     }
 }
 
-fn count(bytes: u64) -> String {
+fn format_byte_count(bytes: u64) -> String {
     if bytes == 1 { "1 is".to_string() } else { format!("{bytes} are") }
 }
 
 /// The start of a text of any length, enough to recognise it in a message; nothing in it is obeyed by a
 /// terminal.
-pub(crate) fn quote(text: &str) -> String {
+pub(crate) fn quote_start(text: &str) -> String {
     zellige_notation::quote_beginning(text, 64)
 }
 
 /// A path for a message.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn show_path(path: &Path) -> String {
     zellige_notation::make_visible(&path.to_string_lossy()).into_owned()
 }
 
 /// Names for a message: the first few, and how many more there are.
-pub(crate) fn listing<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
+pub(crate) fn list_names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let total = names.len();
     if total == 0 {
         return "no tensors".to_string();
     }
-    let mut out = names.take(8).map(|n| format!("`{}`", quote(n))).collect::<Vec<_>>().join(", ");
+    let mut out =
+        names.take(8).map(|n| format!("`{}`", quote_start(n))).collect::<Vec<_>>().join(", ");
     if total > 8 {
         out.push_str(&format!(" and {} more", total - 8));
     }

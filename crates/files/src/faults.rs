@@ -6,7 +6,7 @@
 
 /// A kind of call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Call {
+pub enum SystemCall {
     /// Opening an existing file.
     Open,
     /// Asking what a file or a name is.
@@ -41,7 +41,7 @@ pub enum Call {
 
 /// How a call goes that does not fail at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Go {
+pub(crate) enum CallOutcome {
     /// As asked.
     On,
     /// Half-way: a read finds the end of the file, a write the end of the disk.
@@ -52,34 +52,34 @@ pub(crate) enum Go {
 /// A point at which a test may let a call fail.
 #[cfg(not(feature = "faults"))]
 #[inline(always)]
-pub(crate) fn point(_: Call) -> std::io::Result<Go> {
-    Ok(Go::On)
+pub(crate) fn fault_point(_: SystemCall) -> std::io::Result<CallOutcome> {
+    Ok(CallOutcome::On)
 }
 
 #[cfg(feature = "faults")]
-pub(crate) use on::point;
+pub(crate) use on::fault_point;
 #[cfg(feature = "faults")]
-pub use on::{Fault, How, inject};
+pub use on::{FaultEffect, InjectedFault, inject_fault};
 
 #[cfg(feature = "faults")]
 mod on {
-    use super::{Call, Go};
+    use super::{CallOutcome, SystemCall};
     use std::cell::Cell;
     use std::io::{self, Write};
     use std::sync::{LazyLock, Mutex, PoisonError};
 
     /// Which call fails, and how.
     #[derive(Debug, Clone, Copy)]
-    pub struct Fault {
+    pub struct InjectedFault {
         /// The number of the call, from 0.
         pub at: u64,
         /// What happens then.
-        pub how: How,
+        pub how: FaultEffect,
     }
 
     /// What happens at a fault.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum How {
+    pub enum FaultEffect {
         /// That call fails.
         Once,
         /// That call and all later ones of its kind fail.
@@ -91,94 +91,99 @@ mod on {
     }
 
     #[derive(Debug, Clone, Copy)]
-    struct State {
-        fault: Fault,
+    struct FaultState {
+        fault: InjectedFault,
         calls: u64,
-        failed: Option<Call>,
+        failed: Option<SystemCall>,
     }
 
     thread_local! {
-        static INJECTED: Cell<Option<State>> = const { Cell::new(None) };
+        static INJECTED: Cell<Option<FaultState>> = const { Cell::new(None) };
     }
 
-    static PROGRAM: LazyLock<Option<Mutex<State>>> = LazyLock::new(|| {
+    static PROGRAM_FAULT: LazyLock<Option<Mutex<FaultState>>> = LazyLock::new(|| {
         let text = std::env::var("ZELLIGE_FAULT").ok()?;
         let (how, at) = text.split_once(':')?;
         let how = match how {
-            "once" => How::Once,
-            "always" => How::Always,
-            "short" => How::Short,
-            "kill" => How::Kill,
+            "once" => FaultEffect::Once,
+            "always" => FaultEffect::Always,
+            "short" => FaultEffect::Short,
+            "kill" => FaultEffect::Kill,
             _ => return None,
         };
-        let fault = Fault { at: at.parse().ok()?, how };
-        Some(Mutex::new(State { fault, calls: 0, failed: None }))
+        let fault = InjectedFault { at: at.parse().ok()?, how };
+        Some(Mutex::new(FaultState { fault, calls: 0, failed: None }))
     });
 
     /// Runs something with a fault among the calls of this thread; tells which call failed, if it came
     /// that far.
-    pub fn inject<T>(fault: Fault, run: impl FnOnce() -> T) -> (T, Option<Call>) {
-        INJECTED.set(Some(State { fault, calls: 0, failed: None }));
+    pub fn inject_fault<T>(
+        fault: InjectedFault,
+        run: impl FnOnce() -> T,
+    ) -> (T, Option<SystemCall>) {
+        INJECTED.set(Some(FaultState { fault, calls: 0, failed: None }));
         let result = run();
         (result, INJECTED.take().and_then(|state| state.failed))
     }
 
     /// A point at which a test may let a call fail.
-    pub(crate) fn point(call: Call) -> io::Result<Go> {
+    pub(crate) fn fault_point(call: SystemCall) -> io::Result<CallOutcome> {
         if let Some(mut state) = INJECTED.get() {
-            let outcome = state.next(call);
+            let outcome = state.next_outcome(call);
             INJECTED.set(Some(state));
             return outcome;
         }
-        match &*PROGRAM {
+        match &*PROGRAM_FAULT {
             Some(state) => {
                 let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
                 let before = state.failed;
-                let outcome = state.next(call);
+                let outcome = state.next_outcome(call);
                 if before.is_none() && state.failed.is_some() {
-                    log(call);
-                    if state.fault.how == How::Kill {
+                    log_call(call);
+                    if state.fault.how == FaultEffect::Kill {
                         // Not `abort`, whose core dump takes time; no destructor runs in either.
                         std::process::exit(137);
                     }
                 }
                 outcome
             }
-            None => Ok(Go::On),
+            None => Ok(CallOutcome::On),
         }
     }
 
-    impl State {
-        fn next(&mut self, call: Call) -> io::Result<Go> {
+    impl FaultState {
+        fn next_outcome(&mut self, call: SystemCall) -> io::Result<CallOutcome> {
             let number = self.calls;
             self.calls += 1;
-            let again = self.fault.how == How::Always && self.failed == Some(call);
+            let again = self.fault.how == FaultEffect::Always && self.failed == Some(call);
             if number != self.fault.at && !again {
-                return Ok(Go::On);
+                return Ok(CallOutcome::On);
             }
             self.failed = Some(call);
             match (self.fault.how, call) {
-                (How::Short, Call::Read | Call::Write) => Ok(Go::Short),
-                _ => Err(refusal(call)),
+                (FaultEffect::Short, SystemCall::Read | SystemCall::Write) => {
+                    Ok(CallOutcome::Short)
+                }
+                _ => Err(injected_error(call)),
             }
         }
     }
 
-    fn log(call: Call) {
+    fn log_call(call: SystemCall) {
         let Some(path) = std::env::var_os("ZELLIGE_FAULT_LOG") else { return };
         let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
         let _ = file.and_then(|mut file| writeln!(file, "{call:?}"));
     }
 
     /// What the system says when such a call fails.
-    fn refusal(call: Call) -> io::Error {
+    fn injected_error(call: SystemCall) -> io::Error {
         io::Error::from_raw_os_error(match call {
-            Call::Open | Call::Create | Call::MakeFolder => libc::EACCES,
-            Call::Write | Call::SetLen | Call::Reserve => libc::ENOSPC,
-            Call::SetMode | Call::Remove | Call::Rename => libc::EPERM,
-            Call::Lock => libc::ENOLCK,
-            Call::Allocate => libc::ENOMEM,
-            Call::Look | Call::Read | Call::Sync | Call::List => libc::EIO,
+            SystemCall::Open | SystemCall::Create | SystemCall::MakeFolder => libc::EACCES,
+            SystemCall::Write | SystemCall::SetLen | SystemCall::Reserve => libc::ENOSPC,
+            SystemCall::SetMode | SystemCall::Remove | SystemCall::Rename => libc::EPERM,
+            SystemCall::Lock => libc::ENOLCK,
+            SystemCall::Allocate => libc::ENOMEM,
+            SystemCall::Look | SystemCall::Read | SystemCall::Sync | SystemCall::List => libc::EIO,
         })
     }
 }

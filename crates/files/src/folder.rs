@@ -1,13 +1,13 @@
 //! Folders of files that belong together.
 
 use crate::disk;
-use crate::error::{Error, Result};
+use crate::error::{FileError, Result};
 use crate::whole_file::{make_folder, write_bytes};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The most folders of numbers that a folder holds.
-const MOST: usize = 1_000_000;
+const MAX_NUMBERED_FOLDERS: usize = 1_000_000;
 
 /// Writes files below a folder, each complete or not at all. Paths have `/` between folders, which are made where they
 /// are not there yet; files that are there are replaced.
@@ -35,18 +35,22 @@ pub fn write_folder<'a>(
 ///
 /// # Errors
 /// What the system refuses, with the path.
-pub fn numbered_folder(below: impl AsRef<Path>, stem: &str) -> Result<PathBuf> {
+pub fn create_numbered_folder(below: impl AsRef<Path>, stem: &str) -> Result<PathBuf> {
     let below = below.as_ref();
     make_folder(below)?;
-    for number in 0..MOST {
+    for number in 0..MAX_NUMBERED_FOLDERS {
         let path = below.join(format!("{number:04}-{stem}"));
         match disk::make_new_folder(&path) {
             Ok(()) => return Ok(path),
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
-            Err(e) => return Err(Error::write(&path, "make the folder", e)),
+            Err(e) => return Err(FileError::from_write(&path, "make the folder", e)),
         }
     }
-    Err(Error::request(below, "one more numbered folder", format!("at most {MOST}")))
+    Err(FileError::refused_request(
+        below,
+        "one more numbered folder",
+        format!("at most {MAX_NUMBERED_FOLDERS}"),
+    ))
 }
 
 #[cfg(test)]
@@ -57,13 +61,13 @@ mod tests {
     #[test]
     fn folders_are_numbered_and_files_find_their_places() {
         let base = std::env::temp_dir().join(format!("zellige-folder-{}", std::process::id()));
-        let first = numbered_folder(&base, "g").unwrap();
-        let second = numbered_folder(&base, "g").unwrap();
+        let first = create_numbered_folder(&base, "g").unwrap();
+        let second = create_numbered_folder(&base, "g").unwrap();
         assert!(first.ends_with("0000-g") && second.ends_with("0001-g"));
         write_folder(&second, [("a/b.txt", b"1".as_slice()), ("c.txt", b"2")]).unwrap();
         assert_eq!(std::fs::read(second.join("a/b.txt")).unwrap(), b"1");
         // A file in the place of a folder is an error with its path.
-        let error = numbered_folder(second.join("c.txt"), "g").unwrap_err();
+        let error = create_numbered_folder(second.join("c.txt"), "g").unwrap_err();
         assert!(error.to_string().contains("c.txt"), "{error}");
         std::fs::remove_dir_all(base).unwrap();
     }

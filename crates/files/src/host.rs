@@ -2,7 +2,7 @@
 
 use crate::container::Container;
 use crate::error::Result;
-use crate::info::{Kind, Order, TensorInfo};
+use crate::info::{ContainerKind, DimensionOrder, TensorInfo};
 use std::path::Path;
 use std::sync::Arc;
 use zellige_layout::StridedLayout;
@@ -17,12 +17,12 @@ pub struct HostTensor {
 impl HostTensor {
     /// The tensor of that name; without a name, the only one of the file.
     pub fn open(path: impl AsRef<Path>, name: Option<&str>) -> Result<HostTensor> {
-        HostTensor::of(&Arc::new(Container::open(path)?), name)
+        HostTensor::from_container(&Arc::new(Container::open(path)?), name)
     }
 
     /// The same of a file that is open, which all its tensors share.
-    pub fn of(container: &Arc<Container>, name: Option<&str>) -> Result<HostTensor> {
-        let info = container.named(name)?.clone();
+    pub fn from_container(container: &Arc<Container>, name: Option<&str>) -> Result<HostTensor> {
+        let info = container.tensor_or_only(name)?.clone();
         Ok(HostTensor { container: Arc::clone(container), info })
     }
 
@@ -30,7 +30,7 @@ impl HostTensor {
     /// own name holds a colon is found first.
     pub fn parse(text: &str) -> Result<HostTensor> {
         let named = text.rsplit_once(':').filter(|(file, _)| {
-            !Path::new(text).exists() && Kind::announced(Path::new(file)).is_some()
+            !Path::new(text).exists() && ContainerKind::announced_by_name(Path::new(file)).is_some()
         });
         match named {
             Some((file, name)) => HostTensor::open(file, Some(name)),
@@ -46,10 +46,10 @@ impl HostTensor {
     /// Its elements as they lie in the file, in the byte order of this machine.
     ///
     /// # Errors
-    /// As [`Container::read`].
-    pub fn read(&self) -> Result<Vec<u8>> {
-        let mut bytes = self.container.read(&self.info)?;
-        self.info.swap(&mut bytes);
+    /// As [`Container::read_bytes`].
+    pub fn read_bytes(&self) -> Result<Vec<u8>> {
+        let mut bytes = self.container.read_tensor(&self.info)?;
+        self.info.swap_bytes(&mut bytes);
         Ok(bytes)
     }
 
@@ -57,8 +57,8 @@ impl HostTensor {
     ///
     /// # Errors
     /// None for a shape that a file holds; the algebra checks it anew.
-    pub fn strided(&self) -> Result<StridedLayout, zellige_layout::LayoutError> {
-        self.info.strided()
+    pub fn strided_layout(&self) -> Result<StridedLayout, zellige_layout::LayoutError> {
+        self.info.strided_layout()
     }
 }
 
@@ -67,10 +67,10 @@ impl TensorInfo {
     ///
     /// # Errors
     /// None for a shape that a file holds; the algebra checks it anew.
-    pub fn strided(&self) -> Result<StridedLayout, zellige_layout::LayoutError> {
+    pub fn strided_layout(&self) -> Result<StridedLayout, zellige_layout::LayoutError> {
         match self.order {
-            Order::RowMajor => StridedLayout::new_contiguous(&self.shape),
-            Order::ColumnMajor => {
+            DimensionOrder::RowMajor => StridedLayout::new_contiguous(&self.shape),
+            DimensionOrder::ColumnMajor => {
                 let mut reversed = self.shape.clone();
                 reversed.reverse();
                 let mut stride = StridedLayout::new_contiguous(&reversed)?.stride().to_vec();

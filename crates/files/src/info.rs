@@ -1,13 +1,13 @@
 //! What a file says about one tensor, and what is asked of a file to be written.
 
-use crate::error::{Error, Result};
+use crate::error::{FileError, Result};
 use std::collections::BTreeMap;
 use std::path::Path;
 use zellige_float::Dtype;
 
 /// The three containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum ContainerKind {
     /// One array of NumPy.
     Npy,
     /// A zip archive of `.npy` entries.
@@ -16,23 +16,24 @@ pub enum Kind {
     Safetensors,
 }
 
-impl Kind {
+impl ContainerKind {
     /// Every container.
-    pub const ALL: [Kind; 3] = [Kind::Npy, Kind::Npz, Kind::Safetensors];
+    pub const ALL: [ContainerKind; 3] =
+        [ContainerKind::Npy, ContainerKind::Npz, ContainerKind::Safetensors];
 
     /// The extension of its files, without the dot.
-    pub fn extension(self) -> &'static str {
+    pub fn file_extension(self) -> &'static str {
         match self {
-            Kind::Npy => "npy",
-            Kind::Npz => "npz",
-            Kind::Safetensors => "safetensors",
+            ContainerKind::Npy => "npy",
+            ContainerKind::Npz => "npz",
+            ContainerKind::Safetensors => "safetensors",
         }
     }
 
     /// The container that a name announces, for files that do not exist yet.
-    pub fn from_path(path: &Path) -> Result<Kind> {
-        Kind::announced(path).ok_or_else(|| {
-            Error::request(
+    pub fn from_path(path: &Path) -> Result<ContainerKind> {
+        ContainerKind::announced_by_name(path).ok_or_else(|| {
+            FileError::refused_request(
                 path,
                 "the name does not say which container to write",
                 "names that end in .npy, .npz or .safetensors",
@@ -40,15 +41,15 @@ impl Kind {
         })
     }
 
-    pub(crate) fn announced(path: &Path) -> Option<Kind> {
+    pub(crate) fn announced_by_name(path: &Path) -> Option<ContainerKind> {
         let extension = path.extension()?.to_str()?;
-        Kind::ALL.into_iter().find(|k| k.extension().eq_ignore_ascii_case(extension))
+        ContainerKind::ALL.into_iter().find(|k| k.file_extension().eq_ignore_ascii_case(extension))
     }
 }
 
 /// Which dimension of the stored elements is the fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Order {
+pub enum DimensionOrder {
     /// The last one, as in C.
     RowMajor,
     /// The first one, as in Fortran.
@@ -57,22 +58,22 @@ pub enum Order {
 
 /// Which byte of a stored number comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Endian {
+pub enum ByteOrder {
     /// The lowest.
     Little,
     /// The highest.
     Big,
 }
 
-impl Endian {
+impl ByteOrder {
     /// That of the machine this runs on.
-    pub const NATIVE: Endian =
-        if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
+    pub const NATIVE: ByteOrder =
+        if cfg!(target_endian = "big") { ByteOrder::Big } else { ByteOrder::Little };
 }
 
 /// A tensor in a file: everything needed to find and read its elements.
 ///
-/// Only [`Container`](crate::Container) and [`Writer`](crate::Writer) make one, after checking
+/// Only [`Container`](crate::Container) and [`ContainerWriter`](crate::Writer) make one, after checking
 /// that its bytes lie inside the file and that they are what dtype and shape ask for. Extents are
 /// 0 or more, there are at most [`MAX_RANK`](crate::MAX_RANK) of them, and the product of those
 /// that are not 0, in bytes, fits in an `i64`.
@@ -81,8 +82,8 @@ pub struct TensorInfo {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
     pub(crate) shape: Vec<i64>,
-    pub(crate) order: Order,
-    pub(crate) endian: Endian,
+    pub(crate) order: DimensionOrder,
+    pub(crate) endian: ByteOrder,
     pub(crate) bytes: u64,
     pub(crate) extent: FileExtent,
 }
@@ -104,7 +105,7 @@ pub(crate) struct FileExtent {
 
 impl FileExtent {
     /// A tensor whose bytes lie as they are.
-    pub(crate) fn plain(start: u64, length: u64) -> FileExtent {
+    pub(crate) fn uncompressed(start: u64, length: u64) -> FileExtent {
         FileExtent { start, length, head: 0, deflated: false, crc: None }
     }
 }
@@ -126,17 +127,17 @@ impl TensorInfo {
     }
 
     /// Which dimension is the fastest.
-    pub fn order(&self) -> Order {
+    pub fn dimension_order(&self) -> DimensionOrder {
         self.order
     }
 
     /// The byte order of its elements; little for elements of one byte.
-    pub fn endian(&self) -> Endian {
+    pub fn byte_order(&self) -> ByteOrder {
         self.endian
     }
 
     /// Bytes of all elements.
-    pub fn bytes(&self) -> u64 {
+    pub fn byte_len(&self) -> u64 {
         self.bytes
     }
 
@@ -154,11 +155,11 @@ impl TensorInfo {
             Dtype::Complex128 => 8,
             other => usize::try_from(other.bits() / 8).unwrap_or(0),
         };
-        (self.endian != Endian::NATIVE && unit > 1).then_some(unit)
+        (self.endian != ByteOrder::NATIVE && unit > 1).then_some(unit)
     }
 
     /// Turns whole elements, as read from the file, into those of this machine (and back).
-    pub fn swap(&self, elements: &mut [u8]) {
+    pub fn swap_bytes(&self, elements: &mut [u8]) {
         if let Some(unit) = self.swap_unit() {
             elements.chunks_exact_mut(unit).for_each(<[u8]>::reverse);
         }
@@ -166,15 +167,15 @@ impl TensorInfo {
 }
 
 /// Texts that belong to a file as a whole.
-pub type Metadata = BTreeMap<String, String>;
+pub type FileMetadata = BTreeMap<String, String>;
 
 /// What the headers of a file say.
 #[derive(Debug, Default)]
-pub(crate) struct Contents {
+pub(crate) struct FileContents {
     pub(crate) tensors: Vec<TensorInfo>,
     /// What is not a tensor of Zellige, and why.
-    pub(crate) refused: Vec<(String, Error)>,
-    pub(crate) metadata: Metadata,
+    pub(crate) refused: Vec<(String, FileError)>,
+    pub(crate) metadata: FileMetadata,
 }
 
 /// A tensor that a file shall hold: row-major, little-endian.
@@ -189,7 +190,7 @@ pub struct NewTensor {
 }
 
 impl NewTensor {
-    /// A request; [`Writer::create`](crate::Writer::create) checks it.
+    /// A request; [`ContainerWriter::create`](crate::Writer::create) checks it.
     pub fn new(name: impl Into<String>, dtype: Dtype, shape: impl Into<Vec<i64>>) -> NewTensor {
         NewTensor { name: name.into(), dtype, shape: shape.into() }
     }

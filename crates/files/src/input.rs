@@ -1,7 +1,7 @@
 //! A file whose length is known: reads inside it, and errors that name it.
 
 use crate::disk;
-use crate::error::{Error, Result};
+use crate::error::{FileError, Result};
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// An open regular file with its length at the time of opening.
 #[derive(Debug)]
-pub(crate) struct Input {
+pub(crate) struct InputFile {
     file: File,
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
@@ -17,87 +17,95 @@ pub(crate) struct Input {
     modified: (i64, i64),
 }
 
-impl Input {
-    pub(crate) fn open(path: &Path) -> Result<Input> {
+impl InputFile {
+    pub(crate) fn open(path: &Path) -> Result<InputFile> {
         // Looked at by name first: opening a device can have effects.
-        let kind = disk::look(path).map_err(|e| Error::io(path, "open it", e))?;
+        let kind = disk::stat_path(path).map_err(|e| FileError::from_io(path, "open it", e))?;
         if !kind.is_file() {
-            return Err(Error::NotAFile { path: path.to_path_buf(), writing: false });
+            return Err(FileError::NotAFile { path: path.to_path_buf(), writing: false });
         }
-        Input::of(disk::open(path).map_err(|e| Error::io(path, "open it", e))?, path)
+        InputFile::from_open_file(
+            disk::open_file(path).map_err(|e| FileError::from_io(path, "open it", e))?,
+            path,
+        )
     }
 
     /// The file that was opened under a name.
-    pub(crate) fn of(file: File, path: &Path) -> Result<Input> {
-        let known = disk::look_at(&file).map_err(|e| Error::io(path, "ask for its length", e))?;
+    pub(crate) fn from_open_file(file: File, path: &Path) -> Result<InputFile> {
+        let known = disk::stat_file(&file)
+            .map_err(|e| FileError::from_io(path, "ask for its length", e))?;
         // Another one may have taken the name since it was looked at.
         if !known.is_file() {
-            return Err(Error::NotAFile { path: path.to_path_buf(), writing: false });
+            return Err(FileError::NotAFile { path: path.to_path_buf(), writing: false });
         }
-        let (len, modified) = (known.len(), modified(&known));
-        Ok(Input { file, path: path.to_path_buf(), len, modified })
+        let (len, modified) = (known.len(), modification_time(&known));
+        Ok(InputFile { file, path: path.to_path_buf(), len, modified })
     }
 
     /// That it is no longer than a limit.
-    pub(crate) fn at_most(&self, most: u64) -> Result<()> {
+    pub(crate) fn check_max_len(&self, most: u64) -> Result<()> {
         if self.len <= most {
             return Ok(());
         }
         let what = format!("a file of {} bytes", self.len);
-        Err(Error::request(&self.path, what, format!("at most {most} bytes")))
+        Err(FileError::refused_request(&self.path, what, format!("at most {most} bytes")))
     }
 
     /// `need` bytes from `at`. The caller bounds `need`; that they exist is checked here.
-    pub(crate) fn bytes(&self, at: u64, need: u64, what: &str) -> Result<Vec<u8>> {
-        self.spot().fits(at, need, self.len, what)?;
-        let mut bytes = disk::zeroed(need)
-            .map_err(|e| Error::io(&self.path, format!("hold {what} in memory"), e))?;
+    pub(crate) fn read_bytes(&self, at: u64, need: u64, what: &str) -> Result<Vec<u8>> {
+        self.start_spot().check_fits(at, need, self.len, what)?;
+        let mut bytes = disk::zeroed_memory(need)
+            .map_err(|e| FileError::from_io(&self.path, format!("hold {what} in memory"), e))?;
         self.read_exact_at(&mut bytes, at)?;
         Ok(bytes)
     }
 
     pub(crate) fn read_exact_at(&self, bytes: &mut [u8], at: u64) -> Result<()> {
         disk::read_exact_at(&self.file, bytes, at).map_err(|e| match e.kind() {
-            io::ErrorKind::UnexpectedEof => self.shortened(at),
-            _ => Error::io(&self.path, format!("read {} bytes at byte {at}", bytes.len()), e),
+            io::ErrorKind::UnexpectedEof => self.shortened_error(at),
+            _ => FileError::from_io(
+                &self.path,
+                format!("read {} bytes at byte {at}", bytes.len()),
+                e,
+            ),
         })
     }
 
     /// The file ended before a byte that it had when it was opened.
-    fn shortened(&self, at: u64) -> Error {
-        let now = disk::look_at(&self.file).map_or(0, |now| now.len());
-        Error::Changed { path: self.path.clone(), at, before: self.len, now }
+    fn shortened_error(&self, at: u64) -> FileError {
+        let now = disk::stat_file(&self.file).map_or(0, |now| now.len());
+        FileError::Changed { path: self.path.clone(), at, before: self.len, now }
     }
 
     /// That nobody has written to the file since it was opened: what was read of it then belongs together.
     pub(crate) fn check_unchanged(&self) -> Result<()> {
-        let now = disk::look_at(&self.file)
-            .map_err(|e| Error::io(&self.path, "see whether it has changed", e))?;
-        if (now.len(), modified(&now)) == (self.len, self.modified) {
+        let now = disk::stat_file(&self.file)
+            .map_err(|e| FileError::from_io(&self.path, "see whether it has changed", e))?;
+        if (now.len(), modification_time(&now)) == (self.len, self.modified) {
             return Ok(());
         }
         let at = now.len().min(self.len);
-        Err(Error::Changed { path: self.path.clone(), at, before: self.len, now: now.len() })
+        Err(FileError::Changed { path: self.path.clone(), at, before: self.len, now: now.len() })
     }
 
     /// The bytes `start..start + length` as a stream.
-    pub(crate) fn window(&self, start: u64, length: u64) -> FileWindow<'_> {
+    pub(crate) fn range_stream(&self, start: u64, length: u64) -> FileWindow<'_> {
         FileWindow { input: self, at: start, left: length }
     }
 
-    pub(crate) fn spot(&self) -> Spot<'_> {
-        Spot { path: &self.path, base: 0, skip: 0, entry: None }
+    pub(crate) fn start_spot(&self) -> FileSpot<'_> {
+        FileSpot { path: &self.path, base: 0, skip: 0, entry: None }
     }
 }
 
-fn modified(known: &Metadata) -> (i64, i64) {
+fn modification_time(known: &Metadata) -> (i64, i64) {
     (known.mtime(), known.mtime_nsec())
 }
 
 /// A stream over a range of a file that does not use the position of the file.
 #[derive(Debug)]
 pub(crate) struct FileWindow<'a> {
-    input: &'a Input,
+    input: &'a InputFile,
     at: u64,
     left: u64,
 }
@@ -110,7 +118,7 @@ impl Read for FileWindow<'_> {
         }
         let got = disk::read_at(&self.input.file, &mut bytes[..most], self.at)?;
         if got == 0 {
-            return Err(io::Error::other(self.input.shortened(self.at)));
+            return Err(io::Error::other(self.input.shortened_error(self.at)));
         }
         self.at += got as u64;
         self.left -= got as u64;
@@ -121,7 +129,7 @@ impl Read for FileWindow<'_> {
 /// Where positions count from, and how to say it: a byte of the file, or a byte of a compressed
 /// entry, for which the file only has the place where the entry begins.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Spot<'a> {
+pub(crate) struct FileSpot<'a> {
     pub(crate) path: &'a Path,
     /// The byte of the file where the part begins.
     pub(crate) base: u64,
@@ -131,8 +139,8 @@ pub(crate) struct Spot<'a> {
     pub(crate) entry: Option<&'a str>,
 }
 
-impl Spot<'_> {
-    fn place(&self, at: u64, what: String) -> (u64, String) {
+impl FileSpot<'_> {
+    fn locate_byte(&self, at: u64, what: String) -> (u64, String) {
         let at = self.skip.saturating_add(at);
         match self.entry {
             None => (self.base.saturating_add(at), what),
@@ -140,40 +148,40 @@ impl Spot<'_> {
                 self.base,
                 format!(
                     "compressed entry `{}`, byte {at} inside it: {what}",
-                    crate::error::quote(name)
+                    crate::error::quote_start(name)
                 ),
             ),
         }
     }
 
-    pub(crate) fn malformed(
+    pub(crate) fn malformed_error(
         &self,
         at: u64,
         what: impl Into<String>,
         accepted: impl Into<String>,
-    ) -> Error {
-        let (at, what) = self.place(at, what.into());
-        Error::Malformed { path: self.path.to_path_buf(), at, what, accepted: accepted.into() }
+    ) -> FileError {
+        let (at, what) = self.locate_byte(at, what.into());
+        FileError::Malformed { path: self.path.to_path_buf(), at, what, accepted: accepted.into() }
     }
 
-    pub(crate) fn dtype(&self, at: u64, dtype: String, help: String) -> Error {
-        let (at, dtype) = self.place(at, dtype);
-        Error::Dtype { path: self.path.to_path_buf(), at, dtype, help }
+    pub(crate) fn dtype_error(&self, at: u64, dtype: String, help: String) -> FileError {
+        let (at, dtype) = self.locate_byte(at, dtype);
+        FileError::Dtype { path: self.path.to_path_buf(), at, dtype, help }
     }
 
-    pub(crate) fn duplicate(&self, at: u64, name: &str) -> Error {
+    pub(crate) fn duplicate_error(&self, at: u64, name: &str) -> FileError {
         let at = self.base.saturating_add(self.skip).saturating_add(at);
-        let name = crate::error::quote(name);
-        Error::DuplicateName { path: self.path.to_path_buf(), at, name }
+        let name = crate::error::quote_start(name);
+        FileError::DuplicateName { path: self.path.to_path_buf(), at, name }
     }
 
     /// That `need` bytes from `at` end by `total`.
-    pub(crate) fn fits(&self, at: u64, need: u64, total: u64, what: &str) -> Result<()> {
+    pub(crate) fn check_fits(&self, at: u64, need: u64, total: u64, what: &str) -> Result<()> {
         let have = total.saturating_sub(at);
         if need <= have {
             return Ok(());
         }
-        let (at, what) = self.place(at, what.to_string());
-        Err(Error::Truncated { path: self.path.to_path_buf(), at, what, need, have })
+        let (at, what) = self.locate_byte(at, what.to_string());
+        Err(FileError::Truncated { path: self.path.to_path_buf(), at, what, need, have })
     }
 }

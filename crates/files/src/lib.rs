@@ -1,14 +1,14 @@
 //! Tensors in files: `.npy`, `.npz` and `.safetensors`.
 //!
-//! Reading is strict and happens before use: [`Container::open`] reads the headers and accepts a
+//! Reading is strict and happens before use: [`Container::open_file`] reads the headers and accepts a
 //! file only where every tensor lies inside it, with as many bytes as its dtype and shape take.
-//! Writing is atomic: a [`Writer`] fills a temporary file beside the final name and takes that
+//! Writing is atomic: a [`ContainerWriter`] fills a temporary file beside the final name and takes that
 //! name at the end, so whatever interrupts it, nobody sees half a file. A program that is asked to
-//! stop calls [`abandon`] to leave no temporary file either.
+//! stop calls [`remove_unfinished`] to leave no temporary file either.
 //!
-//! Tensors larger than memory are read and written in parts at positions ([`Source::read_at`],
-//! [`Writer::write_at`]). No file is mapped: whoever shortens one while it is read gives the reader an
-//! error ([`Error::Changed`]) and nothing worse.
+//! Tensors larger than memory are read and written in parts at positions ([`TensorSource::read_at`],
+//! [`ContainerWriter::write_at`]). No file is mapped: whoever shortens one while it is read gives the reader an
+//! error ([`FileError::Changed`]) and nothing worse.
 //!
 //! ```
 //! use zellige_files::{Container, Kind, Metadata, NewTensor, Writer};
@@ -68,18 +68,20 @@ mod zip;
 mod zip_writer;
 
 pub use byte_file::ByteFile;
-pub use cache::{Cache, Found, content_hash};
+pub use cache::{CacheLookup, ContentCache, content_hash};
 pub use container::Container;
 pub use dtype::MAX_RANK;
-pub use error::{Error, Result};
-pub use feed::Feed;
-pub use folder::{numbered_folder, write_folder};
+pub use error::{FileError, Result};
+pub use feed::TensorFeed;
+pub use folder::{create_numbered_folder, write_folder};
 pub use host::HostTensor;
-pub use info::{Endian, Kind, Metadata, NewTensor, Order, TensorInfo};
+pub use info::{ByteOrder, ContainerKind, DimensionOrder, FileMetadata, NewTensor, TensorInfo};
 pub use relayout::{Relayout, RelayoutError};
 
-pub use source::{Reader, Source};
-pub use temporary::{Named, abandon};
-pub use verify::{Stored, Verified};
-pub use whole_file::{make_folder, read_all, read_bytes, read_text, write_all, write_bytes};
-pub use writer::Writer;
+pub use source::{TensorReader, TensorSource};
+pub use temporary::{NamedFile, remove_unfinished};
+pub use verify::{StoredTensor, VerifiedTensor};
+pub use whole_file::{
+    make_folder, read_bytes, read_tensor_file, read_text, write_bytes, write_tensor_file,
+};
+pub use writer::ContainerWriter;

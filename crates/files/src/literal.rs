@@ -8,7 +8,7 @@ const MAX_DEPTH: usize = 16;
 
 /// A value and the byte at which it begins.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Literal {
+pub(crate) struct PythonLiteral {
     pub(crate) at: usize,
     pub(crate) value: LiteralValue,
 }
@@ -19,14 +19,14 @@ pub(crate) enum LiteralValue {
     Int(i128),
     Bool(bool),
     None,
-    Tuple(Vec<Literal>),
-    List(Vec<Literal>),
-    Dict(Vec<(Literal, Literal)>),
+    Tuple(Vec<PythonLiteral>),
+    List(Vec<PythonLiteral>),
+    Dict(Vec<(PythonLiteral, PythonLiteral)>),
 }
 
-impl Literal {
+impl PythonLiteral {
     /// What it is, for a message.
-    pub(crate) fn describe(&self) -> &'static str {
+    pub(crate) fn describe_kind(&self) -> &'static str {
         match &self.value {
             LiteralValue::Text(_) => "a string",
             LiteralValue::Int(_) => "an integer",
@@ -48,12 +48,12 @@ pub(crate) struct RefusedLiteral {
 }
 
 /// The one literal of `text`; only blanks may surround it.
-pub(crate) fn parse(text: &[u8]) -> Result<Literal, RefusedLiteral> {
+pub(crate) fn parse_literal(text: &[u8]) -> Result<PythonLiteral, RefusedLiteral> {
     let mut parser = LiteralParser { text, at: 0 };
-    let literal = parser.literal(0)?;
-    parser.blanks();
+    let literal = parser.parse_value(0)?;
+    parser.skip_blanks();
     if parser.at < text.len() {
-        return Err(parser.refuse("blanks up to the end of the header"));
+        return Err(parser.refuse_next("blanks up to the end of the header"));
     }
     Ok(literal)
 }
@@ -64,27 +64,27 @@ struct LiteralParser<'a> {
 }
 
 impl LiteralParser<'_> {
-    fn literal(&mut self, depth: usize) -> Result<Literal, RefusedLiteral> {
-        self.blanks();
+    fn parse_value(&mut self, depth: usize) -> Result<PythonLiteral, RefusedLiteral> {
+        self.skip_blanks();
         let at = self.at;
         if depth > MAX_DEPTH {
-            return Err(self.refuse("at most 16 brackets inside each other"));
+            return Err(self.refuse_next("at most 16 brackets inside each other"));
         }
-        let value = match self.peek() {
-            Some(b'\'' | b'"') => LiteralValue::Text(self.text()?),
-            Some(b'-' | b'+' | b'0'..=b'9') => LiteralValue::Int(self.int()?),
-            Some(b'(') => self.tuple(depth)?,
-            Some(b'[') => LiteralValue::List(self.items(b']', depth)?.0),
-            Some(b'{') => LiteralValue::Dict(self.pairs(depth)?),
-            Some(b'A'..=b'Z' | b'a'..=b'z' | b'_') => self.word()?,
-            _ => return Err(self.refuse("a string, number, True, False, None, (, [ or {")),
+        let value = match self.peek_byte() {
+            Some(b'\'' | b'"') => LiteralValue::Text(self.parse_string()?),
+            Some(b'-' | b'+' | b'0'..=b'9') => LiteralValue::Int(self.parse_integer()?),
+            Some(b'(') => self.parse_tuple(depth)?,
+            Some(b'[') => LiteralValue::List(self.parse_items(b']', depth)?.0),
+            Some(b'{') => LiteralValue::Dict(self.parse_pairs(depth)?),
+            Some(b'A'..=b'Z' | b'a'..=b'z' | b'_') => self.parse_word()?,
+            _ => return Err(self.refuse_next("a string, number, True, False, None, (, [ or {")),
         };
-        Ok(Literal { at, value })
+        Ok(PythonLiteral { at, value })
     }
 
     /// A tuple, or a value in parentheses: `(3)` is 3 and `(3,)` is a tuple.
-    fn tuple(&mut self, depth: usize) -> Result<LiteralValue, RefusedLiteral> {
-        let (mut items, comma) = self.items(b')', depth)?;
+    fn parse_tuple(&mut self, depth: usize) -> Result<LiteralValue, RefusedLiteral> {
+        let (mut items, comma) = self.parse_items(b')', depth)?;
         match items.pop() {
             Some(only) if items.is_empty() && !comma => Ok(only.value),
             Some(last) => {
@@ -96,55 +96,62 @@ impl LiteralParser<'_> {
     }
 
     /// Values between brackets, and whether a comma follows the last one.
-    fn items(&mut self, close: u8, depth: usize) -> Result<(Vec<Literal>, bool), RefusedLiteral> {
+    fn parse_items(
+        &mut self,
+        close: u8,
+        depth: usize,
+    ) -> Result<(Vec<PythonLiteral>, bool), RefusedLiteral> {
         self.at += 1;
         let mut items = Vec::new();
         let mut comma = false;
         loop {
-            self.blanks();
-            if self.take(close) {
+            self.skip_blanks();
+            if self.take_byte(close) {
                 return Ok((items, comma));
             }
             if !items.is_empty() && !comma {
-                return Err(self.refuse("a comma or the closing bracket"));
+                return Err(self.refuse_next("a comma or the closing bracket"));
             }
-            items.push(self.literal(depth + 1)?);
-            self.blanks();
-            comma = self.take(b',');
+            items.push(self.parse_value(depth + 1)?);
+            self.skip_blanks();
+            comma = self.take_byte(b',');
         }
     }
 
-    fn pairs(&mut self, depth: usize) -> Result<Vec<(Literal, Literal)>, RefusedLiteral> {
+    fn parse_pairs(
+        &mut self,
+        depth: usize,
+    ) -> Result<Vec<(PythonLiteral, PythonLiteral)>, RefusedLiteral> {
         self.at += 1;
-        let mut pairs: Vec<(Literal, Literal)> = Vec::new();
+        let mut pairs: Vec<(PythonLiteral, PythonLiteral)> = Vec::new();
         let mut comma = true;
         loop {
-            self.blanks();
-            if self.take(b'}') {
+            self.skip_blanks();
+            if self.take_byte(b'}') {
                 return Ok(pairs);
             }
             if !comma {
-                return Err(self.refuse("a comma or }"));
+                return Err(self.refuse_next("a comma or }"));
             }
-            let key = self.literal(depth + 1)?;
-            self.blanks();
-            if !self.take(b':') {
-                return Err(self.refuse("a colon after the key"));
+            let key = self.parse_value(depth + 1)?;
+            self.skip_blanks();
+            if !self.take_byte(b':') {
+                return Err(self.refuse_next("a colon after the key"));
             }
-            pairs.push((key, self.literal(depth + 1)?));
-            self.blanks();
-            comma = self.take(b',');
+            pairs.push((key, self.parse_value(depth + 1)?));
+            self.skip_blanks();
+            comma = self.take_byte(b',');
         }
     }
 
-    fn text(&mut self) -> Result<String, RefusedLiteral> {
+    fn parse_string(&mut self) -> Result<String, RefusedLiteral> {
         let quote = self.text[self.at];
         self.at += 1;
         let from = self.at;
-        while let Some(byte) = self.peek() {
+        while let Some(byte) = self.peek_byte() {
             match byte {
-                b'\\' => return Err(self.refuse("strings without escapes")),
-                b'\n' => return Err(self.refuse("a closing quote in the same line")),
+                b'\\' => return Err(self.refuse_next("strings without escapes")),
+                b'\n' => return Err(self.refuse_next("a closing quote in the same line")),
                 _ if byte == quote => {
                     let text = String::from_utf8_lossy(&self.text[from..self.at]).into_owned();
                     self.at += 1;
@@ -153,18 +160,18 @@ impl LiteralParser<'_> {
                 _ => self.at += 1,
             }
         }
-        Err(self.refuse("a closing quote"))
+        Err(self.refuse_next("a closing quote"))
     }
 
-    fn int(&mut self) -> Result<i128, RefusedLiteral> {
+    fn parse_integer(&mut self) -> Result<i128, RefusedLiteral> {
         let from = self.at;
-        let negative = self.take(b'-');
+        let negative = self.take_byte(b'-');
         if !negative {
-            self.take(b'+');
+            self.take_byte(b'+');
         }
         let digits = self.at;
         let mut value: i128 = 0;
-        while let Some(digit @ b'0'..=b'9') = self.peek() {
+        while let Some(digit @ b'0'..=b'9') = self.peek_byte() {
             let next = value.checked_mul(10).and_then(|v| v.checked_add(i128::from(digit - b'0')));
             value = next.ok_or(RefusedLiteral {
                 at: from,
@@ -174,16 +181,16 @@ impl LiteralParser<'_> {
             self.at += 1;
         }
         if self.at == digits {
-            return Err(self.refuse("a digit"));
+            return Err(self.refuse_next("a digit"));
         }
         // Python 2 marked long integers, and its files are still about.
-        self.take(b'L');
+        self.take_byte(b'L');
         Ok(if negative { -value } else { value })
     }
 
-    fn word(&mut self) -> Result<LiteralValue, RefusedLiteral> {
+    fn parse_word(&mut self) -> Result<LiteralValue, RefusedLiteral> {
         let from = self.at;
-        while let Some(b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'0'..=b'9') = self.peek() {
+        while let Some(b'A'..=b'Z' | b'a'..=b'z' | b'_' | b'0'..=b'9') = self.peek_byte() {
             self.at += 1;
         }
         let known = match &self.text[from..self.at] {
@@ -191,7 +198,7 @@ impl LiteralParser<'_> {
             b"False" => LiteralValue::Bool(false),
             b"None" => LiteralValue::None,
             other => {
-                let word = crate::error::quote(&String::from_utf8_lossy(other));
+                let word = crate::error::quote_start(&String::from_utf8_lossy(other));
                 let what = format!("the word `{word}`");
                 return Err(RefusedLiteral { at: from, what, accepted: "True, False and None" });
             }
@@ -199,24 +206,24 @@ impl LiteralParser<'_> {
         Ok(known)
     }
 
-    fn peek(&self) -> Option<u8> {
+    fn peek_byte(&self) -> Option<u8> {
         self.text.get(self.at).copied()
     }
 
-    fn take(&mut self, byte: u8) -> bool {
-        let there = self.peek() == Some(byte);
+    fn take_byte(&mut self, byte: u8) -> bool {
+        let there = self.peek_byte() == Some(byte);
         self.at += usize::from(there);
         there
     }
 
-    fn blanks(&mut self) {
-        while let Some(b' ' | b'\t' | b'\n' | b'\r' | b'\x0c') = self.peek() {
+    fn skip_blanks(&mut self) {
+        while let Some(b' ' | b'\t' | b'\n' | b'\r' | b'\x0c') = self.peek_byte() {
             self.at += 1;
         }
     }
 
-    fn refuse(&self, accepted: &'static str) -> RefusedLiteral {
-        let what = match self.peek() {
+    fn refuse_next(&self, accepted: &'static str) -> RefusedLiteral {
+        let what = match self.peek_byte() {
             None => "the header ends".to_string(),
             Some(byte) if byte.is_ascii_graphic() => format!("found `{}`", char::from(byte)),
             Some(byte) => format!("found byte 0x{byte:02x}"),
@@ -229,8 +236,8 @@ impl LiteralParser<'_> {
 mod tests {
     use super::*;
 
-    fn show(literal: &Literal) -> String {
-        let list = |items: &[Literal]| items.iter().map(show).collect::<Vec<_>>().join(" ");
+    fn show(literal: &PythonLiteral) -> String {
+        let list = |items: &[PythonLiteral]| items.iter().map(show).collect::<Vec<_>>().join(" ");
         match &literal.value {
             LiteralValue::Text(text) => format!("'{text}'"),
             LiteralValue::Int(n) => n.to_string(),
@@ -260,7 +267,7 @@ mod tests {
             ("{'a': True, \"b\": None,}", "{'a':true 'b':none}"),
             ("{}", "{}"),
         ] {
-            assert_eq!(show(&parse(text.as_bytes()).unwrap()), expected, "{text}");
+            assert_eq!(show(&parse_literal(text.as_bytes()).unwrap()), expected, "{text}");
         }
     }
 
@@ -284,8 +291,8 @@ mod tests {
             ("True True", 5),
             ("\u{e9}", 0),
         ] {
-            assert_eq!(parse(text.as_bytes()).map_err(|e| e.at), Err(at), "{text}");
+            assert_eq!(parse_literal(text.as_bytes()).map_err(|e| e.at), Err(at), "{text}");
         }
-        assert!(parse("(".repeat(100_000).as_bytes()).is_err());
+        assert!(parse_literal("(".repeat(100_000).as_bytes()).is_err());
     }
 }

@@ -7,26 +7,26 @@
 use crate::stale;
 
 /// Bytes of a note.
-pub(crate) const NOTE: usize = 144;
+pub(crate) const NOTE_BYTES: usize = 144;
 
 /// The note that `done` of a caller's steps are in the file; `key` says what the file is to hold.
-pub(crate) fn note(key: &str, done: u64) -> Vec<u8> {
+pub(crate) fn encode_note(key: &str, done: u64) -> Vec<u8> {
     let key = blake3::hash(key.as_bytes()).to_hex();
-    let boot = stale::boot().unwrap_or("unknown");
+    let boot = stale::boot_identity().unwrap_or("unknown");
     let mut text = format!("zellige partial {key} {boot:>16} {done:>20} ");
     let sum = crc32fast::hash(text.as_bytes());
     text += &format!("{sum:08x}");
     let mut bytes = text.into_bytes();
-    bytes.resize(NOTE, b'\n');
+    bytes.resize(NOTE_BYTES, b'\n');
     bytes
 }
 
 /// What a note says, where it is of this key, of this boot, and whole.
-pub(crate) fn noted(key: &str, bytes: &[u8]) -> Option<u64> {
-    stale::boot()?;
+pub(crate) fn decode_note(key: &str, bytes: &[u8]) -> Option<u64> {
+    stale::boot_identity()?;
     let text = std::str::from_utf8(bytes).ok()?;
     let done = text.split_whitespace().nth(4)?.parse().ok()?;
-    (note(key, done) == bytes).then_some(done)
+    (encode_note(key, done) == bytes).then_some(done)
 }
 
 #[cfg(test)]
@@ -37,19 +37,19 @@ mod tests {
     #[test]
     fn a_note_is_read_back_or_not_believed() {
         for done in [0, 1, 99_999, u64::MAX] {
-            let bytes = note("plan", done);
-            assert_eq!(bytes.len(), NOTE);
-            assert_eq!(noted("plan", &bytes), Some(done));
-            assert_eq!(noted("other", &bytes), None);
+            let bytes = encode_note("plan", done);
+            assert_eq!(bytes.len(), NOTE_BYTES);
+            assert_eq!(decode_note("plan", &bytes), Some(done));
+            assert_eq!(decode_note("other", &bytes), None);
             for k in 0..bytes.len() {
                 let mut wrong = bytes.clone();
                 wrong[k] ^= 1;
-                assert_eq!(noted("plan", &wrong), None, "byte {k}");
+                assert_eq!(decode_note("plan", &wrong), None, "byte {k}");
             }
             // Of another boot.
-            let boot = stale::boot().unwrap();
+            let boot = stale::boot_identity().unwrap();
             let text = String::from_utf8(bytes).unwrap().replace(boot, "0123456789abcdef");
-            assert_eq!(noted("plan", text.as_bytes()), None);
+            assert_eq!(decode_note("plan", text.as_bytes()), None);
         }
     }
 }

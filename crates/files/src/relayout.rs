@@ -1,22 +1,22 @@
 //! A tensor of one file, moved into another file slab by slab.
 
-use crate::error::{quote, shown};
-use crate::feed::Feed;
-use crate::{Container, Error, TensorInfo, Writer, disk};
+use crate::error::{quote_start, show_path};
+use crate::feed::TensorFeed;
+use crate::{Container, ContainerWriter, FileError, TensorInfo, disk};
 use zellige_float::Dtype;
-use zellige_movement::{Dtypes, MoveError, Nest, Plan};
+use zellige_movement::{CopyNest, MoveDtypes, MoveError, MovePlan};
 
 /// Why a move between files stopped.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum RelayoutError {
     /// A file could not be read or written. It is the cause, so that who asks a chain of causes for it finds it.
     #[error("{0}")]
-    File(#[from] Error),
+    File(#[from] FileError),
     /// The plan does not fit the tensors.
     #[error(transparent)]
     Move(#[from] MoveError),
     /// A file that does not hold what was written to it.
-    #[error("verify: {what} differs in {}", shown(path))]
+    #[error("verify: {what} differs in {}", show_path(path))]
     Differs {
         /// The file.
         path: std::path::PathBuf,
@@ -25,7 +25,7 @@ pub enum RelayoutError {
     },
     /// Buffers that do not hold what is compared.
     #[error(transparent)]
-    Length(#[from] zellige_float::Error),
+    Length(#[from] zellige_float::ConvertError),
     /// A source tensor that is not what the plan reads.
     #[error("the plan reads {needed} elements, but `{name}` holds {held}")]
     Source {
@@ -66,40 +66,40 @@ impl Relayout<'_> {
     ///
     /// # Errors
     /// Besides those of files and plans: a source that was changed meanwhile.
-    pub fn run(
+    pub fn move_tensor(
         &self,
         from: &Container,
         info: &TensorInfo,
-        plan: &Plan,
-        to: &Writer,
+        plan: &MovePlan,
+        to: &ContainerWriter,
         index: usize,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<(), RelayoutError> {
-        let dtypes = Dtypes::of(info.dtype(), self.dtype)?;
+        let dtypes = MoveDtypes::between(info.dtype(), self.dtype)?;
         let (read, width) = (dtypes.src_bytes(), dtypes.dst_bytes());
-        let held = info.bytes() / read as u64;
+        let held = info.byte_len() / read as u64;
         if u64::try_from(plan.src_len()).is_ok_and(|needed| needed > held) {
-            let (name, needed) = (quote(info.name()), plan.src_len());
+            let (name, needed) = (quote_start(info.name()), plan.src_len());
             return Err(RelayoutError::Source { name, needed, held });
         }
         let planned = usize::try_from(plan.dst_len()).unwrap_or(usize::MAX).saturating_mul(width);
-        let held = to.tensors().get(index).map_or(0, TensorInfo::bytes);
+        let held = to.tensors().get(index).map_or(0, TensorInfo::byte_len);
         let total = usize::try_from(held).unwrap_or(usize::MAX).max(planned);
         let slab = (self.memory / 2).clamp(1 << 16, 1 << 30) / width * width;
-        let mut feed = Feed::new(from, info, read, slab, to.folder())?;
-        let mut buffer = disk::buffer(slab.min(total) as u64)
-            .map_err(|e| Error::write(to.path(), "hold a part of it in memory", e))?;
+        let mut feed = TensorFeed::new(from, info, read, slab, to.parent_folder())?;
+        let mut buffer = disk::aligned_buffer(slab.min(total) as u64)
+            .map_err(|e| FileError::from_write(to.path(), "hold a part of it in memory", e))?;
         let mut done = 0usize;
         while done < total {
             let len = slab.min(total - done);
             let elements = |bytes: usize| i64::try_from(bytes / width).unwrap_or(i64::MAX);
-            let part = plan.clip(elements(done), elements(done + len));
+            let part = plan.clip_destination(elements(done), elements(done + len));
             let target = &mut buffer[..len];
-            let written: i64 = part.nests().iter().map(Nest::elements).sum();
+            let written: i64 = part.nests().iter().map(CopyNest::element_count).sum();
             if written != elements(len) {
-                repeat(self.fill.unwrap_or(&[0]), target);
+                repeat_element(self.fill.unwrap_or(&[0]), target);
             }
-            feed.run(&part, dtypes, target, self.fill, self.threads)?;
+            feed.run_plan(&part, dtypes, target, self.fill, self.threads)?;
             to.write_at(index, done as u64, target)?;
             done += len;
             progress(done as u64, total as u64);
@@ -109,7 +109,7 @@ impl Relayout<'_> {
 }
 
 /// Fills memory with an element, of which it holds a whole number.
-fn repeat(element: &[u8], target: &mut [u8]) {
+fn repeat_element(element: &[u8], target: &mut [u8]) {
     if let Some(byte) = element.first().filter(|b| element.iter().all(|e| e == *b)) {
         target.fill(*byte);
         return;

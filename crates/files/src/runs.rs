@@ -1,13 +1,13 @@
 //! The runs of a plan: elements that are adjacent on both sides.
 
-use zellige_movement::{Loop, Plan};
+use zellige_movement::{CopyLoop, MovePlan};
 
 /// Elements in a run, on average; 0 where the plan copies nothing.
-pub(crate) fn mean_run(plan: &Plan) -> i64 {
+pub(crate) fn mean_run_length(plan: &MovePlan) -> i64 {
     let (mut elements, mut runs) = (0i64, 0i64);
     for nest in plan.nests() {
-        elements = elements.saturating_add(nest.elements());
-        runs = runs.saturating_add(nest.elements() / nest.run().max(1));
+        elements = elements.saturating_add(nest.element_count());
+        runs = runs.saturating_add(nest.element_count() / nest.run_length().max(1));
     }
     elements / runs.max(1)
 }
@@ -18,28 +18,29 @@ pub(crate) fn mean_run(plan: &Plan) -> i64 {
 ///
 /// # Errors
 /// The first that `take` gives.
-pub(crate) fn each_run<E>(
-    plan: &Plan,
+pub(crate) fn for_each_run<E>(
+    plan: &MovePlan,
     mut take: impl FnMut(i64, i64, i64) -> Result<(), E>,
 ) -> Result<(), E> {
     for nest in plan.nests() {
         let unit = nest.loops.iter().position(|l| l.src == 1 && l.dst == 1);
-        let outer: Vec<Loop> =
+        let outer: Vec<CopyLoop> =
             (0..nest.loops.len()).filter(|k| Some(*k) != unit).map(|k| nest.loops[k]).collect();
         for (src, dst) in &nest.starts {
-            walk(&outer, (*src, *dst), &mut |(a, b)| take(a, b, nest.run()))?;
+            walk_loops(&outer, (*src, *dst), &mut |(a, b)| take(a, b, nest.run_length()))?;
         }
     }
     Ok(())
 }
 
-fn walk<E>(
-    loops: &[Loop],
+fn walk_loops<E>(
+    loops: &[CopyLoop],
     (a, b): (i64, i64),
     take: &mut impl FnMut((i64, i64)) -> Result<(), E>,
 ) -> Result<(), E> {
     let Some((first, rest)) = loops.split_first() else { return take((a, b)) };
-    (0..first.range).try_for_each(|i| walk(rest, (a + i * first.src, b + i * first.dst), take))
+    (0..first.range)
+        .try_for_each(|i| walk_loops(rest, (a + i * first.src, b + i * first.dst), take))
 }
 
 #[cfg(test)]
@@ -47,7 +48,7 @@ fn walk<E>(
 mod tests {
     use super::*;
     use zellige_layout::{Layout, StridedLayout};
-    use zellige_movement::{Fill, reference::run_plan};
+    use zellige_movement::{PaddingFill, reference::run_plan};
 
     #[test]
     fn runs_are_the_copies_of_the_plan() {
@@ -64,14 +65,14 @@ mod tests {
         ];
         for from in &all {
             for to in &all {
-                let plan = Plan::between(from, to, &shape, Fill::Leave).unwrap();
+                let plan = MovePlan::between(from, to, &shape, PaddingFill::Leave).unwrap();
                 for (low, high) in [(0, 600), (3, 100), (17, 18), (60, 61)] {
-                    let part = plan.clip(low, high);
+                    let part = plan.clip_destination(low, high);
                     let source: Vec<i32> = (1..700).collect();
                     let (mut want, mut got) = (vec![0; 700], vec![0; 700]);
                     run_plan(&part, &source, &mut want, None);
                     let (mut count, mut elements) = (0, 0);
-                    each_run(&part, |a, b, n| {
+                    for_each_run(&part, |a, b, n| {
                         let at = |x: i64| usize::try_from(x).unwrap();
                         got[at(b)..at(b + n)].copy_from_slice(&source[at(a)..at(a + n)]);
                         count += 1;
@@ -80,8 +81,8 @@ mod tests {
                     })
                     .unwrap();
                     assert_eq!(got, want);
-                    assert_eq!(elements, part.elements());
-                    assert_eq!(mean_run(&part), elements / count.max(1));
+                    assert_eq!(elements, part.element_count());
+                    assert_eq!(mean_run_length(&part), elements / count.max(1));
                 }
             }
         }

@@ -3,9 +3,11 @@
 //! The bytes of the tensors follow each other without a gap and end with the file.
 
 use crate::dtype;
-use crate::error::{Error, Result, quote};
-use crate::info::{Contents, Endian, FileExtent, Metadata, NewTensor, Order, TensorInfo};
-use crate::input::{Input, Spot};
+use crate::error::{FileError, Result, quote_start};
+use crate::info::{
+    ByteOrder, DimensionOrder, FileContents, FileExtent, FileMetadata, NewTensor, TensorInfo,
+};
+use crate::input::{FileSpot, InputFile};
 use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -17,9 +19,9 @@ use std::marker::PhantomData;
 const MAX_HEADER: u64 = 100_000_000;
 
 /// Where tensors begin in files that are written: a multiple of this.
-const ALIGN: usize = 64;
+const DATA_ALIGNMENT: usize = 64;
 
-const METADATA: &str = "__metadata__";
+const METADATA_KEY: &str = "__metadata__";
 
 /// One tensor of the header, as it is written there.
 #[derive(Deserialize)]
@@ -31,74 +33,87 @@ struct TensorEntry {
 }
 
 /// Reads the header and checks that its tensors tile the rest of the file.
-pub(crate) fn read(input: &Input) -> Result<Contents> {
-    let size = input.bytes(0, 8, "the length of the header")?;
+pub(crate) fn read_header(input: &InputFile) -> Result<FileContents> {
+    let size = input.read_bytes(0, 8, "the length of the header")?;
     let size = size.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
     if size > MAX_HEADER {
         let what = format!("a header of {size} bytes");
-        return Err(input.spot().malformed(0, what, format!("at most {MAX_HEADER} bytes")));
+        return Err(input.start_spot().malformed_error(
+            0,
+            what,
+            format!("at most {MAX_HEADER} bytes"),
+        ));
     }
-    let text = input.bytes(8, size, "the header")?;
-    let spot = Spot { base: 8, ..input.spot() };
+    let text = input.read_bytes(8, size, "the header")?;
+    let spot = FileSpot { base: 8, ..input.start_spot() };
     let text = std::str::from_utf8(&text).map_err(|e| {
-        spot.malformed(e.valid_up_to() as u64, "bytes that are not text", "JSON in UTF-8")
+        spot.malformed_error(e.valid_up_to() as u64, "bytes that are not text", "JSON in UTF-8")
     })?;
-    let Members::<&RawValue>(members) =
-        serde_json::from_str(text).map_err(|e| json(&e, text, spot))?;
+    let JsonMembers::<&RawValue>(members) =
+        serde_json::from_str(text).map_err(|e| json_error(&e, text, spot))?;
 
     let data = 8 + size;
-    let mut contents = Contents::default();
+    let mut contents = FileContents::default();
     let mut names = HashSet::new();
     let mut ranges = Vec::new();
     for (name, raw) in &members {
-        let at = position(raw.get(), text);
-        let spot = Spot { skip: at, ..spot };
+        let at = position_in_text(raw.get(), text);
+        let spot = FileSpot { skip: at, ..spot };
         if !names.insert(name.as_str()) {
-            return Err(spot.duplicate(0, name));
+            return Err(spot.duplicate_error(0, name));
         }
-        if name == METADATA {
-            let Members(texts) =
-                serde_json::from_str(raw.get()).map_err(|e| json(&e, raw.get(), spot))?;
+        if name == METADATA_KEY {
+            let JsonMembers(texts) =
+                serde_json::from_str(raw.get()).map_err(|e| json_error(&e, raw.get(), spot))?;
             for (key, text) in texts {
                 if contents.metadata.contains_key(&key) {
-                    return Err(spot.duplicate(0, &key));
+                    return Err(spot.duplicate_error(0, &key));
                 }
                 contents.metadata.insert(key, text);
             }
             continue;
         }
         let entry: TensorEntry =
-            serde_json::from_str(raw.get()).map_err(|e| json(&e, raw.get(), spot))?;
+            serde_json::from_str(raw.get()).map_err(|e| json_error(&e, raw.get(), spot))?;
         let range = entry.data_offsets;
         if range.0 > range.1 {
-            let what = format!("data_offsets {range:?} of `{}`", quote(name));
-            return Err(spot.malformed(0, what, "a begin that is not behind the end"));
+            let what = format!("data_offsets {range:?} of `{}`", quote_start(name));
+            return Err(spot.malformed_error(0, what, "a begin that is not behind the end"));
         }
-        let what = format!("the data up to the end of `{}`", quote(name));
-        input.spot().fits(data, range.1, input.len, &what)?;
+        let what = format!("the data up to the end of `{}`", quote_start(name));
+        input.start_spot().check_fits(data, range.1, input.len, &what)?;
         ranges.push((range, name.as_str()));
-        match tensor(name, &entry, data, spot) {
+        match interpret_tensor(name, &entry, data, spot) {
             Ok(tensor) => contents.tensors.push(tensor),
-            Err(error @ Error::Dtype { .. }) => contents.refused.push((name.clone(), error)),
+            Err(error @ FileError::Dtype { .. }) => contents.refused.push((name.clone(), error)),
             Err(error) => return Err(error),
         }
     }
-    tiled(ranges, data, input)?;
+    check_tiling(ranges, data, input)?;
     Ok(contents)
 }
 
-fn tensor(name: &str, entry: &TensorEntry, data: u64, spot: Spot<'_>) -> Result<TensorInfo> {
+fn interpret_tensor(
+    name: &str,
+    entry: &TensorEntry,
+    data: u64,
+    spot: FileSpot<'_>,
+) -> Result<TensorInfo> {
     let dtype = dtype::from_safetensors(&entry.dtype).map_err(|help| {
-        spot.dtype(0, format!("`{}` of `{}`", quote(&entry.dtype), quote(name)), help)
+        spot.dtype_error(
+            0,
+            format!("`{}` of `{}`", quote_start(&entry.dtype), quote_start(name)),
+            help,
+        )
     })?;
     let bad = |what: String, accepted: String| {
-        spot.malformed(0, format!("`{}`: {what}", quote(name)), accepted)
+        spot.malformed_error(0, format!("`{}`: {what}", quote_start(name)), accepted)
     };
     let shape = entry.shape.iter().map(|&n| i64::try_from(n)).collect::<Result<Vec<_>, _>>();
     let shape =
         shape.map_err(|_| bad("an extent of 2^63 or more".into(), "smaller ones".into()))?;
-    let bytes =
-        dtype::bytes_of(dtype, &shape).map_err(|what| bad(what, "a shape that fits".into()))?;
+    let bytes = dtype::bytes_of_shape(dtype, &shape)
+        .map_err(|what| bad(what, "a shape that fits".into()))?;
     let (begin, end) = entry.data_offsets;
     if end - begin != bytes {
         let what = format!("data_offsets span {} bytes", end - begin);
@@ -108,38 +123,38 @@ fn tensor(name: &str, entry: &TensorEntry, data: u64, spot: Spot<'_>) -> Result<
         name: name.to_string(),
         dtype,
         shape,
-        order: Order::RowMajor,
-        endian: Endian::Little,
+        order: DimensionOrder::RowMajor,
+        endian: ByteOrder::Little,
         bytes,
-        extent: FileExtent::plain(data + begin, bytes),
+        extent: FileExtent::uncompressed(data + begin, bytes),
     })
 }
 
 /// That the ranges follow each other from the first byte of the data to the last of the file.
-fn tiled(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &Input) -> Result<()> {
+fn check_tiling(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &InputFile) -> Result<()> {
     const ACCEPTED: &str = "tensors that follow each other and end with the file";
     ranges.sort_unstable();
     let mut reached = 0;
     let mut before = "the header";
     for ((begin, end), name) in ranges {
         if begin < reached {
-            return Err(Error::Overlap {
+            return Err(FileError::Overlap {
                 path: input.path.clone(),
                 at: data + begin,
-                first: quote(before),
-                second: quote(name),
+                first: quote_start(before),
+                second: quote_start(name),
             });
         }
         if begin > reached {
             let what = format!("{} bytes belong to no tensor", begin - reached);
-            return Err(input.spot().malformed(data + reached, what, ACCEPTED));
+            return Err(input.start_spot().malformed_error(data + reached, what, ACCEPTED));
         }
         (reached, before) = (end, name);
     }
     let rest = input.len - data - reached;
     if rest > 0 {
         let what = format!("{rest} bytes belong to no tensor");
-        return Err(input.spot().malformed(data + reached, what, ACCEPTED));
+        return Err(input.start_spot().malformed_error(data + reached, what, ACCEPTED));
     }
     Ok(())
 }
@@ -148,22 +163,22 @@ fn tiled(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &Input) -> Resul
 ///
 /// Wide elements come first: then each tensor begins at a multiple of its element size, as gaps
 /// are not allowed.
-pub(crate) fn write(
+pub(crate) fn write_header(
     tensors: &[(&NewTensor, u64)],
-    metadata: &Metadata,
+    metadata: &FileMetadata,
 ) -> Result<(Vec<u8>, Vec<u64>), String> {
     let mut order: Vec<usize> = (0..tensors.len()).collect();
     order.sort_by_key(|&i| std::cmp::Reverse(tensors[i].0.dtype.bits()));
     let mut members = serde_json::Map::new();
     if !metadata.is_empty() {
-        members.insert(METADATA.to_string(), serde_json::json!(metadata));
+        members.insert(METADATA_KEY.to_string(), serde_json::json!(metadata));
     }
     let mut offsets = vec![0; tensors.len()];
     let mut reached = 0u64;
     for i in order {
         let (tensor, bytes) = tensors[i];
-        if tensor.name == METADATA {
-            return Err(format!("`{METADATA}` is not the name of a tensor"));
+        if tensor.name == METADATA_KEY {
+            return Err(format!("`{METADATA_KEY}` is not the name of a tensor"));
         }
         let end = reached.checked_add(bytes).ok_or("all tensors together pass 2^64 bytes")?;
         let name = dtype::to_safetensors(tensor.dtype)?;
@@ -175,7 +190,7 @@ pub(crate) fn write(
         reached = end;
     }
     let mut header = serde_json::Value::Object(members).to_string().into_bytes();
-    header.resize((8 + header.len()).next_multiple_of(ALIGN) - 8, b' ');
+    header.resize((8 + header.len()).next_multiple_of(DATA_ALIGNMENT) - 8, b' ');
     let size = header.len() as u64;
     if size > MAX_HEADER {
         return Err(format!("a header of {size} bytes, where {MAX_HEADER} are allowed"));
@@ -186,13 +201,13 @@ pub(crate) fn write(
 }
 
 /// The members of a JSON object in order, so that a name that occurs twice is seen.
-struct Members<V>(Vec<(String, V)>);
+struct JsonMembers<V>(Vec<(String, V)>);
 
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Members<V> {
+impl<'de, V: Deserialize<'de>> Deserialize<'de> for JsonMembers<V> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Collect<V>(PhantomData<V>);
-        impl<'de, V: Deserialize<'de>> Visitor<'de> for Collect<V> {
-            type Value = Members<V>;
+        struct MembersVisitor<V>(PhantomData<V>);
+        impl<'de, V: Deserialize<'de>> Visitor<'de> for MembersVisitor<V> {
+            type Value = JsonMembers<V>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -203,20 +218,20 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Members<V> {
                 while let Some(member) = map.next_entry()? {
                     members.push(member);
                 }
-                Ok(Members(members))
+                Ok(JsonMembers(members))
             }
         }
-        from.deserialize_map(Collect(PhantomData))
+        from.deserialize_map(MembersVisitor(PhantomData))
     }
 }
 
 /// Where a part of the text begins in it.
-fn position(part: &str, text: &str) -> u64 {
+fn position_in_text(part: &str, text: &str) -> u64 {
     (part.as_ptr().addr()).saturating_sub(text.as_ptr().addr()) as u64
 }
 
 /// A refusal of the JSON parser, whose line and column become a byte.
-fn json(error: &serde_json::Error, text: &str, spot: Spot<'_>) -> Error {
+fn json_error(error: &serde_json::Error, text: &str, spot: FileSpot<'_>) -> FileError {
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     let at = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
     let accepted = "{\"name\": {\"dtype\": \"F32\", \"shape\": [..], \"data_offsets\": [begin, end]}, \
@@ -226,5 +241,5 @@ fn json(error: &serde_json::Error, text: &str, spot: Spot<'_>) -> Error {
     let what: String =
         what.split(" at line ").next().unwrap_or_default().chars().take(200).collect();
     let what = zellige_notation::make_visible(&what);
-    spot.malformed(at as u64, format!("header: {what}"), accepted)
+    spot.malformed_error(at as u64, format!("header: {what}"), accepted)
 }

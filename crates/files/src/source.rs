@@ -1,47 +1,47 @@
 //! The bytes of one tensor: at positions, or as a stream.
 
-use crate::error::{Error, Result, quote};
+use crate::error::{FileError, Result, quote_start};
 use crate::info::TensorInfo;
-use crate::input::{FileWindow, Input};
+use crate::input::{FileWindow, InputFile};
 use flate2::read::DeflateDecoder;
 use std::io::{self, Read};
 
 /// The bytes of a tensor, readable at any position and from any number of threads.
 ///
 /// Positions count from the first element. Bytes come as they lie in the file: their order is
-/// [`TensorInfo::endian`].
+/// [`TensorInfo::byte_order`].
 #[derive(Debug, Clone, Copy)]
-pub struct Source<'a> {
-    input: &'a Input,
+pub struct TensorSource<'a> {
+    input: &'a InputFile,
     info: &'a TensorInfo,
     start: u64,
 }
 
-impl<'a> Source<'a> {
-    pub(crate) fn new(input: &'a Input, info: &'a TensorInfo) -> Result<Source<'a>> {
-        let start = info.data_offset().ok_or_else(|| Error::Compressed {
+impl<'a> TensorSource<'a> {
+    pub(crate) fn new(input: &'a InputFile, info: &'a TensorInfo) -> Result<TensorSource<'a>> {
+        let start = info.data_offset().ok_or_else(|| FileError::Compressed {
             path: input.path.clone(),
             at: info.extent.start,
-            name: quote(&info.name),
+            name: quote_start(&info.name),
         })?;
-        Ok(Source { input, info, start })
+        Ok(TensorSource { input, info, start })
     }
 
     /// Bytes of the tensor.
-    pub fn bytes(&self) -> u64 {
+    pub fn byte_len(&self) -> u64 {
         self.info.bytes
     }
 
     /// Fills `buffer` with the bytes from `offset` on.
     pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let len = buffer.len() as u64;
-        inside(self.info, offset, len, &self.input.path)?;
+        check_inside(self.info, offset, len, &self.input.path)?;
         self.input.read_exact_at(buffer, self.start + offset)
     }
 }
 
 /// That `offset..offset + len` lies inside of a tensor.
-pub(crate) fn inside(
+pub(crate) fn check_inside(
     info: &TensorInfo,
     offset: u64,
     len: u64,
@@ -50,8 +50,8 @@ pub(crate) fn inside(
     if offset.checked_add(len).is_some_and(|end| end <= info.bytes) {
         return Ok(());
     }
-    let (path, name) = (path.to_path_buf(), quote(&info.name));
-    Err(Error::OutOfRange { path, name, offset, len, bytes: info.bytes })
+    let (path, name) = (path.to_path_buf(), quote_start(&info.name));
+    Err(FileError::OutOfRange { path, name, offset, len, bytes: info.bytes })
 }
 
 /// The bytes of a tensor from start to end, decompressed where they are compressed.
@@ -59,8 +59,8 @@ pub(crate) fn inside(
 /// The read that gives the last byte also checks what the container knows about the whole: the
 /// CRC-32 of a `.npz` entry, and that its compressed stream ends there. A reader that has given
 /// every byte without an error has therefore given the right ones.
-pub struct Reader<'a> {
-    input: &'a Input,
+pub struct TensorReader<'a> {
+    input: &'a InputFile,
     info: &'a TensorInfo,
     stream: EntryStream<'a>,
     hash: Option<crc32fast::Hasher>,
@@ -81,66 +81,67 @@ impl Read for EntryStream<'_> {
     }
 }
 
-impl<'a> Reader<'a> {
-    pub(crate) fn new(input: &'a Input, info: &'a TensorInfo) -> Result<Reader<'a>> {
+impl<'a> TensorReader<'a> {
+    pub(crate) fn new(input: &'a InputFile, info: &'a TensorInfo) -> Result<TensorReader<'a>> {
         let extent = info.extent;
-        let window = input.window(extent.start, extent.length);
+        let window = input.range_stream(extent.start, extent.length);
         let stream = if extent.deflated {
             EntryStream::Deflated(Box::new(DeflateDecoder::new(window)))
         } else {
             EntryStream::Plain(window)
         };
         let hash = extent.crc.map(|_| crc32fast::Hasher::new());
-        let mut reader = Reader { input, info, stream, hash, left: extent.head + info.bytes };
+        let mut reader = TensorReader { input, info, stream, hash, left: extent.head + info.bytes };
         // The header is part of what the checksum covers.
         let head = reader.by_ref().take(extent.head);
-        io::copy(&mut { head }, &mut io::sink()).map_err(|e| reader.error(e))?;
+        io::copy(&mut { head }, &mut io::sink()).map_err(|e| reader.convert_io_error(e))?;
         Ok(reader)
     }
 
     /// Bytes that are still to come.
-    pub fn left(&self) -> u64 {
+    pub fn bytes_left(&self) -> u64 {
         self.left
     }
 
-    /// Fills `buffer`; the bytes must still be [`left`](Reader::left).
-    pub fn fill(&mut self, buffer: &mut [u8]) -> Result<()> {
+    /// Fills `buffer`; the bytes must still be [`bytes_left`](Reader::left).
+    pub fn fill_buffer(&mut self, buffer: &mut [u8]) -> Result<()> {
         let offset = self.info.bytes.saturating_sub(self.left);
-        inside(self.info, offset, buffer.len() as u64, &self.input.path)?;
-        self.read_exact(buffer).map_err(|e| self.error(e))
+        check_inside(self.info, offset, buffer.len() as u64, &self.input.path)?;
+        self.read_exact(buffer).map_err(|e| self.convert_io_error(e))
     }
 
     /// Reads what is left, only to check it.
-    pub fn check(mut self) -> Result<()> {
-        io::copy(&mut self, &mut io::sink()).map(|_| ()).map_err(|e| self.error(e))
+    pub fn read_to_end_checked(mut self) -> Result<()> {
+        io::copy(&mut self, &mut io::sink()).map(|_| ()).map_err(|e| self.convert_io_error(e))
     }
 
-    /// The error inside of an `io::Error` that `read` gave, or one around it.
-    fn error(&self, error: io::Error) -> Error {
-        match error.downcast::<Error>() {
+    /// The error inside of an `io::FileError` that `read` gave, or one around it.
+    fn convert_io_error(&self, error: io::Error) -> FileError {
+        match error.downcast::<FileError>() {
             Ok(error) => error,
             Err(error) => {
-                let action = format!("read `{}`", quote(&self.info.name));
-                Error::io(&self.input.path, action, error)
+                let action = format!("read `{}`", quote_start(&self.info.name));
+                FileError::from_io(&self.input.path, action, error)
             }
         }
     }
 
-    fn finish(&mut self) -> Result<()> {
+    fn check_container_end(&mut self) -> Result<()> {
         let extent = self.info.extent;
         if let EntryStream::Deflated(decoder) = &mut self.stream {
-            let more = decoder.read(&mut [0]).map_err(|e| unpack(self.input, self.info, &e))?;
+            let more =
+                decoder.read(&mut [0]).map_err(|e| unpack_error(self.input, self.info, &e))?;
             if more != 0 || decoder.total_in() != extent.length {
                 let error = io::Error::other("it does not end with its last element");
-                return Err(unpack(self.input, self.info, &error));
+                return Err(unpack_error(self.input, self.info, &error));
             }
         }
         let computed = self.hash.take().map(crc32fast::Hasher::finalize);
         match extent.crc.zip(computed) {
-            Some((stored, computed)) if stored != computed => Err(Error::Checksum {
+            Some((stored, computed)) if stored != computed => Err(FileError::Checksum {
                 path: self.input.path.clone(),
                 at: extent.start,
-                name: quote(&self.info.name),
+                name: quote_start(&self.info.name),
                 stored,
                 computed,
             }),
@@ -149,16 +150,20 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn unpack(input: &Input, info: &TensorInfo, error: &io::Error) -> Error {
+fn unpack_error(input: &InputFile, info: &TensorInfo, error: &io::Error) -> FileError {
     // A file that was changed is no broken stream.
-    if let Some(inner) = error.get_ref().and_then(|e| e.downcast_ref::<Error>()) {
+    if let Some(inner) = error.get_ref().and_then(|e| e.downcast_ref::<FileError>()) {
         return inner.clone();
     }
-    let what = format!("the compressed bytes of `{}`: {error}", quote(&info.name));
-    input.spot().malformed(info.extent.start, what, "a whole deflate stream of the array")
+    let what = format!("the compressed bytes of `{}`: {error}", quote_start(&info.name));
+    input.start_spot().malformed_error(
+        info.extent.start,
+        what,
+        "a whole deflate stream of the array",
+    )
 }
 
-impl Read for Reader<'_> {
+impl Read for TensorReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
         if most == 0 {
@@ -168,14 +173,14 @@ impl Read for Reader<'_> {
             Ok(got) => got,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             Err(error) if self.info.extent.deflated => {
-                return Err(io::Error::other(unpack(self.input, self.info, &error)));
+                return Err(io::Error::other(unpack_error(self.input, self.info, &error)));
             }
             Err(error) => return Err(error),
         };
         if got == 0 {
             let error = io::Error::from(io::ErrorKind::UnexpectedEof);
             let error = match self.info.extent.deflated {
-                true => unpack(self.input, self.info, &error),
+                true => unpack_error(self.input, self.info, &error),
                 false => return Err(error),
             };
             return Err(io::Error::other(error));
@@ -185,7 +190,7 @@ impl Read for Reader<'_> {
         }
         self.left -= got as u64;
         if self.left == 0 {
-            self.finish().map_err(io::Error::other)?;
+            self.check_container_end().map_err(io::Error::other)?;
         }
         Ok(got)
     }

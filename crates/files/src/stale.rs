@@ -16,10 +16,10 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_host::effective_user;
 
 /// What stands between the name of a file and the numbers.
-const MARK: &str = ".zellige-";
+const NAME_MARK: &str = ".zellige-";
 
 /// Characters of a name that its temporary name keeps: file systems allow 255 bytes in all.
-const KEPT: usize = 48;
+const KEPT_NAME_CHARS: usize = 48;
 
 /// The identity of the running system, the same in all its containers; none where it has none.
 static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
@@ -29,67 +29,73 @@ static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
 });
 
 /// The identity of the running system.
-pub(crate) fn boot() -> Option<&'static str> {
+pub(crate) fn boot_identity() -> Option<&'static str> {
     BOOT.as_deref()
 }
 
 /// A temporary name for a file that nobody of this process had.
-pub(crate) fn next_name(folder: &Path, name: &str) -> PathBuf {
+pub(crate) fn next_temporary_name(folder: &Path, name: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    let name: String = name.chars().take(KEPT).collect();
+    let name: String = name.chars().take(KEPT_NAME_CHARS).collect();
     let boot = BOOT.as_deref().unwrap_or("unknown");
-    folder.join(format!(".{name}{MARK}{boot}-{}-{number}", std::process::id()))
+    folder.join(format!(".{name}{NAME_MARK}{boot}-{}-{number}", std::process::id()))
 }
 
 /// Takes the lock of a file that was just made; false where it was taken for a stale one meanwhile.
 ///
 /// Where the file system has no locks nobody can take one, so nothing is ever removed there.
-pub(crate) fn hold(file: &File) -> bool {
+pub(crate) fn try_hold_lock(file: &File) -> bool {
     match disk::try_lock(file) {
         Ok(false) => false,
         // Removed between its making and the lock: it has no name any more.
-        Ok(true) => disk::look_at(file).map_or(true, |now| now.nlink() > 0),
+        Ok(true) => disk::stat_file(file).map_or(true, |now| now.nlink() > 0),
         Err(_) => true,
     }
 }
 
 /// Removes what killed processes left in a folder, the first time that this process writes there.
-pub(crate) fn remove_once(folder: &Path) {
+pub(crate) fn remove_stale_once(folder: &Path) {
     static DONE: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
     if DONE.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_path_buf()) {
-        remove(folder);
+        remove_stale_files(folder);
     }
 }
 
 /// Removes what killed processes of this user and this boot left in a folder.
 ///
 /// Whatever cannot be looked at stays: this is nobody's task but ours, and nobody waits for it.
-fn remove(folder: &Path) {
+fn remove_stale_files(folder: &Path) {
     let Some(boot) = BOOT.as_deref() else { return };
-    for path in disk::list(folder).unwrap_or_default() {
-        if path.file_name().and_then(|n| n.to_str()).is_some_and(|name| is_temporary(name, boot)) {
+    for path in disk::list_folder(folder).unwrap_or_default() {
+        if path
+            .file_name()
+            .and_then(|n| n.to_str())
+            .is_some_and(|name| is_temporary_name(name, boot))
+        {
             let _ = remove_if_free(&path);
         }
     }
 }
 
 fn remove_if_free(path: &Path) -> std::io::Result<()> {
-    let known = disk::look_no_link(path)?;
+    let known = disk::stat_no_link(path)?;
     if !known.is_file() || known.uid() != effective_user() {
         return Ok(());
     }
-    let file = disk::open_own(path)?;
+    let file = disk::open_own_file(path)?;
     // The lock stays with us until the name is gone, so that whoever made the file sees one or the other.
-    if disk::try_lock(&file)? && disk::same(&disk::look_no_link(path)?, &disk::look_at(&file)?) {
-        disk::remove(path)?;
+    if disk::try_lock(&file)?
+        && disk::is_same_file(&disk::stat_no_link(path)?, &disk::stat_file(&file)?)
+    {
+        disk::remove_file(path)?;
     }
     Ok(())
 }
 
-/// Whether a name is one of [`next_name`] in this boot.
-fn is_temporary(name: &str, boot: &str) -> bool {
-    let Some((front, numbers)) = name.rsplit_once(MARK) else { return false };
+/// Whether a name is one of [`next_temporary_name`] in this boot.
+fn is_temporary_name(name: &str, boot: &str) -> bool {
+    let Some((front, numbers)) = name.rsplit_once(NAME_MARK) else { return false };
     let mut parts = numbers.split('-');
     let number = |part: Option<&str>| {
         part.is_some_and(|p| !p.is_empty() && p.bytes().all(|b| b.is_ascii_digit()))
@@ -109,10 +115,10 @@ mod tests {
     #[test]
     fn only_names_of_this_boot_are_ours() {
         let boot = BOOT.as_deref().unwrap();
-        let made = next_name(Path::new("f"), "x.npy");
+        let made = next_temporary_name(Path::new("f"), "x.npy");
         let name = made.file_name().unwrap().to_str().unwrap();
-        assert!(name.starts_with(".x.npy.zellige-") && is_temporary(name, boot), "{name}");
-        assert!(!is_temporary(name, "0123456789abcdef"));
+        assert!(name.starts_with(".x.npy.zellige-") && is_temporary_name(name, boot), "{name}");
+        assert!(!is_temporary_name(name, "0123456789abcdef"));
         for other in [
             "x.npy".to_string(),
             format!("x.npy.zellige-{boot}-1-2"),
@@ -123,7 +129,7 @@ mod tests {
             format!(".x.zellige-{boot}-a-2"),
             ".x.zellige-12-3".to_string(),
         ] {
-            assert!(!is_temporary(&other, boot), "{other}");
+            assert!(!is_temporary_name(&other, boot), "{other}");
         }
     }
 
@@ -131,29 +137,29 @@ mod tests {
     fn a_free_file_goes_and_a_held_one_stays() {
         let folder = std::env::temp_dir().join(format!("zellige-stale-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
-        let names: Vec<PathBuf> = (0..4).map(|_| next_name(&folder, "x")).collect();
-        let held = disk::create(&names[0], 0o600).unwrap();
-        assert!(hold(&held));
-        drop(disk::create(&names[1], 0o600).unwrap());
+        let names: Vec<PathBuf> = (0..4).map(|_| next_temporary_name(&folder, "x")).collect();
+        let held = disk::create_file(&names[0], 0o600).unwrap();
+        assert!(try_hold_lock(&held));
+        drop(disk::create_file(&names[1], 0o600).unwrap());
         let other = folder.join(".x.zellige-0123456789abcdef-1-1");
-        drop(disk::create(&other, 0o600).unwrap());
+        drop(disk::create_file(&other, 0o600).unwrap());
         std::os::unix::fs::symlink(&names[0], &names[2]).unwrap();
         std::fs::create_dir(&names[3]).unwrap();
-        remove(&folder);
+        remove_stale_files(&folder);
         let left: Vec<bool> = names.iter().map(|n| n.symlink_metadata().is_ok()).collect();
         assert_eq!((left, other.exists()), (vec![true, false, true, true], true));
         // Its owner ends: the lock goes with it.
         drop(held);
-        remove(&folder);
+        remove_stale_files(&folder);
         assert!(!names[0].exists());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
     fn who_is_robbed_between_making_and_locking_notices() {
-        let path = next_name(&std::env::temp_dir(), "robbed");
-        let file = disk::create(&path, 0o600).unwrap();
+        let path = next_temporary_name(&std::env::temp_dir(), "robbed");
+        let file = disk::create_file(&path, 0o600).unwrap();
         remove_if_free(&path).unwrap();
-        assert!(!path.exists() && !hold(&file));
+        assert!(!path.exists() && !try_hold_lock(&file));
     }
 }

@@ -1,32 +1,32 @@
 //! Which parts of its source a plan reads.
 
-use zellige_movement::{Nest, Plan};
+use zellige_movement::{CopyNest, MovePlan};
 
 /// Ranges that are collected before those that meet become one.
-const COLLECTED: usize = 1 << 16;
+const MAX_COLLECTED_RANGES: usize = 1 << 16;
 
 /// Source elements in rising ranges `(first, one past the last)` with more than `gap` elements between two.
 ///
 /// **Law**: every element that the plan reads is in one of them, and no range begins, ends, or goes on for
 /// more than `gap` elements without one that is.
-pub(crate) fn ranges(plan: &Plan, gap: i64) -> Vec<(i64, i64)> {
+pub(crate) fn source_ranges(plan: &MovePlan, gap: i64) -> Vec<(i64, i64)> {
     let mut out = Vec::new();
-    let mut limit = COLLECTED;
+    let mut limit = MAX_COLLECTED_RANGES;
     for nest in plan.nests() {
         let walk = SourceWalk::new(nest, gap);
         for (start, _) in &nest.starts {
-            walk.collect(0, start + walk.down, &mut out);
+            walk.collect_ranges(0, start + walk.down, &mut out);
             if out.len() > limit {
-                join(&mut out, gap);
-                limit = COLLECTED.max(2 * out.len());
+                join_ranges(&mut out, gap);
+                limit = MAX_COLLECTED_RANGES.max(2 * out.len());
             }
         }
     }
-    join(&mut out, gap);
+    join_ranges(&mut out, gap);
     out
 }
 
-fn join(ranges: &mut Vec<(i64, i64)>, gap: i64) {
+fn join_ranges(ranges: &mut Vec<(i64, i64)>, gap: i64) {
     ranges.sort_unstable();
     ranges.dedup_by(|next, last| {
         let meets = next.0 - last.1 <= gap;
@@ -50,7 +50,7 @@ struct SourceWalk {
 }
 
 impl SourceWalk {
-    fn new(nest: &Nest, gap: i64) -> SourceWalk {
+    fn new(nest: &CopyNest, gap: i64) -> SourceWalk {
         let moving = nest.loops.iter().filter(|l| l.range > 1 && l.src != 0);
         let mut loops: Vec<(i64, i64)> = moving.clone().map(|l| (l.range, l.src.abs())).collect();
         let down = moving.map(|l| ((l.range - 1) * l.src).min(0)).sum();
@@ -67,14 +67,14 @@ impl SourceWalk {
         SourceWalk { down, loops, reach, dense }
     }
 
-    fn collect(&self, level: usize, at: i64, out: &mut Vec<(i64, i64)>) {
+    fn collect_ranges(&self, level: usize, at: i64, out: &mut Vec<(i64, i64)>) {
         if level >= self.dense {
             out.push((at, at + self.reach[level] + 1));
             return;
         }
         let (range, stride) = self.loops[level];
         for i in 0..range {
-            self.collect(level + 1, at + i * stride, out);
+            self.collect_ranges(level + 1, at + i * stride, out);
         }
     }
 }
@@ -84,10 +84,10 @@ impl SourceWalk {
 mod tests {
     use super::*;
     use zellige_layout::{AxisTable, Layout, StridedLayout};
-    use zellige_movement::Fill;
+    use zellige_movement::PaddingFill;
 
     /// Every source element of a plan, one by one.
-    fn read(plan: &Plan) -> Vec<i64> {
+    fn list_read_elements(plan: &MovePlan) -> Vec<i64> {
         let mut all = Vec::new();
         for nest in plan.nests() {
             for (start, _) in &nest.starts {
@@ -104,9 +104,10 @@ mod tests {
     }
 
     /// The same ranges by definition.
-    fn slowly(plan: &Plan, gap: i64) -> Vec<(i64, i64)> {
-        let mut ranges: Vec<(i64, i64)> = read(plan).iter().map(|a| (*a, a + 1)).collect();
-        join(&mut ranges, gap);
+    fn ranges_by_definition(plan: &MovePlan, gap: i64) -> Vec<(i64, i64)> {
+        let mut ranges: Vec<(i64, i64)> =
+            list_read_elements(plan).iter().map(|a| (*a, a + 1)).collect();
+        join_ranges(&mut ranges, gap);
         ranges
     }
 
@@ -131,20 +132,24 @@ mod tests {
         let mut cases = 0;
         for from in &sources {
             for to in &targets {
-                let plan = Plan::between(from, to, &shape, Fill::Leave).unwrap();
+                let plan = MovePlan::between(from, to, &shape, PaddingFill::Leave).unwrap();
                 for low in [0, 3, 100] {
                     for high in [low + 1, low + 17, 240] {
-                        let part = plan.clip(low, high);
+                        let part = plan.clip_destination(low, high);
                         for gap in [0, 1, 4, 15, 1000] {
                             for most in [8, 50, 10_000] {
-                                let parts = part.split_source(most);
-                                let mut all: Vec<i64> = parts.iter().flat_map(read).collect();
+                                let parts = part.split_by_source(most);
+                                let mut all: Vec<i64> =
+                                    parts.iter().flat_map(list_read_elements).collect();
                                 all.sort_unstable();
                                 all.dedup();
-                                assert_eq!(all, read(&part), "split");
+                                assert_eq!(all, list_read_elements(&part), "split");
                                 for part in parts {
-                                    assert_eq!(ranges(&part, gap), slowly(&part, gap));
-                                    let (low, high) = part.src_window();
+                                    assert_eq!(
+                                        source_ranges(&part, gap),
+                                        ranges_by_definition(&part, gap)
+                                    );
+                                    let (low, high) = part.source_window();
                                     assert!(high - low <= most, "{low}..{high} of {most}");
                                     cases += 1;
                                 }

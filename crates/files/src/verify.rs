@@ -1,15 +1,15 @@
 //! A file that was written, read back and compared with the one it came from.
 
-use crate::feed::Feed;
+use crate::feed::TensorFeed;
 use crate::relayout::{Relayout, RelayoutError};
 use crate::{Container, TensorInfo, disk};
-use zellige_float::{Converter, Isa, changed};
+use zellige_float::{Converter, Isa, count_changed};
 use zellige_layout::{Layout, StridedLayout, unflatten_index};
-use zellige_movement::{Dtypes, Fill, Mover, Plan};
+use zellige_movement::{MoveDtypes, MovePlan, Mover, PaddingFill};
 
 /// One side of a comparison: a tensor of a file, and the layout of its elements.
 #[derive(Debug, Clone, Copy)]
-pub struct Stored<'a> {
+pub struct StoredTensor<'a> {
     /// The file.
     pub file: &'a Container,
     /// The tensor.
@@ -20,7 +20,7 @@ pub struct Stored<'a> {
 
 /// What a comparison found, besides that everything is right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifiedTensor {
     /// Elements compared.
     pub elements: u64,
     /// Elements that stand for another number than in the source, as the conversion rounds.
@@ -33,103 +33,108 @@ impl Relayout<'_> {
     ///
     /// Both files are moved to the row-major tensor they mean, part by part. Elements that change
     /// their format are converted by the portable kernels, not by those that wrote them.
-    pub fn verify(
+    pub fn verify_written(
         &self,
-        source: Stored<'_>,
-        written: Stored<'_>,
+        source: StoredTensor<'_>,
+        written: StoredTensor<'_>,
         shape: &[i64],
-    ) -> Result<Verified, RelayoutError> {
-        let dtypes = Dtypes::of(source.info.dtype(), self.dtype)?;
+    ) -> Result<VerifiedTensor, RelayoutError> {
+        let dtypes = MoveDtypes::between(source.info.dtype(), self.dtype)?;
         let flat =
             StridedLayout::new_contiguous(shape).and_then(|s| s.to_layout()).map_err(plan_error)?;
-        let plan =
-            |from: &Layout| Plan::between(from, &flat, shape, Fill::Leave).map_err(plan_error);
+        let plan = |from: &Layout| {
+            MovePlan::between(from, &flat, shape, PaddingFill::Leave).map_err(plan_error)
+        };
         let (read, copied) = (plan(source.layout)?, plan(written.layout)?);
         let (from, to) = (dtypes.src_bytes(), dtypes.dst_bytes());
         let part = i64::try_from((self.memory / 8 / from.max(to)).max(1)).unwrap_or(i64::MAX);
         let size = flat.size();
-        let folder = disk::folder(written.file.path());
+        let folder = disk::parent_folder(written.file.path());
         let memory = self.memory / 8;
-        let mut from_source = Feed::new(source.file, source.info, from, memory, folder)?;
-        let mut from_written = Feed::new(written.file, written.info, to, memory, folder)?;
-        let mut all = Verified { elements: 0, changed: 0 };
+        let mut from_source = TensorFeed::new(source.file, source.info, from, memory, folder)?;
+        let mut from_written = TensorFeed::new(written.file, written.info, to, memory, folder)?;
+        let mut all = VerifiedTensor { elements: 0, changed: 0 };
         let mut at = 0;
         while at < size {
             let end = (at + part).min(size);
-            let before = self.flat(&read.clip(at, end), &mut from_source, from)?;
-            let got = self.flat(&copied.clip(at, end), &mut from_written, to)?;
+            let before =
+                self.gather_row_major(&read.clip_destination(at, end), &mut from_source, from)?;
+            let got =
+                self.gather_row_major(&copied.clip_destination(at, end), &mut from_written, to)?;
             let count = before.len() / from;
             let want = match dtypes {
-                Dtypes::Bytes(_) => before,
-                Dtypes::Formats { from, to } => {
+                MoveDtypes::Bytes(_) => before,
+                MoveDtypes::Formats { from, to } => {
                     let mut want = vec![0u8; got.len()];
                     let converter = Converter::with_isa(from, to, Isa::BASELINE);
                     converter.convert(&before, &mut want, count).map_err(length_error)?;
                     all.changed +=
-                        changed((from, &before), (to, &want), count).map_err(length_error)?;
+                        count_changed((from, &before), (to, &want), count).map_err(length_error)?;
                     want
                 }
             };
             if let Some(i) = (0..want.len()).find(|i| want[*i] != got[*i]) {
                 let index = at + i64::try_from(i / to).unwrap_or(0);
-                return Err(
-                    self.differs(written, format!("element {:?}", unflatten_index(shape, index)))
-                );
+                return Err(self.difference_error(
+                    written,
+                    format!("element {:?}", unflatten_index(shape, index)),
+                ));
             }
             all.elements += count as u64;
             at = end;
         }
-        self.rest(written, &mut from_written, shape, to)?;
+        self.check_padding(written, &mut from_written, shape, to)?;
         source.file.check_unchanged()?;
         written.file.check_unchanged()?;
         Ok(all)
     }
 
-    fn differs(&self, written: Stored<'_>, what: String) -> RelayoutError {
+    fn difference_error(&self, written: StoredTensor<'_>, what: String) -> RelayoutError {
         let path = written.file.path().to_path_buf();
         RelayoutError::Differs { path, what }
     }
 
     /// The elements that a plan gathers from a tensor, in the byte order of the machine.
-    fn flat(
+    fn gather_row_major(
         &self,
-        plan: &Plan,
-        side: &mut Feed<'_>,
+        plan: &MovePlan,
+        side: &mut TensorFeed<'_>,
         width: usize,
     ) -> Result<Vec<u8>, RelayoutError> {
         let mut out = vec![0u8; usize::try_from(plan.dst_len()).unwrap_or(0) * width];
-        side.run(plan, Dtypes::Bytes(width), &mut out, None, self.threads)?;
+        side.run_plan(plan, MoveDtypes::Bytes(width), &mut out, None, self.threads)?;
         Ok(out)
     }
 
     /// That everything that is no element holds the fill.
     ///
     /// One mark is moved to the place of every element, part by part; what has no mark is compared.
-    fn rest(
+    fn check_padding(
         &self,
-        side: Stored<'_>,
-        feed: &mut Feed<'_>,
+        side: StoredTensor<'_>,
+        feed: &mut TensorFeed<'_>,
         shape: &[i64],
         width: usize,
     ) -> Result<(), RelayoutError> {
         let mark = StridedLayout::new(shape, &vec![0; shape.len()], 0).and_then(|s| s.to_layout());
         let mark = mark.map_err(plan_error)?;
-        let plan = Plan::between(&mark, side.layout, shape, Fill::Leave).map_err(plan_error)?;
+        let plan =
+            MovePlan::between(&mark, side.layout, shape, PaddingFill::Leave).map_err(plan_error)?;
         let zero = vec![0; width];
         let fill = self.fill.unwrap_or(&zero);
-        let held = i64::try_from(side.info.bytes() / width as u64).unwrap_or(i64::MAX);
+        let held = i64::try_from(side.info.byte_len() / width as u64).unwrap_or(i64::MAX);
         let part = i64::try_from((self.memory / 8 / width).max(1)).unwrap_or(i64::MAX);
         let mut low = 0;
         while low < held {
             let high = low.saturating_add(part).min(held);
-            let bytes = feed.elements(low, high)?;
+            let bytes = feed.read_window(low, high)?;
             let mut marked = vec![0u8; bytes.len() / width];
-            let mover = Mover::new(&plan.clip(low, high), 1)?;
-            mover.run(&[1], &mut marked, None, self.threads)?;
+            let mover = Mover::new(&plan.clip_destination(low, high), 1)?;
+            mover.run_on_slices(&[1], &mut marked, None, self.threads)?;
             let elements = bytes.chunks_exact(width).zip(&marked);
             if let Some(at) = elements.into_iter().position(|(e, m)| *m == 0 && e != fill) {
                 let place = low + i64::try_from(at).unwrap_or(0);
-                return Err(self.differs(side, format!("padding at {place}")));
+                return Err(self.difference_error(side, format!("padding at {place}")));
             }
             low = high;
         }
@@ -142,6 +147,6 @@ fn plan_error(error: zellige_layout::LayoutError) -> RelayoutError {
 }
 
 /// Buffers are made as long as what is converted.
-fn length_error(error: zellige_float::Error) -> RelayoutError {
+fn length_error(error: zellige_float::ConvertError) -> RelayoutError {
     RelayoutError::Length(error)
 }

@@ -2,20 +2,23 @@
 
 use crate::container::Container;
 use crate::disk;
-use crate::error::{Error, Result, quote};
-use crate::info::{Kind, NewTensor, TensorInfo};
-use crate::input::Input;
-use crate::temporary::{FileAccess, Temporary};
-use crate::writer::Writer;
+use crate::error::{FileError, Result, quote_start};
+use crate::info::{ContainerKind, NewTensor, TensorInfo};
+use crate::input::InputFile;
+use crate::temporary::{FileAccess, TemporaryFile};
+use crate::writer::ContainerWriter;
 use std::path::Path;
 
 /// A tensor and its bytes as they lie in the file; without a name, the only tensor of the file.
 ///
 /// Compressed tensors are read too, and the checksums of archives are checked.
-pub fn read_all(path: impl AsRef<Path>, name: Option<&str>) -> Result<(TensorInfo, Vec<u8>)> {
+pub fn read_tensor_file(
+    path: impl AsRef<Path>,
+    name: Option<&str>,
+) -> Result<(TensorInfo, Vec<u8>)> {
     let container = Container::open(path)?;
-    let info = container.named(name)?;
-    Ok((info.clone(), container.read(info)?))
+    let info = container.tensor_or_only(name)?;
+    Ok((info.clone(), container.read_tensor(info)?))
 }
 
 impl Container {
@@ -24,24 +27,28 @@ impl Container {
     /// # Errors
     /// Bytes that cannot be read or do not fit in memory, wrong checksums, and a file that was changed
     /// since it was opened.
-    pub fn read(&self, info: &TensorInfo) -> Result<Vec<u8>> {
+    pub fn read_tensor(&self, info: &TensorInfo) -> Result<Vec<u8>> {
         let full = |e| {
-            let action =
-                format!("hold {} bytes of `{}` in memory", info.bytes(), quote(info.name()));
-            Error::io(self.path(), action, e)
+            let action = format!(
+                "hold {} bytes of `{}` in memory",
+                info.byte_len(),
+                quote_start(info.name())
+            );
+            FileError::from_io(self.path(), action, e)
         };
-        let mut reader = self.reader(info)?;
+        let mut reader = self.tensor_reader(info)?;
         let bytes = if info.data_offset().is_some() {
-            let mut bytes = disk::zeroed(info.bytes()).map_err(full)?;
-            reader.fill(&mut bytes)?;
+            let mut bytes = disk::zeroed_memory(info.byte_len()).map_err(full)?;
+            reader.fill_buffer(&mut bytes)?;
             bytes
         } else {
             // A compressed tensor may claim what it does not have, so memory is asked for as it comes.
             let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
-            while reader.left() > 0 {
-                let most = usize::try_from(reader.left()).unwrap_or(part.len()).min(part.len());
-                reader.fill(&mut part[..most])?;
-                disk::extend(&mut bytes, &part[..most]).map_err(full)?;
+            while reader.bytes_left() > 0 {
+                let most =
+                    usize::try_from(reader.bytes_left()).unwrap_or(part.len()).min(part.len());
+                reader.fill_buffer(&mut part[..most])?;
+                disk::append_bytes(&mut bytes, &part[..most]).map_err(full)?;
             }
             bytes
         };
@@ -55,9 +62,9 @@ impl Container {
 /// # Errors
 /// Besides those of reading: what is no regular file, and files that are longer.
 pub fn read_bytes(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>> {
-    let input = Input::open(path.as_ref())?;
-    input.at_most(most)?;
-    let bytes = input.bytes(0, input.len, "the file")?;
+    let input = InputFile::open(path.as_ref())?;
+    input.check_max_len(most)?;
+    let bytes = input.read_bytes(0, input.len, "the file")?;
     input.check_unchanged()?;
     Ok(bytes)
 }
@@ -68,7 +75,7 @@ pub fn read_bytes(path: impl AsRef<Path>, most: u64) -> Result<Vec<u8>> {
 /// Besides those of [`read_bytes`]: bytes that are no text, with the place.
 pub fn read_text(path: impl AsRef<Path>, most: u64) -> Result<String> {
     let path = path.as_ref();
-    String::from_utf8(read_bytes(path, most)?).map_err(|e| Error::Malformed {
+    String::from_utf8(read_bytes(path, most)?).map_err(|e| FileError::Malformed {
         path: path.to_path_buf(),
         at: e.utf8_error().valid_up_to() as u64,
         what: "bytes that are not text".into(),
@@ -79,25 +86,33 @@ pub fn read_text(path: impl AsRef<Path>, most: u64) -> Result<String> {
 /// A file with these tensors, whose bytes are row-major and little-endian.
 ///
 /// # Errors
-/// Besides those of [`Writer`]: bytes that are not as many as dtype and shape ask for.
-pub fn write_all(path: impl AsRef<Path>, tensors: &[(NewTensor, &[u8])], kind: Kind) -> Result<()> {
+/// Besides those of [`ContainerWriter`]: bytes that are not as many as dtype and shape ask for.
+pub fn write_tensor_file(
+    path: impl AsRef<Path>,
+    tensors: &[(NewTensor, &[u8])],
+    kind: ContainerKind,
+) -> Result<()> {
     let path = path.as_ref();
     let requests: Vec<NewTensor> = tensors.iter().map(|(tensor, _)| tensor.clone()).collect();
-    let writer = Writer::create(path, &requests, kind)?;
+    let writer = ContainerWriter::create(path, &requests, kind)?;
     for (index, (_, bytes)) in tensors.iter().enumerate() {
         let info = &writer.tensors()[index];
-        if bytes.len() as u64 != info.bytes() {
-            let what = format!("{} bytes for `{}`", bytes.len(), quote(info.name()));
-            return Err(Error::request(path, what, format!("{} bytes", info.bytes())));
+        if bytes.len() as u64 != info.byte_len() {
+            let what = format!("{} bytes for `{}`", bytes.len(), quote_start(info.name()));
+            return Err(FileError::refused_request(
+                path,
+                what,
+                format!("{} bytes", info.byte_len()),
+            ));
         }
         writer.write_at(index, 0, bytes)?;
     }
-    writer.finish()
+    writer.finish_and_settle()
 }
 
 /// A file with these bytes, complete under its name or not there at all.
 pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
-    write(path.as_ref(), bytes, FileAccess::AsUsual)
+    write_with_access(path.as_ref(), bytes, FileAccess::AsUsual)
 }
 
 /// Makes a folder, and those that it lies in, where they are not there yet.
@@ -106,13 +121,13 @@ pub fn write_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
 /// What the system refuses.
 pub fn make_folder(path: impl AsRef<Path>) -> Result<()> {
     let path = path.as_ref();
-    disk::make_folders(path, 0o777).map_err(|e| Error::write(path, "make the folder", e))
+    disk::make_folders(path, 0o777).map_err(|e| FileError::from_write(path, "make the folder", e))
 }
 
 /// The same for the user alone, where that is asked for.
-pub(crate) fn write(path: &Path, bytes: &[u8], access: FileAccess) -> Result<()> {
-    let temporary = Temporary::create(path, access)?;
+pub(crate) fn write_with_access(path: &Path, bytes: &[u8], access: FileAccess) -> Result<()> {
+    let temporary = TemporaryFile::create_beside(path, access)?;
     disk::write_all_at(&temporary.file, bytes, 0)
-        .map_err(|e| Error::write(temporary.target(), "write to it", e))?;
-    temporary.keep()
+        .map_err(|e| FileError::from_write(temporary.target_path(), "write to it", e))?;
+    temporary.rename_into_place()
 }

@@ -1,28 +1,30 @@
 //! A file of tensors that is being written.
 
-use crate::error::{Error, Result, quote};
-use crate::info::{Endian, FileExtent, Kind, Metadata, NewTensor, Order, TensorInfo};
+use crate::error::{FileError, Result, quote_start};
+use crate::info::{
+    ByteOrder, ContainerKind, DimensionOrder, FileExtent, FileMetadata, NewTensor, TensorInfo,
+};
 use crate::npy;
 use crate::partial;
 use crate::safetensors;
-use crate::source::inside;
-use crate::temporary::{FileAccess, Named, Temporary};
+use crate::source::check_inside;
+use crate::temporary::{FileAccess, NamedFile, TemporaryFile};
 use crate::zip_writer::{self, NewZipEntry};
 use crate::{disk, dtype};
 use std::collections::HashSet;
 use std::path::Path;
 
 /// Bytes that are read at once for a checksum.
-const CHUNK: usize = 1 << 20;
+const CHECKSUM_BYTES: usize = 1 << 20;
 
 /// A file whose headers are written and whose tensors are to be filled.
 ///
-/// Everything goes into a temporary file beside the final name. [`Writer::finish`] puts it there
+/// Everything goes into a temporary file beside the final name. [`ContainerWriter::finish_and_settle`] puts it there
 /// in one step; without it, nothing under the final name changes and the temporary file goes.
 /// Bytes that are never written are zero.
 #[derive(Debug)]
-pub struct Writer {
-    temporary: Temporary,
+pub struct ContainerWriter {
+    temporary: TemporaryFile,
     tensors: Vec<TensorInfo>,
     entries: Vec<NewZipEntry>,
     /// What the file is to hold and how long it will be, where a killed process is gone on with.
@@ -37,82 +39,98 @@ struct FilePlan {
     length: u64,
 }
 
-impl Writer {
+impl ContainerWriter {
     /// Begins a file with these tensors. The whole request is checked before anything is created,
     /// and the file has its full length from the start.
-    pub fn create(path: impl AsRef<Path>, tensors: &[NewTensor], kind: Kind) -> Result<Writer> {
-        Writer::create_with_metadata(path, tensors, kind, &Metadata::new())
+    pub fn create(
+        path: impl AsRef<Path>,
+        tensors: &[NewTensor],
+        kind: ContainerKind,
+    ) -> Result<ContainerWriter> {
+        ContainerWriter::create_with_metadata(path, tensors, kind, &FileMetadata::new())
     }
 
     /// The same with texts about the file as a whole, which only `.safetensors` can hold.
     pub fn create_with_metadata(
         path: impl AsRef<Path>,
         tensors: &[NewTensor],
-        kind: Kind,
-        metadata: &Metadata,
-    ) -> Result<Writer> {
-        Writer::begin(path.as_ref(), tensors, kind, metadata, None).map(|(writer, _)| writer)
+        kind: ContainerKind,
+        metadata: &FileMetadata,
+    ) -> Result<ContainerWriter> {
+        ContainerWriter::begin_file(path.as_ref(), tensors, kind, metadata, None)
+            .map(|(writer, _)| writer)
     }
 
     /// Begins a `.safetensors` file as `NAME.partial`, or goes on with the one that a process left there; answers also the number that it
-    /// noted last ([`Writer::note`]), 0 at the beginning. `key` says what is to be written: the partial file of another key is begun
+    /// noted last ([`ContainerWriter::note_progress`]), 0 at the beginning. `key` says what is to be written: the partial file of another key is begun
     /// anew. It stays when this writer is dropped, so that the next process finds it.
     ///
     /// # Errors
-    /// Besides those of [`Writer::create`]: another process that is writing it.
-    pub fn resume(
+    /// Besides those of [`ContainerWriter::create`]: another process that is writing it.
+    pub fn resume_partial(
         path: impl AsRef<Path>,
         tensors: &[NewTensor],
-        metadata: &Metadata,
+        metadata: &FileMetadata,
         key: &str,
-    ) -> Result<(Writer, u64)> {
-        Writer::begin(path.as_ref(), tensors, Kind::Safetensors, metadata, Some(key))
+    ) -> Result<(ContainerWriter, u64)> {
+        ContainerWriter::begin_file(
+            path.as_ref(),
+            tensors,
+            ContainerKind::Safetensors,
+            metadata,
+            Some(key),
+        )
     }
 
-    fn begin(
+    fn begin_file(
         path: &Path,
         tensors: &[NewTensor],
-        kind: Kind,
-        metadata: &Metadata,
+        kind: ContainerKind,
+        metadata: &FileMetadata,
         key: Option<&str>,
-    ) -> Result<(Writer, u64)> {
-        if kind != Kind::Safetensors && !metadata.is_empty() {
-            let what = format!(".{} has no place for metadata", kind.extension());
-            return Err(Error::request(path, what, "none, or a .safetensors file"));
+    ) -> Result<(ContainerWriter, u64)> {
+        if kind != ContainerKind::Safetensors && !metadata.is_empty() {
+            let what = format!(".{} has no place for metadata", kind.file_extension());
+            return Err(FileError::refused_request(path, what, "none, or a .safetensors file"));
         }
         let mut names = HashSet::new();
         let mut sized = Vec::new();
         for tensor in tensors {
             if !names.insert(&tensor.name) {
-                let name = quote(&tensor.name);
-                return Err(Error::request(path, format!("two tensors `{name}`"), "unique names"));
+                let name = quote_start(&tensor.name);
+                return Err(FileError::refused_request(
+                    path,
+                    format!("two tensors `{name}`"),
+                    "unique names",
+                ));
             }
-            let bytes = dtype::bytes_of(tensor.dtype, &tensor.shape).map_err(|what| {
-                let what = format!("the shape of `{}`: {what}", quote(&tensor.name));
-                Error::request(path, what, "a shape that fits")
+            let bytes = dtype::bytes_of_shape(tensor.dtype, &tensor.shape).map_err(|what| {
+                let what = format!("the shape of `{}`: {what}", quote_start(&tensor.name));
+                FileError::refused_request(path, what, "a shape that fits")
             })?;
             sized.push((tensor, bytes));
         }
         let plan = match kind {
-            Kind::Npy => plan_npy(&sized, path)?,
-            Kind::Npz => plan_npz(&sized, path)?,
-            Kind::Safetensors => plan_safetensors(&sized, metadata, path)?,
+            ContainerKind::Npy => plan_npy(&sized, path)?,
+            ContainerKind::Npz => plan_npz(&sized, path)?,
+            ContainerKind::Safetensors => plan_safetensors(&sized, metadata, path)?,
         };
 
         let temporary = match key {
-            None => Temporary::create(path, FileAccess::AsUsual)?,
-            Some(_) => Temporary::partial(path)?,
+            None => TemporaryFile::create_beside(path, FileAccess::AsUsual)?,
+            Some(_) => TemporaryFile::resume_partial(path)?,
         };
-        let failed = |action: &str, e| Error::write(temporary.target(), action.to_string(), e);
+        let failed =
+            |action: &str, e| FileError::from_write(temporary.target_path(), action.to_string(), e);
         let done = match key {
             None => {
                 disk::set_len(&temporary.file, plan.length)
                     .map_err(|e| failed("reserve its length", e))?;
-                disk::reserve(&temporary.file, plan.length)
+                disk::reserve_space(&temporary.file, plan.length)
                     .map_err(|e| failed("find room for it on the disk", e))?;
                 0
             }
-            Some(key) => begun(&temporary, plan.length, key)?,
+            Some(key) => read_begun_note(&temporary, plan.length, key)?,
         };
         for (at, header) in &plan.headers {
             disk::write_all_at(&temporary.file, header, *at)
@@ -122,14 +140,14 @@ impl Writer {
             name: tensor.name.clone(),
             dtype: tensor.dtype,
             shape: tensor.shape.clone(),
-            order: Order::RowMajor,
-            endian: Endian::Little,
+            order: DimensionOrder::RowMajor,
+            endian: ByteOrder::Little,
             bytes: *bytes,
             extent,
         };
         let tensors = sized.iter().zip(plan.extents).map(info).collect();
         let resumed = key.map(|key| (key.to_string(), plan.length));
-        Ok((Writer { temporary, tensors, entries: plan.entries, resumed }, done))
+        Ok((ContainerWriter { temporary, tensors, entries: plan.entries, resumed }, done))
     }
 
     /// Notes how far the caller has come, for the next process that resumes the file should this one be killed. Everything up to
@@ -137,9 +155,9 @@ impl Writer {
     ///
     /// # Errors
     /// What cannot be written.
-    pub fn note(&self, done: u64) -> Result<()> {
+    pub fn note_progress(&self, done: u64) -> Result<()> {
         let Some((key, length)) = &self.resumed else { return Ok(()) };
-        self.put(&partial::note(key, done), *length)
+        self.write_bytes_at(&partial::encode_note(key, done), *length)
     }
 
     /// The tensors in the order of the request, with the places of their elements.
@@ -149,12 +167,12 @@ impl Writer {
 
     /// The final name.
     pub fn path(&self) -> &Path {
-        self.temporary.target()
+        self.temporary.target_path()
     }
 
     /// The folder in which the file is made.
-    pub(crate) fn folder(&self) -> &Path {
-        disk::folder(self.temporary.target())
+    pub(crate) fn parent_folder(&self) -> &Path {
+        disk::parent_folder(self.temporary.target_path())
     }
 
     /// The temporary file's name.
@@ -168,58 +186,72 @@ impl Writer {
     /// # Errors
     /// There is no such tensor, or the bytes would not lie inside it; nothing is written then.
     pub fn write_at(&self, tensor: usize, offset: u64, bytes: &[u8]) -> Result<()> {
-        let at = self.place(tensor, offset, bytes.len() as u64)?;
+        let at = self.file_position(tensor, offset, bytes.len() as u64)?;
         disk::write_all_at(&self.temporary.file, bytes, at).map_err(|e| {
             let action = format!("write {} bytes at byte {at}", bytes.len());
-            Error::write(self.temporary.target(), action, e)
+            FileError::from_write(self.temporary.target_path(), action, e)
         })
     }
 
     /// Where a byte of a tensor lies in the file, if as many as `len` from there on do.
-    fn place(&self, tensor: usize, offset: u64, len: u64) -> Result<u64> {
+    fn file_position(&self, tensor: usize, offset: u64, len: u64) -> Result<u64> {
         let info = self.tensors.get(tensor).ok_or_else(|| {
             let accepted = format!("indices below {}", self.tensors.len());
-            Error::request(self.temporary.target(), format!("tensor {tensor}"), accepted)
+            FileError::refused_request(
+                self.temporary.target_path(),
+                format!("tensor {tensor}"),
+                accepted,
+            )
         })?;
-        inside(info, offset, len, self.temporary.target())?;
+        check_inside(info, offset, len, self.temporary.target_path())?;
         Ok(info.extent.start + info.extent.head + offset)
     }
 
     /// Completes the file, puts its bytes on the disk and gives it its final name.
     ///
     /// For `.npz` this reads every byte once more: checksums are of the file as it is.
-    pub fn finish(self) -> Result<()> {
-        Named::settle([self.finish_unsettled()?])
+    pub fn finish_and_settle(self) -> Result<()> {
+        NamedFile::settle_names([self.finish_unsettled()?])
     }
 
     /// The same, but for the wait until the name is on the disk: who writes many files settles them together.
-    pub fn finish_unsettled(self) -> Result<Named> {
+    pub fn finish_unsettled(self) -> Result<NamedFile> {
         if let Some(last) = self.entries.last() {
-            let crcs =
-                self.entries.iter().map(|e| self.checksum(e)).collect::<Result<Vec<u32>>>()?;
+            let crcs = self
+                .entries
+                .iter()
+                .map(|e| self.entry_checksum(e))
+                .collect::<Result<Vec<u32>>>()?;
             let end = last.start + last.size;
             for (entry, crc) in self.entries.iter().zip(&crcs) {
-                self.put(&entry.header(*crc), entry.at())?;
+                self.write_bytes_at(&entry.local_header(*crc), entry.header_position())?;
             }
-            self.put(&zip_writer::directory(&self.entries, &crcs, end), end)?;
+            self.write_bytes_at(&zip_writer::write_directory(&self.entries, &crcs, end), end)?;
         }
-        self.temporary.name_first(self.resumed.map(|(_, length)| length))
+        self.temporary.rename_unsettled(self.resumed.map(|(_, length)| length))
     }
 
-    fn put(&self, bytes: &[u8], at: u64) -> Result<()> {
-        let failed = |e| Error::write(self.temporary.target(), format!("write at byte {at}"), e);
+    fn write_bytes_at(&self, bytes: &[u8], at: u64) -> Result<()> {
+        let failed = |e| {
+            FileError::from_write(self.temporary.target_path(), format!("write at byte {at}"), e)
+        };
         disk::write_all_at(&self.temporary.file, bytes, at).map_err(failed)
     }
 
-    fn checksum(&self, entry: &NewZipEntry) -> Result<u32> {
+    fn entry_checksum(&self, entry: &NewZipEntry) -> Result<u32> {
         let mut hash = crc32fast::Hasher::new();
-        let mut buffer = vec![0; CHUNK];
+        let mut buffer = vec![0; CHECKSUM_BYTES];
         let mut at = entry.start;
         let mut left = entry.size;
         while left > 0 {
-            let part = usize::try_from(left).unwrap_or(CHUNK).min(CHUNK);
-            let failed =
-                |e| Error::write(self.temporary.target(), format!("read back byte {at}"), e);
+            let part = usize::try_from(left).unwrap_or(CHECKSUM_BYTES).min(CHECKSUM_BYTES);
+            let failed = |e| {
+                FileError::from_write(
+                    self.temporary.target_path(),
+                    format!("read back byte {at}"),
+                    e,
+                )
+            };
             disk::read_exact_at(&self.temporary.file, &mut buffer[..part], at).map_err(failed)?;
             hash.update(&buffer[..part]);
             at += part as u64;
@@ -231,16 +263,18 @@ impl Writer {
 
 /// The number that was noted last in a partial file that will be `length` bytes long. Where there is none, the file is empty but
 /// for a note of 0.
-fn begun(temporary: &Temporary, length: u64, key: &str) -> Result<u64> {
-    let failed = |action: &str, e| Error::write(temporary.target(), action.to_string(), e);
-    let whole =
-        length.checked_add(partial::NOTE as u64).ok_or_else(|| too_long(temporary.target()))?;
+fn read_begun_note(temporary: &TemporaryFile, length: u64, key: &str) -> Result<u64> {
+    let failed =
+        |action: &str, e| FileError::from_write(temporary.target_path(), action.to_string(), e);
+    let whole = length
+        .checked_add(partial::NOTE_BYTES as u64)
+        .ok_or_else(|| too_long_error(temporary.target_path()))?;
     let file = &temporary.file;
-    let known = disk::look_at(file).map_err(|e| failed("look at it", e))?;
+    let known = disk::stat_file(file).map_err(|e| failed("look at it", e))?;
     if known.len() == whole {
-        let mut bytes = [0; partial::NOTE];
+        let mut bytes = [0; partial::NOTE_BYTES];
         disk::read_exact_at(file, &mut bytes, length).map_err(|e| failed("read its note", e))?;
-        if let Some(done) = partial::noted(key, &bytes) {
+        if let Some(done) = partial::decode_note(key, &bytes) {
             return Ok(done);
         }
     }
@@ -248,31 +282,35 @@ fn begun(temporary: &Temporary, length: u64, key: &str) -> Result<u64> {
     for len in [0, whole] {
         disk::set_len(file, len).map_err(|e| failed("reserve its length", e))?;
     }
-    disk::reserve(file, whole).map_err(|e| failed("find room for it on the disk", e))?;
-    disk::write_all_at(file, &partial::note(key, 0), length)
+    disk::reserve_space(file, whole).map_err(|e| failed("find room for it on the disk", e))?;
+    disk::write_all_at(file, &partial::encode_note(key, 0), length)
         .map_err(|e| failed("note that it is begun", e))?;
     Ok(0)
 }
 
-fn unnamed(path: &Path, tensor: &NewTensor, help: String) -> Error {
-    let dtype = format!("{} of `{}`", tensor.dtype, quote(&tensor.name));
-    Error::Dtype { path: path.to_path_buf(), at: 0, dtype, help }
+fn tensor_error(path: &Path, tensor: &NewTensor, help: String) -> FileError {
+    let dtype = format!("{} of `{}`", tensor.dtype, quote_start(&tensor.name));
+    FileError::Dtype { path: path.to_path_buf(), at: 0, dtype, help }
 }
 
-fn too_long(path: &Path) -> Error {
-    Error::request(path, "the file would pass 2^64 bytes", "smaller tensors")
+fn too_long_error(path: &Path) -> FileError {
+    FileError::refused_request(path, "the file would pass 2^64 bytes", "smaller tensors")
 }
 
 fn plan_npy(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<FilePlan> {
     let [(tensor, bytes)] = tensors else {
         let what = format!("{} tensors in one .npy file", tensors.len());
-        return Err(Error::request(path, what, "exactly one; .npz and .safetensors hold several"));
+        return Err(FileError::refused_request(
+            path,
+            what,
+            "exactly one; .npz and .safetensors hold several",
+        ));
     };
-    let header =
-        npy::write(tensor.dtype, &tensor.shape).map_err(|help| unnamed(path, tensor, help))?;
+    let header = npy::write_header(tensor.dtype, &tensor.shape)
+        .map_err(|help| tensor_error(path, tensor, help))?;
     let head = header.len() as u64;
-    let length = head.checked_add(*bytes).ok_or_else(|| too_long(path))?;
-    let extents = vec![FileExtent { head, ..FileExtent::plain(0, length) }];
+    let length = head.checked_add(*bytes).ok_or_else(|| too_long_error(path))?;
+    let extents = vec![FileExtent { head, ..FileExtent::uncompressed(0, length) }];
     Ok(FilePlan { headers: vec![(0, header)], extents, entries: Vec::new(), length })
 }
 
@@ -281,44 +319,46 @@ fn plan_npz(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<FilePlan> {
     for (tensor, bytes) in tensors {
         let name = format!("{}.npy", tensor.name);
         if name.len() > usize::from(u16::MAX) || name.contains('\0') {
-            let what = format!("the name `{}`", quote(&tensor.name));
-            return Err(Error::request(path, what, "names below 64 KiB without a NUL"));
+            let what = format!("the name `{}`", quote_start(&tensor.name));
+            return Err(FileError::refused_request(path, what, "names below 64 KiB without a NUL"));
         }
-        let head =
-            npy::write(tensor.dtype, &tensor.shape).map_err(|help| unnamed(path, tensor, help))?;
+        let head = npy::write_header(tensor.dtype, &tensor.shape)
+            .map_err(|help| tensor_error(path, tensor, help))?;
         let size = bytes.checked_add(head.len() as u64);
         let entry = size.and_then(|size| NewZipEntry::new(name, plan.length, size));
-        let entry = entry.ok_or_else(|| too_long(path))?;
-        let extent =
-            FileExtent { head: head.len() as u64, ..FileExtent::plain(entry.start, entry.size) };
-        plan.length = entry.end().ok_or_else(|| too_long(path))?;
+        let entry = entry.ok_or_else(|| too_long_error(path))?;
+        let extent = FileExtent {
+            head: head.len() as u64,
+            ..FileExtent::uncompressed(entry.start, entry.size)
+        };
+        plan.length = entry.content_end().ok_or_else(|| too_long_error(path))?;
         plan.headers.push((entry.start, head));
         plan.extents.push(extent);
         plan.entries.push(entry);
     }
     let none = vec![0; plan.entries.len()];
-    let directory = zip_writer::directory(&plan.entries, &none, plan.length);
+    let directory = zip_writer::write_directory(&plan.entries, &none, plan.length);
     if plan.entries.is_empty() {
         plan.headers.push((0, directory.clone()));
     }
     let length = plan.length.checked_add(directory.len() as u64);
-    plan.length = length.ok_or_else(|| too_long(path))?;
+    plan.length = length.ok_or_else(|| too_long_error(path))?;
     Ok(plan)
 }
 
 fn plan_safetensors(
     tensors: &[(&NewTensor, u64)],
-    metadata: &Metadata,
+    metadata: &FileMetadata,
     path: &Path,
 ) -> Result<FilePlan> {
     for (tensor, _) in tensors {
-        dtype::to_safetensors(tensor.dtype).map_err(|help| unnamed(path, tensor, help))?;
+        dtype::to_safetensors(tensor.dtype).map_err(|help| tensor_error(path, tensor, help))?;
     }
-    let (header, offsets) = safetensors::write(tensors, metadata)
-        .map_err(|what| Error::request(path, what, "less, or other names"))?;
+    let (header, offsets) = safetensors::write_header(tensors, metadata)
+        .map_err(|what| FileError::refused_request(path, what, "less, or other names"))?;
     let total = tensors.iter().try_fold(header.len() as u64, |sum, (_, n)| sum.checked_add(*n));
-    let length = total.ok_or_else(|| too_long(path))?;
+    let length = total.ok_or_else(|| too_long_error(path))?;
     let extents =
-        offsets.iter().zip(tensors).map(|(at, (_, n))| FileExtent::plain(*at, *n)).collect();
+        offsets.iter().zip(tensors).map(|(at, (_, n))| FileExtent::uncompressed(*at, *n)).collect();
     Ok(FilePlan { headers: vec![(0, header)], extents, entries: Vec::new(), length })
 }

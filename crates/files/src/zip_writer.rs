@@ -1,12 +1,14 @@
 //! A zip archive of stored entries whose sizes are known before their bytes.
 
 use crate::npy;
-use crate::zip::{CENTRAL, END, END64, EXTRA64, LOCAL, LOCATOR64, WIDE16, WIDE32};
+use crate::zip::{
+    CENTRAL_SIGNATURE, END_SIGNATURE, END64, EXTRA64, LOCAL_SIGNATURE, LOCATOR64, WIDE16, WIDE32,
+};
 
 /// A field of extra data that only moves what follows: the one Android's tools align with.
 const EXTRA_ALIGN: u16 = 0xd935;
 /// 1 January 1980, the zero of the format: the same tensors give the same file.
-const DATE: u16 = 0x0021;
+const ENTRY_DATE: u16 = 0x0021;
 
 /// An entry that has its place.
 #[derive(Debug)]
@@ -24,51 +26,51 @@ impl NewZipEntry {
     /// An entry behind byte `at`; `None` past 2^64 bytes.
     pub(crate) fn new(name: String, at: u64, size: u64) -> Option<NewZipEntry> {
         let mut entry = NewZipEntry { name, at, start: 0, size };
-        let prefix = entry.header(0).len() as u64;
-        let aligned = at.checked_add(prefix)?.checked_next_multiple_of(npy::ALIGN)?;
+        let prefix = entry.local_header(0).len() as u64;
+        let aligned = at.checked_add(prefix)?.checked_next_multiple_of(npy::DATA_ALIGNMENT)?;
         // The smallest field that aligns has 6 bytes.
         let short = matches!(aligned - at - prefix, 1..6);
-        entry.start = aligned.checked_add(if short { npy::ALIGN } else { 0 })?;
-        entry.end()?;
+        entry.start = aligned.checked_add(if short { npy::DATA_ALIGNMENT } else { 0 })?;
+        entry.content_end()?;
         Some(entry)
     }
 
     /// The byte behind its content.
-    pub(crate) fn end(&self) -> Option<u64> {
+    pub(crate) fn content_end(&self) -> Option<u64> {
         self.start.checked_add(self.size)
     }
 
     /// Where its header begins.
-    pub(crate) fn at(&self) -> u64 {
+    pub(crate) fn header_position(&self) -> u64 {
         self.at
     }
 
     /// Its header, up to where its content begins.
-    pub(crate) fn header(&self, crc: u32) -> Vec<u8> {
+    pub(crate) fn local_header(&self, crc: u32) -> Vec<u8> {
         let mut extra = Vec::new();
-        let size = narrow(self.size);
+        let size = saturate_u32(self.size);
         if size == WIDE32 {
-            put64(&mut extra, &[self.size, self.size]);
+            put_zip64_extra(&mut extra, &[self.size, self.size]);
         }
         let prefix = self.at + (30 + self.name.len() + extra.len()) as u64;
         if let Some(gap @ 6..) = self.start.checked_sub(prefix) {
             let gap = u16::try_from(gap).expect("a gap is shorter than two alignments");
-            put16(&mut extra, &[EXTRA_ALIGN, gap - 4, 64]);
+            put_u16_fields(&mut extra, &[EXTRA_ALIGN, gap - 4, 64]);
             extra.resize(extra.len() + usize::from(gap) - 6, 0);
         }
         let mut out = Vec::new();
-        put32(&mut out, &[LOCAL]);
-        put16(&mut out, &[self.version(), self.flags(), 0, 0, DATE]);
-        put32(&mut out, &[crc, size, size]);
-        put16(&mut out, &[self.name_len(), short(extra.len())]);
+        put_u32_fields(&mut out, &[LOCAL_SIGNATURE]);
+        put_u16_fields(&mut out, &[self.version_needed(), self.flag_bits(), 0, 0, ENTRY_DATE]);
+        put_u32_fields(&mut out, &[crc, size, size]);
+        put_u16_fields(&mut out, &[self.name_len(), saturate_u16(extra.len())]);
         out.extend_from_slice(self.name.as_bytes());
         out.extend(extra);
         out
     }
 
     /// Its line in the directory.
-    fn listed(&self, crc: u32) -> Vec<u8> {
-        let (size, at) = (narrow(self.size), narrow(self.at));
+    fn directory_record(&self, crc: u32) -> Vec<u8> {
+        let (size, at) = (saturate_u32(self.size), saturate_u32(self.at));
         let mut wide = Vec::new();
         if size == WIDE32 {
             wide.extend([self.size, self.size]);
@@ -78,79 +80,82 @@ impl NewZipEntry {
         }
         let mut extra = Vec::new();
         if !wide.is_empty() {
-            put64(&mut extra, &wide);
+            put_zip64_extra(&mut extra, &wide);
         }
         let mut out = Vec::new();
-        put32(&mut out, &[CENTRAL]);
+        put_u32_fields(&mut out, &[CENTRAL_SIGNATURE]);
         // Made by a Unix, whose permissions are in the high half of the attributes.
-        put16(&mut out, &[3 << 8 | 45, self.version(), self.flags(), 0, 0, DATE]);
-        put32(&mut out, &[crc, size, size]);
-        put16(&mut out, &[self.name_len(), short(extra.len()), 0, 0, 0]);
-        put32(&mut out, &[0o100644 << 16, at]);
+        put_u16_fields(
+            &mut out,
+            &[3 << 8 | 45, self.version_needed(), self.flag_bits(), 0, 0, ENTRY_DATE],
+        );
+        put_u32_fields(&mut out, &[crc, size, size]);
+        put_u16_fields(&mut out, &[self.name_len(), saturate_u16(extra.len()), 0, 0, 0]);
+        put_u32_fields(&mut out, &[0o100644 << 16, at]);
         out.extend_from_slice(self.name.as_bytes());
         out.extend(extra);
         out
     }
 
-    fn version(&self) -> u16 {
-        if narrow(self.size) == WIDE32 || narrow(self.at) == WIDE32 { 45 } else { 20 }
+    fn version_needed(&self) -> u16 {
+        if saturate_u32(self.size) == WIDE32 || saturate_u32(self.at) == WIDE32 { 45 } else { 20 }
     }
 
     /// Bit 11: the name is in UTF-8.
-    fn flags(&self) -> u16 {
+    fn flag_bits(&self) -> u16 {
         if self.name.is_ascii() { 0 } else { 1 << 11 }
     }
 
     fn name_len(&self) -> u16 {
-        short(self.name.len())
+        saturate_u16(self.name.len())
     }
 }
 
 /// The directory at byte `at` and what ends the archive. Its length does not depend on the sums.
-pub(crate) fn directory(entries: &[NewZipEntry], crcs: &[u32], at: u64) -> Vec<u8> {
+pub(crate) fn write_directory(entries: &[NewZipEntry], crcs: &[u32], at: u64) -> Vec<u8> {
     let mut out: Vec<u8> =
-        entries.iter().zip(crcs).flat_map(|(entry, crc)| entry.listed(*crc)).collect();
+        entries.iter().zip(crcs).flat_map(|(entry, crc)| entry.directory_record(*crc)).collect();
     let size = out.len() as u64;
     let count = entries.len() as u64;
     let count16 = u16::try_from(count).unwrap_or(WIDE16);
-    if count16 == WIDE16 || narrow(size) == WIDE32 || narrow(at) == WIDE32 {
+    if count16 == WIDE16 || saturate_u32(size) == WIDE32 || saturate_u32(at) == WIDE32 {
         let record = at + size;
-        put32(&mut out, &[END64]);
+        put_u32_fields(&mut out, &[END64]);
         out.extend(44u64.to_le_bytes());
-        put16(&mut out, &[3 << 8 | 45, 45]);
-        put32(&mut out, &[0, 0]);
+        put_u16_fields(&mut out, &[3 << 8 | 45, 45]);
+        put_u32_fields(&mut out, &[0, 0]);
         for number in [count, count, size, at] {
             out.extend(number.to_le_bytes());
         }
-        put32(&mut out, &[LOCATOR64, 0]);
+        put_u32_fields(&mut out, &[LOCATOR64, 0]);
         out.extend(record.to_le_bytes());
-        put32(&mut out, &[1]);
+        put_u32_fields(&mut out, &[1]);
     }
-    put32(&mut out, &[END]);
-    put16(&mut out, &[0, 0, count16, count16]);
-    put32(&mut out, &[narrow(size), narrow(at)]);
-    put16(&mut out, &[0]);
+    put_u32_fields(&mut out, &[END_SIGNATURE]);
+    put_u16_fields(&mut out, &[0, 0, count16, count16]);
+    put_u32_fields(&mut out, &[saturate_u32(size), saturate_u32(at)]);
+    put_u16_fields(&mut out, &[0]);
     out
 }
 
-fn narrow(number: u64) -> u32 {
+fn saturate_u32(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(WIDE32)
 }
 
-fn short(length: usize) -> u16 {
+fn saturate_u16(length: usize) -> u16 {
     u16::try_from(length).expect("names are checked and extra data is short")
 }
 
-fn put16(out: &mut Vec<u8>, numbers: &[u16]) {
+fn put_u16_fields(out: &mut Vec<u8>, numbers: &[u16]) {
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
 }
 
-fn put32(out: &mut Vec<u8>, numbers: &[u32]) {
+fn put_u32_fields(out: &mut Vec<u8>, numbers: &[u32]) {
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
 }
 
 /// The field of extra data with numbers of 64 bits.
-fn put64(out: &mut Vec<u8>, numbers: &[u64]) {
-    put16(out, &[EXTRA64, short(numbers.len() * 8)]);
+fn put_zip64_extra(out: &mut Vec<u8>, numbers: &[u64]) {
+    put_u16_fields(out, &[EXTRA64, saturate_u16(numbers.len() * 8)]);
     out.extend(numbers.iter().flat_map(|n| n.to_le_bytes()));
 }

@@ -9,9 +9,10 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use zellige_files::faults::{Call, Fault, How, inject};
+use zellige_files::faults::{FaultEffect, InjectedFault, SystemCall, inject_fault};
 use zellige_files::{
-    Container, Kind, Metadata, NewTensor, Writer, read_all, write_all, write_bytes,
+    Container, ContainerKind, ContainerWriter, FileMetadata, NewTensor, read_tensor_file,
+    write_bytes, write_tensor_file,
 };
 use zellige_float::Dtype;
 
@@ -25,11 +26,11 @@ fn names(folder: &Folder) -> Vec<String> {
 
 #[test]
 fn a_dropped_writer_leaves_what_was_there() {
-    for kind in Kind::ALL {
+    for kind in ContainerKind::ALL {
         let folder = Folder::new();
         let path = folder.file("x", b"before");
         let tensors = [NewTensor::new("x", Dtype::Float32, [4])];
-        let writer = Writer::create(&path, &tensors, kind).unwrap();
+        let writer = ContainerWriter::create(&path, &tensors, kind).unwrap();
         writer.write_at(0, 0, &[1; 16]).unwrap();
         assert_eq!(names(&folder).len(), 2);
         // The full length is there from the start, and a killed process leaves only this name.
@@ -48,13 +49,13 @@ fn child() {
     let Ok(task) = std::env::var("ZELLIGE_CHILD") else { return };
     let (task, path) = task.split_once(':').unwrap();
     let tensors = [NewTensor::new("x", Dtype::Float32, [4])];
-    let writer = Writer::create(path, &tensors, Kind::Npy).unwrap();
+    let writer = ContainerWriter::create(path, &tensors, ContainerKind::Npy).unwrap();
     writer.write_at(0, 0, &[1; 8]).unwrap();
     if task == "hold" {
         println!("half");
         std::thread::sleep(std::time::Duration::from_secs(60));
     }
-    writer.finish().unwrap();
+    writer.finish_and_settle().unwrap();
 }
 
 /// This program with the task of a child, behind a shell that runs `before` first.
@@ -96,7 +97,7 @@ fn a_killed_process_leaves_what_was_there_and_the_next_one_cleans_up() {
     let other = folder.file(".x.npy.zellige-0123456789abcdef-1-1", b"other");
     let next = run_child("write", &path, "").output().unwrap();
     assert!(next.status.success(), "{next:?}");
-    assert_eq!(read_all(&path, None).unwrap().1[..8], [1; 8]);
+    assert_eq!(read_tensor_file(&path, None).unwrap().1[..8], [1; 8]);
     assert_eq!(
         names(&folder).len(),
         3,
@@ -160,22 +161,28 @@ fn links_stay_and_lead_to_what_is_written() {
     symlink("none/x.npy", folder.path().join("nowhere.npy")).unwrap();
     // A link to nothing yet: the file is made where the link says.
     for link in ["two.npy", "one.npy"] {
-        write_all(folder.path().join(link), std::slice::from_ref(&tensor), Kind::Npy).unwrap();
+        write_tensor_file(
+            folder.path().join(link),
+            std::slice::from_ref(&tensor),
+            ContainerKind::Npy,
+        )
+        .unwrap();
         assert!(folder.path().join(link).is_symlink());
         let data = folder.path().join("data/new.npy");
         assert!(!data.is_symlink());
-        assert_eq!(read_all(&data, None).unwrap().1, [7, 8, 9]);
+        assert_eq!(read_tensor_file(&data, None).unwrap().1, [7, 8, 9]);
     }
     for link in ["loop.npy", "nowhere.npy"] {
         let path = folder.path().join(link);
-        let error = write_all(&path, std::slice::from_ref(&tensor), Kind::Npy).unwrap_err();
+        let error = write_tensor_file(&path, std::slice::from_ref(&tensor), ContainerKind::Npy)
+            .unwrap_err();
         assert!(error.to_string().contains(link) && path.is_symlink(), "{error}");
     }
     // A file with two names: the other name keeps what it had.
     std::fs::hard_link(folder.path().join("data/new.npy"), folder.path().join("hard.npy")).unwrap();
     let other = (tensor.0.clone(), &[1, 2, 3][..]);
-    write_all(folder.path().join("hard.npy"), &[other], Kind::Npy).unwrap();
-    assert_eq!(read_all(folder.path().join("data/new.npy"), None).unwrap().1, [7, 8, 9]);
+    write_tensor_file(folder.path().join("hard.npy"), &[other], ContainerKind::Npy).unwrap();
+    assert_eq!(read_tensor_file(folder.path().join("data/new.npy"), None).unwrap().1, [7, 8, 9]);
 }
 
 #[test]
@@ -186,7 +193,7 @@ fn a_folder_that_cannot_be_written_is_an_error() {
             continue;
         }
         let tensors = [NewTensor::new("x", Dtype::Float32, [4])];
-        let error = Writer::create(path, &tensors, Kind::Npy).unwrap_err();
+        let error = ContainerWriter::create(path, &tensors, ContainerKind::Npy).unwrap_err();
         assert!(error.is_write() && error.to_string().contains(path), "{error}");
     }
     // A folder without the right to write, for whoever respects that.
@@ -194,7 +201,7 @@ fn a_folder_that_cannot_be_written_is_an_error() {
     let path = folder.file("x.npy", b"before");
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o555)).unwrap();
     let tensors = [NewTensor::new("x", Dtype::Float32, [4])];
-    if let Err(error) = Writer::create(&path, &tensors, Kind::Npy) {
+    if let Err(error) = ContainerWriter::create(&path, &tensors, ContainerKind::Npy) {
         assert!(error.is_write() && error.to_string().contains("x.npy"), "{error}");
     }
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
@@ -208,12 +215,12 @@ fn a_file_that_changes_while_it_is_read_is_an_error() {
     let folder = Folder::new();
     let elements: Vec<u8> = (0..200_000u32).map(|i| (i % 251) as u8).collect();
     let new = NewTensor::new("x", Dtype::Uint8, [200_000]);
-    for kind in Kind::ALL {
+    for kind in ContainerKind::ALL {
         for compressed in [false, true] {
             let path = folder.path().join("x");
-            write_all(&path, &[(new.clone(), &elements)], kind).unwrap();
+            write_tensor_file(&path, &[(new.clone(), &elements)], kind).unwrap();
             if compressed {
-                if kind != Kind::Npz {
+                if kind != ContainerKind::Npz {
                     continue;
                 }
                 let packed = deflated(&std::fs::read(&path).unwrap(), "x.npy");
@@ -223,10 +230,10 @@ fn a_file_that_changes_while_it_is_read_is_an_error() {
             for len in [0, 1, whole.len() / 2, whole.len() - 1] {
                 std::fs::write(&path, &whole).unwrap();
                 let container = Container::open(&path).unwrap();
-                let info = container.only().unwrap();
+                let info = container.only_tensor().unwrap();
                 let file = std::fs::File::options().write(true).open(&path).unwrap();
                 file.set_len(len as u64).unwrap();
-                let error = container.read(info).unwrap_err();
+                let error = container.read_tensor(info).unwrap_err();
                 assert_eq!(error.kind(), "changed", "{kind:?} {len}: {error}");
                 assert!(
                     error.to_string().contains(&format!("{} bytes when", whole.len())),
@@ -238,7 +245,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error() {
             let container = Container::open(&path).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(20));
             std::fs::write(&path, &whole).unwrap();
-            let error = container.read(container.only().unwrap()).unwrap_err();
+            let error = container.read_tensor(container.only_tensor().unwrap()).unwrap_err();
             assert_eq!(error.kind(), "changed", "{kind:?}: {error}");
         }
     }
@@ -251,19 +258,24 @@ fn a_finished_writer_replaces_it() {
     std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
     symlink("x.npy", folder.path().join("link.npy")).unwrap();
     let tensor = NewTensor::new("x", Dtype::Uint8, [3]);
-    write_all(folder.path().join("link.npy"), &[(tensor.clone(), &[7, 8, 9])], Kind::Npy).unwrap();
+    write_tensor_file(
+        folder.path().join("link.npy"),
+        &[(tensor.clone(), &[7, 8, 9])],
+        ContainerKind::Npy,
+    )
+    .unwrap();
     assert_eq!(names(&folder), ["link.npy", "x.npy"]);
     assert!(folder.path().join("link.npy").is_symlink());
-    assert_eq!(read_all(&path, Some("x")).unwrap().1, [7, 8, 9]);
+    assert_eq!(read_tensor_file(&path, Some("x")).unwrap().1, [7, 8, 9]);
     assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o640);
 
     // Onto the file that is being read: the reader keeps the one it opened.
     let before = Container::open(&path).unwrap();
-    write_all(&path, &[(tensor, &[1, 2, 3])], Kind::Npy).unwrap();
+    write_tensor_file(&path, &[(tensor, &[1, 2, 3])], ContainerKind::Npy).unwrap();
     let mut old = [0; 3];
-    before.source(before.only().unwrap()).unwrap().read_at(&mut old, 0).unwrap();
+    before.tensor_source(before.only_tensor().unwrap()).unwrap().read_at(&mut old, 0).unwrap();
     assert_eq!(old, [7, 8, 9]);
-    assert_eq!(read_all(&path, None).unwrap().1, [1, 2, 3]);
+    assert_eq!(read_tensor_file(&path, None).unwrap().1, [1, 2, 3]);
 }
 
 #[test]
@@ -278,75 +290,81 @@ fn requests_are_checked_before_anything_is_created() {
     let vast: Vec<NewTensor> =
         (0..4).map(|i| NewTensor::new(i.to_string(), Dtype::Int8, [i64::MAX])).collect();
     for (kind, tensors, words) in [
-        (Kind::Npy, vec![], "0 tensors"),
-        (Kind::Npy, [one(Dtype::Int8, &[1]), vec![nul.clone()]].concat(), "2 tensors"),
-        (Kind::Npy, one(Dtype::Bfloat16, &[2]), "NumPy has no name for it"),
-        (Kind::Npz, one(Dtype::Float8E4m3fn, &[2]), "NumPy has no name for it"),
-        (Kind::Safetensors, one(Dtype::Complex128, &[2]), "safetensors has no name"),
-        (Kind::Npy, one(Dtype::Int8, &[-1]), "extents are 0 or more"),
-        (Kind::Npz, one(Dtype::Int64, &[1 << 60, 8]), "2^63 bytes"),
-        (Kind::Npz, twice.clone(), "two tensors `x`"),
-        (Kind::Safetensors, twice, "two tensors `x`"),
-        (Kind::Safetensors, vec![metadata], "not the name of a tensor"),
-        (Kind::Npz, vec![nul], "without a NUL"),
-        (Kind::Npz, vec![long], "below 64 KiB"),
-        (Kind::Npz, vast.clone(), "2^64 bytes"),
-        (Kind::Safetensors, vast, "2^64 bytes"),
+        (ContainerKind::Npy, vec![], "0 tensors"),
+        (ContainerKind::Npy, [one(Dtype::Int8, &[1]), vec![nul.clone()]].concat(), "2 tensors"),
+        (ContainerKind::Npy, one(Dtype::Bfloat16, &[2]), "NumPy has no name for it"),
+        (ContainerKind::Npz, one(Dtype::Float8E4m3fn, &[2]), "NumPy has no name for it"),
+        (ContainerKind::Safetensors, one(Dtype::Complex128, &[2]), "safetensors has no name"),
+        (ContainerKind::Npy, one(Dtype::Int8, &[-1]), "extents are 0 or more"),
+        (ContainerKind::Npz, one(Dtype::Int64, &[1 << 60, 8]), "2^63 bytes"),
+        (ContainerKind::Npz, twice.clone(), "two tensors `x`"),
+        (ContainerKind::Safetensors, twice, "two tensors `x`"),
+        (ContainerKind::Safetensors, vec![metadata], "not the name of a tensor"),
+        (ContainerKind::Npz, vec![nul], "without a NUL"),
+        (ContainerKind::Npz, vec![long], "below 64 KiB"),
+        (ContainerKind::Npz, vast.clone(), "2^64 bytes"),
+        (ContainerKind::Safetensors, vast, "2^64 bytes"),
     ] {
-        let error = Writer::create(&path, &tensors, kind).unwrap_err().to_string();
+        let error = ContainerWriter::create(&path, &tensors, kind).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
     }
-    let texts = Metadata::from([("a".to_string(), "b".to_string())]);
+    let texts = FileMetadata::from([("a".to_string(), "b".to_string())]);
     let tensors = one(Dtype::Int8, &[1]);
-    let refused = Writer::create_with_metadata(&path, &tensors, Kind::Npy, &texts).unwrap_err();
+    let refused =
+        ContainerWriter::create_with_metadata(&path, &tensors, ContainerKind::Npy, &texts)
+            .unwrap_err();
     assert_eq!(refused.kind(), "request");
     assert_eq!(
-        Writer::create(folder.path(), &tensors, Kind::Npy).unwrap_err().kind(),
+        ContainerWriter::create(folder.path(), &tensors, ContainerKind::Npy).unwrap_err().kind(),
         "not_a_file"
     );
     let nowhere = folder.path().join("none/x.npy");
-    assert_eq!(Writer::create(nowhere, &tensors, Kind::Npy).unwrap_err().kind(), "io");
-    let short = write_all(&path, &[(tensors[0].clone(), &[1, 2])], Kind::Npy).unwrap_err();
+    assert_eq!(
+        ContainerWriter::create(nowhere, &tensors, ContainerKind::Npy).unwrap_err().kind(),
+        "io"
+    );
+    let short =
+        write_tensor_file(&path, &[(tensors[0].clone(), &[1, 2])], ContainerKind::Npy).unwrap_err();
     assert!(short.to_string().contains("2 bytes for `x`"), "{short}");
     assert!(names(&folder).is_empty(), "{:?}", names(&folder));
 
-    let writer = Writer::create(&path, &tensors, Kind::Npy).unwrap();
+    let writer = ContainerWriter::create(&path, &tensors, ContainerKind::Npy).unwrap();
     assert_eq!(writer.write_at(0, 1, &[1]).unwrap_err().kind(), "out_of_range");
     assert_eq!(writer.write_at(0, u64::MAX, &[1]).unwrap_err().kind(), "out_of_range");
     assert_eq!(writer.write_at(1, 0, &[]).unwrap_err().kind(), "request");
-    assert!(Kind::from_path(&path).is_err());
-    assert_eq!(Kind::from_path("A.NPZ".as_ref()).unwrap(), Kind::Npz);
+    assert!(ContainerKind::from_path(&path).is_err());
+    assert_eq!(ContainerKind::from_path("A.NPZ".as_ref()).unwrap(), ContainerKind::Npz);
 }
 
 #[test]
 fn files_of_no_tensors() {
-    for kind in [Kind::Npz, Kind::Safetensors] {
+    for kind in [ContainerKind::Npz, ContainerKind::Safetensors] {
         let folder = Folder::new();
         let path = folder.path().join("x");
-        write_all(&path, &[], kind).unwrap();
+        write_tensor_file(&path, &[], kind).unwrap();
         let container = Container::open(&path).unwrap();
         assert_eq!(container.kind(), kind);
         assert!(container.tensors().is_empty());
-        assert_eq!(container.only().unwrap_err().kind(), "not_one");
+        assert_eq!(container.only_tensor().unwrap_err().kind(), "not_one");
     }
 }
 
 #[test]
 fn threads_write_parts_of_one_tensor() {
-    for kind in Kind::ALL {
+    for kind in ContainerKind::ALL {
         let folder = Folder::new();
         let path = folder.path().join("x");
         let expected: Vec<u8> = (0..3_000_000u32).map(|i| (i % 251) as u8).collect();
         let tensors = [NewTensor::new("x", Dtype::Uint8, [3000, 1000])];
-        let writer = Writer::create(&path, &tensors, kind).unwrap();
+        let writer = ContainerWriter::create(&path, &tensors, kind).unwrap();
         std::thread::scope(|scope| {
             for (index, part) in expected.chunks(70_001).enumerate() {
                 let writer = &writer;
                 scope.spawn(move || writer.write_at(0, index as u64 * 70_001, part).unwrap());
             }
         });
-        writer.finish().unwrap();
-        assert_eq!(read_all(&path, Some("x")).unwrap().1, expected);
+        writer.finish_and_settle().unwrap();
+        assert_eq!(read_tensor_file(&path, Some("x")).unwrap().1, expected);
     }
 }
 
@@ -361,17 +379,17 @@ fn long_archives_past_four_gibibytes() {
         NewTensor::new("big", Dtype::Uint8, [5, 1 << 30]),
         NewTensor::new("far", Dtype::Uint8, [4]),
     ];
-    let writer = Writer::create(&path, &tensors, Kind::Npz).unwrap();
+    let writer = ContainerWriter::create(&path, &tensors, ContainerKind::Npz).unwrap();
     writer.write_at(0, (5 << 30) - 1, &[7]).unwrap();
     writer.write_at(1, 0, &[1, 2, 3, 4]).unwrap();
-    writer.finish().unwrap();
+    writer.finish_and_settle().unwrap();
     let container = Container::open(&path).unwrap();
-    let big = container.tensor("big").unwrap();
+    let big = container.find_tensor("big").unwrap();
     let mut last = [0; 2];
-    container.source(big).unwrap().read_at(&mut last, (5 << 30) - 2).unwrap();
+    container.tensor_source(big).unwrap().read_at(&mut last, (5 << 30) - 2).unwrap();
     assert_eq!(last, [0, 7]);
-    assert_eq!(read_all(&path, Some("far")).unwrap().1, [1, 2, 3, 4]);
-    container.reader(big).unwrap().check().unwrap();
+    assert_eq!(read_tensor_file(&path, Some("far")).unwrap().1, [1, 2, 3, 4]);
+    container.tensor_reader(big).unwrap().read_to_end_checked().unwrap();
 }
 
 /// A file that is gone on with: the number that was noted, the bytes that were written, and nobody else's.
@@ -379,13 +397,19 @@ fn long_archives_past_four_gibibytes() {
 fn a_partial_file_is_gone_on_with() {
     let folder = Folder::new();
     let (path, source) = (folder.path().join("x.safetensors"), folder.path().join("s.npy"));
-    write_all(&source, &[(NewTensor::new("s", Dtype::Uint8, [64]), &[7; 64])], Kind::Npy).unwrap();
+    write_tensor_file(
+        &source,
+        &[(NewTensor::new("s", Dtype::Uint8, [64]), &[7; 64])],
+        ContainerKind::Npy,
+    )
+    .unwrap();
     let tensors = [NewTensor::new("x", Dtype::Uint8, [100])];
-    let begin = |key: &str| Writer::resume(&path, &tensors, &Metadata::new(), key);
+    let begin =
+        |key: &str| ContainerWriter::resume_partial(&path, &tensors, &FileMetadata::new(), key);
     let (writer, done) = begin("key").unwrap();
     assert_eq!(done, 0);
     writer.write_at(0, 10, &[7; 60]).unwrap();
-    writer.note(70).unwrap();
+    writer.note_progress(70).unwrap();
     // Out of the tensor, and no such tensor.
     for (tensor, at, len) in [(0, 41, 60), (1, 0, 1)] {
         assert!(writer.write_at(tensor, at, &[3; 60][..len]).is_err());
@@ -398,10 +422,10 @@ fn a_partial_file_is_gone_on_with() {
     let (writer, done) = begin("key").unwrap();
     assert_eq!(done, 70);
     writer.write_at(0, 90, &[9; 10]).unwrap();
-    writer.note(100).unwrap();
-    writer.finish().unwrap();
+    writer.note_progress(100).unwrap();
+    writer.finish_and_settle().unwrap();
     assert_eq!(names(&folder), ["s.npy", "x.safetensors"]);
-    let (_, bytes) = read_all(&path, None).unwrap();
+    let (_, bytes) = read_tensor_file(&path, None).unwrap();
     let want = [[0; 10].as_slice(), &[7; 60], &[0; 20], &[9; 10]].concat();
     assert_eq!(bytes, want);
     // Another key begins anew, with zeros; so does a note that is damaged.
@@ -415,7 +439,7 @@ fn a_partial_file_is_gone_on_with() {
         held.copy_from_slice(&partial[data..data + 100]);
         assert_eq!(held, [0; 100]);
         writer.write_at(0, 0, &[5; 100]).unwrap();
-        writer.note(100).unwrap();
+        writer.note_progress(100).unwrap();
         drop(writer);
         if key == "second" {
             let mut bytes = std::fs::read(folder.path().join("x.safetensors.partial")).unwrap();
@@ -428,32 +452,36 @@ fn a_partial_file_is_gone_on_with() {
     std::fs::remove_file(folder.path().join("x.safetensors.partial")).unwrap();
     symlink(&source, folder.path().join("x.safetensors.partial")).unwrap();
     assert!(begin("key").is_err());
-    assert_eq!(read_all(&source, None).unwrap().1, [7; 64]);
+    assert_eq!(read_tensor_file(&source, None).unwrap().1, [7; 64]);
 }
 
 /// A file that the disk has no room for is refused before anything is written, and leaves nothing behind.
 #[test]
 fn a_disk_without_room_is_told_before_anything_is_written() {
-    for kind in Kind::ALL {
+    for kind in ContainerKind::ALL {
         let folder = Folder::new();
         let path = folder.file("x", b"before");
         let tensors = [NewTensor::new("x", Dtype::Int8, [1 << 20])];
         let mut calls = Vec::new();
         for at in 0.. {
-            let create = || Writer::create(&path, &tensors, kind).map(|_| ());
-            let (made, failed) = inject(Fault { at, how: How::Once }, create);
+            let create = || ContainerWriter::create(&path, &tensors, kind).map(|_| ());
+            let (made, failed) = inject_fault(InjectedFault { at, how: FaultEffect::Once }, create);
             let Some(call) = failed else { break };
             calls.push(call);
-            assert_eq!(names(&folder).len(), 1 + usize::from(call == Call::Remove), "{call:?}");
-            if call == Call::Reserve {
+            assert_eq!(
+                names(&folder).len(),
+                1 + usize::from(call == SystemCall::Remove),
+                "{call:?}"
+            );
+            if call == SystemCall::Reserve {
                 let error = made.unwrap_err();
                 assert!(error.is_write() && error.to_string().contains("room"), "{error}");
             }
         }
         // The calls one after the other: none writes before there is room.
         let first = |call| calls.iter().position(|c| *c == call);
-        assert!(first(Call::Reserve).is_some(), "{calls:?}");
-        assert!(first(Call::Reserve) < first(Call::Write), "{calls:?}");
+        assert!(first(SystemCall::Reserve).is_some(), "{calls:?}");
+        assert!(first(SystemCall::Reserve) < first(SystemCall::Write), "{calls:?}");
         assert_eq!(std::fs::read(&path).unwrap(), b"before");
     }
 }
@@ -467,7 +495,8 @@ fn a_file_has_its_room_from_the_start() {
     let probe = std::fs::File::create(folder.path().join("probe")).unwrap();
     let can = zellige_host::reserve_file_space(&probe, 1 << 20).is_ok();
     let tensors = [NewTensor::new("x", Dtype::Int8, [1 << 20])];
-    let writer = Writer::create(folder.path().join("x.npy"), &tensors, Kind::Npy).unwrap();
+    let writer =
+        ContainerWriter::create(folder.path().join("x.npy"), &tensors, ContainerKind::Npy).unwrap();
     let room = writer.temporary_path().metadata().unwrap().blocks() * 512;
     assert_eq!(can, room >= 1 << 20, "{room} bytes of room");
 }
@@ -484,7 +513,7 @@ fn targets_that_cannot_be_written_are_errors_of_writing() {
     for name in ["full.npy", "loop.npy", "folder.npy", "f/x.npy", "none/x.npy", &long] {
         let path = folder.path().join(name);
         let tensors = [NewTensor::new("x", Dtype::Float32, [4])];
-        let error = Writer::create(&path, &tensors, Kind::Npy).unwrap_err();
+        let error = ContainerWriter::create(&path, &tensors, ContainerKind::Npy).unwrap_err();
         assert!(error.is_write() && error.to_string().contains(name), "{error}");
         assert!(write_bytes(&path, b"x").unwrap_err().is_write(), "{name}");
     }

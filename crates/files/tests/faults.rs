@@ -10,17 +10,17 @@ mod common;
 use common::{Folder, deflated, samples};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use zellige_files::faults::{Call, Fault, How, inject};
+use zellige_files::faults::{FaultEffect, InjectedFault, SystemCall, inject_fault};
 use zellige_files::{
-    ByteFile, Cache, Container, Error, Found, HostTensor, Kind, NewTensor, Relayout, RelayoutError,
-    Stored, Writer, content_hash, make_folder, read_all, read_bytes, read_text, write_all,
-    write_bytes,
+    ByteFile, CacheLookup, Container, ContainerKind, ContainerWriter, ContentCache, FileError,
+    HostTensor, NewTensor, Relayout, RelayoutError, StoredTensor, content_hash, make_folder,
+    read_bytes, read_tensor_file, read_text, write_bytes, write_tensor_file,
 };
 use zellige_float::Dtype;
 use zellige_layout::{Layout, StridedLayout};
-use zellige_movement::{Fill, Plan};
+use zellige_movement::{MovePlan, PaddingFill};
 
-const HOWS: [How; 3] = [How::Once, How::Always, How::Short];
+const HOWS: [FaultEffect; 3] = [FaultEffect::Once, FaultEffect::Always, FaultEffect::Short];
 
 /// What lies in a folder, and what is in it.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -44,7 +44,7 @@ fn every_fault<T>(
     folder: &Folder,
     run: impl Fn() -> Result<T, String>,
     allowed: impl Fn(&BTreeMap<PathBuf, Vec<u8>>) -> bool,
-) -> Vec<Call> {
+) -> Vec<SystemCall> {
     let before = contents(folder.path());
     assert!(run().is_ok(), "{name}");
     let writes = allowed(&contents(folder.path()));
@@ -53,7 +53,7 @@ fn every_fault<T>(
     for how in HOWS {
         for at in 0.. {
             assert!(at < 2000, "{name}: it never ends");
-            let (result, failed) = inject(Fault { at, how }, &run);
+            let (result, failed) = inject_fault(InjectedFault { at, how }, &run);
             let after = contents(folder.path());
             let Some(call) = failed else {
                 assert!(result.is_ok(), "{name}: {:?}", result.err());
@@ -71,7 +71,7 @@ fn every_fault<T>(
                     let named = message.contains(&*folder.path().to_string_lossy());
                     assert!(named, "{name}: {how:?} {at} {call:?}: {message}");
                     // A file that cannot be removed stays, for the next process that writes there.
-                    let stays = call == Call::Remove;
+                    let stays = call == SystemCall::Remove;
                     assert!(
                         after == before || allowed(&after) || stays,
                         "{name}: {how:?} {at} {call:?}: {message}\n{:?}",
@@ -100,7 +100,7 @@ fn reset(folder: &Folder, before: &BTreeMap<PathBuf, Vec<u8>>) {
     }
 }
 
-fn told<T>(result: Result<T, Error>) -> Result<T, String> {
+fn told<T>(result: Result<T, FileError>) -> Result<T, String> {
     result.map_err(|e| e.to_string())
 }
 
@@ -120,15 +120,21 @@ fn reading() {
         std::fs::copy(samples().join(name), &path).unwrap();
         let tensor = Container::open(&path).unwrap().tensors()[0].name().to_string();
         every_fault("open", &folder, || told(Container::open(&path)), |_| false);
-        every_fault("read_all", &folder, || told(read_all(&path, Some(&tensor))), |_| false);
-        let host = || told(HostTensor::open(&path, Some(&tensor)).and_then(|t| t.read()));
+        every_fault(
+            "read_all",
+            &folder,
+            || told(read_tensor_file(&path, Some(&tensor))),
+            |_| false,
+        );
+        let host = || told(HostTensor::open(&path, Some(&tensor)).and_then(|t| t.read_bytes()));
         every_fault("host", &folder, host, |_| false);
     }
     let folder = Folder::new();
     let path = folder.file("text", b"a text");
     every_fault("read_text", &folder, || told(read_text(&path, 100)), |_| false);
     every_fault("read_bytes", &folder, || told(read_bytes(&path, 100)), |_| false);
-    let below = || told(ByteFile::open_below(folder.path(), "text").and_then(|f| f.read(1, 3)));
+    let below =
+        || told(ByteFile::open_below(folder.path(), "text").and_then(|f| f.read_range(1, 3)));
     every_fault("open_below", &folder, below, |_| false);
 }
 
@@ -138,8 +144,8 @@ fn writing() {
         (NewTensor::new("a", Dtype::Float32, [2, 3]), &[7u8; 24][..]),
         (NewTensor::new("b", Dtype::Int8, [5]), &[9; 5]),
     ];
-    for kind in Kind::ALL {
-        let some = if kind == Kind::Npy { &tensors[..1] } else { &tensors };
+    for kind in ContainerKind::ALL {
+        let some = if kind == ContainerKind::Npy { &tensors[..1] } else { &tensors };
         for old in [false, true] {
             let folder = Folder::new();
             let path = folder.path().join("x");
@@ -148,13 +154,24 @@ fn writing() {
             }
             let complete = |after: &BTreeMap<PathBuf, Vec<u8>>| {
                 after.len() == 1
-                    && read_all(&path, Some("a")).or_else(|_| read_all(&path, None)).is_ok()
+                    && read_tensor_file(&path, Some("a"))
+                        .or_else(|_| read_tensor_file(&path, None))
+                        .is_ok()
             };
-            let calls =
-                every_fault("write_all", &folder, || told(write_all(&path, some, kind)), complete);
-            for call in
-                [Call::Create, Call::SetLen, Call::Write, Call::SetMode, Call::Sync, Call::Rename]
-            {
+            let calls = every_fault(
+                "write_all",
+                &folder,
+                || told(write_tensor_file(&path, some, kind)),
+                complete,
+            );
+            for call in [
+                SystemCall::Create,
+                SystemCall::SetLen,
+                SystemCall::Write,
+                SystemCall::SetMode,
+                SystemCall::Sync,
+                SystemCall::Rename,
+            ] {
                 assert!(calls.contains(&call), "{call:?} of {calls:?}");
             }
         }
@@ -177,31 +194,33 @@ fn moving() {
         let folder = Folder::new();
         let input = folder.path().join("in.npz");
         let new = NewTensor::new("w", Dtype::Float32, size);
-        write_all(&input, &[(new, &elements)], Kind::Npz).unwrap();
+        write_tensor_file(&input, &[(new, &elements)], ContainerKind::Npz).unwrap();
         if compressed {
             let packed = deflated(&std::fs::read(&input).unwrap(), "w.npy");
             std::fs::write(&input, packed).unwrap();
         }
         let output = folder.file("out.npy", b"before");
         let plan =
-            Plan::between(&row_major(&size), &column_major(&size), &size, Fill::Leave).unwrap();
+            MovePlan::between(&row_major(&size), &column_major(&size), &size, PaddingFill::Leave)
+                .unwrap();
         let relayout = Relayout { fill: None, dtype: Dtype::Float32, threads: 1, memory };
         let run = || -> Result<(), RelayoutError> {
             let from = Container::open(&input)?;
             let new = NewTensor::new("w", Dtype::Float32, [320, 64]);
-            let to = Writer::create(&output, &[new], Kind::Npy)?;
-            relayout.run(&from, from.only()?, &plan, &to, 0, |_, _| {})?;
-            to.finish()?;
+            let to = ContainerWriter::create(&output, &[new], ContainerKind::Npy)?;
+            relayout.move_tensor(&from, from.only_tensor()?, &plan, &to, 0, |_, _| {})?;
+            to.finish_and_settle()?;
             let back = Container::open(&output)?;
             let (from_layout, to_layout) = (row_major(&size), column_major(&size));
-            let source = Stored { file: &from, info: from.only()?, layout: &from_layout };
-            let copy = Stored { file: &back, info: back.only()?, layout: &to_layout };
-            relayout.verify(source, copy, &size)?;
+            let source =
+                StoredTensor { file: &from, info: from.only_tensor()?, layout: &from_layout };
+            let copy = StoredTensor { file: &back, info: back.only_tensor()?, layout: &to_layout };
+            relayout.verify_written(source, copy, &size)?;
             Ok(())
         };
         let moved = |after: &BTreeMap<PathBuf, Vec<u8>>| {
             after.len() == 2
-                && read_all(&output, None).is_ok_and(|(_, bytes)| {
+                && read_tensor_file(&output, None).is_ok_and(|(_, bytes)| {
                     (0..64 * 320).all(|i| {
                         let (column, row) = (i / 64, i % 64);
                         bytes[4 * i..][..4] == elements[4 * (row * 320 + column)..][..4]
@@ -209,9 +228,14 @@ fn moving() {
                 })
         };
         let calls = every_fault("move", &folder, || run().map_err(|e| e.to_string()), moved);
-        for call in
-            [Call::Allocate, Call::Read, Call::Write, Call::Create, Call::Rename, Call::Sync]
-        {
+        for call in [
+            SystemCall::Allocate,
+            SystemCall::Read,
+            SystemCall::Write,
+            SystemCall::Create,
+            SystemCall::Rename,
+            SystemCall::Sync,
+        ] {
             assert!(calls.contains(&call), "{call:?} of {calls:?}");
         }
     }
@@ -222,30 +246,36 @@ fn moving() {
 fn the_cache() {
     let folder = Folder::new();
     let at = folder.path().join("cache");
-    let cache = Cache::in_folder(&at, "test", 4);
+    let cache = ContentCache::in_folder(&at, "test", 4);
     let key = content_hash(&[b"key"]);
     for how in HOWS {
         for number in 0..200 {
             let _ = std::fs::remove_dir_all(&at);
-            let ((), failed) = inject(Fault { at: number, how }, || cache.put(&key, b"body"));
-            let found = cache.get(&key);
-            assert!(matches!(&found, Found::Missing) || found == Found::Entry(b"body".into()));
+            let ((), failed) = inject_fault(InjectedFault { at: number, how }, || {
+                cache.store_entry(&key, b"body")
+            });
+            let found = cache.look_up(&key);
+            assert!(
+                matches!(&found, CacheLookup::Missing)
+                    || found == CacheLookup::Entry(b"body".into())
+            );
             let left = if at.exists() { contents(&at).len() } else { 0 };
-            let removed = failed == Some(Call::Remove);
+            let removed = failed == Some(SystemCall::Remove);
             assert!(left <= 1 || removed, "{how:?} {number} {failed:?}: {:?}", contents(&at));
             if failed.is_none() {
-                assert_eq!(found, Found::Entry(b"body".into()));
+                assert_eq!(found, CacheLookup::Entry(b"body".into()));
                 break;
             }
         }
-        cache.put(&key, b"body");
+        cache.store_entry(&key, b"body");
         for number in 0..200 {
-            let (found, failed) = inject(Fault { at: number, how }, || cache.get(&key));
+            let (found, failed) =
+                inject_fault(InjectedFault { at: number, how }, || cache.look_up(&key));
             if failed.is_none() {
-                assert_eq!(found, Found::Entry(b"body".into()));
+                assert_eq!(found, CacheLookup::Entry(b"body".into()));
                 break;
             }
-            let Found::Refused(why) = &found else {
+            let CacheLookup::Refused(why) = &found else {
                 panic!("{how:?} {number} {failed:?}: {found:?}")
             };
             assert!(why.contains(&*at.to_string_lossy()), "{why}");

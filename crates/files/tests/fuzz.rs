@@ -13,7 +13,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use zellige_files::{Container, Kind, NewTensor, write_all};
+use zellige_files::{Container, ContainerKind, NewTensor, write_tensor_file};
 use zellige_float::Dtype;
 
 #[global_allocator]
@@ -113,16 +113,16 @@ fn read(path: &Path, length: usize) -> bool {
     };
     for info in container.tensors() {
         let count: i64 = info.shape().iter().product();
-        assert_eq!(count as u64 * info.dtype().bits() as u64, info.bytes() * 8);
+        assert_eq!(count as u64 * info.dtype().bits() as u64, info.byte_len() * 8);
         let Some(offset) = info.data_offset() else {
             // Compressed bytes may be wrong, which the reader says without a panic.
-            let _ = container.reader(info).and_then(|reader| reader.check());
+            let _ = container.tensor_reader(info).and_then(|reader| reader.read_to_end_checked());
             continue;
         };
-        assert!(offset + info.bytes() <= length as u64);
-        let mut bytes = vec![0; info.bytes() as usize];
-        container.source(info).unwrap().read_at(&mut bytes, 0).unwrap();
-        match container.reader(info).and_then(|reader| reader.check()) {
+        assert!(offset + info.byte_len() <= length as u64);
+        let mut bytes = vec![0; info.byte_len() as usize];
+        container.tensor_source(info).unwrap().read_at(&mut bytes, 0).unwrap();
+        match container.tensor_reader(info).and_then(|reader| reader.read_to_end_checked()) {
             Ok(()) => {}
             Err(error) => assert_eq!(error.kind(), "checksum", "{error}"),
         }
@@ -148,9 +148,10 @@ fn mutated_files() {
         }
     }
     seeds.sort();
-    for kind in Kind::ALL {
+    for kind in ContainerKind::ALL {
         let path = folder.path().join("seed");
-        write_all(&path, &[(NewTensor::new("w", Dtype::Int16, [2, 3]), &[5; 12])], kind).unwrap();
+        write_tensor_file(&path, &[(NewTensor::new("w", Dtype::Int16, [2, 3]), &[5; 12])], kind)
+            .unwrap();
         seeds.push(std::fs::read(&path).unwrap());
     }
     assert!(seeds.len() > 20);

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Folder, samples};
-use zellige_files::{Container, Error, read_all};
+use zellige_files::{Container, FileError, read_tensor_file};
 
 /// A `.npy` file of version 1.0 with this header and as many bytes of data.
 fn npy(header: &str, data: usize) -> Vec<u8> {
@@ -18,7 +18,7 @@ fn safetensors(header: &str, data: usize) -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &vec![0; data]].concat()
 }
 
-fn refused(name: &str, bytes: &[u8]) -> Error {
+fn refused(name: &str, bytes: &[u8]) -> FileError {
     let folder = Folder::new();
     let path = folder.file(name, bytes);
     let error = Container::open(&path).unwrap_err();
@@ -31,7 +31,7 @@ fn check(name: &str, cases: &[(Vec<u8>, u64, &str)]) {
     let mut wrong = Vec::new();
     for (bytes, at, words) in cases {
         let error = refused(name, bytes);
-        if !error.to_string().contains(words) || error.at() != Some(*at) {
+        if !error.to_string().contains(words) || error.byte_position() != Some(*at) {
             wrong.push(format!("expected byte {at}, `{words}`: {error}\n{}", bytes.escape_ascii()));
         }
     }
@@ -91,7 +91,7 @@ fn npy_headers() {
     // Blanks, other quotes, another order of keys and long integers are the same header.
     let same = "{ \"shape\" : ( 3L , ) ,'fortran_order':False,'descr':'<f4'}";
     let same = Container::open(folder.file("same.npy", &npy(same, 12))).unwrap();
-    assert_eq!(same.only().unwrap().shape(), [3]);
+    assert_eq!(same.only_tensor().unwrap().shape(), [3]);
 }
 
 #[test]
@@ -147,7 +147,7 @@ fn safetensors_headers() {
     );
     let mut bad = safetensors(good, 8);
     bad[11] = 0xff;
-    assert_eq!(refused("x.safetensors", &bad).at(), Some(11));
+    assert_eq!(refused("x.safetensors", &bad).byte_position(), Some(11));
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn damaged_bytes_of_archives_are_seen_when_read() {
     for (file, kind) in [("stored.npz", "checksum"), ("deflated.npz", "malformed or checksum")] {
         let good = std::fs::read(samples().join(file)).unwrap();
         let container = Container::open(samples().join(file)).unwrap();
-        let info = container.tensor("a").unwrap();
+        let info = container.find_tensor("a").unwrap();
         // The last bytes of the content: data of a stored entry, codes of a compressed one.
         let directory = good.windows(4).position(|w| w == b"PK\x01\x02").unwrap();
         let at = match info.data_offset() {
@@ -205,7 +205,7 @@ fn damaged_bytes_of_archives_are_seen_when_read() {
         let mut bad = good.clone();
         bad[at] ^= 0x10;
         let path = folder.file(file, &bad);
-        let error = read_all(&path, Some("a")).unwrap_err();
+        let error = read_tensor_file(&path, Some("a")).unwrap_err();
         assert!(kind.contains(error.kind()), "{error}");
     }
 }
@@ -222,15 +222,18 @@ fn what_is_no_file_of_tensors() {
     // The first bytes decide, not the name.
     let sample = std::fs::read(samples().join("c_f32.npy")).unwrap();
     let misnamed = Container::open(folder.file("x.safetensors", &sample)).unwrap();
-    assert_eq!(misnamed.kind(), zellige_files::Kind::Npy);
+    assert_eq!(misnamed.kind(), zellige_files::ContainerKind::Npy);
     // A file that shrinks after it was opened.
     let path = folder.file("shrinks.npy", &sample);
     let container = Container::open(&path).unwrap();
     std::fs::File::options().write(true).open(&path).unwrap().set_len(150).unwrap();
-    let info = container.only().unwrap();
+    let info = container.only_tensor().unwrap();
     assert_eq!(
-        container.source(info).unwrap().read_at(&mut [0; 48], 0).unwrap_err().kind(),
+        container.tensor_source(info).unwrap().read_at(&mut [0; 48], 0).unwrap_err().kind(),
         "changed"
     );
-    assert_eq!(container.reader(info).unwrap().check().unwrap_err().kind(), "changed");
+    assert_eq!(
+        container.tensor_reader(info).unwrap().read_to_end_checked().unwrap_err().kind(),
+        "changed"
+    );
 }

@@ -10,7 +10,8 @@ use serde_json::Value;
 use std::io::Read;
 use std::path::Path;
 use zellige_files::{
-    Container, Endian, Error, Kind, NewTensor, Order, TensorInfo, Writer, read_all, write_all,
+    ByteOrder, Container, ContainerKind, ContainerWriter, DimensionOrder, FileError, NewTensor,
+    TensorInfo, read_tensor_file, write_tensor_file,
 };
 use zellige_float::Dtype;
 
@@ -31,14 +32,14 @@ fn row_major_little(info: &TensorInfo, stored: &[u8]) -> Vec<u8> {
             *digit = rest % extent;
             rest /= extent;
         }
-        let place = match info.order() {
-            Order::RowMajor => flat,
-            Order::ColumnMajor => {
+        let place = match info.dimension_order() {
+            DimensionOrder::RowMajor => flat,
+            DimensionOrder::ColumnMajor => {
                 index.iter().zip(&shape).rev().fold(0, |sum, (digit, extent)| sum * extent + digit)
             }
         };
         let mut element = stored[place * width..][..width].to_vec();
-        info.swap(&mut element);
+        info.swap_bytes(&mut element);
         out.extend(element);
     }
     out
@@ -53,7 +54,7 @@ fn each(mut check: impl FnMut(&str, &Container, &TensorInfo, &Value)) {
         let container = Container::open(samples().join(file)).unwrap();
         assert_eq!(container.tensors().len(), tensors.as_object().unwrap().len(), "{file}");
         for (name, sample) in tensors.as_object().unwrap() {
-            check(file, &container, container.tensor(name).unwrap(), sample);
+            check(file, &container, container.find_tensor(name).unwrap(), sample);
             count += 1;
         }
     }
@@ -66,13 +67,17 @@ fn samples_are_read_as_their_writers_read_them() {
         let at = format!("{file} {}", info.name());
         assert_eq!(info.dtype().name(), sample["dtype"], "{at}");
         assert_eq!(serde_json::json!(info.shape()), sample["shape"], "{at}");
-        assert_eq!(info.order() == Order::ColumnMajor, sample["fortran"] == true, "{at}");
-        assert_eq!(info.endian() == Endian::Big, sample["big"] == true, "{at}");
+        assert_eq!(
+            info.dimension_order() == DimensionOrder::ColumnMajor,
+            sample["fortran"] == true,
+            "{at}"
+        );
+        assert_eq!(info.byte_order() == ByteOrder::Big, sample["big"] == true, "{at}");
         assert_eq!(info.data_offset().is_none(), sample["deflated"] == true, "{at}");
-        let (_, stored) = read_all(container.path(), Some(info.name())).unwrap();
+        let (_, stored) = read_tensor_file(container.path(), Some(info.name())).unwrap();
         let expected = unhex(sample["row_major_little"].as_str().unwrap());
         assert_eq!(row_major_little(info, &stored), expected, "{at}");
-        match container.source(info) {
+        match container.tensor_source(info) {
             Err(error) => assert_eq!(error.kind(), "compressed", "{at}"),
             Ok(source) => {
                 // Every part at its position is the same part of the whole.
@@ -81,13 +86,13 @@ fn samples_are_read_as_their_writers_read_them() {
                     source.read_at(&mut part, offset as u64).unwrap();
                     assert_eq!(part, stored[offset..][..part.len()], "{at}");
                 }
-                let error = source.read_at(&mut [0; 2], info.bytes().saturating_sub(1));
+                let error = source.read_at(&mut [0; 2], info.byte_len().saturating_sub(1));
                 assert_eq!(error.unwrap_err().kind(), "out_of_range", "{at}");
                 assert!(source.read_at(&mut [0], u64::MAX).is_err());
             }
         }
         let mut streamed = Vec::new();
-        container.reader(info).unwrap().read_to_end(&mut streamed).unwrap();
+        container.tensor_reader(info).unwrap().read_to_end(&mut streamed).unwrap();
         assert_eq!(streamed, stored, "{at}");
     });
 }
@@ -107,25 +112,30 @@ fn rewrite(folder: &Path) {
     for (file, tensors) in &files {
         let borrowed: Vec<(NewTensor, &[u8])> =
             tensors.iter().map(|(t, bytes)| (t.clone(), &bytes[..])).collect();
-        for kind in Kind::ALL {
-            let path = folder.join(format!("{file}.{}", kind.extension()));
-            match write_all(&path, &borrowed, kind) {
+        for kind in ContainerKind::ALL {
+            let path = folder.join(format!("{file}.{}", kind.file_extension()));
+            match write_tensor_file(&path, &borrowed, kind) {
                 Ok(()) => {}
-                Err(Error::Dtype { .. }) if file == "tensors.safetensors" => continue,
-                Err(Error::Request { .. }) if kind == Kind::Npy && tensors.len() != 1 => continue,
+                Err(FileError::Dtype { .. }) if file == "tensors.safetensors" => continue,
+                Err(FileError::Request { .. })
+                    if kind == ContainerKind::Npy && tensors.len() != 1 =>
+                {
+                    continue;
+                }
                 Err(error) => panic!("{error}"),
             }
             let container = Container::open(&path).unwrap();
             assert_eq!(container.kind(), kind);
             for (tensor, bytes) in tensors {
-                let name = (kind != Kind::Npy).then_some(tensor.name.as_str());
-                let (info, read) = read_all(&path, name).unwrap();
+                let name = (kind != ContainerKind::Npy).then_some(tensor.name.as_str());
+                let (info, read) = read_tensor_file(&path, name).unwrap();
                 assert_eq!((info.dtype(), info.shape()), (tensor.dtype, &tensor.shape[..]));
                 assert_eq!(&read, bytes, "{file} {kind:?}");
                 let offset = info.data_offset().unwrap();
-                let align = if kind == Kind::Safetensors { tensor.dtype.bits() / 8 } else { 64 };
+                let align =
+                    if kind == ContainerKind::Safetensors { tensor.dtype.bits() / 8 } else { 64 };
                 assert_eq!(offset % align as u64, 0, "{file} {kind:?}");
-                container.reader(&info).unwrap().check().unwrap();
+                container.tensor_reader(&info).unwrap().read_to_end_checked().unwrap();
             }
         }
     }
@@ -136,14 +146,18 @@ fn rewrite(folder: &Path) {
         .map(|info| NewTensor::new(info.name(), info.dtype(), info.shape()))
         .collect();
     let path = folder.join("tensors.safetensors.safetensors");
-    let writer =
-        Writer::create_with_metadata(&path, &requests, Kind::Safetensors, source.metadata())
-            .unwrap();
+    let writer = ContainerWriter::create_with_metadata(
+        &path,
+        &requests,
+        ContainerKind::Safetensors,
+        source.metadata(),
+    )
+    .unwrap();
     for (index, info) in source.tensors().iter().enumerate() {
-        let (_, bytes) = read_all(source.path(), Some(info.name())).unwrap();
+        let (_, bytes) = read_tensor_file(source.path(), Some(info.name())).unwrap();
         writer.write_at(index, 0, &bytes).unwrap();
     }
-    writer.finish().unwrap();
+    writer.finish_and_settle().unwrap();
     assert_eq!(Container::open(&path).unwrap().metadata(), source.metadata());
 }
 
@@ -164,9 +178,10 @@ fn write_for_numpy() {
         NewTensor::new("big", Dtype::Uint8, [5, 1 << 30]),
         NewTensor::new("far", Dtype::Uint8, [4]),
     ];
-    let writer = Writer::create(folder.join("far.npz"), &tensors, Kind::Npz).unwrap();
+    let writer =
+        ContainerWriter::create(folder.join("far.npz"), &tensors, ContainerKind::Npz).unwrap();
     writer.write_at(1, 0, &[1, 2, 3, 4]).unwrap();
-    writer.finish().unwrap();
+    writer.finish_and_settle().unwrap();
     println!("{}", folder.display());
 }
 
@@ -185,13 +200,13 @@ fn what_has_no_meaning_is_refused_with_help() {
     // One tensor that cannot be read does not hide the others, and is not forgotten.
     let container = Container::open(samples().join("e8m0.safetensors")).unwrap();
     assert_eq!(container.tensors().len(), 1);
-    assert_eq!(container.refused()[0].0, "scale");
-    assert!(container.tensor("scale").unwrap_err().to_string().contains("F8_E8M0"));
-    assert_eq!(container.only().unwrap_err().kind(), "not_one");
+    assert_eq!(container.refused_entries()[0].0, "scale");
+    assert!(container.find_tensor("scale").unwrap_err().to_string().contains("F8_E8M0"));
+    assert_eq!(container.only_tensor().unwrap_err().kind(), "not_one");
     for file in ["stored.npz", "deflated.npz"] {
         let container = Container::open(samples().join(file)).unwrap();
-        assert_eq!(container.tensor("text").unwrap_err().kind(), "dtype");
-        let error = container.tensor("missing").unwrap_err().to_string();
+        assert_eq!(container.find_tensor("text").unwrap_err().kind(), "dtype");
+        let error = container.find_tensor("missing").unwrap_err().to_string();
         assert!(error.contains("`a`, `é`, `deep/b`"), "{error}");
     }
 }

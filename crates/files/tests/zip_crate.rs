@@ -6,7 +6,7 @@ mod common;
 
 use common::Folder;
 use std::io::Cursor;
-use zellige_files::{Container, Kind, NewTensor, Writer};
+use zellige_files::{Container, ContainerKind, ContainerWriter, NewTensor};
 use zellige_float::Dtype;
 
 /// Every archive here is opened by the other crate, with each of its entries, and refused by this
@@ -16,11 +16,11 @@ fn archives_that_are_not_what_they_say() {
     let folder = Folder::new();
     let path = folder.path().join("good.npz");
     let tensors = ["a", "b"].map(|name| NewTensor::new(name, Dtype::Int16, [4]));
-    let writer = Writer::create(&path, &tensors, Kind::Npz).unwrap();
+    let writer = ContainerWriter::create(&path, &tensors, ContainerKind::Npz).unwrap();
     for k in 0..2 {
         writer.write_at(k, 0, &[7; 8]).unwrap();
     }
-    writer.finish().unwrap();
+    writer.finish_and_settle().unwrap();
     let stored = std::fs::read(&path).unwrap();
     let find =
         |from: usize| from + stored[from..].windows(4).position(|w| w == b"PK\x01\x02").unwrap();
@@ -49,6 +49,6 @@ fn archives_that_are_not_what_they_say() {
             theirs.by_index(k).expect(what);
         }
         let error = Container::open(folder.file("x.npz", &bytes)).expect_err(what);
-        assert!(error.at().is_some(), "{what}: {error}");
+        assert!(error.byte_position().is_some(), "{what}: {error}");
     }
 }

@@ -22,18 +22,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (src, dst) = (read(src)?, read(dst)?);
     let isa = match rest {
-        [] => Isa::best(),
+        [] => Isa::process_isa(),
         [name] => Isa::parse(name)?,
         _ => return Err("too many arguments".into()),
     };
     let converter = Converter::with_isa(src, dst, isa);
     let mut input = Vec::new();
     std::io::stdin().read_to_end(&mut input)?;
-    if input.len() % src.size() != 0 {
+    if input.len() % src.byte_size() != 0 {
         return Err(format!("{} bytes are no whole number of {src}", input.len()).into());
     }
-    let count = input.len() / src.size();
-    let mut output = vec![0; count * dst.size()];
+    let count = input.len() / src.byte_size();
+    let mut output = vec![0; count * dst.byte_size()];
     converter.convert(&input, &mut output, count)?;
     std::io::stdout().write_all(&output)?;
     Ok(())

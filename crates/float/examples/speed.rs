@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use zellige_float::{Converter, Format, Isa, IsaKind};
 
-const SIZES: [(usize, &str); 3] = [(16 << 10, "16 KiB"), (1 << 20, "1 MiB"), (64 << 20, "64 MiB")];
+const BUFFER_SIZES: [(usize, &str); 3] =
+    [(16 << 10, "16 KiB"), (1 << 20, "1 MiB"), (64 << 20, "64 MiB")];
 const ROUNDS: usize = 11;
 
 fn main() {
@@ -34,11 +35,11 @@ fn main() {
         "GB/s read + written, one thread, bytes in total per row; copy = memcpy of as many bytes"
     );
     print!("{:<32}", "");
-    for (_, name) in SIZES {
+    for (_, name) in BUFFER_SIZES {
         print!("{name:>32}");
     }
     print!("\n{:<32}", "source -> destination");
-    for _ in SIZES {
+    for _ in BUFFER_SIZES {
         for isa in IsaKind::ALL {
             print!("{:>8}", isa.name());
         }
@@ -47,13 +48,13 @@ fn main() {
     println!();
     for (src, dst) in pairs {
         print!("{:<32}", format!("{src} -> {dst}"));
-        for (total, _) in SIZES {
-            let count = total / (src.size() + dst.size());
+        for (total, _) in BUFFER_SIZES {
+            let count = total / (src.byte_size() + dst.byte_size());
             // Numbers of ordinary size in every format: ones with random low bits.
-            let input = numbers(src, count);
-            let mut output = vec![0_u8; count * dst.size()];
+            let input = sample_numbers(src, count);
+            let mut output = vec![0_u8; count * dst.byte_size()];
             let converters = IsaKind::ALL
-                .map(|kind| Isa::of(kind).map(|isa| Converter::with_isa(src, dst, isa)));
+                .map(|kind| Isa::if_available(kind).map(|isa| Converter::with_isa(src, dst, isa)));
             let plain = vec![1_u8; total / 2];
             let mut copy = vec![0_u8; total / 2];
             // All in turn, so that whatever else the machine does disturbs all alike.
@@ -61,7 +62,7 @@ fn main() {
             for round in 0..=ROUNDS {
                 for (i, converter) in converters.iter().enumerate() {
                     let Some(converter) = converter else { continue };
-                    let speed = measure(total, || {
+                    let speed = measure_throughput(total, || {
                         converter
                             .convert(black_box(&input), black_box(&mut output), count)
                             .expect("the buffers hold the elements");
@@ -70,8 +71,9 @@ fn main() {
                         speeds[i].push(speed);
                     }
                 }
-                let speed =
-                    measure(total, || black_box(&mut copy).copy_from_slice(black_box(&plain)));
+                let speed = measure_throughput(total, || {
+                    black_box(&mut copy).copy_from_slice(black_box(&plain))
+                });
                 if round > 0 {
                     speeds[IsaKind::ALL.len()].push(speed);
                 }
@@ -86,11 +88,11 @@ fn main() {
         }
         println!();
     }
-    rows();
+    measure_rows();
 }
 
 /// What a caller pays that converts row by row: nanoseconds per call on data in the first cache.
-fn rows() {
+fn measure_rows() {
     use Format::{DL16, F16, F32, I32, I64};
     const LENGTHS: [usize; 7] = [1, 8, 31, 32, 64, 100, 1024];
     print!("\n{:<32}", "ns per row of elements");
@@ -102,11 +104,11 @@ fn rows() {
         print!("{:<32}", format!("{src} -> {dst}"));
         let converter = Converter::new(src, dst);
         for length in LENGTHS {
-            let input = numbers(src, length);
-            let mut output = vec![0_u8; length * dst.size()];
+            let input = sample_numbers(src, length);
+            let mut output = vec![0_u8; length * dst.byte_size()];
             let best = (0..ROUNDS)
                 .map(|_| {
-                    measure(1, || {
+                    measure_throughput(1, || {
                         let (input, output) = (black_box(&input), black_box(&mut output));
                         // SAFETY: both buffers hold `length` elements, and they are apart.
                         unsafe {
@@ -122,7 +124,7 @@ fn rows() {
 }
 
 /// Values between -4 and 4, most of them with a fraction, as elements of a format.
-fn numbers(format: Format, count: usize) -> Vec<u8> {
+fn sample_numbers(format: Format, count: usize) -> Vec<u8> {
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let values: Vec<u8> = (0..count)
         .flat_map(|_| {
@@ -133,7 +135,7 @@ fn numbers(format: Format, count: usize) -> Vec<u8> {
             (unit * 8.0 - 4.0).to_le_bytes()
         })
         .collect();
-    let mut bytes = vec![0; count * format.size()];
+    let mut bytes = vec![0; count * format.byte_size()];
     Converter::new(Format::F32, format)
         .convert(&values, &mut bytes, count)
         .expect("the buffers hold the elements");
@@ -141,7 +143,7 @@ fn numbers(format: Format, count: usize) -> Vec<u8> {
 }
 
 /// GB/s over at least half a millisecond of calls.
-fn measure(total: usize, mut call: impl FnMut()) -> f64 {
+fn measure_throughput(total: usize, mut call: impl FnMut()) -> f64 {
     let started = Instant::now();
     let mut calls = 0;
     loop {

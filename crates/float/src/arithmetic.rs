@@ -9,7 +9,7 @@ use zellige_isa::Isa;
 
 /// What is done to a pair of numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Arithmetic {
+pub enum PairArithmetic {
     /// The sum.
     Add,
     /// The first less the second.
@@ -32,8 +32,13 @@ pub type PairKernel = unsafe fn(*const u8, *const u8, *mut u8, usize);
 
 /// The kernel for operands of one format and a result of another, where the instruction set has one.
 #[must_use]
-pub fn pair_kernel(f: Arithmetic, from: Format, to: Format, isa: Isa) -> Option<PairKernel> {
-    kernel::select_arithmetic(f, from, to, isa)
+pub fn select_pair_kernel(
+    f: PairArithmetic,
+    from: Format,
+    to: Format,
+    isa: Isa,
+) -> Option<PairKernel> {
+    kernel::select_arithmetic_kernel(f, from, to, isa)
 }
 
 #[cfg(test)]
@@ -41,20 +46,20 @@ mod tests {
     use super::*;
     use crate::{Dl16, Dl16Inf};
 
-    fn due(f: Arithmetic, a: u16, b: u16) -> u16 {
+    fn due(f: PairArithmetic, a: u16, b: u16) -> u16 {
         let (a, b) = (Dl16(a).to_f32(), Dl16(b).to_f32());
         let y = match f {
-            Arithmetic::Add => a + b,
-            Arithmetic::Sub => a - b,
-            Arithmetic::Mul => a * b,
+            PairArithmetic::Add => a + b,
+            PairArithmetic::Sub => a - b,
+            PairArithmetic::Mul => a * b,
         };
         Dl16Inf::from_f32(if y.is_nan() { f32::NAN.abs() } else { y }).0
     }
 
     fn compare(a: &[u16], b: &[u16]) {
-        for isa in Isa::available() {
-            for f in [Arithmetic::Add, Arithmetic::Sub, Arithmetic::Mul] {
-                let Some(kernel) = pair_kernel(f, Format::DL16, Format::DL16INF, isa) else {
+        for isa in Isa::all_available() {
+            for f in [PairArithmetic::Add, PairArithmetic::Sub, PairArithmetic::Mul] {
+                let Some(kernel) = select_pair_kernel(f, Format::DL16, Format::DL16INF, isa) else {
                     continue;
                 };
                 let (mut out, mut place) = (vec![0_u16; a.len()], a.to_vec());

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::format::Format;
-use crate::kernel::{self, Kernel, Pair, Rows};
+use crate::kernel::{self, ConvertKernel, KernelPair, RowStrides};
 use zellige_isa::Isa;
 
 /// Destinations of at least this many bytes are written past the cache by [`Converter::convert`]:
@@ -23,13 +23,13 @@ pub struct Converter {
     src: Format,
     dst: Format,
     isa: Isa,
-    pair: Pair,
+    pair: KernelPair,
 }
 
 /// Why [`Converter::convert`] refused its buffers. Nothing has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ConvertError {
     /// A buffer holds fewer bytes than the elements asked for.
     TooShort {
         /// Which buffer: "source" or "destination".
@@ -43,41 +43,41 @@ pub enum Error {
     },
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for ConvertError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Error::TooShort { buffer, format, count, bytes } = *self;
+        let ConvertError::TooShort { buffer, format, count, bytes } = *self;
         write!(
             f,
             "the {buffer} holds {bytes} bytes, but {count} elements of {format} need {}",
-            count as u128 * format.size() as u128
+            count as u128 * format.byte_size() as u128
         )
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for ConvertError {}
 
 impl Converter {
     /// The kernels of the instruction set of this process for a pair of formats.
     #[must_use]
     pub fn new(src: Format, dst: Format) -> Converter {
-        Self::with_isa(src, dst, Isa::best())
+        Self::with_isa(src, dst, Isa::process_isa())
     }
 
     /// The kernels of one instruction set. For tests and measurements: all of them give the same bits.
     #[must_use]
     pub fn with_isa(src: Format, dst: Format, isa: Isa) -> Converter {
-        Converter { src, dst, isa, pair: kernel::select(src, dst, isa) }
+        Converter { src, dst, isa, pair: kernel::select_kernels(src, dst, isa) }
     }
 
     /// The format that is read.
     #[must_use]
-    pub fn src(&self) -> Format {
+    pub fn src_format(&self) -> Format {
         self.src
     }
 
     /// The format that is written.
     #[must_use]
-    pub fn dst(&self) -> Format {
+    pub fn dst_format(&self) -> Format {
         self.dst
     }
 
@@ -90,11 +90,12 @@ impl Converter {
     /// Converts the first `count` elements of `src` into the first `count` of `dst`.
     ///
     /// # Errors
-    /// [`Error::TooShort`] where a buffer does not hold `count` elements; nothing is written then.
-    pub fn convert(&self, src: &[u8], dst: &mut [u8], count: usize) -> Result<(), Error> {
-        check("source", self.src, src.len(), count)?;
-        check("destination", self.dst, dst.len(), count)?;
-        let (src, dst, large) = (src.as_ptr(), dst.as_mut_ptr(), STREAM_FROM / self.dst.size());
+    /// [`ConvertError::TooShort`] where a buffer does not hold `count` elements; nothing is written then.
+    pub fn convert(&self, src: &[u8], dst: &mut [u8], count: usize) -> Result<(), ConvertError> {
+        check_buffer_len("source", self.src, src.len(), count)?;
+        check_buffer_len("destination", self.dst, dst.len(), count)?;
+        let (src, dst, large) =
+            (src.as_ptr(), dst.as_mut_ptr(), STREAM_FROM / self.dst.byte_size());
         // SAFETY: both slices hold `count` elements, and a shared and an exclusive borrow do not
         // overlap.
         unsafe {
@@ -102,23 +103,23 @@ impl Converter {
                 self.convert_raw(src, dst, count);
             } else {
                 self.convert_streaming_raw(src, dst, count);
-                fence();
+                fence_stores();
             }
         }
         Ok(())
     }
 
     /// That a source holds `count` elements.
-    pub(crate) fn check(&self, src: &[u8], count: usize) -> Result<(), Error> {
-        check("source", self.src, src.len(), count)
+    pub(crate) fn check_source_len(&self, src: &[u8], count: usize) -> Result<(), ConvertError> {
+        check_buffer_len("source", self.src, src.len(), count)
     }
 
     /// Converts `count` elements without any check, through the cache. For callers that have
     /// checked a whole plan and convert row by row; use [`convert`](Converter::convert) otherwise.
     ///
     /// # Safety
-    /// `src` must be valid for reads of `count` elements of [`src`](Converter::src), `dst` for
-    /// writes of `count` elements of [`dst`](Converter::dst), and the two ranges must not overlap.
+    /// `src` must be valid for reads of `count` elements of [`src_format`](Converter::src), `dst` for
+    /// writes of `count` elements of [`dst_format`](Converter::dst), and the two ranges must not overlap.
     /// Any alignment will do.
     #[inline]
     pub unsafe fn convert_raw(&self, src: *const u8, dst: *mut u8, count: usize) {
@@ -131,7 +132,7 @@ impl Converter {
     /// pair has such a kernel and `dst` is a multiple of 64 or soon gets there: faster for rows of a
     /// destination that is larger than the cache, slower for anything that is read again soon.
     ///
-    /// Such stores are not ordered with others: call [`fence`] after the last row, before another
+    /// Such stores are not ordered with others: call [`fence_stores`] after the last row, before another
     /// thread may learn of them.
     ///
     /// # Safety
@@ -152,7 +153,7 @@ impl Converter {
         src: *const u8,
         dst: *mut u8,
         count: usize,
-        rows: Rows,
+        rows: RowStrides,
     ) {
         let whole = (dst.addr() | rows.dst.unsigned_abs()).is_multiple_of(64);
         // SAFETY: as in `convert_raw`; rows of whole steps begin on lines.
@@ -172,14 +173,14 @@ impl Converter {
     /// The function behind [`convert_raw`](Converter::convert_raw), for a caller that keeps its own
     /// table. It has that function's safety conditions.
     #[must_use]
-    pub fn kernel(&self) -> Kernel {
+    pub fn raw_kernel(&self) -> ConvertKernel {
         self.pair.cached
     }
 }
 
 /// Orders the stores of [`Converter::convert_streaming_raw`] before all later ones.
 #[inline]
-pub fn fence() {
+pub fn fence_stores() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: every x86-64 processor has the instruction, and it only waits.
     unsafe {
@@ -187,9 +188,14 @@ pub fn fence() {
     }
 }
 
-fn check(buffer: &'static str, format: Format, bytes: usize, count: usize) -> Result<(), Error> {
-    if count > bytes / format.size() {
-        return Err(Error::TooShort { buffer, format, count, bytes });
+fn check_buffer_len(
+    buffer: &'static str,
+    format: Format,
+    bytes: usize,
+    count: usize,
+) -> Result<(), ConvertError> {
+    if count > bytes / format.byte_size() {
+        return Err(ConvertError::TooShort { buffer, format, count, bytes });
     }
     Ok(())
 }

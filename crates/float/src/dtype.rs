@@ -124,7 +124,7 @@ mod tests {
         for dtype in Dtype::ALL {
             assert_eq!(Dtype::from_name(&format!("torch.{dtype}")), Ok(*dtype));
             if let Some(format) = dtype.number_format() {
-                assert_eq!(i64::try_from(format.size() * 8), Ok(dtype.bits()), "{dtype}");
+                assert_eq!(i64::try_from(format.byte_size() * 8), Ok(dtype.bits()), "{dtype}");
             }
         }
         assert_eq!(Dtype::from_name("torch.half"), Ok(Dtype::Float16));

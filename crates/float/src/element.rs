@@ -26,7 +26,7 @@ pub trait Element: Copy + sealed::Sealed + 'static {
 
     /// Binary32 bits: the value, or the value rounded to odd where 24 bits do not hold it.
     #[doc(hidden)]
-    fn hub(self) -> u32;
+    fn to_hub_bits(self) -> u32;
 
     /// The value as float32, rounded to nearest even.
     fn to_f32(self) -> f32;
@@ -54,7 +54,7 @@ mod floats {
             impl Element for $name {
                 const FORMAT: Format = Format::$format;
                 #[inline(always)]
-                fn hub(self) -> u32 {
+                fn to_hub_bits(self) -> u32 {
                     $name::to_f32(self).to_bits()
                 }
                 #[inline(always)]
@@ -75,7 +75,7 @@ mod floats {
                 }
                 #[inline(always)]
                 fn cast_from<S: Element>(value: S) -> Self {
-                    Self::from_hub(value.hub())
+                    Self::from_hub(value.to_hub_bits())
                 }
             }
         )*};
@@ -94,7 +94,7 @@ mod floats {
     impl Element for f32 {
         const FORMAT: Format = Format::F32;
         #[inline(always)]
-        fn hub(self) -> u32 {
+        fn to_hub_bits(self) -> u32 {
             self.to_bits()
         }
         #[inline(always)]
@@ -123,7 +123,7 @@ mod floats {
     impl Element for f64 {
         const FORMAT: Format = Format::F64;
         #[inline(always)]
-        fn hub(self) -> u32 {
+        fn to_hub_bits(self) -> u32 {
             f64_to_odd(self.to_bits())
         }
         #[inline(always)]
@@ -163,7 +163,7 @@ mod integers {
             impl Element for $name {
                 const FORMAT: Format = Format::$format;
                 #[inline(always)]
-                fn hub(self) -> u32 {
+                fn to_hub_bits(self) -> u32 {
                     $hub(self)
                 }
                 #[inline(always)]
@@ -186,7 +186,7 @@ mod integers {
                 fn cast_from<S: Element>(value: S) -> Self {
                     if !S::FORMAT.is_float() {
                         value.to_i64() as $name
-                    } else if S::FORMAT.size() == 8 {
+                    } else if S::FORMAT.byte_size() == 8 {
                         value.to_f64() as $name
                     } else {
                         value.to_f32() as $name
@@ -217,7 +217,7 @@ impl sealed::Sealed for Bool {}
 impl Element for Bool {
     const FORMAT: Format = Format::Bool;
     #[inline(always)]
-    fn hub(self) -> u32 {
+    fn to_hub_bits(self) -> u32 {
         self.to_f32().to_bits()
     }
     #[inline(always)]

@@ -67,7 +67,7 @@ impl Format {
 
     /// Bytes of one element.
     #[must_use]
-    pub const fn size(self) -> usize {
+    pub const fn byte_size(self) -> usize {
         match self {
             Format::F64 | Format::I64 => 8,
             Format::F32 | Format::I32 | Format::U32 => 4,
@@ -112,7 +112,7 @@ impl Format {
 
     /// The format without a meaning of its own for some numbers: DL16INF is DL16 to arithmetic.
     #[must_use]
-    pub const fn plain(self) -> Format {
+    pub const fn arithmetic_format(self) -> Format {
         match self {
             Format::DL16INF => Format::DL16,
             other => other,

@@ -12,7 +12,7 @@ const F64_SIGN: u64 = 1 << 63;
 const F64_INFINITY: u64 = 0x7ff << 52;
 const F64_QUIET: u64 = 1 << 51;
 /// Fraction bits of a binary64 that a binary32 has no place for.
-const DROPPED: u32 = 52 - 23;
+const DROPPED_FRACTION_BITS: u32 = 52 - 23;
 /// The exponent code of 2^-126, the smallest normal binary32.
 const MIN_NORMAL: u32 = 1023 - 126;
 
@@ -26,11 +26,12 @@ pub(crate) fn f64_to_odd(bits: u64) -> u32 {
     let exponent = (magnitude >> 52) as u32;
     let fraction = magnitude & ((1 << 52) - 1);
 
-    let sticky = u64::from(magnitude & ((1 << DROPPED) - 1) != 0);
-    let normal = (magnitude.wrapping_sub(((1023 - 127) as u64) << 52) >> DROPPED) | sticky;
+    let sticky = u64::from(magnitude & ((1 << DROPPED_FRACTION_BITS) - 1) != 0);
+    let normal =
+        (magnitude.wrapping_sub(((1023 - 127) as u64) << 52) >> DROPPED_FRACTION_BITS) | sticky;
     // Below 2^-126 the fraction, with its leading bit, moves down one place per exponent. A
     // subnormal binary64 has no leading bit, but there any bit is only sticky.
-    let shift = (DROPPED + MIN_NORMAL.saturating_sub(exponent)).min(63);
+    let shift = (DROPPED_FRACTION_BITS + MIN_NORMAL.saturating_sub(exponent)).min(63);
     let whole = fraction | 1 << 52;
     let nonzero = u64::from(magnitude != 0);
     let cut = u64::from(whole & ((1 << shift) - 1) != 0) & nonzero;
@@ -38,7 +39,7 @@ pub(crate) fn f64_to_odd(bits: u64) -> u32 {
 
     let finite = if exponent < MIN_NORMAL { subnormal } else { normal };
     let finite = finite.min(u64::from(F32_INFINITY - 1)) as u32;
-    let nan = F32_INFINITY | F32_QUIET | (fraction >> DROPPED) as u32;
+    let nan = F32_INFINITY | F32_QUIET | (fraction >> DROPPED_FRACTION_BITS) as u32;
     sign | if magnitude < F64_INFINITY {
         finite
     } else if magnitude == F64_INFINITY {
@@ -68,7 +69,7 @@ pub(crate) fn f64_to_f32(value: f64) -> f32 {
     let nan = (bits >> 32) as u32 & F32_SIGN
         | F32_INFINITY
         | F32_QUIET
-        | ((bits >> DROPPED) as u32 & 0x7f_ffff);
+        | ((bits >> DROPPED_FRACTION_BITS) as u32 & 0x7f_ffff);
     if value.is_nan() { f32::from_bits(nan) } else { value as f32 }
 }
 
@@ -79,6 +80,6 @@ pub(crate) fn f32_to_f64(value: f32) -> f64 {
     let nan = (bits & u64::from(F32_SIGN)) << 32
         | F64_INFINITY
         | F64_QUIET
-        | (bits & 0x7f_ffff) << DROPPED;
+        | (bits & 0x7f_ffff) << DROPPED_FRACTION_BITS;
     if value.is_nan() { f64::from_bits(nan) } else { f64::from(value) }
 }

@@ -8,9 +8,9 @@ use crate::kernel;
 use zellige_isa::Isa;
 
 /// Columns of a panel: a stick of 16-bit elements.
-pub const PANEL: usize = 64;
+pub const PANEL_COLUMNS: usize = 64;
 
-/// Depth, the row, the panel (depth by depth, [`PANEL`] elements each) and the sums, one for each column.
+/// Depth, the row, the panel (depth by depth, [`PANEL_COLUMNS`] elements each) and the sums, one for each column.
 ///
 /// **Law**: for every column `x`, in the order of `p`: `sums[x] = fma(row[p], panel[p][x], sums[x])`, and the answer is
 /// true; or the answer is false and nothing has changed, because the panel has a code that is read by a slower way (an
@@ -21,8 +21,8 @@ pub type RowKernel = unsafe fn(usize, *const f32, *const u8, *mut f32) -> bool;
 
 /// The kernel for panels of a format, where the instruction set has one.
 #[must_use]
-pub fn row_kernel(format: Format, isa: Isa) -> Option<RowKernel> {
-    kernel::select_row(format, isa)
+pub fn select_panel_kernel(format: Format, isa: Isa) -> Option<RowKernel> {
+    kernel::select_row_kernel(format, isa)
 }
 
 #[cfg(test)]
@@ -43,25 +43,25 @@ mod tests {
                 _ => code,
             }
         };
-        std::iter::repeat_with(next).take(depth * PANEL).collect()
+        std::iter::repeat_with(next).take(depth * PANEL_COLUMNS).collect()
     }
 
     fn agrees(isa: Isa, format: Format, row: &[f32], panel: &[u16]) -> bool {
-        let Some(kernel) = row_kernel(format, isa) else { return true };
+        let Some(kernel) = select_panel_kernel(format, isa) else { return true };
         let mut wide = vec![0_f32; panel.len()];
         let convert = Converter::with_isa(format, Format::F32, Isa::BASELINE);
         // SAFETY: as many numbers as codes.
         unsafe {
             convert.convert_raw(panel.as_ptr().cast(), wide.as_mut_ptr().cast(), panel.len());
         }
-        let start: Vec<f32> = (0..PANEL).map(|x| x as f32 / 3.0 - 7.0).collect();
+        let start: Vec<f32> = (0..PANEL_COLUMNS).map(|x| x as f32 / 3.0 - 7.0).collect();
         let mut sums = start.clone();
         // SAFETY: the lengths are those of the contract.
         let done =
             unsafe { kernel(row.len(), row.as_ptr(), panel.as_ptr().cast(), sums.as_mut_ptr()) };
-        for x in 0..PANEL {
+        for x in 0..PANEL_COLUMNS {
             let steps = row.iter().enumerate();
-            let due = steps.fold(start[x], |s, (p, a)| a.mul_add(wide[p * PANEL + x], s));
+            let due = steps.fold(start[x], |s, (p, a)| a.mul_add(wide[p * PANEL_COLUMNS + x], s));
             let due = if done { due } else { start[x] };
             let same = sums[x].to_bits() == due.to_bits() || sums[x].is_nan() && due.is_nan();
             assert!(same, "{isa:?} {format}, column {x}: {} for {due}", sums[x]);
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn kernels_follow_the_law() {
-        for isa in Isa::available() {
+        for isa in Isa::all_available() {
             for depth in [0, 1, 2, 7, 64] {
                 let row: Vec<f32> = (0..depth).map(|p| (p * 37 % 19) as f32 / 4.0 - 2.0).collect();
                 for format in [Format::F16, Format::BF16] {
@@ -87,9 +87,9 @@ mod tests {
     #[test]
     fn special_codes_are_refused() {
         let row = [1.0, -2.0, 0.5];
-        for isa in Isa::available() {
+        for isa in Isa::all_available() {
             for (format, special) in [(Format::DL16, 0x7fff), (Format::DL16INF, 0x7dfe)] {
-                if row_kernel(format, isa).is_none() {
+                if select_panel_kernel(format, isa).is_none() {
                     continue;
                 }
                 for (at, sign) in [(0, 0), (63, 0x8000), (64 + 17, 0), (191, 0x8000)] {

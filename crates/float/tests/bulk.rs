@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use zellige_float::{Converter, Element, Error, F16, Format, Isa, Rows, fence};
+use zellige_float::{ConvertError, Converter, Element, F16, Format, Isa, RowStrides, fence_stores};
 
 /// Random bits, so that all kinds of numbers occur. Some are ordinary: neighbouring formats share
 /// them, and kernels have separate ways for the rest.
@@ -16,18 +16,18 @@ fn random(format: Format, count: usize, seed: u64) -> Vec<u8> {
         state
     };
     if seed.is_multiple_of(2) {
-        return (0..count * format.size()).map(|_| next().to_le_bytes()[3]).collect();
+        return (0..count * format.byte_size()).map(|_| next().to_le_bytes()[3]).collect();
     }
     let values: Vec<u8> =
         (0..count).flat_map(|_| ((next() >> 40) as f32 / 4e6 - 2.0).to_le_bytes()).collect();
-    let mut bytes = vec![0; count * format.size()];
+    let mut bytes = vec![0; count * format.byte_size()];
     let portable = Converter::with_isa(Format::F32, format, Isa::BASELINE);
     portable.convert(&values, &mut bytes, count).unwrap();
     bytes
 }
 
 fn converters(src: Format, dst: Format) -> impl Iterator<Item = Converter> {
-    Isa::available().map(move |isa| Converter::with_isa(src, dst, isa))
+    Isa::all_available().map(move |isa| Converter::with_isa(src, dst, isa))
 }
 
 fn pairs() -> impl Iterator<Item = (Format, Format)> {
@@ -47,13 +47,13 @@ fn every_length_at_every_alignment() {
             let mut input = vec![0; from];
             input.extend(random(src, count, count as u64));
             let input = input.into_boxed_slice();
-            let mut want = vec![GUARD; to + count * dst.size() + 70];
+            let mut want = vec![GUARD; to + count * dst.byte_size() + 70];
             portable.convert(&input[from..], &mut want[to..], count).unwrap();
             for converter in converters(src, dst) {
                 for streaming in [false, true] {
                     let mut got = vec![GUARD; want.len()];
                     let (input, output) = (&input[from..], &mut got[to..]);
-                    assert!(output.len() >= count * dst.size());
+                    assert!(output.len() >= count * dst.byte_size());
                     // SAFETY: both slices hold `count` elements and are different allocations.
                     unsafe {
                         if streaming {
@@ -62,7 +62,7 @@ fn every_length_at_every_alignment() {
                                 output.as_mut_ptr(),
                                 count,
                             );
-                            fence();
+                            fence_stores();
                         } else {
                             converter.convert_raw(input.as_ptr(), output.as_mut_ptr(), count);
                         }
@@ -79,16 +79,16 @@ fn streaming_at_every_offset_from_a_cache_line() {
     for (src, dst) in pairs() {
         let count = 1000;
         let input = random(src, count, 1);
-        let mut want = vec![0; count * dst.size()];
+        let mut want = vec![0; count * dst.byte_size()];
         Converter::with_isa(src, dst, Isa::BASELINE).convert(&input, &mut want, count).unwrap();
         let converter = Converter::new(src, dst);
         for offset in 0..64 {
             let mut got = vec![0x5a; want.len() + 128];
             let output = &mut got[offset..];
-            assert!(output.len() >= count * dst.size());
+            assert!(output.len() >= count * dst.byte_size());
             // SAFETY: both slices hold `count` elements and are different allocations.
             unsafe { converter.convert_streaming_raw(input.as_ptr(), output.as_mut_ptr(), count) };
-            fence();
+            fence_stores();
             assert!(got[offset..offset + want.len()] == want, "{converter:?} at {offset}");
             assert!(got[offset + want.len()..].iter().all(|&byte| byte == 0x5a), "{converter:?}");
             assert!(got[..offset].iter().all(|&byte| byte == 0x5a), "{converter:?}");
@@ -106,7 +106,7 @@ fn rows_are_those_of_single_calls() {
         for (count, apart, offset) in
             [(64, 0, 0), (64, 64, 0), (32, 64, 0), (96, 3, 0), (50, 14, 0), (64, 0, 2)]
         {
-            let (from, to) = ((count + apart) * src.size(), (count + apart) * dst.size());
+            let (from, to) = ((count + apart) * src.byte_size(), (count + apart) * dst.byte_size());
             let input = random(src, ROWS * (count + apart), 1);
             for converter in converters(src, dst) {
                 let mut got = vec![GUARD; ROWS * to + 192];
@@ -116,14 +116,15 @@ fn rows_are_those_of_single_calls() {
                     let row = &mut want[begin + i * to..];
                     portable.convert(&input[i * from..], row, count).unwrap();
                 }
-                let rows = Rows { count: ROWS, src: from.cast_signed(), dst: to.cast_signed() };
+                let rows =
+                    RowStrides { count: ROWS, src: from.cast_signed(), dst: to.cast_signed() };
                 assert!(input.len() >= ROWS * from && got.len() >= begin + ROWS * to);
                 // SAFETY: both hold every row, as was just seen, and are different allocations.
                 unsafe {
                     let output = got.as_mut_ptr().add(begin);
                     converter.convert_streaming_rows_raw(input.as_ptr(), output, count, rows);
                 }
-                fence();
+                fence_stores();
                 assert!(got == want, "{converter:?}, rows of {count}, {apart} apart, at {offset}");
             }
         }
@@ -136,7 +137,7 @@ fn random_bits_of_every_pair() {
         for seed in 0..4 {
             let count = 100_003;
             let input = random(src, count, seed);
-            let mut want = vec![0; count * dst.size()];
+            let mut want = vec![0; count * dst.byte_size()];
             let mut got = want.clone();
             Converter::with_isa(src, dst, Isa::BASELINE).convert(&input, &mut want, count).unwrap();
             for converter in converters(src, dst) {
@@ -154,7 +155,7 @@ fn large_arrays() {
     let input = random(Format::F32, count, 1);
     for dst in [Format::F16, Format::DL16, Format::F8E4M3FN] {
         let (mut want, mut got) =
-            (vec![0; count * dst.size() + 1], vec![0; count * dst.size() + 1]);
+            (vec![0; count * dst.byte_size() + 1], vec![0; count * dst.byte_size() + 1]);
         let portable = Converter::with_isa(Format::F32, dst, Isa::BASELINE);
         portable.convert(&input, &mut want[1..], count).unwrap();
         Converter::new(Format::F32, dst).convert(&input, &mut got[1..], count).unwrap();
@@ -170,7 +171,9 @@ fn short_buffers_are_refused_untouched() {
     let text = "the source holds 15 bytes, but 4 elements of float32 need 16";
     assert_eq!(error.to_string(), text);
     let error = converter.convert(&[0; 64], &mut output, 5).unwrap_err();
-    let Error::TooShort { buffer, bytes, .. } = error else { unreachable!("the only error") };
+    let ConvertError::TooShort { buffer, bytes, .. } = error else {
+        unreachable!("the only error")
+    };
     assert_eq!((buffer, bytes), ("destination", 8));
     let error = converter.convert(&[0; 64], &mut output, usize::MAX).unwrap_err();
     assert!(error.to_string().contains("73786976294838206460"), "{error}");

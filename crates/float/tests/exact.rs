@@ -12,9 +12,9 @@ use zellige_float::{Converter, Format, Isa};
 fn check(src: Format, inputs: &[u64], dst: Format) {
     let want: Vec<u64> = inputs.iter().map(|&code| expected(src, code, dst)).collect();
     let input = bytes(src, inputs);
-    for isa in Isa::available() {
+    for isa in Isa::all_available() {
         let converter = Converter::with_isa(src, dst, isa);
-        let mut output = vec![0xa5; inputs.len() * dst.size()];
+        let mut output = vec![0xa5; inputs.len() * dst.byte_size()];
         converter.convert(&input, &mut output, inputs.len()).unwrap();
         for (i, (&got, &want)) in codes(dst, &output).iter().zip(&want).enumerate() {
             assert_eq!(
@@ -29,7 +29,7 @@ fn check(src: Format, inputs: &[u64], dst: Format) {
 }
 
 fn every_code(src: Format) {
-    let inputs: Vec<u64> = (0..1 << (8 * src.size())).collect();
+    let inputs: Vec<u64> = (0..1 << (8 * src.byte_size())).collect();
     for dst in Format::ALL {
         check(src, &inputs, dst);
     }
@@ -62,7 +62,7 @@ fn every_midpoint(src: Format) {
 
 /// Edges and random numbers of a wide format.
 fn general(format: Format) -> Vec<u64> {
-    let bits = 8 * format.size();
+    let bits = 8 * format.byte_size();
     let mask = u64::MAX >> (64 - bits);
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     let mut random = || {
@@ -139,14 +139,15 @@ tests! { every_midpoint:
 #[ignore = "minutes"]
 fn every_float32() {
     const BLOCK: usize = 1 << 20;
-    let small = Format::ALL.into_iter().filter(|dst| dst.is_float() && dst.size() <= 2);
+    let small = Format::ALL.into_iter().filter(|dst| dst.is_float() && dst.byte_size() <= 2);
     for dst in small {
         let portable = Converter::with_isa(Format::F32, dst, Isa::BASELINE);
-        let others: Vec<Converter> = Isa::available()
+        let others: Vec<Converter> = Isa::all_available()
             .skip(1)
             .map(|isa| Converter::with_isa(Format::F32, dst, isa))
             .collect();
-        let (mut want, mut got) = (vec![0; BLOCK * dst.size()], vec![0; BLOCK * dst.size()]);
+        let (mut want, mut got) =
+            (vec![0; BLOCK * dst.byte_size()], vec![0; BLOCK * dst.byte_size()]);
         for first in (0..=u32::MAX).step_by(1 << 20) {
             let input: Vec<u8> =
                 (first..=first + 0xf_ffff).flat_map(|bits| bits.to_le_bytes()).collect();

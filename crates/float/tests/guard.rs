@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use zellige_float::{Converter, Format, Isa, fence};
+use zellige_float::{Converter, Format, Isa, fence_stores};
 
 unsafe extern "C" {
     fn mmap(
@@ -41,9 +41,9 @@ fn nothing_outside_is_touched() {
     let (src_page, dst_page) = (page(), page());
     for (src, dst) in Format::ALL.into_iter().flat_map(|src| Format::ALL.map(|dst| (src, dst))) {
         let converters: Vec<Converter> =
-            Isa::available().map(|isa| Converter::with_isa(src, dst, isa)).collect();
+            Isa::all_available().map(|isa| Converter::with_isa(src, dst, isa)).collect();
         for count in (0..=130).chain([257, 1000]) {
-            let (read, written) = (count * src.size(), count * dst.size());
+            let (read, written) = (count * src.byte_size(), count * dst.byte_size());
             for (from, to) in [(0, 0), (PAGE - read, PAGE - written), (0, PAGE - written)] {
                 for converter in &converters {
                     // SAFETY: both ranges are inside their pages, which are different.
@@ -56,5 +56,5 @@ fn nothing_outside_is_touched() {
             }
         }
     }
-    fence();
+    fence_stores();
 }

@@ -6,7 +6,7 @@ use crate::files::FOLDER;
 use arbitrary::Unstructured;
 use std::sync::LazyLock;
 use zellige_compile::{Decisions, Options, check, compile, compile_again};
-use zellige_files::{Cache, Found, content_hash};
+use zellige_files::{CacheLookup, ContentCache, content_hash};
 use zellige_graph::Graph;
 
 const KIND: &str = "fuzz";
@@ -40,10 +40,14 @@ impl Damage {
 pub(crate) fn entry(data: &[u8]) {
     let Ok(damage) = Damage::read(&mut Unstructured::new(data)) else { return };
     let folder = FOLDER.join("cache");
-    let cache = Cache::in_folder(&folder, KIND, 4);
+    let cache = ContentCache::in_folder(&folder, KIND, 4);
     let key = content_hash(&[b"fuzz", &damage.body]);
-    cache.put(&key, &damage.body);
-    assert_eq!(cache.get(&key), Found::Entry(damage.body.clone()), "what was put comes back");
+    cache.store_entry(&key, &damage.body);
+    assert_eq!(
+        cache.look_up(&key),
+        CacheLookup::Entry(damage.body.clone()),
+        "what was put comes back"
+    );
     // The only file of the kind: names are the cache's own.
     let mut files = std::fs::read_dir(&folder).expect("the folder of the cache");
     let path = files
@@ -61,12 +65,12 @@ pub(crate) fn entry(data: &[u8]) {
     changed.extend(&damage.tail);
     std::fs::write(&path, &changed).expect("it can be written");
     let bytes = (1 << 16) + 16 * changed.len();
-    match bounded("an entry", bytes, || cache.get(&key)) {
-        Found::Entry(found) => {
+    match bounded("an entry", bytes, || cache.look_up(&key)) {
+        CacheLookup::Entry(found) => {
             assert!(changed == whole, "a changed file was believed");
             assert_eq!(found, damage.body);
         }
-        Found::Missing | Found::Broken | Found::Refused(_) => {
+        CacheLookup::Missing | CacheLookup::Broken | CacheLookup::Refused(_) => {
             assert!(changed != whole, "an entry was lost");
         }
     }

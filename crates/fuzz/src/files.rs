@@ -4,7 +4,9 @@
 use crate::budget::bounded;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
-use zellige_files::{Container, Endian, Kind, NewTensor, Order, TensorInfo, write_all};
+use zellige_files::{
+    ByteOrder, Container, ContainerKind, DimensionOrder, NewTensor, TensorInfo, write_tensor_file,
+};
 
 /// Tensors that are read whole, in bytes at most. A compressed one may be a thousand times its file.
 const WHOLE: u64 = 1 << 22;
@@ -24,19 +26,19 @@ pub fn clean() {
 }
 
 pub(crate) fn npy(data: &[u8]) {
-    container(data, Kind::Npy);
+    container(data, ContainerKind::Npy);
 }
 
 pub(crate) fn npz(data: &[u8]) {
-    container(data, Kind::Npz);
+    container(data, ContainerKind::Npz);
 }
 
 pub(crate) fn safetensors(data: &[u8]) {
-    container(data, Kind::Safetensors);
+    container(data, ContainerKind::Safetensors);
 }
 
-fn container(data: &[u8], kind: Kind) {
-    let path = FOLDER.join(format!("in.{}", kind.extension()));
+fn container(data: &[u8], kind: ContainerKind) {
+    let path = FOLDER.join(format!("in.{}", kind.file_extension()));
     std::fs::write(&path, data).expect("the folder can be written");
     // The decompressor and the end of an archive take a constant.
     let bytes = (1 << 20) + 64 * data.len();
@@ -52,9 +54,9 @@ fn container(data: &[u8], kind: Kind) {
     for info in container.tensors() {
         let count = info.shape().iter().try_fold(1_i64, |n, d| n.checked_mul(*d));
         let bits = count.and_then(|n| n.checked_mul(info.dtype().bits()));
-        assert_eq!(bits.and_then(|b| u64::try_from(b).ok()), info.bytes().checked_mul(8));
+        assert_eq!(bits.and_then(|b| u64::try_from(b).ok()), info.byte_len().checked_mul(8));
         if let Some(offset) = info.data_offset() {
-            let end = offset.checked_add(info.bytes()).expect("an offset of the file");
+            let end = offset.checked_add(info.byte_len()).expect("an offset of the file");
             assert!(end <= data.len() as u64, "{} leaves the file", info.name());
             ranges.push((offset, end));
         }
@@ -67,7 +69,9 @@ fn container(data: &[u8], kind: Kind) {
     let whole: Vec<(NewTensor, Vec<u8>)> = container
         .tensors()
         .iter()
-        .filter(|i| i.order() == Order::RowMajor && i.endian() == Endian::Little)
+        .filter(|i| {
+            i.dimension_order() == DimensionOrder::RowMajor && i.byte_order() == ByteOrder::Little
+        })
         .filter_map(|i| {
             Some((NewTensor::new(i.name(), i.dtype(), i.shape()), read(&container, i)?))
         })
@@ -77,13 +81,13 @@ fn container(data: &[u8], kind: Kind) {
 
 /// The bytes of a tensor, where they are what the container says.
 fn read(container: &Container, info: &TensorInfo) -> Option<Vec<u8>> {
-    if info.bytes() > WHOLE {
+    if info.byte_len() > WHOLE {
         return None;
     }
-    let mut bytes = vec![0; usize::try_from(info.bytes()).ok()?];
-    let mut reader = container.reader(info).ok()?;
-    let checked = reader.fill(&mut bytes);
-    if let Ok(source) = container.source(info) {
+    let mut bytes = vec![0; usize::try_from(info.byte_len()).ok()?];
+    let mut reader = container.tensor_reader(info).ok()?;
+    let checked = reader.fill_buffer(&mut bytes);
+    if let Ok(source) = container.tensor_source(info) {
         let mut direct = vec![0; bytes.len()];
         source.read_at(&mut direct, 0).expect("a tensor inside of the file");
         assert!(checked.is_err() || direct == bytes, "two ways to read {} differ", info.name());
@@ -92,19 +96,19 @@ fn read(container: &Container, info: &TensorInfo) -> Option<Vec<u8>> {
 }
 
 /// What was read is written and read back the same, where the kind of file can hold it.
-fn again(tensors: &[(NewTensor, Vec<u8>)], kind: Kind) {
-    let path = FOLDER.join(format!("out.{}", kind.extension()));
+fn again(tensors: &[(NewTensor, Vec<u8>)], kind: ContainerKind) {
+    let path = FOLDER.join(format!("out.{}", kind.file_extension()));
     let list: Vec<(NewTensor, &[u8])> =
         tensors.iter().map(|(new, bytes)| (new.clone(), bytes.as_slice())).collect();
-    if write_all(&path, &list, kind).is_err() {
+    if write_tensor_file(&path, &list, kind).is_err() {
         return;
     }
     let container = Container::open(&path).expect("a file of our own");
     assert_eq!(container.tensors().len(), tensors.len());
     for (new, bytes) in tensors {
         let info = match kind {
-            Kind::Npy => container.only(),
-            _ => container.tensor(&new.name),
+            ContainerKind::Npy => container.only_tensor(),
+            _ => container.find_tensor(&new.name),
         };
         let info = info.expect("a tensor that was written");
         assert_eq!((info.dtype(), info.shape()), (new.dtype, new.shape.as_slice()));

@@ -2,7 +2,7 @@
 //! buffers that are no larger than the plan asks for.
 
 use crate::budget::bounded;
-use zellige_movement::{Mover, Plan, reference};
+use zellige_movement::{MovePlan, Mover, reference};
 
 /// Elements of a buffer that is moved here.
 const MOST: i64 = 1 << 14;
@@ -10,11 +10,13 @@ const MOST: i64 = 1 << 14;
 pub(crate) fn json(data: &[u8]) {
     // What is read may be looked at place by place.
     let bytes = (1 << 26) + 200 * data.len();
-    let Ok(plan) = bounded("reading a plan", bytes, || serde_json::from_slice::<Plan>(data)) else {
+    let Ok(plan) = bounded("reading a plan", bytes, || serde_json::from_slice::<MovePlan>(data))
+    else {
         return;
     };
-    let again: Plan = serde_json::from_value(serde_json::to_value(&plan).expect("a plan is JSON"))
-        .expect("its own JSON");
+    let again: MovePlan =
+        serde_json::from_value(serde_json::to_value(&plan).expect("a plan is JSON"))
+            .expect("its own JSON");
     assert_eq!(again, plan);
     if plan.src_len().max(plan.dst_len()) > MOST {
         return;
@@ -27,7 +29,7 @@ pub(crate) fn json(data: &[u8]) {
         let mut have = vec![0xee; sizes[1]];
         let mover = Mover::new(&plan, 1).expect("elements of a byte");
         mover
-            .run(&source, &mut have, Some(&[0x11]), threads)
+            .run_on_slices(&source, &mut have, Some(&[0x11]), threads)
             .expect("buffers that are long enough");
         assert_eq!(have, want);
     }

@@ -3,7 +3,7 @@
 use crate::cache::searched;
 use std::path::{Path, PathBuf};
 use zellige_layout::Layout;
-use zellige_movement::{Fill, Plan};
+use zellige_movement::{MovePlan, PaddingFill};
 use zellige_notation::{Notation, json, preset, tirx};
 
 /// Larger files are no better seeds.
@@ -148,7 +148,7 @@ pub(crate) fn plans() -> Vec<Vec<u8>> {
     moves
         .iter()
         .map(|(from, to, shape)| {
-            let plan = Plan::between(&layout(from), &layout(to), shape, Fill::Padding);
+            let plan = MovePlan::between(&layout(from), &layout(to), shape, PaddingFill::Padding);
             serde_json::to_vec(&plan.expect("a plan")).expect("a plan is JSON")
         })
         .collect()

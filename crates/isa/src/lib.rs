@@ -18,11 +18,11 @@ use std::sync::{Mutex, PoisonError};
 /// An instruction set that this machine has: there is no way to get a value for one that it has not, so that holding
 /// one is the proof that its instructions may run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Isa(Kind);
+pub struct Isa(IsaKind);
 
 /// The instruction sets that kernels are written or compiled for. Of one architecture, each has all of those before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum IsaKind {
     /// What compilers make of plain loops for every machine of the target: SSE2 on x86-64, NEON on AArch64.
     Baseline,
     /// Kernels written for NEON, which every AArch64 machine has.
@@ -33,21 +33,21 @@ pub enum Kind {
     Avx512,
 }
 
-impl Kind {
+impl IsaKind {
     /// Every set of this architecture, lowest first.
     #[cfg(target_arch = "aarch64")]
-    pub const ALL: [Kind; 2] = [Kind::Baseline, Kind::Neon];
+    pub const ALL: [IsaKind; 2] = [IsaKind::Baseline, IsaKind::Neon];
     /// Every set of this architecture, lowest first.
     #[cfg(not(target_arch = "aarch64"))]
-    pub const ALL: [Kind; 3] = [Kind::Baseline, Kind::Avx2, Kind::Avx512];
+    pub const ALL: [IsaKind; 3] = [IsaKind::Baseline, IsaKind::Avx2, IsaKind::Avx512];
 
     /// As `ZELLIGE_ISA` names it.
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Baseline => "baseline",
-            Kind::Neon => "neon",
-            Kind::Avx2 => "avx2",
-            Kind::Avx512 => "avx512",
+            IsaKind::Baseline => "baseline",
+            IsaKind::Neon => "neon",
+            IsaKind::Avx2 => "avx2",
+            IsaKind::Avx512 => "avx512",
         }
     }
 }
@@ -56,27 +56,27 @@ impl Kind {
 pub const VARIABLE: &str = "ZELLIGE_ISA";
 
 /// The number of the chosen set plus 1; 0 before it is chosen.
-static CHOSEN: AtomicU8 = AtomicU8::new(0);
+static CHOSEN_ISA: AtomicU8 = AtomicU8::new(0);
 
 /// Held while a set is lowered.
-static LOWERED: Mutex<()> = Mutex::new(());
+static LOWERED_LOCK: Mutex<()> = Mutex::new(());
 
 impl Isa {
     /// The set that every machine has.
-    pub const BASELINE: Isa = Isa(Kind::Baseline);
+    pub const BASELINE: Isa = Isa(IsaKind::Baseline);
 
     /// The set of that kind, where this machine has it.
-    pub fn of(kind: Kind) -> Option<Isa> {
-        (Kind::ALL.contains(&kind) && kind <= Isa::detected().0).then_some(Isa(kind))
+    pub fn if_available(kind: IsaKind) -> Option<Isa> {
+        (IsaKind::ALL.contains(&kind) && kind <= Isa::detect_widest().0).then_some(Isa(kind))
     }
 
     /// Every set of this machine, lowest first.
-    pub fn available() -> impl Iterator<Item = Isa> {
-        Kind::ALL.into_iter().filter_map(Isa::of)
+    pub fn all_available() -> impl Iterator<Item = Isa> {
+        IsaKind::ALL.into_iter().filter_map(Isa::if_available)
     }
 
     /// The widest set of this machine.
-    pub fn detected() -> Isa {
+    pub fn detect_widest() -> Isa {
         #[cfg(target_arch = "x86_64")]
         {
             let avx2 = is_x86_feature_detected!("avx2")
@@ -87,15 +87,15 @@ impl Isa {
                 && is_x86_feature_detected!("avx512dq")
                 && is_x86_feature_detected!("avx512vl");
             match (avx2, avx512) {
-                (true, true) => Isa(Kind::Avx512),
-                (true, false) => Isa(Kind::Avx2),
-                (false, _) => Isa(Kind::Baseline),
+                (true, true) => Isa(IsaKind::Avx512),
+                (true, false) => Isa(IsaKind::Avx2),
+                (false, _) => Isa(IsaKind::Baseline),
             }
         }
         // Miri knows none of the instructions that kernels for NEON are written with.
         #[cfg(target_arch = "aarch64")]
         if !cfg!(miri) && std::arch::is_aarch64_feature_detected!("neon") {
-            Isa(Kind::Neon)
+            Isa(IsaKind::Neon)
         } else {
             Isa::BASELINE
         }
@@ -105,28 +105,33 @@ impl Isa {
 
     /// The set that this process uses.
     #[inline]
-    pub fn best() -> Isa {
-        match CHOSEN.load(Ordering::Relaxed) {
-            0 => Isa::choose(),
-            1 => Isa(Kind::Baseline),
-            2 => Isa(Kind::Neon),
-            3 => Isa(Kind::Avx2),
+    pub fn process_isa() -> Isa {
+        match CHOSEN_ISA.load(Ordering::Relaxed) {
+            0 => Isa::choose_process_isa(),
+            1 => Isa(IsaKind::Baseline),
+            2 => Isa(IsaKind::Neon),
+            3 => Isa(IsaKind::Avx2),
             // Only sets that the machine has are stored.
-            _ => Isa(Kind::Avx512),
+            _ => Isa(IsaKind::Avx512),
         }
     }
 
     /// Chooses, the first time that a set is asked for. A variable that names no set of this machine changes nothing; programs
-    /// say so at their start ([`Isa::asked`]).
+    /// say so at their start ([`Isa::requested_by_variable`]).
     #[cold]
-    fn choose() -> Isa {
-        let isa = Isa::asked().ok().flatten().unwrap_or_else(Isa::detected);
+    fn choose_process_isa() -> Isa {
+        let isa = Isa::requested_by_variable().ok().flatten().unwrap_or_else(Isa::detect_widest);
         // Another thread may have chosen or lowered it meanwhile.
-        let _ = CHOSEN.compare_exchange(0, isa.stored(), Ordering::Relaxed, Ordering::Relaxed);
-        Isa::best()
+        let _ = CHOSEN_ISA.compare_exchange(
+            0,
+            isa.stored_number(),
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        Isa::process_isa()
     }
 
-    fn stored(self) -> u8 {
+    fn stored_number(self) -> u8 {
         self.0 as u8 + 1
     }
 
@@ -134,24 +139,25 @@ impl Isa {
     ///
     /// # Errors
     /// A name that is no set of this machine, in words that name all of them.
-    pub fn asked() -> Result<Option<Isa>, String> {
+    pub fn requested_by_variable() -> Result<Option<Isa>, String> {
         match std::env::var(VARIABLE) {
             Ok(name) if !name.is_empty() => Isa::parse(&name).map(Some),
             Ok(_) | Err(std::env::VarError::NotPresent) => Ok(None),
-            Err(std::env::VarError::NotUnicode(_)) => {
-                Err(format!("{VARIABLE} is no text; the sets of this machine are {}", names()))
-            }
+            Err(std::env::VarError::NotUnicode(_)) => Err(format!(
+                "{VARIABLE} is no text; the sets of this machine are {}",
+                available_names()
+            )),
         }
     }
 
     /// The set of that name.
     ///
     /// # Errors
-    /// As [`Isa::asked`].
+    /// As [`Isa::requested_by_variable`].
     pub fn parse(name: &str) -> Result<Isa, String> {
-        Isa::available().find(|isa| isa.name() == name).ok_or_else(|| {
+        Isa::all_available().find(|isa| isa.name() == name).ok_or_else(|| {
             let shown: String = name.chars().take(40).collect();
-            let names = names();
+            let names = available_names();
             format!(
                 "{VARIABLE}={shown}: this machine has no such instruction set; its sets are {names}"
             )
@@ -161,40 +167,40 @@ impl Isa {
     /// Runs `work` while the whole process uses this set, also in other threads. One caller at a time; the set is what it
     /// was before when `work` ends, also by a panic.
     pub fn while_lowered<T>(self, work: impl FnOnce() -> T) -> T {
-        struct Restore(u8);
-        impl Drop for Restore {
+        struct RestoreIsa(u8);
+        impl Drop for RestoreIsa {
             fn drop(&mut self) {
-                CHOSEN.store(self.0, Ordering::Relaxed);
+                CHOSEN_ISA.store(self.0, Ordering::Relaxed);
             }
         }
-        let _one = LOWERED.lock().unwrap_or_else(PoisonError::into_inner);
-        let _restore = Restore(Isa::best().stored());
-        CHOSEN.store(self.stored(), Ordering::Relaxed);
+        let _one = LOWERED_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
+        let _restore = RestoreIsa(Isa::process_isa().stored_number());
+        CHOSEN_ISA.store(self.stored_number(), Ordering::Relaxed);
         work()
     }
 
     /// What it is, to choose a kernel by.
     #[inline]
-    pub fn kind(self) -> Kind {
+    pub fn kind(self) -> IsaKind {
         self.0
     }
 
     /// Whether it has kernels written for NEON.
     #[inline]
     pub fn has_neon(self) -> bool {
-        self.0 == Kind::Neon
+        self.0 == IsaKind::Neon
     }
 
     /// Whether it has AVX2.
     #[inline]
     pub fn has_avx2(self) -> bool {
-        self.0 >= Kind::Avx2
+        self.0 >= IsaKind::Avx2
     }
 
     /// Whether it has AVX-512.
     #[inline]
     pub fn has_avx512(self) -> bool {
-        self.0 >= Kind::Avx512
+        self.0 >= IsaKind::Avx512
     }
 
     /// As `ZELLIGE_ISA` names it.
@@ -216,8 +222,8 @@ impl fmt::Display for Isa {
 }
 
 /// The sets of this machine.
-fn names() -> String {
-    Isa::available().map(Isa::name).collect::<Vec<_>>().join(", ")
+fn available_names() -> String {
+    Isa::all_available().map(Isa::name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -226,15 +232,16 @@ mod tests {
 
     #[test]
     fn sets_are_those_of_the_machine() {
-        let all: Vec<Isa> = Isa::available().collect();
+        let all: Vec<Isa> = Isa::all_available().collect();
         assert_eq!(all.first(), Some(&Isa::BASELINE));
-        assert_eq!(all.last(), Some(&Isa::detected()));
+        assert_eq!(all.last(), Some(&Isa::detect_widest()));
         for isa in &all {
             assert_eq!(Isa::parse(isa.name()), Ok(*isa));
         }
         let known = all.iter().map(|isa| isa.name()).collect::<Vec<_>>().join(", ");
-        let every = [Kind::Baseline, Kind::Neon, Kind::Avx2, Kind::Avx512];
-        let others = every.into_iter().filter(|k| Isa::of(*k).is_none()).map(Kind::name);
+        let every = [IsaKind::Baseline, IsaKind::Neon, IsaKind::Avx2, IsaKind::Avx512];
+        let others =
+            every.into_iter().filter(|k| Isa::if_available(*k).is_none()).map(IsaKind::name);
         for name in others.chain(["sse9", "AVX2", "neon "]) {
             let why = Isa::parse(name).expect_err("no set of this machine");
             assert_eq!(
@@ -249,8 +256,11 @@ mod tests {
     /// Sets of another architecture are none of this machine's.
     #[test]
     fn sets_are_of_one_architecture() {
-        assert_eq!(Isa::of(Kind::Neon).is_some(), cfg!(all(target_arch = "aarch64", not(miri))));
-        for isa in Isa::available() {
+        assert_eq!(
+            Isa::if_available(IsaKind::Neon).is_some(),
+            cfg!(all(target_arch = "aarch64", not(miri)))
+        );
+        for isa in Isa::all_available() {
             assert_eq!(isa.has_neon(), isa.name() == "neon");
             assert_eq!(isa.has_avx2(), isa.name().starts_with("avx"));
             assert!(!isa.has_avx512() || isa.has_avx2());
@@ -259,12 +269,12 @@ mod tests {
 
     #[test]
     fn a_lowered_set_ends_with_the_work() {
-        let before = Isa::best();
-        for isa in Isa::available() {
-            assert_eq!(isa.while_lowered(Isa::best), isa);
+        let before = Isa::process_isa();
+        for isa in Isa::all_available() {
+            assert_eq!(isa.while_lowered(Isa::process_isa), isa);
             let panicked = std::panic::catch_unwind(|| isa.while_lowered(|| panic!("inside")));
             assert!(panicked.is_err());
         }
-        assert_eq!(Isa::best(), before);
+        assert_eq!(Isa::process_isa(), before);
     }
 }

@@ -115,7 +115,7 @@ impl<'m> Run<'m> {
             kernel: kernel.into(),
             arrays: BTreeMap::new(),
             scalars: BTreeMap::new(),
-            hardware: Hardware::ktir(),
+            hardware: Hardware::ktir_preset(),
             spare: 0,
             traced: 0,
             max_steps: DEFAULT_STEPS,
@@ -181,7 +181,7 @@ impl<'m> Run<'m> {
         let meter = Meter::new(self.max_steps, self.max_bytes);
         let (mut memory, args) = self.bind(f, &meter).map_err(RunError::before)?;
         let count = f.cores();
-        let capacity = self.hardware.count(Key::LxSize);
+        let capacity = self.hardware.figure_count(Key::LxSize);
         memory.scratchpads(count, usize::try_from(capacity).unwrap_or(usize::MAX));
         let program = Program::new(self.module);
         let mut cores: Vec<Core<'_>> = Vec::with_capacity(count);

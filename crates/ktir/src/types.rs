@@ -101,7 +101,7 @@ impl Elem {
 
     /// Bytes of one element in memory.
     pub fn size(self) -> usize {
-        self.format().size()
+        self.format().byte_size()
     }
 
     /// Bits of a value: what a bit pattern may have.

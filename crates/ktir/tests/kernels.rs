@@ -162,7 +162,7 @@ fn all_reduce_adds_up_each_group() {
             .execute()
             .unwrap()
     };
-    let outcome = run(Hardware::ktir());
+    let outcome = run(Hardware::ktir_preset());
     let y = read(&outcome, "y");
     for core in 0..8 {
         let first = core / 4 * 4;
@@ -174,7 +174,7 @@ fn all_reduce_adds_up_each_group() {
     // Three additions of 128 elements; a load and a store of two sticks each by one of 8 cores; 256 bytes
     // around a ring of 8, or on the card around a group of 4.
     assert_eq!(cycles(&outcome), [6, 4 * 128 / (128 / 8), 7 * 256 / 64]);
-    let card = run(Hardware::card());
+    let card = run(Hardware::card_preset());
     assert_eq!(card.cost.totals.ring_bytes, 8 * 3 * 256);
     same(&read(&card, "y"), &y);
 }

@@ -4,7 +4,7 @@ use crate::account::{CoreWork, RingMove, WorkKind};
 
 /// So much for every point of some loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charge {
+pub struct LoopCharge {
     /// The loops, each with the unit that its length counts in.
     pub loops: Vec<(usize, usize)>,
     /// Multiply-adds.
@@ -28,14 +28,14 @@ pub struct PartialSums {
 
 /// What an operation asks of the units.
 ///
-/// **Law**: a core is charged the sum of all [`Charge`]s over its slices of the loops, and streams every
+/// **Law**: a core is charged the sum of all [`LoopCharge`]s over its slices of the loops, and streams every
 /// operand once; of two operands of a product one passes the other as often as the scratchpad makes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Charges {
+pub struct OperationCharges {
     /// What the operation is.
     pub kind: WorkKind,
     /// All of them.
-    pub each: Vec<Charge>,
+    pub each: Vec<LoopCharge>,
     /// What travels where a reduction is split.
     pub partial: PartialSums,
     /// The two operands of a product, A and B.
@@ -44,11 +44,11 @@ pub struct Charges {
     pub unread: Vec<usize>,
 }
 
-impl Charges {
+impl OperationCharges {
     /// One charge for an operation without a reduction.
-    pub fn one(kind: WorkKind, charge: Charge) -> Charges {
+    pub fn single_charge(kind: WorkKind, charge: LoopCharge) -> OperationCharges {
         let partial = PartialSums { loops: Vec::new(), bytes: 0 };
-        Charges { kind, each: vec![charge], partial, product: None, unread: Vec::new() }
+        OperationCharges { kind, each: vec![charge], partial, product: None, unread: Vec::new() }
     }
 }
 
@@ -74,8 +74,8 @@ impl SumGroup {
 /// What the units of one core do: the sum of all charges over slices of the loops with these lengths. Partial sums
 /// travel along the group in the order of its cores, each of which adds its own; the last one is charged the hops, as
 /// it waits for all of them.
-pub fn unit_work(
-    charges: &[Charge],
+pub fn sum_unit_work(
+    charges: &[LoopCharge],
     partial: &PartialSums,
     length: impl Fn(usize) -> u64,
     group: SumGroup,
@@ -105,9 +105,9 @@ pub fn unit_work(
     work
 }
 
-impl Charges {
-    /// What the units of one core do for slices of the loops with these lengths; see [`unit_work`].
-    pub fn units(&self, length: impl Fn(usize) -> u64, group: SumGroup) -> CoreWork {
-        unit_work(&self.each, &self.partial, length, group)
+impl OperationCharges {
+    /// What the units of one core do for slices of the loops with these lengths; see [`sum_unit_work`].
+    pub fn core_unit_work(&self, length: impl Fn(usize) -> u64, group: SumGroup) -> CoreWork {
+        sum_unit_work(&self.each, &self.partial, length, group)
     }
 }

@@ -25,12 +25,12 @@
 
 use crate::hardware::{Hardware, Key};
 use crate::ratio::Ratio;
-use crate::time::Time;
+use crate::time::SimulatedTime;
 
 /// What the cards of a group do together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Collective {
+pub enum CardCollective {
     /// Every card gets the reduction of all tensors.
     AllReduce,
     /// Every card gets the parts of all.
@@ -63,64 +63,64 @@ pub struct LinkCost {
     /// Bytes that the busiest link carries in one direction.
     pub bytes: u64,
     /// How long it takes when all cards are there.
-    pub time: Time,
+    pub time: SimulatedTime,
 }
 
-impl Collective {
+impl CardCollective {
     /// Every collective.
-    pub const ALL: [Collective; 11] = [
-        Collective::AllReduce,
-        Collective::AllGather,
-        Collective::ReduceScatter,
-        Collective::Broadcast,
-        Collective::Reduce,
-        Collective::AllToAll,
-        Collective::Gather,
-        Collective::Scatter,
-        Collective::Send,
-        Collective::Receive,
-        Collective::Barrier,
+    pub const ALL: [CardCollective; 11] = [
+        CardCollective::AllReduce,
+        CardCollective::AllGather,
+        CardCollective::ReduceScatter,
+        CardCollective::Broadcast,
+        CardCollective::Reduce,
+        CardCollective::AllToAll,
+        CardCollective::Gather,
+        CardCollective::Scatter,
+        CardCollective::Send,
+        CardCollective::Receive,
+        CardCollective::Barrier,
     ];
 
     /// Its name, as `torch.distributed` has it.
     pub fn name(self) -> &'static str {
         match self {
-            Collective::AllReduce => "all_reduce",
-            Collective::AllGather => "all_gather",
-            Collective::ReduceScatter => "reduce_scatter",
-            Collective::Broadcast => "broadcast",
-            Collective::Reduce => "reduce",
-            Collective::AllToAll => "all_to_all",
-            Collective::Gather => "gather",
-            Collective::Scatter => "scatter",
-            Collective::Send => "send",
-            Collective::Receive => "recv",
-            Collective::Barrier => "barrier",
+            CardCollective::AllReduce => "all_reduce",
+            CardCollective::AllGather => "all_gather",
+            CardCollective::ReduceScatter => "reduce_scatter",
+            CardCollective::Broadcast => "broadcast",
+            CardCollective::Reduce => "reduce",
+            CardCollective::AllToAll => "all_to_all",
+            CardCollective::Gather => "gather",
+            CardCollective::Scatter => "scatter",
+            CardCollective::Send => "send",
+            CardCollective::Receive => "recv",
+            CardCollective::Barrier => "barrier",
         }
     }
 
     /// The collective of this name.
-    pub fn named(name: &str) -> Option<Collective> {
-        Collective::ALL.into_iter().find(|c| c.name() == name)
+    pub fn from_name(name: &str) -> Option<CardCollective> {
+        CardCollective::ALL.into_iter().find(|c| c.name() == name)
     }
 
     /// Messages that follow one another in a group of `cards`, and the bytes on the busiest link.
-    fn traffic(self, cards: u64, bytes: u64) -> (u64, u64) {
+    fn messages_and_bytes(self, cards: u64, bytes: u64) -> (u64, u64) {
         let others = cards.saturating_sub(1);
         match self {
             _ if others == 0 => (0, 0),
-            Collective::AllReduce => {
+            CardCollective::AllReduce => {
                 let messages = others.saturating_mul(2);
                 (messages, messages.saturating_mul(bytes.div_ceil(cards)))
             }
-            Collective::AllGather
-            | Collective::ReduceScatter
-            | Collective::AllToAll
-            | Collective::Gather
-            | Collective::Scatter => (others, others.saturating_mul(bytes)),
-            Collective::Broadcast | Collective::Reduce => (others, bytes),
-            Collective::Send | Collective::Receive => (1, bytes),
-            Collective::Barrier => (others.saturating_mul(2), 0),
+            CardCollective::AllGather
+            | CardCollective::ReduceScatter
+            | CardCollective::AllToAll
+            | CardCollective::Gather
+            | CardCollective::Scatter => (others, others.saturating_mul(bytes)),
+            CardCollective::Broadcast | CardCollective::Reduce => (others, bytes),
+            CardCollective::Send | CardCollective::Receive => (1, bytes),
+            CardCollective::Barrier => (others.saturating_mul(2), 0),
         }
     }
 }
@@ -130,22 +130,23 @@ impl Hardware {
     ///
     /// A preset without `link.bandwidth` has links as fast as the one to the host, and without `link.latency` messages that
     /// begin at once.
-    pub fn collective(&self, collective: Collective, cards: u64, bytes: u64) -> LinkCost {
-        let (messages, bytes) = collective.traffic(cards, bytes);
-        let bandwidth = match self.figure(Key::LinkBandwidth) {
-            Some(_) => self.number(Key::LinkBandwidth),
-            None => self.number(Key::HostLink),
+    pub fn collective_cost(&self, collective: CardCollective, cards: u64, bytes: u64) -> LinkCost {
+        let (messages, bytes) = collective.messages_and_bytes(cards, bytes);
+        let bandwidth = match self.find_figure(Key::LinkBandwidth) {
+            Some(_) => self.figure_number(Key::LinkBandwidth),
+            None => self.figure_number(Key::HostLink),
         };
         // A gigabyte a second is a byte in 1000 picoseconds.
-        let carried = Ratio::new(1000, 1).over(bandwidth).ceil_of(bytes);
-        let begun = match self.figure(Key::LinkLatency) {
+        let carried = Ratio::new(1000, 1).divided_by(bandwidth).ceil_product(bytes);
+        let begun = match self.find_figure(Key::LinkLatency) {
             Some(_) => {
-                let each = self.number(Key::LinkLatency).times(Ratio::new(1_000_000, 1));
-                each.ceil_of(messages)
+                let each =
+                    self.figure_number(Key::LinkLatency).multiplied_by(Ratio::new(1_000_000, 1));
+                each.ceil_product(messages)
             }
             None => 0,
         };
-        let time = Time::from_picoseconds(begun.saturating_add(carried));
+        let time = SimulatedTime::from_picoseconds(begun.saturating_add(carried));
         LinkCost { messages, bytes, time }
     }
 }
@@ -184,9 +185,15 @@ mod tests {
         for cards in 2..9_usize {
             for bytes in [1, 7, 64, 1000] {
                 let n = cards as u64;
-                assert_eq!(ring(cards, bytes, true), Collective::AllReduce.traffic(n, bytes));
+                assert_eq!(
+                    ring(cards, bytes, true),
+                    CardCollective::AllReduce.messages_and_bytes(n, bytes)
+                );
                 let part = bytes.div_ceil(n);
-                assert_eq!(ring(cards, bytes, false), Collective::AllGather.traffic(n, part));
+                assert_eq!(
+                    ring(cards, bytes, false),
+                    CardCollective::AllGather.messages_and_bytes(n, part)
+                );
             }
         }
     }
@@ -199,23 +206,27 @@ mod tests {
              latency = { value = 1.5, unit = 'us', source = 's' }\n",
         )
         .unwrap();
-        let cost = |kind, cards, bytes| own.collective(kind, cards, bytes).time.picoseconds();
-        assert_eq!(cost(Collective::AllReduce, 2, 1024), 2 * 1_500_000 + 40_000);
-        assert_eq!(cost(Collective::AllGather, 4, 1024), 3 * 1_500_000 + 120_000);
-        assert_eq!(cost(Collective::Broadcast, 4, 1024), 3 * 1_500_000 + 40_000);
-        assert_eq!(cost(Collective::Send, 4, 1024), 1_500_000 + 40_000);
-        assert_eq!(cost(Collective::Barrier, 4, 0), 6 * 1_500_000);
-        for kind in Collective::ALL {
+        let cost = |kind, cards, bytes| own.collective_cost(kind, cards, bytes).time.picoseconds();
+        assert_eq!(cost(CardCollective::AllReduce, 2, 1024), 2 * 1_500_000 + 40_000);
+        assert_eq!(cost(CardCollective::AllGather, 4, 1024), 3 * 1_500_000 + 120_000);
+        assert_eq!(cost(CardCollective::Broadcast, 4, 1024), 3 * 1_500_000 + 40_000);
+        assert_eq!(cost(CardCollective::Send, 4, 1024), 1_500_000 + 40_000);
+        assert_eq!(cost(CardCollective::Barrier, 4, 0), 6 * 1_500_000);
+        for kind in CardCollective::ALL {
             assert_eq!(
-                own.collective(kind, 1, 1024).time,
-                Time::ZERO,
+                own.collective_cost(kind, 1, 1024).time,
+                SimulatedTime::ZERO,
                 "a card alone waits for nobody"
             );
-            assert_eq!(Collective::named(kind.name()), Some(kind));
+            assert_eq!(CardCollective::from_name(kind.name()), Some(kind));
         }
-        let least = Hardware::ktir().collective(Collective::AllReduce, 2, 63_000);
-        assert_eq!(least.time, Time::from_nanoseconds(1000), "as fast as the link to the host");
-        let most = own.collective(Collective::AllReduce, u64::MAX, u64::MAX);
+        let least = Hardware::ktir_preset().collective_cost(CardCollective::AllReduce, 2, 63_000);
+        assert_eq!(
+            least.time,
+            SimulatedTime::from_nanoseconds(1000),
+            "as fast as the link to the host"
+        );
+        let most = own.collective_cost(CardCollective::AllReduce, u64::MAX, u64::MAX);
         assert_eq!(most.time.picoseconds(), u64::MAX);
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`hardware`] | figures of a card, each with its unit and source |
+//! | [`parse_hardware`] | figures of a card, each with its unit and source |
 //! | [`account`] | the work of every core, and the latency that follows from it |
 //! | `charges` | the work of an operation as a function of the slices of its loops |
 //! | `collective` | what several cards take to exchange data over their links |
 //! | `scratchpad` | what kernels keep in the scratchpad, and what a product reads again |
 //! | `segment` | the address space |
 //! | `time`, [`timeline`] | simulated time, and what happened when |
-//! | `ratio`, [`units`] | exact fractions; numbers with units in words |
+//! | `ratio`, [`core_unit_work`] | exact fractions; numbers with units in words |
 //!
 //! ```
 //! use zellige_machine::{CoreWork, Hardware, Traffic, Work, WorkKind};
@@ -35,13 +35,17 @@ mod time;
 pub mod timeline;
 pub mod units;
 
-pub use account::{CoreWork, Cost, Latency, Traffic, Work, WorkKind};
-pub use charges::{Charge, Charges, PartialSums, SumGroup, unit_work};
-pub use collective::{Collective, LinkCost};
+pub use account::{
+    CoreWork, MemoryTraffic, OperationCost, OperationLatency, OperationWork, WorkKind,
+};
+pub use charges::{LoopCharge, OperationCharges, PartialSums, SumGroup, sum_unit_work};
+pub use collective::{CardCollective, LinkCost};
 pub use error::{MachineError, Result};
-pub use hardware::{Hardware, Key, Model, sencores};
+pub use hardware::{CycleModel, Hardware, Key, parse_sencores};
 pub use ratio::Ratio;
-pub use scratchpad::{Factor, KERNEL_SCRATCHPAD, ProductReads, STREAMED, product_reads};
-pub use segment::{Purpose, SegmentSpec};
-pub use time::Time;
+pub use scratchpad::{
+    KERNEL_SCRATCHPAD, ProductOperand, ProductReads, STREAMED_TENSOR_BYTES, plan_product_reads,
+};
+pub use segment::{SegmentPurpose, SegmentSpec};
+pub use time::SimulatedTime;
 pub use timeline::Timeline;

@@ -2,14 +2,14 @@
 
 /// Bytes of a streamed tensor that stay in the scratchpad: two tiles of 16 KiB, one in use while the other is on its
 /// way.
-pub const STREAMED: u64 = 2 * 16 * 1024;
+pub const STREAMED_TENSOR_BYTES: u64 = 2 * 16 * 1024;
 
 /// Bytes of a scratchpad that kernels use: 2 MiB less a fifth for the backend.
 pub const KERNEL_SCRATCHPAD: u64 = 1_677_721;
 
 /// One operand of a product on a core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Factor {
+pub struct ProductOperand {
     /// Bytes of an element.
     pub width: u64,
     /// Bytes of the core's slice.
@@ -31,9 +31,9 @@ pub struct ProductReads {
 /// Rows of A stay in the scratchpad with their sums, as many as fit, and B passes by once for each such part; or
 /// sticks of columns of B stay, and A passes by. The core keeps the one that makes it read less; where both give the
 /// same, A.
-pub fn product_reads(
+pub fn plan_product_reads(
     [rows, columns, depth]: [u64; 3],
-    [a, b]: [Factor; 2],
+    [a, b]: [ProductOperand; 2],
     lanes: u64,
     room: u64,
 ) -> ProductReads {
@@ -60,12 +60,12 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_read_again() {
-        let factor = |bytes| Factor { width: 2, bytes };
+        let factor = |bytes| ProductOperand { width: 2, bytes };
         // A has 4 rows of 64 elements and 128 columns pass by: everything fits.
-        let small = product_reads([4, 128, 64], [factor(512), factor(16384)], 64, 1 << 20);
+        let small = plan_product_reads([4, 128, 64], [factor(512), factor(16384)], 64, 1 << 20);
         assert_eq!(small, ProductReads { times: [1, 1], resident: 4 * (64 * 2 + 64 * 4) });
         // Room for two of the rows: B would pass by twice, or A once for each of two sticks of B, which is less.
-        let tight = product_reads([4, 128, 64], [factor(512), factor(16384)], 64, 800);
+        let tight = plan_product_reads([4, 128, 64], [factor(512), factor(16384)], 64, 800);
         assert_eq!(tight.times, [2, 1]);
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 /// Who may live in a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Purpose {
+pub enum SegmentPurpose {
     /// Tensors: what an allocation gets.
     Tensors,
     /// Compiled programs.
@@ -22,5 +22,5 @@ pub struct SegmentSpec {
     /// Its length, a positive multiple of 128.
     pub bytes: u64,
     /// Who may live there.
-    pub purpose: Purpose,
+    pub purpose: SegmentPurpose,
 }

@@ -8,22 +8,22 @@ use std::ops::{Add, AddAssign, Sub};
 ///
 /// Sums and differences stay in range: they end at 0 and at 213 days.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize)]
-pub struct Time {
+pub struct SimulatedTime {
     picoseconds: u64,
 }
 
-impl Time {
+impl SimulatedTime {
     /// The beginning, and no time at all.
-    pub const ZERO: Time = Time { picoseconds: 0 };
+    pub const ZERO: SimulatedTime = SimulatedTime { picoseconds: 0 };
 
     /// This many picoseconds.
-    pub fn from_picoseconds(picoseconds: u64) -> Time {
-        Time { picoseconds }
+    pub fn from_picoseconds(picoseconds: u64) -> SimulatedTime {
+        SimulatedTime { picoseconds }
     }
 
     /// This many nanoseconds.
-    pub fn from_nanoseconds(nanoseconds: u64) -> Time {
-        Time { picoseconds: nanoseconds.saturating_mul(1000) }
+    pub fn from_nanoseconds(nanoseconds: u64) -> SimulatedTime {
+        SimulatedTime { picoseconds: nanoseconds.saturating_mul(1000) }
     }
 
     /// In picoseconds.
@@ -47,39 +47,39 @@ impl Time {
     }
 }
 
-impl Add for Time {
-    type Output = Time;
-    fn add(self, other: Time) -> Time {
-        Time { picoseconds: self.picoseconds.saturating_add(other.picoseconds) }
+impl Add for SimulatedTime {
+    type Output = SimulatedTime;
+    fn add(self, other: SimulatedTime) -> SimulatedTime {
+        SimulatedTime { picoseconds: self.picoseconds.saturating_add(other.picoseconds) }
     }
 }
 
-impl AddAssign for Time {
-    fn add_assign(&mut self, other: Time) {
+impl AddAssign for SimulatedTime {
+    fn add_assign(&mut self, other: SimulatedTime) {
         *self = *self + other;
     }
 }
 
-impl Sub for Time {
-    type Output = Time;
-    fn sub(self, other: Time) -> Time {
-        Time { picoseconds: self.picoseconds.saturating_sub(other.picoseconds) }
+impl Sub for SimulatedTime {
+    type Output = SimulatedTime;
+    fn sub(self, other: SimulatedTime) -> SimulatedTime {
+        SimulatedTime { picoseconds: self.picoseconds.saturating_sub(other.picoseconds) }
     }
 }
 
-impl std::iter::Sum for Time {
-    fn sum<I: Iterator<Item = Time>>(times: I) -> Time {
-        times.fold(Time::ZERO, Add::add)
+impl std::iter::Sum for SimulatedTime {
+    fn sum<I: Iterator<Item = SimulatedTime>>(times: I) -> SimulatedTime {
+        times.fold(SimulatedTime::ZERO, Add::add)
     }
 }
 
-impl fmt::Display for Time {
+impl fmt::Display for SimulatedTime {
     /// Three digits and a unit: `12.6 us`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [(&str, f64); 4] = [("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)];
         let ps = self.picoseconds as f64;
         let (unit, size) = UNITS.into_iter().find(|(_, size)| ps >= *size).unwrap_or(("ps", 1.0));
-        crate::units::three_digits(f, ps / size)?;
+        crate::units::write_three_digits(f, ps / size)?;
         write!(f, " {unit}")
     }
 }
@@ -98,8 +98,8 @@ mod tests {
             (969_000_000_000, "969 ms"),
             (u64::MAX, "18446744 s"),
         ] {
-            assert_eq!(Time::from_picoseconds(ps).to_string(), text);
+            assert_eq!(SimulatedTime::from_picoseconds(ps).to_string(), text);
         }
-        assert_eq!(Time::ZERO - Time::from_nanoseconds(1), Time::ZERO);
+        assert_eq!(SimulatedTime::ZERO - SimulatedTime::from_nanoseconds(1), SimulatedTime::ZERO);
     }
 }

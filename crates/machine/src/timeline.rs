@@ -3,7 +3,7 @@
 //! The export is the Chrome trace format, which Perfetto and `chrome://tracing` open. A card is two
 //! processes, its cores and its streams; times are microseconds with all their digits.
 
-use crate::time::Time;
+use crate::time::SimulatedTime;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Where an event is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Track {
+pub enum TimelineTrack {
     /// A core.
     Core(usize),
     /// The engine that moves bytes between host and device.
@@ -22,52 +22,52 @@ pub enum Track {
     Stream(u32),
 }
 
-impl Track {
-    fn process(self) -> u64 {
-        u64::from(matches!(self, Track::Stream(_)))
+impl TimelineTrack {
+    fn process_id(self) -> u64 {
+        u64::from(matches!(self, TimelineTrack::Stream(_)))
     }
 
     /// The transfer engine comes first, and the link to other cards last.
-    fn thread(self) -> u64 {
+    fn thread_id(self) -> u64 {
         match self {
-            Track::Transfer => 0,
-            Track::Link => 1 << 20,
-            Track::Core(core) => core as u64 + 1,
-            Track::Stream(stream) => u64::from(stream),
+            TimelineTrack::Transfer => 0,
+            TimelineTrack::Link => 1 << 20,
+            TimelineTrack::Core(core) => core as u64 + 1,
+            TimelineTrack::Stream(stream) => u64::from(stream),
         }
     }
 
     /// What to call it.
     pub fn name(self) -> String {
         match self {
-            Track::Core(core) => format!("core {core}"),
-            Track::Transfer => "transfers".into(),
-            Track::Link => "link to other cards".into(),
-            Track::Stream(0) => "stream 0 (default)".into(),
-            Track::Stream(n @ 1..=32) => format!("stream {n} (low priority)"),
-            Track::Stream(n) => format!("stream {n} (high priority)"),
+            TimelineTrack::Core(core) => format!("core {core}"),
+            TimelineTrack::Transfer => "transfers".into(),
+            TimelineTrack::Link => "link to other cards".into(),
+            TimelineTrack::Stream(0) => "stream 0 (default)".into(),
+            TimelineTrack::Stream(n @ 1..=32) => format!("stream {n} (low priority)"),
+            TimelineTrack::Stream(n) => format!("stream {n} (high priority)"),
         }
     }
 }
 
 /// Something that took time.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Event {
+pub struct TimelineEvent {
     /// Where.
-    pub track: Track,
+    pub track: TimelineTrack,
     /// What.
     pub name: Arc<str>,
     /// From when on.
-    pub start: Time,
+    pub start: SimulatedTime,
     /// How long.
-    pub duration: Time,
+    pub duration: SimulatedTime,
     /// More about it, by name.
     pub args: Vec<(String, Value)>,
 }
 
-impl Event {
+impl TimelineEvent {
     /// When it was over.
-    pub fn end(&self) -> Time {
+    pub fn end_time(&self) -> SimulatedTime {
         self.start + self.duration
     }
 }
@@ -76,9 +76,9 @@ impl Event {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeline {
     card: usize,
-    events: Vec<Event>,
+    events: Vec<TimelineEvent>,
     /// A name, a moment, a value from then on.
-    counters: Vec<(&'static str, Time, u64)>,
+    counters: Vec<(&'static str, SimulatedTime, u64)>,
     limit: usize,
     /// Events from which on cores are left out.
     cores: usize,
@@ -102,8 +102,9 @@ impl Timeline {
     }
 
     /// Adds an event.
-    pub fn push(&mut self, event: Event) {
-        let limit = if matches!(event.track, Track::Core(_)) { self.cores } else { self.limit };
+    pub fn push(&mut self, event: TimelineEvent) {
+        let limit =
+            if matches!(event.track, TimelineTrack::Core(_)) { self.cores } else { self.limit };
         if self.events.len() < limit {
             self.events.push(event);
         } else if self.is_recording() {
@@ -112,7 +113,7 @@ impl Timeline {
     }
 
     /// From `at` on the counter `name` is `value`.
-    pub fn count(&mut self, name: &'static str, at: Time, value: u64) {
+    pub fn record_counter(&mut self, name: &'static str, at: SimulatedTime, value: u64) {
         let last = self.counters.iter().rev().find(|c| c.0 == name);
         if last.is_some_and(|c| c.2 == value) {
             return;
@@ -125,12 +126,12 @@ impl Timeline {
     }
 
     /// The events in the order they were added.
-    pub fn events(&self) -> &[Event] {
+    pub fn events(&self) -> &[TimelineEvent] {
         &self.events
     }
 
     /// Events and counter values that came after the limit.
-    pub fn dropped(&self) -> u64 {
+    pub fn dropped_count(&self) -> u64 {
         self.dropped
     }
 
@@ -142,11 +143,12 @@ impl Timeline {
     }
 
     /// Two events of one track that overlap, if there are any.
-    pub fn overlap(&self) -> Option<(&Event, &Event)> {
-        let mut sorted: Vec<&Event> =
-            self.events.iter().filter(|e| e.duration > Time::ZERO).collect();
-        sorted.sort_by_key(|e| (e.track, e.start, e.end()));
-        let pair = sorted.windows(2).find(|w| w[0].track == w[1].track && w[0].end() > w[1].start);
+    pub fn find_overlap(&self) -> Option<(&TimelineEvent, &TimelineEvent)> {
+        let mut sorted: Vec<&TimelineEvent> =
+            self.events.iter().filter(|e| e.duration > SimulatedTime::ZERO).collect();
+        sorted.sort_by_key(|e| (e.track, e.start, e.end_time()));
+        let pair =
+            sorted.windows(2).find(|w| w[0].track == w[1].track && w[0].end_time() > w[1].start);
         pair.map(|w| (w[0], w[1]))
     }
 
@@ -155,21 +157,22 @@ impl Timeline {
         chrome_trace(&[self])
     }
 
-    fn process(&self, which: u64) -> u64 {
+    fn process_number(&self, which: u64) -> u64 {
         2 * self.card as u64 + which
     }
 
-    fn metadata(&self) -> Vec<Value> {
+    fn metadata_events(&self) -> Vec<Value> {
         let meta = |what: &str, process: u64, thread: u64, args: Value| json!({"name": what, "ph": "M", "pid": process, "tid": thread, "args": args});
         let mut out = Vec::new();
         for (which, what) in ["cores", "streams"].into_iter().enumerate() {
-            let (pid, name) = (self.process(which as u64), format!("card {}: {what}", self.card));
+            let (pid, name) =
+                (self.process_number(which as u64), format!("card {}: {what}", self.card));
             out.push(meta("process_name", pid, 0, json!({"name": name})));
             out.push(meta("process_sort_index", pid, 0, json!({"sort_index": pid})));
         }
-        let tracks: BTreeSet<Track> = self.events.iter().map(|e| e.track).collect();
+        let tracks: BTreeSet<TimelineTrack> = self.events.iter().map(|e| e.track).collect();
         for track in tracks {
-            let (pid, tid) = (self.process(track.process()), track.thread());
+            let (pid, tid) = (self.process_number(track.process_id()), track.thread_id());
             out.push(meta("thread_name", pid, tid, json!({"name": track.name()})));
             out.push(meta("thread_sort_index", pid, tid, json!({"sort_index": tid})));
         }
@@ -180,27 +183,28 @@ impl Timeline {
 /// The Chrome trace of several cards, one JSON object. Events come ordered by time.
 pub fn chrome_trace(cards: &[&Timeline]) -> String {
     let mut lines: Vec<String> =
-        cards.iter().flat_map(|t| t.metadata()).map(|v| v.to_string()).collect();
-    let mut timed: Vec<(Time, u64, u64, String)> = Vec::new();
+        cards.iter().flat_map(|t| t.metadata_events()).map(|v| v.to_string()).collect();
+    let mut timed: Vec<(SimulatedTime, u64, u64, String)> = Vec::new();
     for timeline in cards {
         for event in &timeline.events {
-            let (pid, tid) = (timeline.process(event.track.process()), event.track.thread());
+            let (pid, tid) =
+                (timeline.process_number(event.track.process_id()), event.track.thread_id());
             let args: serde_json::Map<String, Value> = event.args.iter().cloned().collect();
             let line = format!(
                 r#"{{"name":{},"ph":"X","pid":{pid},"tid":{tid},"ts":{},"dur":{},"args":{}}}"#,
                 Value::from(&*event.name),
-                microseconds(event.start),
-                microseconds(event.duration),
+                format_microseconds(event.start),
+                format_microseconds(event.duration),
                 Value::Object(args)
             );
             timed.push((event.start, pid, tid, line));
         }
         for (name, at, value) in &timeline.counters {
-            let pid = timeline.process(0);
+            let pid = timeline.process_number(0);
             let line = format!(
                 r#"{{"name":{},"ph":"C","pid":{pid},"tid":0,"ts":{},"args":{{"value":{value}}}}}"#,
                 Value::from(*name),
-                microseconds(*at),
+                format_microseconds(*at),
             );
             timed.push((*at, pid, 0, line));
         }
@@ -217,7 +221,7 @@ pub fn chrome_trace(cards: &[&Timeline]) -> String {
 }
 
 /// Exact: a picosecond is the sixth digit.
-fn microseconds(time: Time) -> String {
+fn format_microseconds(time: SimulatedTime) -> String {
     let ps = time.picoseconds();
     let mut text = (ps / 1_000_000).to_string();
     if !ps.is_multiple_of(1_000_000) {
@@ -231,21 +235,21 @@ fn microseconds(time: Time) -> String {
 mod tests {
     use super::*;
 
-    fn event(track: Track, name: &str, start: u64, duration: u64) -> Event {
-        let [start, duration] = [start, duration].map(Time::from_picoseconds);
+    fn event(track: TimelineTrack, name: &str, start: u64, duration: u64) -> TimelineEvent {
+        let [start, duration] = [start, duration].map(SimulatedTime::from_picoseconds);
         let args = vec![("bytes".to_owned(), json!(128))];
-        Event { track, name: name.into(), start, duration, args }
+        TimelineEvent { track, name: name.into(), start, duration, args }
     }
 
     fn example() -> Timeline {
         let mut timeline = Timeline::new(1, 100);
-        timeline.push(event(Track::Stream(40), "add \"x\"\n", 2_000_001, 500));
-        timeline.push(event(Track::Core(3), "add", 2_000_001, 500));
-        timeline.push(event(Track::Core(3), "mul", 2_000_501, 500));
-        timeline.push(event(Track::Transfer, "upload", 0, 1_500_000));
-        timeline.count("memory", Time::ZERO, 256);
-        timeline.count("memory", Time::from_nanoseconds(1), 256);
-        timeline.count("memory", Time::from_nanoseconds(2), 512);
+        timeline.push(event(TimelineTrack::Stream(40), "add \"x\"\n", 2_000_001, 500));
+        timeline.push(event(TimelineTrack::Core(3), "add", 2_000_001, 500));
+        timeline.push(event(TimelineTrack::Core(3), "mul", 2_000_501, 500));
+        timeline.push(event(TimelineTrack::Transfer, "upload", 0, 1_500_000));
+        timeline.record_counter("memory", SimulatedTime::ZERO, 256);
+        timeline.record_counter("memory", SimulatedTime::from_nanoseconds(1), 256);
+        timeline.record_counter("memory", SimulatedTime::from_nanoseconds(2), 512);
         timeline
     }
 
@@ -282,22 +286,22 @@ mod tests {
     #[test]
     fn overlaps_are_found_and_touching_is_none() {
         let mut timeline = example();
-        assert_eq!(timeline.overlap(), None);
-        timeline.push(event(Track::Core(3), "late", 2_000_600, 1));
-        let (a, b) = timeline.overlap().unwrap();
+        assert_eq!(timeline.find_overlap(), None);
+        timeline.push(event(TimelineTrack::Core(3), "late", 2_000_600, 1));
+        let (a, b) = timeline.find_overlap().unwrap();
         assert_eq!((&*a.name, &*b.name), ("mul", "late"));
     }
 
     #[test]
     fn what_does_not_fit_is_counted() {
         let mut timeline = Timeline::new(0, 1);
-        timeline.push(event(Track::Core(0), "a", 0, 1));
-        timeline.push(event(Track::Core(0), "b", 1, 1));
-        assert_eq!((timeline.events().len(), timeline.dropped()), (1, 1));
+        timeline.push(event(TimelineTrack::Core(0), "a", 0, 1));
+        timeline.push(event(TimelineTrack::Core(0), "b", 1, 1));
+        assert_eq!((timeline.events().len(), timeline.dropped_count()), (1, 1));
         assert!(timeline.to_chrome_trace().contains("\"dropped_events\":1"));
         let mut off = Timeline::new(0, 0);
-        off.push(event(Track::Core(0), "a", 0, 1));
-        assert_eq!((off.events().len(), off.dropped(), off.is_recording()), (0, 0, false));
+        off.push(event(TimelineTrack::Core(0), "a", 0, 1));
+        assert_eq!((off.events().len(), off.dropped_count(), off.is_recording()), (0, 0, false));
         assert!(serde_json::from_str::<Value>(&off.to_chrome_trace()).is_ok());
     }
 }

@@ -1,21 +1,21 @@
 //! Presets: complete, exact, and refused with the line and what is accepted.
 
 use zellige_machine::MachineError;
-use zellige_machine::{Hardware, Key, Model, Ratio};
+use zellige_machine::{CycleModel, Hardware, Key, Ratio};
 
 #[test]
 fn the_card_is_what_is_published_and_says_what_is_assumed() {
-    let card = Hardware::preset("card").unwrap();
-    assert_eq!((card.cores(), card.model()), (32, Model::Card));
+    let card = Hardware::built_in_preset("card").unwrap();
+    assert_eq!((card.core_count(), card.cycle_model()), (32, CycleModel::Card));
     assert_eq!(card.peak_tflops(), 98.304);
-    assert_eq!(card.number(Key::MemoryPeak), Ratio::new(1024, 5));
-    assert_eq!(card.count(Key::Span), 256 << 20);
-    assert_eq!(card.count(Key::LxSize), 2 << 20);
-    let segments = card.segments();
+    assert_eq!(card.figure_number(Key::MemoryPeak), Ratio::new(1024, 5));
+    assert_eq!(card.figure_count(Key::Span), 256 << 20);
+    assert_eq!(card.figure_count(Key::LxSize), 2 << 20);
+    let segments = card.address_segments();
     assert_eq!((segments.len(), segments[7].base), (8, 0x1C_0000_0000));
-    let assumed: Vec<&str> = Key::all()
-        .filter(|k| card.figure(*k).unwrap().source().starts_with("assumption"))
-        .map(Key::path)
+    let assumed: Vec<&str> = Key::all_keys()
+        .filter(|k| card.find_figure(*k).unwrap().source().starts_with("assumption"))
+        .map(Key::preset_path)
         .collect();
     assert_eq!(
         assumed,
@@ -33,19 +33,20 @@ fn the_card_is_what_is_published_and_says_what_is_assumed() {
 
 #[test]
 fn every_number_is_listed_with_unit_and_source() {
-    for name in Hardware::presets() {
-        let hardware = Hardware::preset(name).unwrap();
+    for name in Hardware::preset_names() {
+        let hardware = Hardware::built_in_preset(name).unwrap();
         let table = hardware.to_string();
-        for key in Key::all() {
-            let Some(figure) = hardware.figure(key) else { continue };
-            let line = table.lines().find(|l| l.split_whitespace().next() == Some(key.path()));
-            let line = line.unwrap_or_else(|| panic!("{} is not listed", key.path()));
-            for part in [figure.written(), figure.unit(), figure.source()] {
+        for key in Key::all_keys() {
+            let Some(figure) = hardware.find_figure(key) else { continue };
+            let line =
+                table.lines().find(|l| l.split_whitespace().next() == Some(key.preset_path()));
+            let line = line.unwrap_or_else(|| panic!("{} is not listed", key.preset_path()));
+            for part in [figure.written_text(), figure.unit(), figure.source()] {
                 assert!(!part.is_empty() && line.contains(part), "{line}: {part}");
             }
         }
     }
-    let card = Hardware::card().to_string();
+    let card = Hardware::card_preset().to_string();
     assert!(card.contains("memory.peak"), "{card}");
 }
 
@@ -56,17 +57,17 @@ fn a_preset_of_ones_own_overrides_what_it_says() {
          peak = { value = 1.2, unit = 'TB/s', source = 'HBM, if it had any' }\n",
     )
     .unwrap();
-    assert_eq!(own.number(Key::MemoryPeak), Ratio::new(1200, 1));
-    assert_eq!(own.figure(Key::MemoryPeak).unwrap().unit(), "TB/s");
-    assert_eq!(own.number(Key::Clock), Hardware::card().number(Key::Clock));
-    assert_eq!(own.about(), "as `card`, except what it says itself");
+    assert_eq!(own.figure_number(Key::MemoryPeak), Ratio::new(1200, 1));
+    assert_eq!(own.find_figure(Key::MemoryPeak).unwrap().unit(), "TB/s");
+    assert_eq!(own.figure_number(Key::Clock), Hardware::card_preset().figure_number(Key::Clock));
+    assert_eq!(own.description(), "as `card`, except what it says itself");
 }
 
 #[test]
 fn a_rate_of_ones_own_is_a_positive_number() {
-    let with = |key, text| Hardware::card().with_rate(key, text, "what if");
+    let with = |key, text| Hardware::card_preset().with_rate(key, text, "what if");
     let own = with(Key::LinkBandwidth, "25.6").unwrap();
-    assert_eq!(own.number(Key::LinkBandwidth), Ratio::new(128, 5));
+    assert_eq!(own.figure_number(Key::LinkBandwidth), Ratio::new(128, 5));
     assert!(own.to_string().contains("25.6 GB/s"), "{own}");
     for text in ["", "0", "-1", "1e3", "x", "2000000000"] {
         assert_eq!(with(Key::LinkBandwidth, text), None, "{text}");
@@ -181,7 +182,7 @@ fn mistakes_are_refused_with_line_key_and_what_is_accepted() {
         }
     }
     assert_eq!(
-        Hardware::preset("gpu").unwrap_err().to_string(),
+        Hardware::built_in_preset("gpu").unwrap_err().to_string(),
         "no hardware preset is called `gpu`; built in are card, ktir"
     );
 }

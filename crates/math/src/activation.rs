@@ -3,7 +3,7 @@
 //! Where x times a vanishing factor is defined as a product, minus infinity gives NaN, as the
 //! formula (and PyTorch) has it.
 
-use super::exp::{exp64, expm1_64, times_gauss};
+use super::exp::{exp64, expm1_64, multiply_by_gauss};
 use super::log::log1p_64;
 
 /// x times the normal distribution function of x.
@@ -33,7 +33,7 @@ pub fn gelu(x: f32) -> f32 {
     let lost = (-w).mul_add(rest, (-w).mul_add(h, a)) * inverse;
     // What vanishes keeps its sign.
     let positive = if x < 0.0 { -0.0 } else { x };
-    let y = positive - times_gauss(w, lost, a);
+    let y = positive - multiply_by_gauss(w, lost, a);
     if x == f32::NEG_INFINITY { f32::NAN } else { y }
 }
 

@@ -1,7 +1,7 @@
 //! Functions of several operands, element by element, as data: what an operation of the table computes.
 
-use crate::int::{IntBinary, IntUnary, Whole, map1_i32, map1_i64, map2_i32, map2_i64};
-use crate::rows::{select, select_i32, select_i64};
+use crate::int::{IntBinary, IntUnary, WrappingInteger, map1_i32, map1_i64, map2_i32, map2_i64};
+use crate::rows::{select_by_condition, select_i32, select_i64};
 use crate::slice::{Binary, Unary, map1, map2};
 use crate::ternary;
 
@@ -41,7 +41,7 @@ impl FloatFunction {
     ///
     /// # Panics
     /// If the lengths differ, or with fewer operands than it has.
-    pub fn apply(&self, x: &[&[f32]], out: &mut [f32]) {
+    pub fn apply_to_slices(&self, x: &[&[f32]], out: &mut [f32]) {
         match *self {
             FloatFunction::Copy => out.copy_from_slice(x[0]),
             FloatFunction::Unary(f) => map1(f, x[0], out),
@@ -52,7 +52,7 @@ impl FloatFunction {
             FloatFunction::QuotientWithin(most) => {
                 ternary::quotient_within(x[0], x[1], most, out);
             }
-            FloatFunction::Select => select(x[0], x[1], x[2], out),
+            FloatFunction::Select => select_by_condition(x[0], x[1], x[2], out),
             FloatFunction::MaskedFill(number) => masked_fill(number, x, out),
             FloatFunction::ClampBetween => ternary::clamp_between(x[0], x[1], x[2], out),
             FloatFunction::Addcmul(value) => ternary::addcmul(x[0], x[1], x[2], value, out),
@@ -122,20 +122,20 @@ macro_rules! apply {
                 IntFunction::Not => out.iter_mut().zip(x[0]).for_each(|(out, x)| *out = !*x),
                 IntFunction::Power => {
                     for (out, (a, b)) in out.iter_mut().zip(x[0].iter().zip(x[1])) {
-                        *out = a.power(*b);
+                        *out = a.power_wrapping(*b);
                     }
                 }
                 IntFunction::Clamp { low, high } => {
-                    ternary::$clamp(x[0], <$t>::nearest(low), <$t>::nearest(high), out);
+                    ternary::$clamp(x[0], <$t>::saturate_from_i64(low), <$t>::saturate_from_i64(high), out);
                 }
                 IntFunction::Threshold { threshold, value } => {
-                    ternary::$threshold(x[0], <$t>::nearest(threshold), <$t>::nearest(value), out);
+                    ternary::$threshold(x[0], <$t>::saturate_from_i64(threshold), <$t>::saturate_from_i64(value), out);
                 }
                 IntFunction::AddScaled(factor) => {
                     ternary::$add_scaled(x[0], x[1], factor as $t, out);
                 }
                 IntFunction::Select => $select(x[0], x[1], x[2], out),
-                IntFunction::MaskedFill(number) => masked_fill(<$t>::nearest(number), x, out),
+                IntFunction::MaskedFill(number) => masked_fill(<$t>::saturate_from_i64(number), x, out),
                 IntFunction::ClampBetween => ternary::$between(x[0], x[1], x[2], out),
                 IntFunction::Addcmul(value) => {
                     ternary::$addcmul(x[0], x[1], x[2], value as $t, out);

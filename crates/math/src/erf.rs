@@ -3,7 +3,7 @@
 use std::f64::consts::SQRT_2;
 
 use super::exp::exp64;
-use super::{poly, within};
+use super::{clamp_f64, evaluate_polynomial};
 
 /// The error function.
 ///
@@ -11,9 +11,9 @@ use super::{poly, within};
 #[inline(always)]
 pub fn erf(x: f32) -> f32 {
     // At 4 it is 1 to float32.
-    let x = within(f64::from(x), -4.0, 4.0);
+    let x = clamp_f64(f64::from(x), -4.0, 4.0);
     let z = x * x;
-    let p = poly(
+    let p = evaluate_polynomial(
         z,
         [
             1.128_379_170_031_308_1,
@@ -24,7 +24,7 @@ pub fn erf(x: f32) -> f32 {
             6.794_188_624_037_649e-6,
         ],
     );
-    let q = poly(
+    let q = evaluate_polynomial(
         z,
         [
             1.0,
@@ -45,16 +45,16 @@ pub fn erf(x: f32) -> f32 {
 #[inline(always)]
 pub fn erfc(x: f32) -> f32 {
     let x = f64::from(x);
-    let t = 2.0 * tail(x.abs() * SQRT_2);
+    let t = 2.0 * normal_tail(x.abs() * SQRT_2);
     (if x < 0.0 { 2.0 - t } else { t }) as f32
 }
 
 /// The chance that a normal variable is beyond `a` on one side, for `a >= 0`; within 6e-9 of it up
 /// to 14.7, where float32 ends.
 #[inline(always)]
-fn tail(a: f64) -> f64 {
+fn normal_tail(a: f64) -> f64 {
     let a = if a > 20.0 { 20.0 } else { a };
-    let p = poly(
+    let p = evaluate_polynomial(
         a,
         [
             0.500_000_003_213_732_6,
@@ -64,7 +64,7 @@ fn tail(a: f64) -> f64 {
             0.004_137_229_300_023_516,
         ],
     );
-    let q = poly(
+    let q = evaluate_polynomial(
         a,
         [
             1.0,

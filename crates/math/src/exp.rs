@@ -2,19 +2,19 @@
 
 use std::f64::consts::{LN_2, LOG2_E};
 
-use super::{poly, within};
+use super::{clamp_f64, evaluate_polynomial};
 
 /// 1.5 * 2^52: adding it rounds to an integer, which then lies in the low bits.
-pub(super) const ROUND: f64 = 6_755_399_441_055_744.0;
+pub(super) const ROUNDING_MAGIC: f64 = 6_755_399_441_055_744.0;
 
 /// 1.5 * 2^23 does so for float32; the 254 more make the low bits the sum of two exponent fields.
-const SHIFT: f32 = 12_582_912.0 + 254.0;
+const EXPONENT_SHIFT: f32 = 12_582_912.0 + 254.0;
 
 /// Beyond this the exponential leaves float32 by far, and stays well within float64.
-const FAR: f64 = 200.0;
+const CLAMPED_EXPONENT: f64 = 200.0;
 
 /// From here on it is infinite in float64, because the power of two is.
-const INFINITE: f64 = 710.0;
+const OVERFLOW_EXPONENT: f64 = 710.0;
 
 /// ln 2 in two parts: products of the first with a whole number of up to 15 bits are exact.
 const LN_2_HIGH: f32 = 355.0 / 512.0;
@@ -27,8 +27,8 @@ const LN_2_LOW: f32 = -2.121_944_4e-4;
 pub fn exp(x: f32) -> f32 {
     let x = if x < -104.0 { -104.0 } else { x };
     let x = if x > 89.0 { 89.0 } else { x };
-    let shifted = x * std::f32::consts::LOG2_E + SHIFT;
-    let n = shifted - SHIFT;
+    let shifted = x * std::f32::consts::LOG2_E + EXPONENT_SHIFT;
+    let n = shifted - EXPONENT_SHIFT;
     let y = expm1_series((x - n * LN_2_HIGH) - n * LN_2_LOW) + 1.0;
     // Two factors: 2^n alone may be no normal number, and the last product rounds once.
     let bits = shifted.to_bits();
@@ -49,7 +49,7 @@ fn expm1_series(r: f32) -> f32 {
 
 /// (w + rest) e^(-a^2 / 2) for 0 <= a <= 16, without the rounding of a^2; `rest` is small beside `w`.
 #[inline(always)]
-pub(super) fn times_gauss(w: f32, rest: f32, a: f32) -> f32 {
+pub(super) fn multiply_by_gauss(w: f32, rest: f32, a: f32) -> f32 {
     // 1.5 * 2^23 as above, the bias of the exponent, and 100 to keep the power normal.
     const SHIFT: f32 = 12_582_912.0 + 127.0 + 100.0;
     const BACK: f32 = f32::from_bits((127 - 100) << 23);
@@ -71,11 +71,11 @@ pub(super) fn times_gauss(w: f32, rest: f32, a: f32) -> f32 {
 
 /// 2^n and (e^r - 1) for x = n ln 2 + r, |r| <= ln 2 / 2; within 3e-10 of it.
 #[inline(always)]
-fn split(n_of: f64, reduced: impl Fn(f64) -> f64) -> (f64, f64) {
-    let shifted = n_of + ROUND;
-    let r = reduced(shifted - ROUND);
+fn split_power_of_two(n_of: f64, reduced: impl Fn(f64) -> f64) -> (f64, f64) {
+    let shifted = n_of + ROUNDING_MAGIC;
+    let r = reduced(shifted - ROUNDING_MAGIC);
     let power = f64::from_bits((shifted.to_bits().wrapping_add(1023)) << 52);
-    let q = poly(
+    let q = evaluate_polynomial(
         r,
         [
             0.999_999_999_990_908,
@@ -93,16 +93,16 @@ fn split(n_of: f64, reduced: impl Fn(f64) -> f64) -> (f64, f64) {
 /// e^x in float64, within 3e-10 of it, infinite from 710 on; x below -200 counts as -200.
 #[inline(always)]
 pub(super) fn exp64(x: f64) -> f64 {
-    let x = within(x, -FAR, INFINITE);
-    let (power, rest) = split(x * LOG2_E, |n| x - n * LN_2);
+    let x = clamp_f64(x, -CLAMPED_EXPONENT, OVERFLOW_EXPONENT);
+    let (power, rest) = split_power_of_two(x * LOG2_E, |n| x - n * LN_2);
     power * (1.0 + rest)
 }
 
 /// e^x - 1 in float64, within 1e-9 of it; x beyond 200 counts as 200.
 #[inline(always)]
 pub(super) fn expm1_64(x: f64) -> f64 {
-    let x = within(x, -FAR, FAR);
-    let (power, rest) = split(x * LOG2_E, |n| x - n * LN_2);
+    let x = clamp_f64(x, -CLAMPED_EXPONENT, CLAMPED_EXPONENT);
+    let (power, rest) = split_power_of_two(x * LOG2_E, |n| x - n * LN_2);
     power * rest + (power - 1.0)
 }
 
@@ -111,8 +111,8 @@ pub(super) fn expm1_64(x: f64) -> f64 {
 /// Within 0.502 ulp.
 #[inline(always)]
 pub fn exp2(x: f32) -> f32 {
-    let x = within(f64::from(x), -FAR, FAR);
-    let (power, rest) = split(x, |n| (x - n) * LN_2);
+    let x = clamp_f64(f64::from(x), -CLAMPED_EXPONENT, CLAMPED_EXPONENT);
+    let (power, rest) = split_power_of_two(x, |n| (x - n) * LN_2);
     (power * rest + power) as f32
 }
 

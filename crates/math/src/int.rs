@@ -3,7 +3,7 @@
 use super::multiversion;
 
 /// The integers that kernels compute with.
-pub trait Whole:
+pub trait WrappingInteger:
     Copy
     + Default
     + Send
@@ -15,44 +15,44 @@ pub trait Whole:
     + std::ops::BitAnd<Output = Self>
 {
     /// The least one.
-    const LEAST: Self;
+    const LEAST_INTEGER: Self;
     /// The greatest one.
-    const MOST: Self;
+    const GREATEST_INTEGER: Self;
     /// 0.
     const ZERO: Self;
     /// 1.
     const ONE: Self;
 
     /// The sum, wrapping.
-    fn plus(self, other: Self) -> Self;
+    fn add_wrapping(self, other: Self) -> Self;
     /// The product, wrapping.
-    fn times(self, other: Self) -> Self;
+    fn multiply_wrapping(self, other: Self) -> Self;
     /// Toward zero; by zero 0.
     fn trunc_divide(self, b: Self) -> Self;
     /// Toward minus infinity; by zero 0.
     fn floor_divide(self, b: Self) -> Self;
     /// To the power of `b`, wrapping. Of a negative power, the whole part: 0 but for 1 and -1 (and 0
     /// for zero).
-    fn power(self, b: Self) -> Self;
+    fn power_wrapping(self, b: Self) -> Self;
     /// The nearest one.
-    fn nearest(value: i64) -> Self;
+    fn saturate_from_i64(value: i64) -> Self;
 }
 
 macro_rules! whole {
     ($($t:ty)*) => {$(
-        impl Whole for $t {
-            const LEAST: $t = <$t>::MIN;
-            const MOST: $t = <$t>::MAX;
+        impl WrappingInteger for $t {
+            const LEAST_INTEGER: $t = <$t>::MIN;
+            const GREATEST_INTEGER: $t = <$t>::MAX;
             const ZERO: $t = 0;
             const ONE: $t = 1;
 
             #[inline(always)]
-            fn plus(self, other: $t) -> $t {
+            fn add_wrapping(self, other: $t) -> $t {
                 self.wrapping_add(other)
             }
 
             #[inline(always)]
-            fn times(self, other: $t) -> $t {
+            fn multiply_wrapping(self, other: $t) -> $t {
                 self.wrapping_mul(other)
             }
 
@@ -68,7 +68,7 @@ macro_rules! whole {
                 if b != 0 && inexact && (self < 0) != (b < 0) { q - 1 } else { q }
             }
 
-            fn power(self, b: $t) -> $t {
+            fn power_wrapping(self, b: $t) -> $t {
                 if b < 0 {
                     return match self {
                         1 => 1,
@@ -90,7 +90,7 @@ macro_rules! whole {
             }
 
             #[allow(clippy::cast_possible_truncation, reason = "it was brought into the range")]
-            fn nearest(value: i64) -> $t {
+            fn saturate_from_i64(value: i64) -> $t {
                 value.clamp(<$t>::MIN.into(), <$t>::MAX.into()) as $t
             }
         }

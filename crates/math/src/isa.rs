@@ -3,39 +3,39 @@
 
 use zellige_isa::Isa;
 #[cfg(target_arch = "x86_64")]
-use zellige_isa::Kind;
+use zellige_isa::IsaKind;
 
 /// A loop over numbers that [`run`] compiles for every instruction set.
-pub trait Loop {
+pub trait IsaLoop {
     /// What it gives.
     type Out;
 
     /// The loop; `#[inline(always)]`, with everything it calls, so that it is compiled anew.
-    fn run(self) -> Self::Out;
+    fn run_loop(self) -> Self::Out;
 }
 
 /// Runs a loop that was compiled for this instruction set.
-pub fn run<L: Loop>(isa: Isa, work: L) -> L::Out {
+pub fn run_for_isa<L: IsaLoop>(isa: Isa, work: L) -> L::Out {
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-    fn avx512<L: Loop>(work: L) -> L::Out {
-        work.run()
+    fn run_avx512<L: IsaLoop>(work: L) -> L::Out {
+        work.run_loop()
     }
 
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,fma")]
-    fn avx2<L: Loop>(work: L) -> L::Out {
-        work.run()
+    fn run_avx2<L: IsaLoop>(work: L) -> L::Out {
+        work.run_loop()
     }
 
     match isa.kind() {
         // SAFETY: a value of `Isa` exists only where the machine has its instructions.
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx512 => unsafe { avx512(work) },
+        IsaKind::Avx512 => unsafe { run_avx512(work) },
         // SAFETY: as above.
         #[cfg(target_arch = "x86_64")]
-        Kind::Avx2 => unsafe { avx2(work) },
-        _ => work.run(),
+        IsaKind::Avx2 => unsafe { run_avx2(work) },
+        _ => work.run_loop(),
     }
 }
 
@@ -62,13 +62,13 @@ macro_rules! multiversion {
                 body($($arg),*)
             }
 
-            match zellige_isa::Isa::best().kind() {
+            match zellige_isa::Isa::process_isa().kind() {
                 // SAFETY: a value of `Isa` exists only where the machine has its instructions.
                 #[cfg(target_arch = "x86_64")]
-                zellige_isa::Kind::Avx512 => unsafe { avx512($($arg),*) },
+                zellige_isa::IsaKind::Avx512 => unsafe { avx512($($arg),*) },
                 // SAFETY: as above.
                 #[cfg(target_arch = "x86_64")]
-                zellige_isa::Kind::Avx2 => unsafe { avx2($($arg),*) },
+                zellige_isa::IsaKind::Avx2 => unsafe { avx2($($arg),*) },
                 _ => body($($arg),*),
             }
         }

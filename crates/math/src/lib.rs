@@ -42,20 +42,23 @@ mod tests;
 pub mod trig;
 
 pub use elementwise::{FloatFunction, IntFunction};
-pub use int::{IntBinary, IntUnary, Whole, map1_i32, map1_i64, map2_i32, map2_i64};
+pub use int::{IntBinary, IntUnary, WrappingInteger, map1_i32, map1_i64, map2_i32, map2_i64};
 use isa::multiversion;
-pub use isa::{Loop, run};
+pub use isa::{IsaLoop, run_for_isa};
 pub use reduce::{
     dot, max, max_i32, min, min_i32, product, product_i32, sum, sum_i32, sum_of_squares,
     sum_of_squares_about,
 };
-pub use rows::{affine, exp_sub_sum, scale, scale_shift, select, select_i32, select_i64};
+pub use rows::{
+    exp_sub_sum, normalize_affine, scale_row, scale_shift, select_by_condition, select_i32,
+    select_i64,
+};
 pub use slice::{Binary, Unary, map1, map2};
-pub use slice::{update1, update2};
+pub use slice::{update_binary, update_unary};
 
 /// `value`, or the one NaN that stands for all.
 #[inline(always)]
-pub fn canonical(value: f32) -> f32 {
+pub fn canonicalize_nan(value: f32) -> f32 {
     // By the bits: a comparison of floats would let the compiler drop the selection, because it
     // may take every NaN for the same.
     let bits = value.to_bits();
@@ -65,7 +68,7 @@ pub fn canonical(value: f32) -> f32 {
 
 /// `x` kept within `low..=high`; NaN stays NaN.
 #[inline(always)]
-fn within(x: f64, low: f64, high: f64) -> f64 {
+fn clamp_f64(x: f64, low: f64, high: f64) -> f64 {
     let x = if x < low { low } else { x };
     if x > high { high } else { x }
 }
@@ -75,7 +78,7 @@ fn within(x: f64, low: f64, high: f64) -> f64 {
 /// Even and odd powers apart, each from the highest down: two short chains of operations instead
 /// of a long one.
 #[inline(always)]
-fn poly<const N: usize>(x: f64, c: [f64; N]) -> f64 {
+fn evaluate_polynomial<const N: usize>(x: f64, c: [f64; N]) -> f64 {
     let z = x * x;
     let (mut one, mut other) = (c[N - 1], c[N - 2]);
     let mut k = N - 2;

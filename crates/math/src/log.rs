@@ -8,13 +8,13 @@ use super::exp::exp64;
 ///
 /// `exact` replaces `m - 1` where e is 0, for an x that is a rounded sum.
 #[inline(always)]
-fn split(x: f64, exact: Option<f64>) -> (f64, f64) {
+fn split_mantissa(x: f64, exact: Option<f64>) -> (f64, f64) {
     const SQRT_HALF: u64 = std::f64::consts::FRAC_1_SQRT_2.to_bits();
     const ONE: u64 = 1.0f64.to_bits();
     // The exponent in the low bits of 2^52 is a whole number of that value.
-    const WHOLE: f64 = 4_503_599_627_370_496.0;
+    const INTEGER_OFFSET: f64 = 4_503_599_627_370_496.0;
     let moved = x.to_bits().wrapping_add(ONE - SQRT_HALF);
-    let e = f64::from_bits((moved >> 52) | WHOLE.to_bits()) - (WHOLE + 1023.0);
+    let e = f64::from_bits((moved >> 52) | INTEGER_OFFSET.to_bits()) - (INTEGER_OFFSET + 1023.0);
     let m = f64::from_bits((moved & ((1 << 52) - 1)) + SQRT_HALF);
     let f = m - 1.0;
     let f = match exact {
@@ -32,9 +32,9 @@ fn split(x: f64, exact: Option<f64>) -> (f64, f64) {
 
 /// ln of (1 + s) / (1 - s); within 6e-12 of it for s of `split`.
 #[inline(always)]
-fn series(s: f64) -> f64 {
+fn log_series(s: f64) -> f64 {
     let z = s * s;
-    let p = super::poly(
+    let p = super::evaluate_polynomial(
         z,
         [
             0.666_666_656_404_029_9,
@@ -48,7 +48,7 @@ fn series(s: f64) -> f64 {
 
 /// `y`, or the logarithm of an `x` that has none or an infinite one.
 #[inline(always)]
-fn guarded(x: f64, y: f64) -> f64 {
+fn guard_log_domain(x: f64, y: f64) -> f64 {
     let other = if x == 0.0 { f64::NEG_INFINITY } else { f64::NAN };
     let other = if x > 0.0 { f64::INFINITY } else { other };
     if x > 0.0 && x < f64::INFINITY { y } else { other }
@@ -57,16 +57,16 @@ fn guarded(x: f64, y: f64) -> f64 {
 /// ln x in float64, within 1e-11 of it, for normal x.
 #[inline(always)]
 pub(super) fn log64(x: f64) -> f64 {
-    let (e, s) = split(x, None);
-    guarded(x, e * LN_2 + series(s))
+    let (e, s) = split_mantissa(x, None);
+    guard_log_domain(x, e * LN_2 + log_series(s))
 }
 
 /// ln (1 + x) in float64, within 1e-11 of it.
 #[inline(always)]
 pub(super) fn log1p_64(x: f64) -> f64 {
     let sum = 1.0 + x;
-    let (e, s) = split(sum, Some(x));
-    guarded(sum, e * LN_2 + series(s))
+    let (e, s) = split_mantissa(sum, Some(x));
+    guard_log_domain(sum, e * LN_2 + log_series(s))
 }
 
 /// The natural logarithm.
@@ -83,8 +83,8 @@ pub fn log(x: f32) -> f32 {
 #[inline(always)]
 pub fn log2(x: f32) -> f32 {
     let x = f64::from(x);
-    let (e, s) = split(x, None);
-    guarded(x, e + series(s) * LOG2_E) as f32
+    let (e, s) = split_mantissa(x, None);
+    guard_log_domain(x, e + log_series(s) * LOG2_E) as f32
 }
 
 /// The logarithm to base ten.

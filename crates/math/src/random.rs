@@ -14,13 +14,14 @@ use super::{log, multiversion, pow, trig};
 
 /// The four words of a counter.
 #[inline(always)]
-pub fn philox(counter: u64, seed: u64) -> [u32; 4] {
-    let halves = |x: u64| (low(x), low(x >> 32));
+pub fn philox_words(counter: u64, seed: u64) -> [u32; 4] {
+    let halves = |x: u64| (low_word(x), low_word(x >> 32));
     let ((mut c0, mut c1), (mut k0, mut k1)) = (halves(counter), halves(seed));
     let (mut c2, mut c3) = (0u32, 0u32);
     for _ in 0..10 {
         let (a, b) = (u64::from(c0) * 0xD251_1F53, u64::from(c2) * 0xCD9E_8D57);
-        (c0, c1, c2, c3) = (low(b >> 32) ^ c1 ^ k0, low(b), low(a >> 32) ^ c3 ^ k1, low(a));
+        (c0, c1, c2, c3) =
+            (low_word(b >> 32) ^ c1 ^ k0, low_word(b), low_word(a >> 32) ^ c3 ^ k1, low_word(a));
         k0 = k0.wrapping_add(0x9E37_79B9);
         k1 = k1.wrapping_add(0xBB67_AE85);
     }
@@ -29,35 +30,35 @@ pub fn philox(counter: u64, seed: u64) -> [u32; 4] {
 
 #[allow(clippy::cast_possible_truncation, reason = "the low half is meant")]
 #[inline(always)]
-fn low(x: u64) -> u32 {
+fn low_word(x: u64) -> u32 {
     x as u32
 }
 
 /// The 24 high bits of a word as a fraction; exact.
 #[inline(always)]
-fn fraction(word: u32) -> f32 {
+fn word_to_fraction(word: u32) -> f32 {
     (word >> 8).cast_signed() as f32 / 16_777_216.0
 }
 
 /// Uniform in 0 .. 1.
 #[inline(always)]
-pub fn uniform(index: u64, seed: u64) -> f32 {
-    fraction(philox(index, seed)[0])
+pub fn random_uniform(index: u64, seed: u64) -> f32 {
+    word_to_fraction(philox_words(index, seed)[0])
 }
 
 /// Normal with mean 0 and deviation 1.
 #[inline(always)]
-pub fn normal(index: u64, seed: u64) -> f32 {
-    let w = philox(index, seed);
-    let u = fraction(w[0]) + 1.0 / 16_777_216.0;
-    let turn = std::f32::consts::TAU * fraction(w[1]);
+pub fn random_normal(index: u64, seed: u64) -> f32 {
+    let w = philox_words(index, seed);
+    let u = word_to_fraction(w[0]) + 1.0 / 16_777_216.0;
+    let turn = std::f32::consts::TAU * word_to_fraction(w[1]);
     pow::sqrt(-2.0 * log::log(u)) * trig::cos(turn)
 }
 
 /// One of `0 .. n`.
 #[inline(always)]
-pub fn below(index: u64, seed: u64, n: u64) -> u64 {
-    let drawn = philox(index, seed);
+pub fn random_below(index: u64, seed: u64, n: u64) -> u64 {
+    let drawn = philox_words(index, seed);
     if n <= 1 << 32 {
         return (u64::from(drawn[0]) * n) >> 32;
     }
@@ -71,11 +72,11 @@ pub fn below(index: u64, seed: u64, n: u64) -> u64 {
 multiversion! {
     /// `low + uniform * width` of the elements `first`, `first + step`, ...
     pub fn fill_uniform(
-        first: u64, step: u64, seed: u64, low: f32, width: f32, out: &mut [f32],
+        first: u64, step: u64, seed: u64, low_word: f32, width: f32, out: &mut [f32],
     ) {
         let mut index = first;
         for out in out.iter_mut() {
-            *out = low + uniform(index, seed) * width;
+            *out = low_word + random_uniform(index, seed) * width;
             index += step;
         }
     }
@@ -88,7 +89,7 @@ multiversion! {
     ) {
         let mut index = first;
         for out in out.iter_mut() {
-            *out = mean + normal(index, seed) * std;
+            *out = mean + random_normal(index, seed) * std;
             index += step;
         }
     }
@@ -101,7 +102,7 @@ mod tests {
     #[test]
     fn known_answers() {
         // The vectors of the Random123 distribution with zero in the counter's high half.
-        assert_eq!(philox(0, 0), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
-        assert_ne!(philox(1, 0), philox(0, 1));
+        assert_eq!(philox_words(0, 0), [0x6627_e8d5, 0xe169_c58d, 0xbc57_ac4c, 0x9b00_dbd8]);
+        assert_ne!(philox_words(1, 0), philox_words(0, 1));
     }
 }

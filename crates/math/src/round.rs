@@ -1,15 +1,15 @@
 //! Rounding to whole numbers, remainders, and the order of numbers.
 
 /// 2^23: from here on every float32 is a whole number.
-const WHOLE: f32 = 8_388_608.0;
+const WHOLE_FROM: f32 = 8_388_608.0;
 
 /// The nearest whole number, the even one of two.
 #[inline(always)]
 pub fn round(x: f32) -> f32 {
     let a = x.abs();
-    let y = (a + WHOLE) - WHOLE;
+    let y = (a + WHOLE_FROM) - WHOLE_FROM;
     // A NaN compares false and stays.
-    if a < WHOLE { y.copysign(x) } else { x }
+    if a < WHOLE_FROM { y.copysign(x) } else { x }
 }
 
 /// The next whole number toward minus infinity.
@@ -46,12 +46,12 @@ pub fn sign(x: f32) -> f32 {
 }
 
 /// 2^28: quotients up to here leave an exact remainder in float64.
-const EXACT: f64 = 268_435_456.0;
+const EXACT_QUOTIENTS: f64 = 268_435_456.0;
 
 /// Whether [`fmod`] and what is built on it need their slow path.
 #[inline(always)]
 pub(super) fn is_far(a: f32, b: f32) -> bool {
-    let near = f64::from(a).abs() < EXACT * f64::from(b).abs();
+    let near = f64::from(a).abs() < EXACT_QUOTIENTS * f64::from(b).abs();
     // Also where either is NaN.
     !near
 }
@@ -61,7 +61,7 @@ pub(super) fn is_far(a: f32, b: f32) -> bool {
 pub fn fmod(a: f32, b: f32) -> f32 {
     // 1.5 * 2^52, as in the exponential: an AVX2 loop has no conversion to 64-bit integers.
     let (x, y) = (f64::from(a).abs(), f64::from(b).abs());
-    let whole = (x / y + super::exp::ROUND) - super::exp::ROUND;
+    let whole = (x / y + super::exp::ROUNDING_MAGIC) - super::exp::ROUNDING_MAGIC;
     // The product and the difference are exact; the quotient was rounded to nearest.
     let r = x - whole * y;
     let r = if r < 0.0 { r + y } else { r };

@@ -2,13 +2,13 @@
 
 use super::exp::exp;
 use super::reduce::sum_in_order;
-use super::{canonical, multiversion};
+use super::{canonicalize_nan, multiversion};
 
 multiversion! {
     /// `x[i] = exp(x[i] - max)`; returns their sum in the order of `reduce`.
     pub fn exp_sub_sum(x: &mut [f32], max: f32) -> f32 {
         for x in x.iter_mut() {
-            *x = canonical(exp(*x - max));
+            *x = canonicalize_nan(exp(*x - max));
         }
         sum_in_order(x)
     }
@@ -16,9 +16,9 @@ multiversion! {
 
 multiversion! {
     /// `x[i] *= a`.
-    pub fn scale(x: &mut [f32], a: f32) {
+    pub fn scale_row(x: &mut [f32], a: f32) {
         for x in x {
-            *x = canonical(*x * a);
+            *x = canonicalize_nan(*x * a);
         }
     }
 }
@@ -27,7 +27,7 @@ multiversion! {
     /// `x[i] = x[i] * a + b`, the product rounded first.
     pub fn scale_shift(x: &mut [f32], a: f32, b: f32) {
         for x in x {
-            *x = canonical(*x * a + b);
+            *x = canonicalize_nan(*x * a + b);
         }
     }
 }
@@ -37,7 +37,7 @@ multiversion! {
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn affine(
+pub fn normalize_affine(
     x: &[f32],
     mean: f32,
     rstd: f32,
@@ -49,39 +49,39 @@ pub fn affine(
     assert!(weight.is_none_or(|w| w.len() == x.len()), "one weight per element");
     assert!(bias.is_none_or(|b| b.len() == x.len()), "one bias per element");
     match (weight, bias) {
-        (None, None) => norm(x, mean, rstd, out),
-        (Some(weight), None) => norm_weight(x, mean, rstd, weight, out),
-        (None, Some(bias)) => norm_bias(x, mean, rstd, bias, out),
-        (Some(weight), Some(bias)) => norm_weight_bias(x, mean, rstd, weight, bias, out),
+        (None, None) => normalize_row(x, mean, rstd, out),
+        (Some(weight), None) => normalize_with_weight(x, mean, rstd, weight, out),
+        (None, Some(bias)) => normalize_with_bias(x, mean, rstd, bias, out),
+        (Some(weight), Some(bias)) => normalize_with_weight_bias(x, mean, rstd, weight, bias, out),
     }
 }
 
 multiversion! {
-    fn norm(x: &[f32], mean: f32, rstd: f32, out: &mut [f32]) {
+    fn normalize_row(x: &[f32], mean: f32, rstd: f32, out: &mut [f32]) {
         for (out, x) in out.iter_mut().zip(x) {
-            *out = canonical((x - mean) * rstd);
+            *out = canonicalize_nan((x - mean) * rstd);
         }
     }
 }
 
 multiversion! {
-    fn norm_weight(x: &[f32], mean: f32, rstd: f32, weight: &[f32], out: &mut [f32]) {
+    fn normalize_with_weight(x: &[f32], mean: f32, rstd: f32, weight: &[f32], out: &mut [f32]) {
         for ((out, x), w) in out.iter_mut().zip(x).zip(weight) {
-            *out = canonical((x - mean) * rstd * w);
+            *out = canonicalize_nan((x - mean) * rstd * w);
         }
     }
 }
 
 multiversion! {
-    fn norm_bias(x: &[f32], mean: f32, rstd: f32, bias: &[f32], out: &mut [f32]) {
+    fn normalize_with_bias(x: &[f32], mean: f32, rstd: f32, bias: &[f32], out: &mut [f32]) {
         for ((out, x), b) in out.iter_mut().zip(x).zip(bias) {
-            *out = canonical((x - mean) * rstd + b);
+            *out = canonicalize_nan((x - mean) * rstd + b);
         }
     }
 }
 
 multiversion! {
-    fn norm_weight_bias(
+    fn normalize_with_weight_bias(
         x: &[f32],
         mean: f32,
         rstd: f32,
@@ -90,7 +90,7 @@ multiversion! {
         out: &mut [f32],
     ) {
         for (((out, x), w), b) in out.iter_mut().zip(x).zip(weight).zip(bias) {
-            *out = canonical((x - mean) * rstd * w + b);
+            *out = canonicalize_nan((x - mean) * rstd * w + b);
         }
     }
 }
@@ -99,7 +99,7 @@ multiversion! {
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn select(condition: &[f32], a: &[f32], b: &[f32], out: &mut [f32]) {
+pub fn select_by_condition(condition: &[f32], a: &[f32], b: &[f32], out: &mut [f32]) {
     let n = out.len();
     assert!(condition.len() == n && a.len() == n && b.len() == n, "one result per element");
     run_select(condition, a, b, out);

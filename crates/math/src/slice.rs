@@ -1,6 +1,6 @@
 //! Functions over slices: the enumerations of them, and the loops.
 
-use super::canonical;
+use super::canonicalize_nan;
 use super::multiversion;
 use super::{activation as act, erf, exp, log, pow, round, special, trig};
 
@@ -34,13 +34,13 @@ macro_rules! unary {
                     multiversion! {
                         fn run(x: &[f32], out: &mut [f32] $($(, $field: f32)*)?) {
                             for (out, &$x) in out.iter_mut().zip(x) {
-                                *out = canonical($body);
+                                *out = canonicalize_nan($body);
                             }
                             $(
                                 if x.iter().fold(false, |any, &$y| any | $condition) {
                                     for (out, &$y) in out.iter_mut().zip(x) {
                                         if $condition {
-                                            *out = canonical($slow);
+                                            *out = canonicalize_nan($slow);
                                         }
                                     }
                                 }
@@ -108,11 +108,11 @@ unary! {
     /// x where above the threshold, else the value.
     Threshold { threshold, value } |x| if x <= threshold { value } else { x };
     /// 1 where NaN, else 0; so the next ones.
-    IsNan |x| truth(x.is_nan());
-    IsInf |x| truth(x.is_infinite());
-    IsFinite |x| truth(x.is_finite());
+    IsNan |x| truth_to_f32(x.is_nan());
+    IsInf |x| truth_to_f32(x.is_infinite());
+    IsFinite |x| truth_to_f32(x.is_finite());
     /// 1 where zero: NaN is true.
-    LogicalNot |x| truth(x == 0.0);
+    LogicalNot |x| truth_to_f32(x == 0.0);
 }
 
 /// As [`unary`], for two operands.
@@ -144,14 +144,14 @@ macro_rules! binary {
                     multiversion! {
                         fn run(a: &[f32], b: &[f32], out: &mut [f32]) {
                             for ((out, &$a), &$b) in out.iter_mut().zip(a).zip(b) {
-                                *out = canonical($body);
+                                *out = canonicalize_nan($body);
                             }
                             $(
                                 let pairs = || a.iter().zip(b);
                                 if pairs().fold(false, |any, (&$c, &$d)| any | $condition) {
                                     for (out, (&$c, &$d)) in out.iter_mut().zip(pairs()) {
                                         if $condition {
-                                            *out = canonical($slow);
+                                            *out = canonicalize_nan($slow);
                                         }
                                     }
                                 }
@@ -186,31 +186,31 @@ binary! {
     TruncDivide |a, b| round::trunc(a / b);
     Copysign |a, b| a.copysign(b);
     /// 1 where it holds, else 0; NaN equals nothing. So the next ones.
-    Equal |a, b| truth(a == b);
-    NotEqual |a, b| truth(a != b);
-    Less |a, b| truth(a < b);
-    LessEqual |a, b| truth(a <= b);
-    Greater |a, b| truth(a > b);
-    GreaterEqual |a, b| truth(a >= b);
+    Equal |a, b| truth_to_f32(a == b);
+    NotEqual |a, b| truth_to_f32(a != b);
+    Less |a, b| truth_to_f32(a < b);
+    LessEqual |a, b| truth_to_f32(a <= b);
+    Greater |a, b| truth_to_f32(a > b);
+    GreaterEqual |a, b| truth_to_f32(a >= b);
     /// Of truths: anything but zero is true, NaN too.
-    LogicalAnd |a, b| truth(a != 0.0 && b != 0.0);
-    LogicalOr |a, b| truth(a != 0.0 || b != 0.0);
-    LogicalXor |a, b| truth((a != 0.0) != (b != 0.0));
+    LogicalAnd |a, b| truth_to_f32(a != 0.0 && b != 0.0);
+    LogicalOr |a, b| truth_to_f32(a != 0.0 || b != 0.0);
+    LogicalXor |a, b| truth_to_f32((a != 0.0) != (b != 0.0));
 }
 
 /// 1 or 0.
 #[inline(always)]
-fn truth(holds: bool) -> f32 {
+fn truth_to_f32(holds: bool) -> f32 {
     if holds { 1.0 } else { 0.0 }
 }
 
 /// Elements that in-place updates copy aside at a time.
-const ASIDE: usize = 512;
+const COPIED_ASIDE: usize = 512;
 
 /// `x[i] = f(x[i])`.
-pub fn update1(f: Unary, x: &mut [f32]) {
-    let mut aside = [0.0; ASIDE];
-    for piece in x.chunks_mut(ASIDE) {
+pub fn update_unary(f: Unary, x: &mut [f32]) {
+    let mut aside = [0.0; COPIED_ASIDE];
+    for piece in x.chunks_mut(COPIED_ASIDE) {
         let aside = &mut aside[..piece.len()];
         aside.copy_from_slice(piece);
         map1(f, aside, piece);
@@ -221,10 +221,10 @@ pub fn update1(f: Unary, x: &mut [f32]) {
 ///
 /// # Panics
 /// If the lengths differ.
-pub fn update2(f: Binary, a: &mut [f32], b: &[f32]) {
+pub fn update_binary(f: Binary, a: &mut [f32], b: &[f32]) {
     assert_eq!(a.len(), b.len(), "one result per pair");
-    let mut aside = [0.0; ASIDE];
-    for (piece, b) in a.chunks_mut(ASIDE).zip(b.chunks(ASIDE)) {
+    let mut aside = [0.0; COPIED_ASIDE];
+    for (piece, b) in a.chunks_mut(COPIED_ASIDE).zip(b.chunks(COPIED_ASIDE)) {
         let aside = &mut aside[..piece.len()];
         aside.copy_from_slice(piece);
         map2(f, aside, b, piece);

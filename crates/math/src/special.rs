@@ -33,7 +33,7 @@ fn positive_digamma(mut x: f64) -> f64 {
         x += 1.0;
     }
     let z = 1.0 / (x * x);
-    let series = super::poly(
+    let series = super::evaluate_polynomial(
         z,
         [1.0 / 12.0, -1.0 / 120.0, 1.0 / 252.0, -1.0 / 240.0, 1.0 / 132.0, -691.0 / 32760.0],
     );

@@ -1,6 +1,6 @@
 //! Functions of two and three operands that also take a number.
 
-use super::canonical;
+use super::canonicalize_nan;
 use super::multiversion;
 
 /// A loop over equally long slices.
@@ -28,13 +28,13 @@ macro_rules! loops {
 
 loops! {
     /// `a + alpha b`, the product rounded first.
-    add_scaled, run_add_scaled(a, b; alpha: f32) f32, canonical(a + alpha * b);
+    add_scaled, run_add_scaled(a, b; alpha: f32) f32, canonicalize_nan(a + alpha * b);
     /// `a + alpha b`, wrapping.
     add_scaled_i32, run_add_scaled_i32(a, b; alpha: i32) i32, a.wrapping_add(alpha.wrapping_mul(b));
     /// `a + alpha b`, wrapping.
     add_scaled_i64, run_add_scaled_i64(a, b; alpha: i64) i64, a.wrapping_add(alpha.wrapping_mul(b));
     /// `a + (value b) c`, every step rounded.
-    addcmul, run_addcmul(a, b, c; value: f32) f32, canonical(a + value * b * c);
+    addcmul, run_addcmul(a, b, c; value: f32) f32, canonicalize_nan(a + value * b * c);
     /// `a + value b c`, wrapping.
     addcmul_i32, run_addcmul_i32(a, b, c; value: i32) i32,
         a.wrapping_add(value.wrapping_mul(b).wrapping_mul(c));
@@ -42,13 +42,13 @@ loops! {
     addcmul_i64, run_addcmul_i64(a, b, c; value: i64) i64,
         a.wrapping_add(value.wrapping_mul(b).wrapping_mul(c));
     /// `a + (value b) / c`, every step rounded.
-    addcdiv, run_addcdiv(a, b, c; value: f32) f32, canonical(a + value * b / c);
+    addcdiv, run_addcdiv(a, b, c; value: f32) f32, canonicalize_nan(a + value * b / c);
     /// From `a` to `b` by the share `w`: `a + w (b - a)` below one half, else `b - (b - a)(1 - w)`.
-    lerp, run_lerp(a, b, w;) f32, canonical(
+    lerp, run_lerp(a, b, w;) f32, canonicalize_nan(
         if w.abs() < 0.5 { a + w * (b - a) } else { b - (b - a) * (1.0 - w) }
     );
     /// `x` kept within `low..=high`: NaN where one of them is, and `high` wins where bounds cross.
-    clamp_between, run_clamp_between(x, low, high;) f32, canonical(
+    clamp_between, run_clamp_between(x, low, high;) f32, canonicalize_nan(
         super::round::minimum(super::round::maximum(x, low), high)
     );
     /// The same of integers.
@@ -59,7 +59,7 @@ loops! {
     hypot, run_hypot(a, b;) f32, {
         let (x, y) = (f64::from(a), f64::from(b));
         let y = (x * x + y * y).sqrt() as f32;
-        if a.is_infinite() || b.is_infinite() { f32::INFINITY } else { canonical(y) }
+        if a.is_infinite() || b.is_infinite() { f32::INFINITY } else { canonicalize_nan(y) }
     };
     /// `x` kept within `low..=high`.
     clamp_i32, run_clamp_i32(x; low: i32, high: i32) i32, x.max(low).min(high);
@@ -75,9 +75,9 @@ loops! {
     celu, run_celu(x; alpha: f32) f32, {
         let (wide, alpha) = (f64::from(x), f64::from(alpha));
         let y = (alpha * super::exp::expm1_64(wide / alpha)) as f32;
-        canonical(if x >= 0.0 { x } else { y })
+        canonicalize_nan(if x >= 0.0 { x } else { y })
     };
     /// `x / scale` kept within `-most..=most`.
     quotient_within, run_quotient_within(x, scale; most: f32) f32,
-        canonical(super::activation::clamp(x / scale, -most, most));
+        canonicalize_nan(super::activation::clamp(x / scale, -most, most));
 }

@@ -2,30 +2,30 @@
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, PI};
 
-use super::exp::ROUND;
-use super::poly;
+use super::evaluate_polynomial;
+use super::exp::ROUNDING_MAGIC;
 
 /// The formulas below hold up to here; beyond, libm takes the angle apart.
-pub(super) const FAR: f32 = 1_048_576.0;
+pub(super) const REDUCTION_LIMIT: f32 = 1_048_576.0;
 
 /// Whether [`sin`], [`cos`] and [`tan`] need their slow path.
 #[inline(always)]
 pub(super) fn is_far(x: f32) -> bool {
-    x.abs() > FAR
+    x.abs() > REDUCTION_LIMIT
 }
 
 /// sin r, cos r and the quarter turn q for x = q pi/2 + r, |r| <= pi/4.
 #[inline(always)]
-fn quarter(x: f32) -> (f64, f64, u64) {
+fn reduce_to_quarter(x: f32) -> (f64, f64, u64) {
     // pi/2 in two parts: products of the first with a whole number below 2^20 are exact.
     const HIGH: f64 = 1.570_796_326_734_125_6;
     const LOW: f64 = 6.077_100_506_506_192e-11;
     let x = f64::from(x);
-    let shifted = x * FRAC_2_PI + ROUND;
-    let n = shifted - ROUND;
+    let shifted = x * FRAC_2_PI + ROUNDING_MAGIC;
+    let n = shifted - ROUNDING_MAGIC;
     let r = (x - n * HIGH) - n * LOW;
     let z = r * r;
-    let s = poly(
+    let s = evaluate_polynomial(
         z,
         [
             1.0,
@@ -35,7 +35,7 @@ fn quarter(x: f32) -> (f64, f64, u64) {
             2.718_237_812_829_563e-6,
         ],
     );
-    let c = poly(
+    let c = evaluate_polynomial(
         z,
         [
             1.0,
@@ -50,7 +50,7 @@ fn quarter(x: f32) -> (f64, f64, u64) {
 
 /// `s` or `c` with the sign that `q` quarter turns give.
 #[inline(always)]
-fn turned(s: f64, c: f64, q: u64) -> f64 {
+fn apply_quarter_sign(s: f64, c: f64, q: u64) -> f64 {
     let y = if q & 1 == 0 { s } else { c };
     f64::from_bits(y.to_bits() ^ ((q & 2) << 62))
 }
@@ -60,8 +60,8 @@ fn turned(s: f64, c: f64, q: u64) -> f64 {
 /// Within 0.503 ulp.
 #[inline(always)]
 pub fn sin(x: f32) -> f32 {
-    let (s, c, q) = quarter(x);
-    turned(s, c, q) as f32
+    let (s, c, q) = reduce_to_quarter(x);
+    apply_quarter_sign(s, c, q) as f32
 }
 
 /// The cosine, of an angle that is not far (`is_far`).
@@ -69,8 +69,8 @@ pub fn sin(x: f32) -> f32 {
 /// Within 0.503 ulp.
 #[inline(always)]
 pub fn cos(x: f32) -> f32 {
-    let (s, c, q) = quarter(x);
-    turned(s, c, q.wrapping_add(1)) as f32
+    let (s, c, q) = reduce_to_quarter(x);
+    apply_quarter_sign(s, c, q.wrapping_add(1)) as f32
 }
 
 /// The tangent, of an angle that is not far (`is_far`).
@@ -78,7 +78,7 @@ pub fn cos(x: f32) -> f32 {
 /// Within 0.503 ulp.
 #[inline(always)]
 pub fn tan(x: f32) -> f32 {
-    let (s, c, q) = quarter(x);
+    let (s, c, q) = reduce_to_quarter(x);
     let (over, under) = if q & 1 == 0 { (s, c) } else { (-c, s) };
     (over / under) as f32
 }
@@ -86,7 +86,7 @@ pub fn tan(x: f32) -> f32 {
 /// asin s for s^2 = z <= 1/4.
 #[inline(always)]
 fn asin_series(s: f64, z: f64) -> f64 {
-    let p = poly(
+    let p = evaluate_polynomial(
         z,
         [
             1.0,
@@ -135,7 +135,7 @@ pub fn acos(x: f32) -> f32 {
 /// atan q for 0 <= q <= 1.
 #[inline(always)]
 fn atan_series(q: f64) -> f64 {
-    let p = poly(
+    let p = evaluate_polynomial(
         q * q,
         [
             1.0,

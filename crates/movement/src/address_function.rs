@@ -1,6 +1,6 @@
 //! One side of a move: the address of an element as a function of its flat index.
 
-use crate::linear_pieces::Breaks;
+use crate::linear_pieces::LinearBreaks;
 use smallvec::SmallVec;
 use zellige_layout::{Axis, Iter, Layout, LayoutError, PaddedExtent, Result, Swizzle};
 
@@ -26,16 +26,16 @@ impl AddressFunction {
     /// The side of a layout that is not empty.
     pub(crate) fn new(layout: &Layout) -> Result<AddressFunction> {
         match layout.window() {
-            Some(window) => AddressFunction::within(layout, window.dims()),
+            Some(window) => AddressFunction::of_window(layout, window.dims()),
             None => {
-                AddressFunction::within(layout, &[PaddedExtent::without_padding(layout.size())])
+                AddressFunction::of_window(layout, &[PaddedExtent::without_padding(layout.size())])
             }
         }
     }
 
     /// The elements of a box, not empty, in the padded domain of a layout.
-    pub(crate) fn within(layout: &Layout, valid: &[PaddedExtent]) -> Result<AddressFunction> {
-        let axis = memory_axis(layout)?;
+    pub(crate) fn of_window(layout: &Layout, valid: &[PaddedExtent]) -> Result<AddressFunction> {
+        let axis = find_memory_axis(layout)?;
         let mut window: SmallVec<[PaddedExtent; 4]> = SmallVec::new();
         for outer in valid.iter().rev() {
             match window.last_mut() {
@@ -69,11 +69,11 @@ impl AddressFunction {
     }
 
     /// How many elements it has.
-    pub(crate) fn size(&self) -> i64 {
+    pub(crate) fn element_count(&self) -> i64 {
         self.window.iter().map(|d| d.valid).product()
     }
 
-    fn to_padded(&self, index: i64) -> i64 {
+    fn to_padded_index(&self, index: i64) -> i64 {
         let (mut rest, mut weight, mut padded) = (index, 1, 0);
         for d in &self.window {
             padded += (rest % d.valid + d.begin) * weight;
@@ -84,8 +84,8 @@ impl AddressFunction {
     }
 
     /// The address of an index, without the constant.
-    pub(crate) fn value(&self, index: i64) -> i64 {
-        let mut rest = self.to_padded(index);
+    pub(crate) fn linear_address(&self, index: i64) -> i64 {
+        let mut rest = self.to_padded_index(index);
         let mut address = 0;
         for (i, (extent, stride)) in self.digits.iter().enumerate() {
             let last = i + 1 == self.digits.len();
@@ -99,7 +99,7 @@ impl AddressFunction {
     ///
     /// False where a padded dimension ends inside a digit, or a digit inside a padded dimension that
     /// goes on: then its places are no progressions.
-    pub(crate) fn breaks(&self, out: &mut Vec<Breaks>) -> bool {
+    pub(crate) fn append_breaks(&self, out: &mut Vec<LinearBreaks>) -> bool {
         let mut digits = self.digits.iter();
         // The first boundary of digits that is not behind us, in padded indices.
         let mut boundary = 1i64;
@@ -112,7 +112,7 @@ impl AddressFunction {
             while let Some((extent, stride)) = digit {
                 let next = boundary.saturating_mul(*extent);
                 if let Some(swizzle) = self.swizzle {
-                    inner.swizzled(boundary, *extent, *stride, swizzle, out);
+                    inner.append_swizzle_breaks(boundary, *extent, *stride, swizzle, out);
                 }
                 if next > end {
                     break;
@@ -121,7 +121,7 @@ impl AddressFunction {
                     return false;
                 }
                 if next < end {
-                    inner.push(next, out);
+                    inner.append_multiples(next, out);
                 }
                 (boundary, digit) = (next, digits.next());
             }
@@ -132,7 +132,7 @@ impl AddressFunction {
                 return false;
             }
             if dim.valid > 1 {
-                out.push(Breaks::every(weight));
+                out.push(LinearBreaks::at_multiples(weight));
             }
         }
         true
@@ -140,12 +140,12 @@ impl AddressFunction {
 
     /// How many elements from an index on, itself included, lie evenly spaced, also after the
     /// swizzle: as far as its fastest dimension and digit go.
-    pub(crate) fn run(&self, index: i64) -> i64 {
+    pub(crate) fn even_run_length(&self, index: i64) -> i64 {
         let Some(fastest) = self.window.iter().position(|d| d.valid > 1) else { return 1 };
         let dim = &self.window[fastest];
         let mut step: i64 = self.window[..fastest].iter().map(|d| d.padded).product();
         let mut count = dim.valid - index % dim.valid;
-        let mut rest = self.to_padded(index);
+        let mut rest = self.to_padded_index(index);
         for (i, (extent, stride)) in self.digits.iter().enumerate() {
             let last = i + 1 == self.digits.len();
             if !last && step % extent == 0 {
@@ -159,7 +159,7 @@ impl AddressFunction {
             if let Some(unit) = self.swizzle.map(|sw| 1i64 << sw.per_element())
                 && by != 0
             {
-                let low = (self.offset + self.value(index)).rem_euclid(unit);
+                let low = (self.offset + self.linear_address(index)).rem_euclid(unit);
                 let room = if by > 0 { unit - 1 - low } else { low };
                 count = count.min(room / by.abs() + 1);
             }
@@ -178,7 +178,7 @@ struct WindowDimension<'a> {
 
 impl WindowDimension<'_> {
     /// The multiples of a padded index that one step divides.
-    fn push(&self, multiples: i64, out: &mut Vec<Breaks>) {
+    fn append_multiples(&self, multiples: i64, out: &mut Vec<LinearBreaks>) {
         let PaddedExtent { begin, valid, .. } = *self.dim;
         let unit = multiples / self.padded_weight;
         if unit <= 1 || begin / unit == (begin + valid - 1) / unit {
@@ -188,25 +188,25 @@ impl WindowDimension<'_> {
         let phase = (-begin).rem_euclid(unit) * self.weight;
         // Longer than the dimension: each holds one multiple.
         let modulus = if unit < valid { unit * self.weight } else { stretch };
-        out.push(Breaks { modulus, stretch, phase });
+        out.push(LinearBreaks { modulus, stretch, phase });
     }
 
     /// Where a swizzle acts along a digit: its low bits stay, its middle bits move, its high bits
     /// stay. Only a hint, as loops that a swizzle bends are tabulated.
-    fn swizzled(
+    fn append_swizzle_breaks(
         &self,
         padded_weight: i64,
         extent: i64,
         stride: i64,
         swizzle: Swizzle,
-        out: &mut Vec<Breaks>,
+        out: &mut Vec<LinearBreaks>,
     ) {
         let stride = stride.abs();
         for unit in [1i64 << swizzle.per_element(), 1i64 << swizzle.affected_low_bits()] {
             if stride > 0 && stride < unit && unit % stride == 0 && unit / stride < extent {
                 let multiples = padded_weight.saturating_mul(unit / stride);
                 if multiples % self.padded_weight == 0 {
-                    self.push(multiples, out);
+                    self.append_multiples(multiples, out);
                 }
             }
         }
@@ -214,7 +214,7 @@ impl WindowDimension<'_> {
 }
 
 /// The one memory axis of a layout, if it mentions any axis at all.
-pub(crate) fn memory_axis(layout: &Layout) -> Result<Option<Axis>> {
+pub(crate) fn find_memory_axis(layout: &Layout) -> Result<Option<Axis>> {
     match layout.tile().axes() {
         [] => Ok(None),
         [one] if one.is_memory() => Ok(Some(*one)),

@@ -1,16 +1,16 @@
 //! The planner: two layouts in, loop nests out.
 
-use crate::address_function::{AddressFunction, memory_axis};
-use crate::builder::{MAX_STARTS, NestBuilder, nests};
-use crate::gaps::{MAX_PIECES, gaps};
-use crate::plan::{FillNest, Nest, Plan};
+use crate::address_function::{AddressFunction, find_memory_axis};
+use crate::builder::{MAX_STARTS, NestBuilder, build_nests};
+use crate::gaps::{MAX_PIECES, fill_gaps};
+use crate::plan::{CopyNest, FillNest, MovePlan};
 use std::cmp::Ordering;
 use std::collections::HashSet;
 use zellige_layout::{Axis, Layout, LayoutError, PaddedExtent, Result};
 
 /// What to write into the padding of the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fill {
+pub enum PaddingFill {
     /// Nothing: padding keeps what it holds.
     Leave,
     /// The executor writes its fill value to every padding position.
@@ -23,20 +23,25 @@ pub enum Fill {
     },
 }
 
-impl Plan {
+impl MovePlan {
     /// The plan that moves a tensor of `shape` from `src` to `dst`.
     ///
     /// Both layouts land on one memory each. Every place of an element is written (replicas of
     /// `dst`), one is read. Two elements that share a place of `dst` are [`Error::Aliased`] with
     /// both: the result would depend on the order of the copies.
     ///
-    /// [`Fill::Rest`] is [`Error::TooLarge`] where the gaps are too scattered to list;
-    /// [`Mover::between`](crate::Mover::between) then fills the destination before it copies.
-    pub fn between(src: &Layout, dst: &Layout, shape: &[i64], fill: Fill) -> Result<Plan> {
+    /// [`PaddingFill::Rest`] is [`Error::TooLarge`] where the gaps are too scattered to list;
+    /// [`Mover::search_between`](crate::Mover::between) then fills the destination before it copies.
+    pub fn between(
+        src: &Layout,
+        dst: &Layout,
+        shape: &[i64],
+        fill: PaddingFill,
+    ) -> Result<MovePlan> {
         src.check_shape_size(shape)?;
         dst.check_shape_size(shape)?;
-        memory_axis(src)?;
-        memory_axis(dst)?;
+        find_memory_axis(src)?;
+        find_memory_axis(dst)?;
         // Places that are apart in the padded domain are apart among the elements.
         let apart = dst.padded_domain().find_clash()?.is_none();
         if !apart && let Some((a, b, place)) = dst.find_clash()? {
@@ -44,28 +49,29 @@ impl Plan {
         }
         let mut copies = match dst.size() {
             0 => Vec::new(),
-            _ => nests(Some(&AddressFunction::new(src)?), &AddressFunction::new(dst)?)?.finish(),
+            _ => build_nests(Some(&AddressFunction::new(src)?), &AddressFunction::new(dst)?)?
+                .into_nests(),
         };
         // Long runs first; the rest in the order of the index.
-        copies.sort_by_key(|n| std::cmp::Reverse(n.elements()));
+        copies.sort_by_key(|n| std::cmp::Reverse(n.element_count()));
         let fills = match fill {
-            Fill::Leave => Vec::new(),
-            Fill::Padding if apart => fills(dst)?,
-            Fill::Padding => fills_among_elements(dst)?,
+            PaddingFill::Leave => Vec::new(),
+            PaddingFill::Padding if apart => plan_padding_fills(dst)?,
+            PaddingFill::Padding => list_padding_fills(dst)?,
             // Where padding is all that there is beside elements, its loops are those of the layout; the gaps
             // between copies say the same with loops that belong to no dimension.
-            Fill::Rest { len } => match fills(dst) {
-                Ok(padding) if apart && fill_up(&copies, &padding, len) => padding,
-                _ => rest(&copies, len)?,
+            PaddingFill::Rest { len } => match plan_padding_fills(dst) {
+                Ok(padding) if apart && covers_buffer(&copies, &padding, len) => padding,
+                _ => fill_unwritten(&copies, len)?,
             },
         };
-        assemble(copies, fills, dst.size())
+        assemble_plan(copies, fills, dst.size())
     }
 }
 
 /// The padding of the destination: in each dimension in turn what lies outside its valid part,
 /// earlier dimensions valid, later ones padded.
-fn fills(dst: &Layout) -> Result<Vec<FillNest>> {
+fn plan_padding_fills(dst: &Layout) -> Result<Vec<FillNest>> {
     let Some(window) = dst.window() else { return Ok(Vec::new()) };
     let mut all = NestBuilder::default();
     let dims = window.dims();
@@ -82,35 +88,35 @@ fn fills(dst: &Layout) -> Result<Vec<FillNest>> {
             if outside.iter().any(|e| e.valid == 0) {
                 continue;
             }
-            for Nest { loops, starts } in
-                nests(None, &AddressFunction::within(dst, &outside)?)?.finish()
+            for CopyNest { loops, starts } in
+                build_nests(None, &AddressFunction::of_window(dst, &outside)?)?.into_nests()
             {
-                if !all.push(loops, &starts) {
+                if !all.add_nest(loops, &starts) {
                     let limit = MAX_STARTS as u64;
                     return Err(LayoutError::TooLarge { what: "filling scattered padding", limit });
                 }
             }
         }
     }
-    let fill = |n: Nest| FillNest {
+    let fill = |n: CopyNest| FillNest {
         loops: n.loops.iter().map(|l| (l.range, l.dst)).collect(),
         starts: n.starts.iter().map(|s| s.1).collect(),
     };
-    Ok(all.finish().into_iter().map(fill).collect())
+    Ok(all.into_nests().into_iter().map(fill).collect())
 }
 
 /// Whether places that are all apart are everything from 0 up to `len`.
-fn fill_up(copies: &[Nest], fills: &[FillNest], len: i64) -> bool {
+fn covers_buffer(copies: &[CopyNest], fills: &[FillNest], len: i64) -> bool {
     let inside = |range: Option<(i64, i64)>| range.is_none_or(|(lo, hi)| lo >= 0 && hi < len);
-    let written = copies.iter().map(Nest::elements).sum::<i64>();
-    let filled = fills.iter().map(FillNest::elements).sum::<i64>();
+    let written = copies.iter().map(CopyNest::element_count).sum::<i64>();
+    let filled = fills.iter().map(FillNest::element_count).sum::<i64>();
     written + filled == len
-        && inside(Plan::range(copies, |s| s.1, |l| l.dst))
-        && inside(fill_range(fills))
+        && inside(MovePlan::address_range(copies, |s| s.1, |l| l.dst))
+        && inside(address_bounds(fills))
 }
 
 /// The lowest and the highest place of some fills.
-fn fill_range(fills: &[FillNest]) -> Option<(i64, i64)> {
+fn address_bounds(fills: &[FillNest]) -> Option<(i64, i64)> {
     let ranges = fills.iter().flat_map(|f| {
         let reach: i64 = f.loops.iter().map(|(r, s)| ((r - 1) * s).max(0)).sum();
         let back: i64 = f.loops.iter().map(|(r, s)| ((r - 1) * s).min(0)).sum();
@@ -120,27 +126,27 @@ fn fill_range(fills: &[FillNest]) -> Option<(i64, i64)> {
 }
 
 /// Everything up to `len`, and up to the last element where that lies behind, that no copy writes.
-fn rest(copies: &[Nest], len: i64) -> Result<Vec<FillNest>> {
-    let (low, high) = Plan::range(copies, |s| s.1, |l| l.dst).unwrap_or((0, -1));
+fn fill_unwritten(copies: &[CopyNest], len: i64) -> Result<Vec<FillNest>> {
+    let (low, high) = MovePlan::address_range(copies, |s| s.1, |l| l.dst).unwrap_or((0, -1));
     if low < 0 {
         // Refused with the address when the plan is assembled.
         return Ok(Vec::new());
     }
     let limit = MAX_PIECES as u64;
-    gaps(copies, len.max(high + 1))
+    fill_gaps(copies, len.max(high + 1))
         .ok_or(LayoutError::TooLarge { what: "listing scattered gaps", limit })
 }
 
 /// Lists every padding position: for padding that shares places with itself or with elements.
-fn fills_among_elements(dst: &Layout) -> Result<Vec<FillNest>> {
+fn list_padding_fills(dst: &Layout) -> Result<Vec<FillNest>> {
     let whole = dst.padded_domain();
     let places = whole.size().saturating_mul(whole.tile().replica_count());
     if usize::try_from(places).map_or(true, |n| n > MAX_STARTS) {
         let limit = MAX_STARTS as u64;
         return Err(LayoutError::TooLarge { what: "listing the padding", limit });
     }
-    let elements: HashSet<i64> = addresses(dst)?.into_iter().collect();
-    let mut starts = addresses(&whole)?;
+    let elements: HashSet<i64> = list_addresses(dst)?.into_iter().collect();
+    let mut starts = list_addresses(&whole)?;
     starts.retain(|p| !elements.contains(p));
     starts.sort_unstable();
     starts.dedup();
@@ -151,8 +157,8 @@ fn fills_among_elements(dst: &Layout) -> Result<Vec<FillNest>> {
 }
 
 /// Every place of every element.
-fn addresses(layout: &Layout) -> Result<Vec<i64>> {
-    let axis = memory_axis(layout)?.unwrap_or(Axis::M);
+fn list_addresses(layout: &Layout) -> Result<Vec<i64>> {
+    let axis = find_memory_axis(layout)?.unwrap_or(Axis::M);
     if layout.tile().replica_count() == 1 {
         return layout.offset_table(axis);
     }
@@ -166,12 +172,13 @@ fn addresses(layout: &Layout) -> Result<Vec<i64>> {
 }
 
 /// The plan of these nests, which must begin at address 0 or above.
-fn assemble(nests: Vec<Nest>, fills: Vec<FillNest>, elements: i64) -> Result<Plan> {
-    let src_range = Plan::range(&nests, |s| s.0, |l| l.src);
-    let dst_range = match (Plan::range(&nests, |s| s.1, |l| l.dst), fill_range(&fills)) {
-        (Some((a, b)), Some((lo, hi))) => Some((a.min(lo), b.max(hi))),
-        (one, other) => one.or(other),
-    };
+fn assemble_plan(nests: Vec<CopyNest>, fills: Vec<FillNest>, elements: i64) -> Result<MovePlan> {
+    let src_range = MovePlan::address_range(&nests, |s| s.0, |l| l.src);
+    let dst_range =
+        match (MovePlan::address_range(&nests, |s| s.1, |l| l.dst), address_bounds(&fills)) {
+            (Some((a, b)), Some((lo, hi))) => Some((a.min(lo), b.max(hi))),
+            (one, other) => one.or(other),
+        };
     let lowest =
         [("the lowest source address", src_range), ("the lowest destination address", dst_range)];
     for (what, range) in lowest {
@@ -183,9 +190,9 @@ fn assemble(nests: Vec<Nest>, fills: Vec<FillNest>, elements: i64) -> Result<Pla
             });
         }
     }
-    Ok(Plan {
+    Ok(MovePlan {
         elements,
-        copies: nests.iter().map(Nest::elements).sum::<i64>() / elements.max(1),
+        copies: nests.iter().map(CopyNest::element_count).sum::<i64>() / elements.max(1),
         nests,
         fills,
         src_range,

@@ -1,9 +1,9 @@
 //! Collecting the nests of a plan, piece by piece.
 
 use crate::address_function::AddressFunction;
-use crate::linear_pieces::linear_pieces;
-use crate::plan::{Loop, Nest};
-use crate::tabulate::tabulate;
+use crate::linear_pieces::emit_linear_pieces;
+use crate::plan::{CopyLoop, CopyNest};
+use crate::tabulate::tabulate_swizzled;
 use std::collections::HashMap;
 use zellige_layout::{LayoutError, Result};
 
@@ -14,13 +14,17 @@ pub(crate) const MAX_STARTS: usize = 1 << 22;
 /// alone, as nests that read nothing.
 ///
 /// Both sides are not empty and of one size.
-pub(crate) fn nests(src: Option<&AddressFunction>, dst: &AddressFunction) -> Result<NestBuilder> {
+pub(crate) fn build_nests(
+    src: Option<&AddressFunction>,
+    dst: &AddressFunction,
+) -> Result<NestBuilder> {
     let mut builder = NestBuilder::default();
     let mut breaks = Vec::with_capacity(16);
-    let regular = src.is_none_or(|s| s.breaks(&mut breaks)) && dst.breaks(&mut breaks);
+    let regular =
+        src.is_none_or(|s| s.append_breaks(&mut breaks)) && dst.append_breaks(&mut breaks);
     if regular
-        && linear_pieces(dst.size(), &mut breaks, |start, counts| {
-            builder.piece(src, dst, start, counts)
+        && emit_linear_pieces(dst.element_count(), &mut breaks, |start, counts| {
+            builder.add_piece(src, dst, start, counts)
         })
     {
         return Ok(builder);
@@ -28,9 +32,9 @@ pub(crate) fn nests(src: Option<&AddressFunction>, dst: &AddressFunction) -> Res
     // The last resort: evenly spaced elements, as far as they are that on both sides.
     builder = NestBuilder::default();
     let mut at = 0;
-    while at < dst.size() {
-        let run = src.map_or(i64::MAX, |s| s.run(at)).min(dst.run(at));
-        if !builder.piece(src, dst, at, &[(run, 1)]) {
+    while at < dst.element_count() {
+        let run = src.map_or(i64::MAX, |s| s.even_run_length(at)).min(dst.even_run_length(at));
+        if !builder.add_piece(src, dst, at, &[(run, 1)]) {
             let limit = MAX_STARTS as u64;
             return Err(LayoutError::TooLarge { what: "a move of scattered elements", limit });
         }
@@ -42,69 +46,73 @@ pub(crate) fn nests(src: Option<&AddressFunction>, dst: &AddressFunction) -> Res
 /// Nests with equal loops share one table of starts.
 #[derive(Default)]
 pub(crate) struct NestBuilder {
-    nests: Vec<Nest>,
-    /// Where the nest with these loops is, past the first [`FEW`].
-    index: HashMap<Vec<Loop>, usize>,
+    nests: Vec<CopyNest>,
+    /// Where the nest with these loops is, past the first [`LINEAR_SEARCH_NESTS`].
+    index: HashMap<Vec<CopyLoop>, usize>,
     starts: usize,
 }
 
 /// Nests that are looked through one by one; most plans have no more.
-const FEW: usize = 8;
+const LINEAR_SEARCH_NESTS: usize = 8;
 
 impl NestBuilder {
     /// Adds a piece of the index; false where the starts become too many.
-    fn piece(
+    fn add_piece(
         &mut self,
         src: Option<&AddressFunction>,
         dst: &AddressFunction,
         start: i64,
         counts: &[(i64, i64)],
     ) -> bool {
-        let from = |at: i64| src.map_or(0, |s| s.value(at));
-        let (a, b) = (from(start), dst.value(start));
+        let from = |at: i64| src.map_or(0, |s| s.linear_address(at));
+        let (a, b) = (from(start), dst.linear_address(start));
         let mut loops = Vec::with_capacity(counts.len() + dst.replica.len());
         for (range, weight) in counts.iter().filter(|(count, _)| *count > 1) {
             let next = start + weight;
-            loops.push(Loop { range: *range, src: from(next) - a, dst: dst.value(next) - b });
+            loops.push(CopyLoop {
+                range: *range,
+                src: from(next) - a,
+                dst: dst.linear_address(next) - b,
+            });
         }
-        let copy = |(range, stride): &(i64, i64)| Loop { range: *range, src: 0, dst: *stride };
+        let copy = |(range, stride): &(i64, i64)| CopyLoop { range: *range, src: 0, dst: *stride };
         loops.extend(dst.replica.iter().map(copy));
         let (a, b) = (src.map_or(0, |s| s.offset + a), dst.offset + b);
-        match tabulate(loops, a, b, src.and_then(|s| s.swizzle), dst.swizzle) {
-            Some((loops, starts)) => self.push(tidy(loops), &starts),
+        match tabulate_swizzled(loops, a, b, src.and_then(|s| s.swizzle), dst.swizzle) {
+            Some((loops, starts)) => self.add_nest(normalize_loops(loops), &starts),
             None => false,
         }
     }
 
     /// Adds a nest, or its starts to the nest with the same loops; false where they are too many.
-    pub(crate) fn push(&mut self, loops: Vec<Loop>, starts: &[(i64, i64)]) -> bool {
+    pub(crate) fn add_nest(&mut self, loops: Vec<CopyLoop>, starts: &[(i64, i64)]) -> bool {
         zellige_guard::count_many_steps(1 + starts.len());
         self.starts += starts.len();
         if self.starts > MAX_STARTS {
             return false;
         }
-        let few = &self.nests[..self.nests.len().min(FEW)];
+        let few = &self.nests[..self.nests.len().min(LINEAR_SEARCH_NESTS)];
         let found = few.iter().position(|n| n.loops == loops);
         match found.or_else(|| self.index.get(&loops).copied()) {
             Some(k) => self.nests[k].starts.extend_from_slice(starts),
             None => {
-                if self.nests.len() >= FEW {
+                if self.nests.len() >= LINEAR_SEARCH_NESTS {
                     self.index.insert(loops.clone(), self.nests.len());
                 }
-                self.nests.push(Nest { loops, starts: starts.to_vec() });
+                self.nests.push(CopyNest { loops, starts: starts.to_vec() });
             }
         }
         true
     }
 
     /// The nests, in the order of the index.
-    pub(crate) fn finish(self) -> Vec<Nest> {
+    pub(crate) fn into_nests(self) -> Vec<CopyNest> {
         self.nests
     }
 }
 
 /// Drops unit loops, sorts by falling destination stride, fuses loops that continue one another.
-fn tidy(mut loops: Vec<Loop>) -> Vec<Loop> {
+fn normalize_loops(mut loops: Vec<CopyLoop>) -> Vec<CopyLoop> {
     loops.retain(|l| l.range != 1);
     loops.sort_by_key(|l| std::cmp::Reverse((l.dst.abs(), l.src.abs())));
     let mut kept = 0;
@@ -114,7 +122,7 @@ fn tidy(mut loops: Vec<Loop>) -> Vec<Loop> {
             Some(outer)
                 if outer.src == inner.range * inner.src && outer.dst == inner.range * inner.dst =>
             {
-                *outer = Loop { range: outer.range * inner.range, ..inner };
+                *outer = CopyLoop { range: outer.range * inner.range, ..inner };
             }
             _ => {
                 loops[kept] = inner;

@@ -1,7 +1,7 @@
 //! Moves that were planned before.
 
-use crate::between::Fill;
-use crate::dtypes::Dtypes;
+use crate::between::PaddingFill;
+use crate::dtypes::MoveDtypes;
 use crate::engine::{MoveError, Mover};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -67,17 +67,17 @@ struct MoveKey {
     src: Layout,
     dst: Layout,
     shape: Vec<i64>,
-    dtypes: Dtypes,
-    fill: Fill,
+    dtypes: MoveDtypes,
+    fill: PaddingFill,
 }
 
 /// Entries in a set.
-const WAYS: usize = 8;
+const SET_WAYS: usize = 8;
 
 impl PlanCache {
     /// A cache of about `capacity` moves: rounded up to whole sets.
     pub fn new(capacity: usize) -> PlanCache {
-        let sets = capacity.div_ceil(WAYS).max(1);
+        let sets = capacity.div_ceil(SET_WAYS).max(1);
         PlanCache {
             sets: (0..sets).map(|_| Mutex::default()).collect(),
             hits: AtomicU64::new(0),
@@ -85,20 +85,20 @@ impl PlanCache {
         }
     }
 
-    /// The mover of [`Mover::between`], planned at most once while it stays here.
+    /// The mover of [`Mover::search_between`], planned at most once while it stays here.
     ///
     /// # Errors
-    /// Those of [`Mover::between`], which are not kept: asking again plans again.
-    pub fn mover(
+    /// Those of [`Mover::search_between`], which are not kept: asking again plans again.
+    pub fn plan_or_reuse(
         &self,
         src: &Layout,
         dst: &Layout,
         shape: &[i64],
-        dtypes: impl Into<Dtypes>,
-        fill: Fill,
+        dtypes: impl Into<MoveDtypes>,
+        fill: PaddingFill,
     ) -> Result<Arc<Mover>, MoveError> {
         let dtypes = dtypes.into();
-        let hash = mix(src, dst, shape, dtypes, fill);
+        let hash = hash_move(src, dst, shape, dtypes, fill);
         let same = |e: &CachedMover| {
             let k = &e.key;
             e.hash == hash
@@ -108,63 +108,63 @@ impl PlanCache {
                 && k.src == *src
                 && k.dst == *dst
         };
-        if let Some(found) = self.set(hash).find(same) {
+        if let Some(found) = self.lock_set_of(hash).find_entry(same) {
             self.hits.fetch_add(1, Ordering::Relaxed);
             return Ok(found);
         }
         self.misses.fetch_add(1, Ordering::Relaxed);
         // Planned outside the lock: others go on, and at worst two plan the same.
         let mover = Arc::new(Mover::between(src, dst, shape, dtypes, fill)?);
-        let mut set = self.set(hash);
-        if let Some(found) = set.find(same) {
+        let mut set = self.lock_set_of(hash);
+        if let Some(found) = set.find_entry(same) {
             return Ok(found);
         }
         let key =
             MoveKey { src: src.clone(), dst: dst.clone(), shape: shape.to_vec(), dtypes, fill };
-        set.insert(CachedMover { hash, used: 0, key, mover: Arc::clone(&mover) });
+        set.insert_entry(CachedMover { hash, used: 0, key, mover: Arc::clone(&mover) });
         Ok(mover)
     }
 
     /// How it has been used.
     pub fn stats(&self) -> CacheStats {
-        let len = self.sets.iter().map(|s| lock(s).entries.len()).sum();
+        let len = self.sets.iter().map(|s| lock_set(s).entries.len()).sum();
         CacheStats {
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
             len,
-            capacity: self.sets.len() * WAYS,
+            capacity: self.sets.len() * SET_WAYS,
         }
     }
 
     /// Forgets every move; the counts go on.
-    pub fn clear(&self) {
+    pub fn forget_moves(&self) {
         for set in &self.sets {
-            lock(set).entries.clear();
+            lock_set(set).entries.clear();
         }
     }
 
-    fn set(&self, hash: u64) -> MutexGuard<'_, CacheSet> {
+    fn lock_set_of(&self, hash: u64) -> MutexGuard<'_, CacheSet> {
         let index = usize::try_from(hash >> 32).unwrap_or(0) % self.sets.len();
-        lock(&self.sets[index])
+        lock_set(&self.sets[index])
     }
 }
 
 /// A set is consistent between any two statements, so one that a panic left is still good.
-fn lock(set: &Mutex<CacheSet>) -> MutexGuard<'_, CacheSet> {
+fn lock_set(set: &Mutex<CacheSet>) -> MutexGuard<'_, CacheSet> {
     set.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl CacheSet {
-    fn find(&mut self, same: impl Fn(&CachedMover) -> bool) -> Option<Arc<Mover>> {
+    fn find_entry(&mut self, same: impl Fn(&CachedMover) -> bool) -> Option<Arc<Mover>> {
         self.clock += 1;
         let entry = self.entries.iter_mut().find(|e| same(e))?;
         entry.used = self.clock;
         Some(Arc::clone(&entry.mover))
     }
 
-    fn insert(&mut self, mut entry: CachedMover) {
+    fn insert_entry(&mut self, mut entry: CachedMover) {
         entry.used = self.clock;
-        if self.entries.len() < WAYS {
+        if self.entries.len() < SET_WAYS {
             self.entries.push(entry);
         } else if let Some(oldest) = self.entries.iter_mut().min_by_key(|e| e.used) {
             *oldest = entry;
@@ -173,7 +173,13 @@ impl CacheSet {
 }
 
 /// A hash of the numbers of a move. Names of axes are left to the comparison.
-fn mix(src: &Layout, dst: &Layout, shape: &[i64], dtypes: Dtypes, fill: Fill) -> u64 {
+fn hash_move(
+    src: &Layout,
+    dst: &Layout,
+    shape: &[i64],
+    dtypes: MoveDtypes,
+    fill: PaddingFill,
+) -> u64 {
     let mut hash = 0u64;
     let mut add = |value: i64| {
         hash = (hash.rotate_left(5) ^ value.cast_unsigned()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -202,13 +208,13 @@ fn mix(src: &Layout, dst: &Layout, shape: &[i64], dtypes: Dtypes, fill: Fill) ->
     }
     shape.iter().for_each(|n| add(*n));
     add(match dtypes {
-        Dtypes::Bytes(width) => i64::try_from(width).unwrap_or(0),
-        Dtypes::Formats { from, to } => (from as i64 + 1) << 8 | to as i64,
+        MoveDtypes::Bytes(width) => i64::try_from(width).unwrap_or(0),
+        MoveDtypes::Formats { from, to } => (from as i64 + 1) << 8 | to as i64,
     });
     add(match fill {
-        Fill::Leave => 0,
-        Fill::Padding => 1,
-        Fill::Rest { len } => len.wrapping_add(2),
+        PaddingFill::Leave => 0,
+        PaddingFill::Padding => 1,
+        PaddingFill::Rest { len } => len.wrapping_add(2),
     });
     hash
 }

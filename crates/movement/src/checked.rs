@@ -3,14 +3,14 @@
 //! The engine trusts a plan with memory: its addresses stay inside the buffers that it asks for, and
 //! threads write disjoint places. A file can claim anything, so both are shown anew.
 
-use crate::plan::{FillNest, Loop, Nest, Plan};
+use crate::plan::{CopyLoop, CopyNest, FillNest, MovePlan};
 use serde::Deserialize;
 
 /// The fields of a plan, not yet believed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Claimed {
-    nests: Vec<Nest>,
+pub(crate) struct UncheckedPlan {
+    nests: Vec<CopyNest>,
     fills: Vec<FillNest>,
     elements: i64,
     copies: i64,
@@ -21,11 +21,11 @@ pub(crate) struct Claimed {
 /// Places that are listed one by one to see that none is written twice.
 const MAX_PLACES: i128 = 1 << 28;
 
-impl TryFrom<Claimed> for Plan {
+impl TryFrom<UncheckedPlan> for MovePlan {
     type Error = String;
 
-    fn try_from(claimed: Claimed) -> Result<Plan, String> {
-        let Claimed { nests, fills, elements, copies, src_range, dst_range } = claimed;
+    fn try_from(claimed: UncheckedPlan) -> Result<MovePlan, String> {
+        let UncheckedPlan { nests, fills, elements, copies, src_range, dst_range } = claimed;
         for (what, range) in [("src_range", src_range), ("dst_range", dst_range)] {
             if range.is_some_and(|(low, high)| low < 0 || high < low || high == i64::MAX) {
                 return Err(format!("{what}: {range:?} are not addresses from 0 up"));
@@ -35,13 +35,13 @@ impl TryFrom<Claimed> for Plan {
         let mut walks: Vec<FillNest> = Vec::new();
         for (i, nest) in nests.iter().enumerate() {
             let what = format!("nest {i}");
-            let side = |stride: fn(&Loop) -> i64, start: fn(&(i64, i64)) -> i64| FillNest {
+            let side = |stride: fn(&CopyLoop) -> i64, start: fn(&(i64, i64)) -> i64| FillNest {
                 loops: nest.loops.iter().map(|l| (l.range, stride(l))).collect(),
                 starts: nest.starts.iter().map(start).collect(),
             };
             let (src, dst) = (side(|l| l.src, |s| s.0), side(|l| l.dst, |s| s.1));
-            inside(&what, "source", &src, src_range)?;
-            written += inside(&what, "destination", &dst, dst_range)?;
+            check_inside(&what, "source", &src, src_range)?;
+            written += check_inside(&what, "destination", &dst, dst_range)?;
             walks.push(dst);
         }
         if written != i128::from(elements) * i128::from(copies) || elements < 0 || copies < 0 {
@@ -49,10 +49,10 @@ impl TryFrom<Claimed> for Plan {
         }
         for (i, fill) in fills.iter().enumerate() {
             let what = format!("fill {i}");
-            written += inside(&what, "destination", fill, dst_range)?;
+            written += check_inside(&what, "destination", fill, dst_range)?;
             walks.push(fill.clone());
         }
-        if !plainly_apart(&walks) {
+        if !strides_prove_disjoint(&walks) {
             let places = dst_range.map_or(0, |(_, high)| i128::from(high) + 1);
             if places.max(written) > MAX_PLACES {
                 return Err(format!(
@@ -60,30 +60,30 @@ impl TryFrom<Claimed> for Plan {
                      {MAX_PLACES}: plan the move anew"
                 ));
             }
-            listed_apart(&walks, usize::try_from(places).unwrap_or(0))?;
+            check_disjoint_by_list(&walks, usize::try_from(places).unwrap_or(0))?;
         }
-        Ok(Plan { nests, fills, elements, copies, src_range, dst_range })
+        Ok(MovePlan { nests, fills, elements, copies, src_range, dst_range })
     }
 }
 
-impl Plan {
+impl MovePlan {
     /// The plan of these nests and nothing else, each place of which is written once.
     ///
     /// # Errors
     /// Addresses below 0, and places that are written twice or that are too many to see that they are not.
-    pub fn of_nests(nests: Vec<Nest>) -> Result<Plan, String> {
-        let written: i128 = nests.iter().map(|n| i128::from(n.elements())).sum();
+    pub fn from_disjoint_nests(nests: Vec<CopyNest>) -> Result<MovePlan, String> {
+        let written: i128 = nests.iter().map(|n| i128::from(n.element_count())).sum();
         let elements = i64::try_from(written).map_err(|_| "more than 2^63 places".to_string())?;
-        let src_range = Plan::range(&nests, |s| s.0, |l| l.src);
-        let dst_range = Plan::range(&nests, |s| s.1, |l| l.dst);
+        let src_range = MovePlan::address_range(&nests, |s| s.0, |l| l.src);
+        let dst_range = MovePlan::address_range(&nests, |s| s.1, |l| l.dst);
         let claimed =
-            Claimed { nests, fills: Vec::new(), elements, copies: 1, src_range, dst_range };
-        Plan::try_from(claimed)
+            UncheckedPlan { nests, fills: Vec::new(), elements, copies: 1, src_range, dst_range };
+        MovePlan::try_from(claimed)
     }
 }
 
 /// How many places loops visit, all of them inside the claimed range.
-fn inside(
+fn check_inside(
     what: &str,
     side: &str,
     walk: &FillNest,
@@ -116,7 +116,7 @@ fn inside(
 
 /// Whether the strides of every nest each pass everything inside, and no two starts lead to ranges that meet: then no place is met
 /// twice.
-fn plainly_apart(walks: &[FillNest]) -> bool {
+fn strides_prove_disjoint(walks: &[FillNest]) -> bool {
     let mut ranges = Vec::new();
     for FillNest { loops, starts } in walks {
         let mut steps: Vec<(i128, i128)> = loops
@@ -142,7 +142,7 @@ fn plainly_apart(walks: &[FillNest]) -> bool {
 }
 
 /// Every place, ticked off.
-fn listed_apart(walks: &[FillNest], places: usize) -> Result<(), String> {
+fn check_disjoint_by_list(walks: &[FillNest], places: usize) -> Result<(), String> {
     let mut seen = vec![0u64; places.div_ceil(64)];
     for FillNest { loops, starts } in walks {
         for start in starts {

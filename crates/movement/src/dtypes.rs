@@ -5,7 +5,7 @@ use zellige_float::{Dtype, Format};
 
 /// The elements of the two sides of a move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Dtypes {
+pub enum MoveDtypes {
     /// Elements of so many bytes, moved as they are: 1, 2, 4, 8 or 16.
     Bytes(usize),
     /// Numbers, converted on the way where the two differ.
@@ -17,31 +17,35 @@ pub enum Dtypes {
     },
 }
 
-impl From<Format> for Dtypes {
-    fn from(format: Format) -> Dtypes {
-        Dtypes::Bytes(format.size())
+impl From<Format> for MoveDtypes {
+    fn from(format: Format) -> MoveDtypes {
+        MoveDtypes::Bytes(format.byte_size())
     }
 }
 
-impl From<(Format, Format)> for Dtypes {
-    fn from((from, to): (Format, Format)) -> Dtypes {
-        if from == to { from.into() } else { Dtypes::Formats { from, to } }
+impl From<(Format, Format)> for MoveDtypes {
+    fn from((from, to): (Format, Format)) -> MoveDtypes {
+        if from == to { from.into() } else { MoveDtypes::Formats { from, to } }
     }
 }
 
-impl Dtypes {
+impl MoveDtypes {
     /// From one dtype into another; every dtype of whole bytes into itself.
     ///
     /// # Errors
     /// [`MoveError::Dtype`] where elements are parts of bytes, or numbers in a format without a
     /// conversion.
-    pub fn of(from: Dtype, to: Dtype) -> Result<Dtypes, MoveError> {
+    pub fn between(from: Dtype, to: Dtype) -> Result<MoveDtypes, MoveError> {
         if from == to {
             let width = usize::try_from(from.bits() / 8).ok().filter(|w| *w > 0);
-            return width.map(Dtypes::Bytes).ok_or_else(|| bad(from, "elements of whole bytes"));
+            return width
+                .map(MoveDtypes::Bytes)
+                .ok_or_else(|| refused_dtype(from, "elements of whole bytes"));
         }
         let format = |dtype: Dtype| {
-            dtype.number_format().ok_or_else(|| bad(dtype, "conversions are between these dtypes"))
+            dtype
+                .number_format()
+                .ok_or_else(|| refused_dtype(dtype, "conversions are between these dtypes"))
         };
         Ok((format(from)?, format(to)?).into())
     }
@@ -49,21 +53,21 @@ impl Dtypes {
     /// Bytes of an element of the source.
     pub fn src_bytes(self) -> usize {
         match self {
-            Dtypes::Bytes(width) => width,
-            Dtypes::Formats { from, .. } => from.size(),
+            MoveDtypes::Bytes(width) => width,
+            MoveDtypes::Formats { from, .. } => from.byte_size(),
         }
     }
 
     /// Bytes of an element of the destination.
     pub fn dst_bytes(self) -> usize {
         match self {
-            Dtypes::Bytes(width) => width,
-            Dtypes::Formats { to, .. } => to.size(),
+            MoveDtypes::Bytes(width) => width,
+            MoveDtypes::Formats { to, .. } => to.byte_size(),
         }
     }
 }
 
-fn bad(dtype: Dtype, what: &'static str) -> MoveError {
+fn refused_dtype(dtype: Dtype, what: &'static str) -> MoveError {
     let known = Dtype::ALL.iter().filter(|d| d.number_format().is_some());
     let known = known.map(|d| d.name()).collect::<Vec<_>>().join(", ");
     MoveError::Dtype { dtype: dtype.name(), what, known }
@@ -76,11 +80,14 @@ mod tests {
     #[test]
     fn elements_are_whole_bytes_or_numbers() {
         for dtype in Dtype::ALL {
-            let same = Dtypes::of(*dtype, *dtype);
+            let same = MoveDtypes::between(*dtype, *dtype);
             assert_eq!(same.is_ok(), dtype.bits() >= 8, "{dtype}");
         }
-        assert_eq!(Dtypes::of(Dtype::Complex128, Dtype::Complex128), Ok(Dtypes::Bytes(16)));
-        let refused = Dtypes::of(Dtype::Uint16, Dtype::Float32).expect_err("no format");
+        assert_eq!(
+            MoveDtypes::between(Dtype::Complex128, Dtype::Complex128),
+            Ok(MoveDtypes::Bytes(16))
+        );
+        let refused = MoveDtypes::between(Dtype::Uint16, Dtype::Float32).expect_err("no format");
         assert!(refused.to_string().contains("uint16"), "{refused}");
     }
 }

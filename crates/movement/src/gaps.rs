@@ -1,7 +1,7 @@
 //! The places of a buffer that no copy writes.
 
 use crate::builder::NestBuilder;
-use crate::plan::{FillNest, Loop, Nest};
+use crate::plan::{CopyLoop, CopyNest, FillNest};
 
 /// Pieces that are looked at one by one, at most. Gaps that take more are cheaper to write before
 /// the copies, together with everything else.
@@ -13,8 +13,8 @@ pub(crate) const MAX_PIECES: usize = 1 << 14;
 /// address of `[0, len)`, and each once.
 ///
 /// None where the gaps are scattered over more than [`MAX_PIECES`] pieces.
-pub(crate) fn gaps(nests: &[Nest], len: i64) -> Option<Vec<FillNest>> {
-    if nests.iter().map(Nest::elements).sum::<i64>() == len {
+pub(crate) fn fill_gaps(nests: &[CopyNest], len: i64) -> Option<Vec<FillNest>> {
+    if nests.iter().map(CopyNest::element_count).sum::<i64>() == len {
         return Some(Vec::new());
     }
     let pieces = nests.iter().map(|n| n.starts.len()).sum::<usize>();
@@ -22,12 +22,12 @@ pub(crate) fn gaps(nests: &[Nest], len: i64) -> Option<Vec<FillNest>> {
         return None;
     }
     let mut search = GapSearch { left: MAX_PIECES - pieces, found: NestBuilder::default() };
-    search.between(nests.iter().flat_map(AddressWalk::of).collect(), 0, len, &[])?;
-    let fill = |n: Nest| FillNest {
+    search.search_between(nests.iter().flat_map(AddressWalk::from_nest).collect(), 0, len, &[])?;
+    let fill = |n: CopyNest| FillNest {
         loops: n.loops.iter().map(|l| (l.range, l.dst)).collect(),
         starts: n.starts.iter().map(|s| s.1).collect(),
     };
-    Some(search.found.finish().into_iter().map(fill).collect())
+    Some(search.found.into_nests().into_iter().map(fill).collect())
 }
 
 /// Addresses from a start on: every combination of steps.
@@ -40,7 +40,7 @@ struct AddressWalk {
 
 impl AddressWalk {
     /// What one nest writes, for each of its starts.
-    fn of(nest: &Nest) -> impl Iterator<Item = AddressWalk> {
+    fn from_nest(nest: &CopyNest) -> impl Iterator<Item = AddressWalk> {
         let mut loops: Vec<(i64, i64)> =
             nest.loops.iter().filter(|l| l.range > 1).map(|l| (l.range, l.dst.abs())).collect();
         loops.sort_unstable_by_key(|(_, by)| std::cmp::Reverse(*by));
@@ -57,12 +57,12 @@ impl AddressWalk {
     }
 
     /// One past its last address.
-    fn end(&self) -> i64 {
+    fn end_address(&self) -> i64 {
         self.start + self.loops.iter().map(|(n, by)| (n - 1) * by).sum::<i64>() + 1
     }
 
     /// Its first step along the outermost loop.
-    fn inner(&self) -> AddressWalk {
+    fn first_outer_step(&self) -> AddressWalk {
         AddressWalk { start: self.start, loops: self.loops.get(1..).unwrap_or(&[]).to_vec() }
     }
 }
@@ -76,7 +76,7 @@ struct GapSearch {
 impl GapSearch {
     /// Finds what is free in `[low, high)`, which holds all these walks, at every position of the
     /// loops around.
-    fn between(
+    fn search_between(
         &mut self,
         mut walks: Vec<AddressWalk>,
         low: i64,
@@ -87,21 +87,21 @@ impl GapSearch {
         let mut free = low;
         let mut walks = walks.into_iter().peekable();
         while let Some(first) = walks.next() {
-            self.gap(first.start - free, free, around)?;
-            let (start, mut end) = (first.start, first.end());
+            self.add_gap(first.start - free, free, around)?;
+            let (start, mut end) = (first.start, first.end_address());
             let mut group = vec![first];
             while let Some(next) = walks.next_if(|w| w.start < end) {
-                end = end.max(next.end());
+                end = end.max(next.end_address());
                 group.push(next);
             }
-            self.within(group, start, end, around)?;
+            self.search_overlapping(group, start, end, around)?;
             free = end;
         }
-        self.gap(high - free, free, around)
+        self.add_gap(high - free, free, around)
     }
 
     /// Finds what is free among walks that overlap, between the first and the last of their places.
-    fn within(
+    fn search_overlapping(
         &mut self,
         group: Vec<AddressWalk>,
         start: i64,
@@ -114,14 +114,14 @@ impl GapSearch {
         }
         // Steps of one loop that all take at once and that stay apart: one of them stands for all.
         if group.iter().all(|w| w.loops.first() == Some(&(n, by))) {
-            let inner: Vec<AddressWalk> = group.iter().map(AddressWalk::inner).collect();
-            let one = inner.iter().map(AddressWalk::end).max()?;
+            let inner: Vec<AddressWalk> = group.iter().map(AddressWalk::first_outer_step).collect();
+            let one = inner.iter().map(AddressWalk::end_address).max()?;
             if one - start <= by {
                 let mut outer = around.to_vec();
                 outer.push((n - 1, by));
-                self.gap(by - (one - start), one, &outer)?;
+                self.add_gap(by - (one - start), one, &outer)?;
                 *outer.last_mut()? = (n, by);
-                return self.between(inner, start, one, &outer);
+                return self.search_between(inner, start, one, &outer);
             }
         }
         // Else the loops with the widest steps are taken apart.
@@ -132,7 +132,7 @@ impl GapSearch {
             match walk.loops.first() {
                 Some((n, by)) if *by == widest => {
                     self.left = self.left.checked_sub(usize::try_from(*n).ok()?)?;
-                    let (start, inner) = (walk.start, walk.inner());
+                    let (start, inner) = (walk.start, walk.first_outer_step());
                     parts.extend(
                         (0..*n).map(|i| AddressWalk { start: start + i * by, ..inner.clone() }),
                     );
@@ -140,24 +140,24 @@ impl GapSearch {
                 _ => parts.push(walk),
             }
         }
-        self.between(parts, start, end, around)
+        self.search_between(parts, start, end, around)
     }
 
     /// Adds `count` adjacent places.
-    fn gap(&mut self, count: i64, start: i64, around: &[(i64, i64)]) -> Option<()> {
+    fn add_gap(&mut self, count: i64, start: i64, around: &[(i64, i64)]) -> Option<()> {
         if count == 0 {
             return Some(());
         }
         self.left = self.left.checked_sub(1)?;
-        let mut loops: Vec<Loop> = Vec::with_capacity(around.len() + 1);
+        let mut loops: Vec<CopyLoop> = Vec::with_capacity(around.len() + 1);
         for (range, dst) in around.iter().copied().chain([(count, 1)]).filter(|(n, _)| *n > 1) {
             match loops.last_mut() {
                 Some(outer) if outer.dst == range * dst => {
-                    *outer = Loop { range: outer.range * range, src: 0, dst };
+                    *outer = CopyLoop { range: outer.range * range, src: 0, dst };
                 }
-                _ => loops.push(Loop { range, src: 0, dst }),
+                _ => loops.push(CopyLoop { range, src: 0, dst }),
             }
         }
-        self.found.push(loops, &[(0, start)]).then_some(())
+        self.found.add_nest(loops, &[(0, start)]).then_some(())
     }
 }

@@ -1,6 +1,6 @@
 //! Moves: any layout to any layout.
 //!
-//! A move is a pair of layouts over one logical shape. [`Plan::between`] refines both to common
+//! A move is a pair of layouts over one logical shape. [`MovePlan::search_between`] refines both to common
 //! digits and yields loop nests (ranges, source strides, destination strides, offsets) and fills
 //! for padding. Host to device, restickify, transposes, repacking of weights are all that one
 //! thing. [`mod@reference`] is the obvious mover that every other one is compared with.
@@ -20,7 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Mover::between`] goes from two layouts to something that runs: it checks the buffers, moves with
+//! [`Mover::search_between`] goes from two layouts to something that runs: it checks the buffers, moves with
 //! threads and SIMD, converts elements on the way, fills padding, and knows what that costs.
 //!
 //! ```
@@ -48,7 +48,7 @@
 //! ```
 //!
 //! A [`PlanCache`] remembers movers for moves that come again. A [`Mover`] runs a plan on bytes: SIMD, streaming stores, threads, conversion of elements on the
-//! way. [`Plan::clip`] cuts a plan into slabs for destinations larger than memory.
+//! way. [`MovePlan::clip_destination`] cuts a plan into slabs for destinations larger than memory.
 //!
 //! # What it may not do
 //! Know of devices or graphs: a device layout comes in as a layout like any other.
@@ -68,9 +68,9 @@ mod plan;
 pub mod reference;
 mod tabulate;
 
-pub use between::Fill;
+pub use between::PaddingFill;
 pub use cache::{CacheStats, PlanCache};
-pub use dtypes::Dtypes;
+pub use dtypes::MoveDtypes;
 pub use engine::{MoveError, Mover};
-pub use padding::{FillElement, Padding, PaddingError};
-pub use plan::{Cost, FillNest, Loop, Nest, Plan};
+pub use padding::{FillElement, PaddingError, PaddingValue};
+pub use plan::{CopyLoop, CopyNest, FillNest, MovePlan, PlanCost};

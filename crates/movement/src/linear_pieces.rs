@@ -17,16 +17,16 @@ use smallvec::SmallVec;
 /// A dimension of 100 in sticks of 64 turns at 64, 100, 164, 200 and so on: distance 64 in stretches
 /// of 100, and distance 100. Invariant: `0 < modulus <= stretch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Breaks {
+pub(crate) struct LinearBreaks {
     pub(crate) modulus: i64,
     pub(crate) stretch: i64,
     pub(crate) phase: i64,
 }
 
-impl Breaks {
+impl LinearBreaks {
     /// Every multiple of a number.
-    pub(crate) fn every(modulus: i64) -> Breaks {
-        Breaks { modulus, stretch: modulus, phase: 0 }
+    pub(crate) fn at_multiples(modulus: i64) -> LinearBreaks {
+        LinearBreaks { modulus, stretch: modulus, phase: 0 }
     }
 }
 
@@ -35,11 +35,11 @@ impl Breaks {
 struct BreakLevel {
     modulus: i64,
     period: i64,
-    breaks: SmallVec<[Breaks; 2]>,
+    breaks: SmallVec<[LinearBreaks; 2]>,
 }
 
 /// The loops of a piece as (count, weight), outermost first.
-pub(crate) type Counts = SmallVec<[(i64, i64); 8]>;
+pub(crate) type PieceLoops = SmallVec<[(i64, i64); 8]>;
 
 /// Gives the pieces of `[0, size)` to `emit`: a start and loops, which stand for the indices
 /// `start + sum c_k * weight_k`, `c_k < count_k`.
@@ -49,16 +49,16 @@ pub(crate) type Counts = SmallVec<[(i64, i64); 8]>;
 /// or no smaller than `size`.
 ///
 /// False as soon as `emit` says so.
-pub(crate) fn linear_pieces(
+pub(crate) fn emit_linear_pieces(
     size: i64,
-    breaks: &mut [Breaks],
+    breaks: &mut [LinearBreaks],
     mut emit: impl FnMut(i64, &[(i64, i64)]) -> bool,
 ) -> bool {
-    descend(0, size, &levels(breaks), &mut Counts::new(), &mut emit)
+    descend_levels(0, size, &order_levels(breaks), &mut PieceLoops::new(), &mut emit)
 }
 
 /// The levels, smallest distance first.
-fn levels(breaks: &mut [Breaks]) -> SmallVec<[BreakLevel; 8]> {
+fn order_levels(breaks: &mut [LinearBreaks]) -> SmallVec<[BreakLevel; 8]> {
     breaks.sort_unstable();
     let mut levels: SmallVec<[BreakLevel; 8]> = SmallVec::new();
     for b in breaks.iter().filter(|b| b.modulus > 1) {
@@ -95,15 +95,15 @@ fn lcm(a: i64, b: i64) -> i64 {
     (a / x).saturating_mul(b)
 }
 
-type Emit<'a> = dyn FnMut(i64, &[(i64, i64)]) -> bool + 'a;
+type EmitPiece<'a> = dyn FnMut(i64, &[(i64, i64)]) -> bool + 'a;
 
 /// The pieces of `[lo, hi)`, which holds no place of a larger level inside, under `outer` loops.
-fn descend(
+fn descend_levels(
     lo: i64,
     hi: i64,
     levels: &[BreakLevel],
-    outer: &mut Counts,
-    emit: &mut Emit<'_>,
+    outer: &mut PieceLoops,
+    emit: &mut EmitPiece<'_>,
 ) -> bool {
     if lo >= hi {
         return true;
@@ -121,14 +121,14 @@ fn descend(
         phases.iter().map(|p| at + (p - at).rem_euclid(level.modulus)).min().unwrap_or(hi).min(hi)
     };
     let first = next(lo);
-    if !descend(lo, first, below, outer, emit) {
+    if !descend_levels(lo, first, below, outer, emit) {
         return false;
     }
-    let mut cut = |from: i64, to: i64, outer: &mut Counts| {
+    let mut cut = |from: i64, to: i64, outer: &mut PieceLoops| {
         let mut at = from;
         while at < to {
             let end = next(at + 1).min(to);
-            if !descend(at, end, below, outer, emit) {
+            if !descend_levels(at, end, below, outer, emit) {
                 return false;
             }
             at = end;
@@ -151,9 +151,9 @@ mod tests {
 
     type Piece = (i64, Vec<(i64, i64)>);
 
-    fn pieces(size: i64, breaks: &[Breaks]) -> Vec<Piece> {
+    fn pieces(size: i64, breaks: &[LinearBreaks]) -> Vec<Piece> {
         let mut all = Vec::new();
-        let listed = linear_pieces(size, &mut breaks.to_vec(), |start, loops| {
+        let listed = emit_linear_pieces(size, &mut breaks.to_vec(), |start, loops| {
             all.push((start, loops.to_vec()));
             true
         });
@@ -169,8 +169,8 @@ mod tests {
         all
     }
 
-    fn breaks(list: &[(i64, i64, i64)]) -> Vec<Breaks> {
-        let one = |(modulus, stretch, phase): &(i64, i64, i64)| Breaks {
+    fn breaks(list: &[(i64, i64, i64)]) -> Vec<LinearBreaks> {
+        let one = |(modulus, stretch, phase): &(i64, i64, i64)| LinearBreaks {
             modulus: *modulus,
             stretch: *stretch,
             phase: *phase,
@@ -193,7 +193,7 @@ mod tests {
         ] {
             let list = breaks(&list);
             let is_break = |t: i64| {
-                let at = |b: &Breaks| (t % b.stretch - b.phase).rem_euclid(b.modulus) == 0;
+                let at = |b: &LinearBreaks| (t % b.stretch - b.phase).rem_euclid(b.modulus) == 0;
                 // A stretch that begins is a place of its own entry, not of the smaller one.
                 list.iter().any(|b| at(b) && (t % b.stretch != 0 || b.stretch == b.modulus))
             };

@@ -1,13 +1,13 @@
 //! What padding is filled with, by name or by number.
 
-use crate::between::Fill;
-use zellige_float::{Converter, Dtype, Format, bounds};
+use crate::between::PaddingFill;
+use zellige_float::{Converter, Dtype, Format, format_bounds};
 
 /// What to write into the padding of a destination.
 ///
 /// The neutral values leave a reduction over the padded tensor as it is over the elements alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Padding {
+pub enum PaddingValue {
     /// Nothing: padding keeps what it holds.
     Leave,
     /// Zero.
@@ -61,45 +61,45 @@ pub struct FillElement {
     pub value: f64,
 }
 
-impl Padding {
+impl PaddingValue {
     /// Reads `leave`, `zero`, `sum`, `max`, `min` or a number.
-    pub fn parse(text: &str) -> Result<Padding, PaddingError> {
+    pub fn parse(text: &str) -> Result<PaddingValue, PaddingError> {
         let text = text.trim();
         Ok(match text {
-            "leave" => Padding::Leave,
-            "zero" => Padding::Zero,
-            "sum" => Padding::Sum,
-            "max" => Padding::Max,
-            "min" => Padding::Min,
+            "leave" => PaddingValue::Leave,
+            "zero" => PaddingValue::Zero,
+            "sum" => PaddingValue::Sum,
+            "max" => PaddingValue::Max,
+            "min" => PaddingValue::Min,
             _ => match (text.parse(), text.parse()) {
-                (Ok(integer), _) => Padding::Integer(integer),
-                (_, Ok(real)) => Padding::Real(real),
+                (Ok(integer), _) => PaddingValue::Integer(integer),
+                (_, Ok(real)) => PaddingValue::Real(real),
                 _ => return Err(PaddingError::Unknown(text.chars().take(40).collect())),
             },
         })
     }
 
     /// Whether a plan lists the padding.
-    pub fn fill(self) -> Fill {
-        if self == Padding::Leave { Fill::Leave } else { Fill::Padding }
+    pub fn fill_mode(self) -> PaddingFill {
+        if self == PaddingValue::Leave { PaddingFill::Leave } else { PaddingFill::Padding }
     }
 
     /// The element to write, in a dtype; none where padding is left.
     ///
     /// A float is rounded to the format; what is past its largest number, or what an integer format
     /// would change in any way, is refused.
-    pub fn element(self, dtype: Dtype) -> Result<Option<FillElement>, PaddingError> {
+    pub fn element_for_dtype(self, dtype: Dtype) -> Result<Option<FillElement>, PaddingError> {
         let zero = || FillElement {
             bytes: vec![0; usize::try_from(dtype.bits() / 8).unwrap_or(0)],
             value: 0.0,
         };
-        let number = |n: Padding| {
+        let number = |n: PaddingValue| {
             let asked = || self.to_string();
             let format = dtype
                 .number_format()
                 .ok_or_else(|| PaddingError::NoNumbers { dtype: dtype.name(), asked: asked() })?;
-            n.in_format(format).map(Some).ok_or_else(|| {
-                let (low, high) = bounds(format);
+            n.element_in_format(format).map(Some).ok_or_else(|| {
+                let (low, high) = format_bounds(format);
                 PaddingError::Range {
                     dtype: dtype.name(),
                     value: asked(),
@@ -109,22 +109,22 @@ impl Padding {
             })
         };
         let end = |f: fn((f64, f64)) -> f64| {
-            Padding::Real(dtype.number_format().map_or(0.0, |format| f(bounds(format))))
+            PaddingValue::Real(dtype.number_format().map_or(0.0, |format| f(format_bounds(format))))
         };
         match self {
-            Padding::Leave => Ok(None),
-            Padding::Zero | Padding::Sum => Ok(Some(zero())),
-            Padding::Max => number(end(|b| b.0)),
-            Padding::Min => number(end(|b| b.1)),
-            Padding::Integer(0) => Ok(Some(zero())),
+            PaddingValue::Leave => Ok(None),
+            PaddingValue::Zero | PaddingValue::Sum => Ok(Some(zero())),
+            PaddingValue::Max => number(end(|b| b.0)),
+            PaddingValue::Min => number(end(|b| b.1)),
+            PaddingValue::Integer(0) => Ok(Some(zero())),
             other => number(other),
         }
     }
 
     /// The bytes of a number, where the format holds it.
-    fn in_format(self, format: Format) -> Option<FillElement> {
+    fn element_in_format(self, format: Format) -> Option<FillElement> {
         let cast = |from: Format, to: Format, bytes: &[u8]| {
-            let mut out = vec![0; to.size()];
+            let mut out = vec![0; to.byte_size()];
             Converter::new(from, to).convert(bytes, &mut out, 1).ok().map(|()| out)
         };
         let f64_of = |from: Format, bytes: &[u8]| {
@@ -132,10 +132,10 @@ impl Padding {
             out.try_into().ok().map(f64::from_le_bytes)
         };
         let (source, given, asked) = match self {
-            Padding::Integer(n) => {
+            PaddingValue::Integer(n) => {
                 (Format::I64, n.to_le_bytes(), f64_of(Format::I64, &n.to_le_bytes())?)
             }
-            Padding::Real(r) => (Format::F64, r.to_le_bytes(), r),
+            PaddingValue::Real(r) => (Format::F64, r.to_le_bytes(), r),
             _ => return None,
         };
         let bytes = cast(source, format, &given)?;
@@ -144,7 +144,7 @@ impl Padding {
             // A format without an infinity may saturate, and the result alone does not show it.
             value.is_nan() == asked.is_nan()
                 && value.is_finite() == asked.is_finite()
-                && (asked.is_nan() || asked.abs() <= bounds(format).1)
+                && (asked.is_nan() || asked.abs() <= format_bounds(format).1)
         } else {
             // The ends of 64 bits are not numbers of binary64, and saturate to what was meant.
             value == asked || cast(format, source, &bytes)? == given
@@ -153,16 +153,16 @@ impl Padding {
     }
 }
 
-impl std::fmt::Display for Padding {
+impl std::fmt::Display for PaddingValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Padding::Leave => f.write_str("leave"),
-            Padding::Zero => f.write_str("zero"),
-            Padding::Sum => f.write_str("sum"),
-            Padding::Max => f.write_str("max"),
-            Padding::Min => f.write_str("min"),
-            Padding::Integer(n) => write!(f, "{n}"),
-            Padding::Real(r) => write!(f, "{r}"),
+            PaddingValue::Leave => f.write_str("leave"),
+            PaddingValue::Zero => f.write_str("zero"),
+            PaddingValue::Sum => f.write_str("sum"),
+            PaddingValue::Max => f.write_str("max"),
+            PaddingValue::Min => f.write_str("min"),
+            PaddingValue::Integer(n) => write!(f, "{n}"),
+            PaddingValue::Real(r) => write!(f, "{r}"),
         }
     }
 }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     fn bytes(text: &str, dtype: Dtype) -> Result<Option<Vec<u8>>, PaddingError> {
-        Ok(Padding::parse(text)?.element(dtype)?.map(|e| e.bytes))
+        Ok(PaddingValue::parse(text)?.element_for_dtype(dtype)?.map(|e| e.bytes))
     }
 
     #[test]
@@ -180,10 +180,10 @@ mod tests {
         for dtype in Dtype::ALL.iter().copied().filter(|d| d.number_format().is_some()) {
             let format = dtype.number_format().expect("filtered");
             let value = |text: &str| {
-                let element = Padding::parse(text).and_then(|p| p.element(dtype));
+                let element = PaddingValue::parse(text).and_then(|p| p.element_for_dtype(dtype));
                 element.expect("held").expect("a value").value
             };
-            assert_eq!((value("max"), value("min")), bounds(format), "{dtype}");
+            assert_eq!((value("max"), value("min")), format_bounds(format), "{dtype}");
             assert_eq!((value("zero"), value("sum")), (0.0, 0.0));
             assert_eq!(value("1"), 1.0, "{dtype}");
         }

@@ -5,7 +5,7 @@ use std::fmt;
 
 /// `range` steps; each moves `src` elements in the source and `dst` in the destination.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Loop {
+pub struct CopyLoop {
     /// Number of steps.
     pub range: i64,
     /// Source stride in elements.
@@ -20,22 +20,22 @@ pub struct Loop {
 /// Most nests have one start. A swizzle, or tilings that do not nest, give one nest several: the
 /// small permutation table of what loops alone cannot say.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Nest {
+pub struct CopyNest {
     /// Outermost first: by falling destination stride.
-    pub loops: Vec<Loop>,
+    pub loops: Vec<CopyLoop>,
     /// Source and destination offsets in elements.
     pub starts: Vec<(i64, i64)>,
 }
 
-impl Nest {
+impl CopyNest {
     /// Elements it writes.
-    pub fn elements(&self) -> i64 {
+    pub fn element_count(&self) -> i64 {
         self.loops.iter().map(|l| l.range).product::<i64>()
             * i64::try_from(self.starts.len()).unwrap_or(i64::MAX)
     }
 
     /// Elements in a row that are adjacent on both sides.
-    pub fn run(&self) -> i64 {
+    pub fn run_length(&self) -> i64 {
         self.loops.iter().find(|l| l.src == 1 && l.dst == 1).map_or(1, |l| l.range)
     }
 }
@@ -52,7 +52,7 @@ pub struct FillNest {
 
 impl FillNest {
     /// Elements it writes.
-    pub fn elements(&self) -> i64 {
+    pub fn element_count(&self) -> i64 {
         self.loops.iter().map(|(r, _)| *r).product::<i64>()
             * i64::try_from(self.starts.len()).unwrap_or(i64::MAX)
     }
@@ -66,9 +66,9 @@ impl FillNest {
 /// A plan serialises, and what is read back is checked before it is a plan again: loops that leave
 /// their buffers or write a place twice are an error.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "crate::checked::Claimed")]
-pub struct Plan {
-    pub(crate) nests: Vec<Nest>,
+#[serde(try_from = "crate::checked::UncheckedPlan")]
+pub struct MovePlan {
+    pub(crate) nests: Vec<CopyNest>,
     pub(crate) fills: Vec<FillNest>,
     pub(crate) elements: i64,
     /// Places written per element.
@@ -81,7 +81,7 @@ pub struct Plan {
 
 /// What a plan costs, computed from its nests.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Cost {
+pub struct PlanCost {
     /// Bytes read from the source.
     pub bytes_read: i64,
     /// Bytes written, fills included.
@@ -92,9 +92,9 @@ pub struct Cost {
     pub runs: i64,
 }
 
-impl Plan {
+impl MovePlan {
     /// The copies.
-    pub fn nests(&self) -> &[Nest] {
+    pub fn nests(&self) -> &[CopyNest] {
         &self.nests
     }
 
@@ -104,7 +104,7 @@ impl Plan {
     }
 
     /// Logical elements moved.
-    pub fn elements(&self) -> i64 {
+    pub fn element_count(&self) -> i64 {
         self.elements
     }
 
@@ -119,12 +119,12 @@ impl Plan {
     }
 
     /// What it costs with elements of these widths in bytes.
-    pub fn cost(&self, src_bytes: i64, dst_bytes: i64) -> Cost {
+    pub fn cost_in_bytes(&self, src_bytes: i64, dst_bytes: i64) -> PlanCost {
         let lines_of = |run_bytes: i64| run_bytes / 64 + i64::from(run_bytes % 64 > 0);
         let (mut lines, mut runs) = (0i64, 0i64);
         for nest in &self.nests {
-            let run = nest.run();
-            let count = nest.elements() / run.max(1);
+            let run = nest.run_length();
+            let count = nest.element_count() / run.max(1);
             runs = runs.saturating_add(count);
             let per_run =
                 lines_of(run.saturating_mul(src_bytes)) + lines_of(run.saturating_mul(dst_bytes));
@@ -133,14 +133,14 @@ impl Plan {
         let mut filled = 0i64;
         for fill in &self.fills {
             let run = fill.loops.iter().find(|(_, s)| *s == 1).map_or(1, |(r, _)| *r);
-            let count = fill.elements() / run.max(1);
-            filled = filled.saturating_add(fill.elements());
+            let count = fill.element_count() / run.max(1);
+            filled = filled.saturating_add(fill.element_count());
             runs = runs.saturating_add(count);
             lines =
                 lines.saturating_add(count.saturating_mul(lines_of(run.saturating_mul(dst_bytes))));
         }
         let written = self.elements.saturating_mul(self.copies).saturating_add(filled);
-        Cost {
+        PlanCost {
             bytes_read: self.elements.saturating_mul(self.copies).saturating_mul(src_bytes),
             bytes_written: written.saturating_mul(dst_bytes),
             lines,
@@ -152,7 +152,7 @@ impl Plan {
     pub fn run_lengths(&self) -> Vec<(i64, i64)> {
         let mut lengths: Vec<(i64, i64)> = Vec::new();
         for nest in &self.nests {
-            let (run, count) = (nest.run(), nest.elements() / nest.run().max(1));
+            let (run, count) = (nest.run_length(), nest.element_count() / nest.run_length().max(1));
             match lengths.iter_mut().find(|(r, _)| *r == run) {
                 Some((_, c)) => *c += count,
                 None => lengths.push((run, count)),
@@ -163,9 +163,9 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Nest {
+impl fmt::Display for CopyNest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<String> = (0..self.loops.len()).map(name).collect();
+        let names: Vec<String> = (0..self.loops.len()).map(loop_name).collect();
         if !self.loops.is_empty() {
             f.write_str("for ")?;
             for (i, (l, n)) in self.loops.iter().zip(&names).enumerate() {
@@ -173,7 +173,7 @@ impl fmt::Display for Nest {
             }
             f.write_str(": ")?;
         }
-        let address = |start: i64, stride: fn(&Loop) -> i64| {
+        let address = |start: i64, stride: fn(&CopyLoop) -> i64| {
             let mut terms: Vec<String> = self
                 .loops
                 .iter()
@@ -206,20 +206,20 @@ impl fmt::Display for Nest {
     }
 }
 
-fn name(i: usize) -> String {
+fn loop_name(i: usize) -> String {
     match u8::try_from(i) {
         Ok(k) if k < 18 => char::from(b'i' + k).to_string(),
         _ => format!("i{i}"),
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for MovePlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for nest in &self.nests {
             writeln!(f, "{nest}")?;
         }
         for fill in &self.fills {
-            let total = fill.elements();
+            let total = fill.element_count();
             writeln!(f, "fill {total} positions: {:?} from {:?}", fill.loops, fill.starts)?;
         }
         Ok(())

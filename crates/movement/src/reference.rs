@@ -2,8 +2,8 @@
 //!
 //! Neither is fast. Every other mover is compared with [`move_elements`].
 
-use crate::address_function::memory_axis;
-use crate::plan::Plan;
+use crate::address_function::find_memory_axis;
+use crate::plan::MovePlan;
 use std::collections::HashSet;
 use zellige_layout::{Axis, Layout, LayoutError, Result};
 
@@ -15,11 +15,11 @@ pub fn move_elements<T: Copy>(
     to: &mut [T],
     fill: Option<T>,
 ) -> Result<()> {
-    let (src_axis, dst_axis) = (memory_axis(src)?, memory_axis(dst)?);
+    let (src_axis, dst_axis) = (find_memory_axis(src)?, find_memory_axis(dst)?);
     let place = |l: &Layout, axis: Option<Axis>, i: i64| -> Result<Vec<usize>> {
         let points = l.physical_coordinates(i)?.sorted_coordinates();
         let at = |p: &zellige_layout::PhysicalCoordinate| axis.map_or(0, |a| p.get(a));
-        points.iter().map(|p| index(at(p))).collect()
+        points.iter().map(|p| address_to_index(at(p))).collect()
     };
     if let Some(value) = fill {
         let whole = dst.padded_domain();
@@ -38,7 +38,7 @@ pub fn move_elements<T: Copy>(
     Ok(())
 }
 
-fn index(address: i64) -> Result<usize> {
+fn address_to_index(address: i64) -> Result<usize> {
     usize::try_from(address).map_err(|_| LayoutError::BadParameter {
         what: "an address",
         value: address,
@@ -47,7 +47,7 @@ fn index(address: i64) -> Result<usize> {
 }
 
 /// Runs a plan loop by loop. Panics where the plan leaves the slices, or writes a place twice.
-pub fn run_plan<T: Copy>(plan: &Plan, from: &[T], to: &mut [T], fill: Option<T>) {
+pub fn run_plan<T: Copy>(plan: &MovePlan, from: &[T], to: &mut [T], fill: Option<T>) {
     let mut written = HashSet::new();
     let mut at = |address: i64| {
         assert!(written.insert(address), "the plan writes {address} twice");

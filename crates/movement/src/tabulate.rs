@@ -1,27 +1,27 @@
 //! Loops under a swizzle: those that it leaves linear stay, the others become a table of starts.
 
 use crate::builder::MAX_STARTS;
-use crate::plan::Loop;
+use crate::plan::CopyLoop;
 use smallvec::SmallVec;
 use zellige_layout::Swizzle;
 
 /// Source and destination addresses; one pair where there is no swizzle.
-pub(crate) type Starts = SmallVec<[(i64, i64); 1]>;
+pub(crate) type StartAddresses = SmallVec<[(i64, i64); 1]>;
 
 /// Turns loops that a swizzle does not leave linear into a table of starts.
 ///
 /// `a` and `b` are the addresses before the swizzle. A loop stays where the stride on a swizzled
 /// side is a multiple of the period of the swizzle, or where it moves only the low bits that the
 /// swizzle leaves alone and never carries out of them. `None` where the table would be too large.
-pub(crate) fn tabulate(
-    loops: Vec<Loop>,
+pub(crate) fn tabulate_swizzled(
+    loops: Vec<CopyLoop>,
     a: i64,
     b: i64,
     src: Option<Swizzle>,
     dst: Option<Swizzle>,
-) -> Option<(Vec<Loop>, Starts)> {
+) -> Option<(Vec<CopyLoop>, StartAddresses)> {
     if src.is_none() && dst.is_none() {
-        return Some((loops, Starts::from_slice(&[(a, b)])));
+        return Some((loops, StartAddresses::from_slice(&[(a, b)])));
     }
     let free = |sw: Option<Swizzle>, stride: i64| {
         sw.is_none_or(|sw| stride % (1 << sw.affected_low_bits()) == 0)
@@ -32,12 +32,12 @@ pub(crate) fn tabulate(
                 || (stride > 0 && stride < 1 << sw.per_element())
         })
     };
-    let (mut kept, mut listed): (Vec<Loop>, Vec<Loop>) = (Vec::new(), Vec::new());
+    let (mut kept, mut listed): (Vec<CopyLoop>, Vec<CopyLoop>) = (Vec::new(), Vec::new());
     for l in loops {
         if low(src, l.src) && low(dst, l.dst) { kept.push(l) } else { listed.push(l) }
     }
     // The low bits of every start must leave room for what the kept loops add to them.
-    let fits = |sw: Option<Swizzle>, at: i64, stride: fn(&Loop) -> i64| {
+    let fits = |sw: Option<Swizzle>, at: i64, stride: fn(&CopyLoop) -> i64| {
         let Some(sw) = sw else { return true };
         let unit = 1i64 << sw.per_element();
         let reach: i64 = kept
@@ -60,7 +60,7 @@ pub(crate) fn tabulate(
     zellige_guard::reserve_memory(
         size_of::<(i64, i64)>() * usize::try_from(count).unwrap_or(usize::MAX),
     );
-    let mut starts = Starts::from_slice(&[(a, b)]);
+    let mut starts = StartAddresses::from_slice(&[(a, b)]);
     for l in &listed {
         starts = starts
             .iter()

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::{Layout, StridedLayout, TileLayout};
-use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, PlanCache};
+use zellige_movement::{MoveDtypes, MoveError, MovePlan, Mover, PaddingFill, PlanCache};
 use zellige_stick::StickLayout;
 
 fn strided(size: &[i64], stride: &[i64]) -> Layout {
     TileLayout::from_strides(size, stride, 0).expect("small").into()
 }
 
-fn back(plan: &Plan) -> Plan {
+fn back(plan: &MovePlan) -> MovePlan {
     serde_json::from_str(&serde_json::to_string(plan).expect("JSON")).expect("a plan")
 }
 
@@ -28,20 +28,22 @@ fn plans_come_back_equal() {
         let n: i64 = shape.iter().product();
         let src = injective(n, seed);
         let dst = if k % 2 == 0 { windowed(&shape, seed >> 3) } else { injective(n, seed >> 5) };
-        let Ok(plan) = Plan::between(&src, &dst, &shape, Fill::Padding) else { continue };
+        let Ok(plan) = MovePlan::between(&src, &dst, &shape, PaddingFill::Padding) else {
+            continue;
+        };
         assert_eq!(back(&plan), plan);
-        let clip = plan.clip(n / 3, n / 2);
+        let clip = plan.clip_destination(n / 3, n / 2);
         assert_eq!(back(&clip), clip, "{clip}");
-        for part in plan.split_source(20) {
+        for part in plan.split_by_source(20) {
             assert_eq!(back(&part), part, "{part}");
         }
     }
     // Far larger than what is listed one by one.
-    let plan = Plan::between(
+    let plan = MovePlan::between(
         &strided(&[1 << 20, 1 << 18], &[1 << 18, 1]),
         &strided(&[1 << 20, 1 << 18], &[1, 1 << 20]),
         &[1 << 20, 1 << 18],
-        Fill::Leave,
+        PaddingFill::Leave,
     )
     .expect("a plan");
     assert_eq!(back(&plan), plan);
@@ -50,8 +52,12 @@ fn plans_come_back_equal() {
 #[test]
 fn plans_that_lie_are_refused() {
     let shape = [4, 6];
-    let plan =
-        Plan::between(&strided(&shape, &[6, 1]), &strided(&shape, &[1, 4]), &shape, Fill::Leave);
+    let plan = MovePlan::between(
+        &strided(&shape, &[6, 1]),
+        &strided(&shape, &[1, 4]),
+        &shape,
+        PaddingFill::Leave,
+    );
     let good = serde_json::to_value(plan.expect("a plan")).expect("JSON");
     let with = |path: &str, value: Value| {
         let mut bad = good.clone();
@@ -78,7 +84,7 @@ fn plans_that_lie_are_refused() {
         (with("/fills", json!([{"loops": [], "starts": [3]}])), "the place 3 is written twice"),
         (with("/nests/0", json!(5)), "invalid type"),
     ] {
-        let error = serde_json::from_value::<Plan>(bad.clone()).expect_err(&bad.to_string());
+        let error = serde_json::from_value::<MovePlan>(bad.clone()).expect_err(&bad.to_string());
         assert!(error.to_string().contains(part), "{bad}: {error}");
     }
     // Too many places to list, in a form that is not plainly right.
@@ -86,7 +92,7 @@ fn plans_that_lie_are_refused() {
         "nests": [{"loops": [{"range": 1 << 20, "src": 0, "dst": 3}, {"range": 1 << 20, "src": 0, "dst": 2}], "starts": [[0, 0]]}],
         "fills": [], "elements": 1i64 << 40, "copies": 1, "src_range": [0, 0], "dst_range": [0, 1 << 30],
     });
-    let error = serde_json::from_value::<Plan>(large).expect_err("too large");
+    let error = serde_json::from_value::<MovePlan>(large).expect_err("too large");
     assert!(error.to_string().contains("plan the move anew"), "{error}");
 }
 
@@ -98,9 +104,9 @@ fn a_cache_counts_bounds_and_never_confuses() {
     let column = strided(&shape, &[1, 6]);
     let sticks = windowed(&shape, 77);
     let all = [&row, &column, &sticks];
-    let kinds: [Dtypes; 4] = [
-        Dtypes::Bytes(2),
-        Dtypes::Bytes(16),
+    let kinds: [MoveDtypes; 4] = [
+        MoveDtypes::Bytes(2),
+        MoveDtypes::Bytes(16),
         (Format::F32, Format::F16).into(),
         (Format::F16, Format::F32).into(),
     ];
@@ -108,9 +114,9 @@ fn a_cache_counts_bounds_and_never_confuses() {
     for _ in 0..3 {
         for (src, dst) in all.iter().flat_map(|a| all.iter().map(move |b| (*a, *b))) {
             for (dtypes, fill) in
-                kinds.iter().flat_map(|k| [(*k, Fill::Leave), (*k, Fill::Padding)])
+                kinds.iter().flat_map(|k| [(*k, PaddingFill::Leave), (*k, PaddingFill::Padding)])
             {
-                let got = cache.mover(src, dst, &shape, dtypes, fill).expect("a move");
+                let got = cache.plan_or_reuse(src, dst, &shape, dtypes, fill).expect("a move");
                 let want = Mover::between(src, dst, &shape, dtypes, fill).expect("a move");
                 assert_eq!(format!("{got:?}"), format!("{want:?}"));
                 asked += 1;
@@ -122,12 +128,15 @@ fn a_cache_counts_bounds_and_never_confuses() {
     assert!(stats.len <= stats.capacity && stats.capacity == 16, "{stats:?}");
     // The same again and again, from several threads, is planned once.
     let cache = PlanCache::new(1);
-    let first = cache.mover(&row, &column, &shape, Format::F32, Fill::Leave).expect("a move");
+    let first = cache
+        .plan_or_reuse(&row, &column, &shape, Format::F32, PaddingFill::Leave)
+        .expect("a move");
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..1000 {
-                    let mover = cache.mover(&row, &column, &shape, Format::F32, Fill::Leave);
+                    let mover =
+                        cache.plan_or_reuse(&row, &column, &shape, Format::F32, PaddingFill::Leave);
                     assert!(Arc::ptr_eq(&mover.expect("a move"), &first));
                 }
             });
@@ -137,11 +146,11 @@ fn a_cache_counts_bounds_and_never_confuses() {
     // Refusals are not kept.
     let aliasing = strided(&shape, &[1, 1]);
     for _ in 0..2 {
-        let refused = cache.mover(&row, &aliasing, &shape, Format::F32, Fill::Leave);
+        let refused = cache.plan_or_reuse(&row, &aliasing, &shape, Format::F32, PaddingFill::Leave);
         assert!(matches!(refused, Err(MoveError::Plan(e)) if e.kind() == "aliased"));
     }
     assert_eq!((cache.stats().misses, cache.stats().len), (3, 1));
-    cache.clear();
+    cache.forget_moves();
     assert_eq!(cache.stats().len, 0);
 }
 
@@ -154,12 +163,13 @@ fn shapes_that_overflow_are_refused() {
     assert!(StickLayout::default_for_dtype(&[huge, huge], Dtype::Float16).is_err());
     assert!(StridedLayout::new_contiguous(&[i64::MAX, 2]).and_then(|s| s.to_layout()).is_err());
     let long = strided(&[i64::MAX / 8], &[1]);
-    let refused = Mover::between(&long, &long, &[i64::MAX / 8], Format::F64, Fill::Leave);
+    let refused = Mover::between(&long, &long, &[i64::MAX / 8], Format::F64, PaddingFill::Leave);
     assert!(refused.is_ok(), "{refused:?}");
-    let refused = Mover::between(&long, &long, &[i64::MAX / 8], Dtypes::Bytes(16), Fill::Leave);
+    let refused =
+        Mover::between(&long, &long, &[i64::MAX / 8], MoveDtypes::Bytes(16), PaddingFill::Leave);
     assert!(matches!(refused, Err(MoveError::TooLarge)), "{refused:?}");
-    let mover = Mover::between(&long, &long, &[i64::MAX / 8], Format::I8, Fill::Leave);
-    let refused = mover.expect("a mover").run(&[0; 64], &mut [0; 64], None, 1);
+    let mover = Mover::between(&long, &long, &[i64::MAX / 8], Format::I8, PaddingFill::Leave);
+    let refused = mover.expect("a mover").run_on_slices(&[0; 64], &mut [0; 64], None, 1);
     assert!(matches!(refused, Err(MoveError::Short { what: "source", .. })), "{refused:?}");
     // A shape that is not that of the layouts, and addresses in front of the buffer.
     let row = strided(&[4, 6], &[6, 1]);
@@ -168,7 +178,7 @@ fn shapes_that_overflow_are_refused() {
         (&row, &strided(&[4, 6], &[-6, 1]), vec![4, 6], "bad_parameter"),
         (&strided(&[4, 6], &[6, -1]), &row, vec![4, 6], "bad_parameter"),
     ] {
-        let refused = Mover::between(src, dst, &shape, Format::F16, Fill::Leave);
+        let refused = Mover::between(src, dst, &shape, Format::F16, PaddingFill::Leave);
         let Err(MoveError::Plan(e)) = refused else { panic!("{kind}: {refused:?}") };
         assert!(e.kind().contains(kind), "{kind}: {} {e}", e.kind());
     }
@@ -178,7 +188,8 @@ fn shapes_that_overflow_are_refused() {
 fn a_source_that_begins_too_late_is_refused() {
     let shape = [8];
     let src = TileLayout::from_strides(&shape, &[1], 5).expect("small").into();
-    let plan = Plan::between(&src, &strided(&shape, &[1]), &shape, Fill::Leave).expect("a plan");
+    let plan = MovePlan::between(&src, &strided(&shape, &[1]), &shape, PaddingFill::Leave)
+        .expect("a plan");
     for begins in [6, -1, i64::MIN, i64::MAX] {
         let refused = plan.clone().with_source_at(begins);
         assert_eq!(refused, Err(MoveError::Begins { begins, reads: 5 }));
@@ -186,7 +197,7 @@ fn a_source_that_begins_too_late_is_refused() {
     assert_eq!(plan.clone().with_source_at(5).expect("it reads from there on").src_len(), 8);
     // Parts outside are empty.
     for (low, high) in [(i64::MIN, 0), (8, i64::MAX), (5, 2), (i64::MAX, i64::MIN)] {
-        assert_eq!(plan.clip(low, high).elements(), 0);
+        assert_eq!(plan.clip_destination(low, high).element_count(), 0);
     }
-    assert_eq!(plan.clip(i64::MIN, i64::MAX), plan);
+    assert_eq!(plan.clip_destination(i64::MIN, i64::MAX), plan);
 }

@@ -8,7 +8,7 @@ use common::{Guarded, elements, injective, windowed};
 use proptest::prelude::*;
 use zellige_float::{Converter, Format};
 use zellige_layout::{Iter, Layout, TileLayout};
-use zellige_movement::{Dtypes, Fill, Mover, Plan, reference};
+use zellige_movement::{MoveDtypes, MovePlan, Mover, PaddingFill, reference};
 
 /// Pairs of every combination of widths, with floats and integers.
 const PAIRS: [(Format, Format); 12] = [
@@ -33,7 +33,7 @@ fn check(
     pair: (Format, Format),
     threads: &[usize],
 ) -> Result<(), TestCaseError> {
-    let plan = match Plan::between(src, dst, shape, Fill::Padding) {
+    let plan = match MovePlan::between(src, dst, shape, PaddingFill::Padding) {
         Ok(p) => p,
         Err(e) if matches!(e.kind(), "aliased" | "bad_parameter") => return Ok(()),
         Err(e) => return Err(TestCaseError::fail(format!("{src:?} -> {dst:?}: {e}"))),
@@ -62,17 +62,17 @@ fn check(
     let mut want: Vec<Option<u64>> = vec![None; elements(dst)];
     reference::move_elements(src, dst, &cells, &mut want, Some(Some(fill))).expect("small");
     let want: Vec<u64> = want.into_iter().map(|v| v.unwrap_or(stale)).collect();
-    let (input, want) = (narrow(&values, from.size()), narrow(&want, to.size()));
+    let (input, want) = (narrow(&values, from.byte_size()), narrow(&want, to.byte_size()));
     let runs = threads.iter().flat_map(|t| [(true, *t), (false, *t)]);
     let runs = runs.flat_map(|(at_end, t)| [(at_end, t, false), (at_end, t, true)]);
     for (at_end, threads, around) in runs {
-        let formats = Dtypes::Formats { from, to };
+        let formats = MoveDtypes::Formats { from, to };
         let mover = Mover::with_stores(&plan, formats, Some(around)).expect("a pair");
         let (mut s, mut d) = (Guarded::new(input.len(), at_end), Guarded::new(want.len(), at_end));
         s.bytes().copy_from_slice(&input);
-        d.bytes().copy_from_slice(&narrow(&vec![stale; elements(dst)], to.size()));
-        let element = &fill.to_le_bytes()[..to.size()];
-        mover.run(s.bytes(), d.bytes(), Some(element), threads).expect("long enough");
+        d.bytes().copy_from_slice(&narrow(&vec![stale; elements(dst)], to.byte_size()));
+        let element = &fill.to_le_bytes()[..to.byte_size()];
+        mover.run_on_slices(s.bytes(), d.bytes(), Some(element), threads).expect("long enough");
         prop_assert!(d.bytes() == want, "{from} -> {to}: {src:?} -> {dst:?}\n{plan}");
     }
     Ok(())
@@ -131,21 +131,21 @@ fn large_transposes_stream_and_share_threads() {
     {
         for (src, dst) in [(&row, &column), (&column, &row), (&every_second, &row), (&row, &spread)]
         {
-            let plan = Plan::between(src, dst, &size, Fill::Leave).expect("a plan");
-            let input: Vec<u8> = (0..elements(src) * from.size())
+            let plan = MovePlan::between(src, dst, &size, PaddingFill::Leave).expect("a plan");
+            let input: Vec<u8> = (0..elements(src) * from.byte_size())
                 .map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[6])
                 .collect();
-            let mut moved = vec![0u8; elements(dst) * from.size()];
-            let plain = Mover::new(&plan, from.size()).expect("a width");
-            plain.run(&input, &mut moved, None, 1).expect("long enough");
-            let mut want = vec![0u8; elements(dst) * to.size()];
+            let mut moved = vec![0u8; elements(dst) * from.byte_size()];
+            let plain = Mover::new(&plan, from.byte_size()).expect("a width");
+            plain.run_on_slices(&input, &mut moved, None, 1).expect("long enough");
+            let mut want = vec![0u8; elements(dst) * to.byte_size()];
             let converter = Converter::new(from, to);
             converter.convert(&moved, &mut want, elements(dst)).expect("long enough");
-            let formats = Dtypes::Formats { from, to };
+            let formats = MoveDtypes::Formats { from, to };
             let mover = Mover::with_stores(&plan, formats, Some(true)).expect("a pair");
             for threads in [1, 2, 3] {
                 let mut got = Guarded::new(want.len(), true);
-                let run = || mover.run(&input, got.bytes(), None, threads);
+                let run = || mover.run_on_slices(&input, got.bytes(), None, threads);
                 zellige_host::crew::insist_on_helpers(run).expect("long enough");
                 assert!(got.bytes() == want, "{from} -> {to}: {src:?} -> {dst:?}");
             }
@@ -162,31 +162,31 @@ fn converted_rows_may_begin_anywhere_in_a_line() {
         vec![Iter::in_memory(rows, 64), Iter::in_memory(sticks, rows * 64), Iter::in_memory(64, 1)];
     let src = Layout::from(TileLayout::from_shard(iters).expect("small"));
     let dst = Layout::from(TileLayout::row_major(&size).expect("small"));
-    let plan = Plan::between(&src, &dst, &size, Fill::Leave).expect("a plan");
+    let plan = MovePlan::between(&src, &dst, &size, PaddingFill::Leave).expect("a plan");
     for (from, to) in [
         (Format::DL16, Format::F16),
         (Format::DL16, Format::F32),
         (Format::F32, Format::F16),
         (Format::F16, Format::F8E4M3FN),
     ] {
-        let input: Vec<u8> = (0..elements(&src) * from.size())
+        let input: Vec<u8> = (0..elements(&src) * from.byte_size())
             .map(|i| (i as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()[6])
             .collect();
         let mut moved = vec![0u8; input.len()];
-        Mover::new(&plan, from.size())
+        Mover::new(&plan, from.byte_size())
             .expect("a width")
-            .run(&input, &mut moved, None, 1)
+            .run_on_slices(&input, &mut moved, None, 1)
             .expect("fits");
-        let mut want = vec![0u8; elements(&dst) * to.size()];
+        let mut want = vec![0u8; elements(&dst) * to.byte_size()];
         Converter::new(from, to).convert(&moved, &mut want, elements(&dst)).expect("long enough");
-        for isa in zellige_float::Isa::available() {
+        for isa in zellige_float::Isa::all_available() {
             isa.while_lowered(|| {
-                let formats = Dtypes::Formats { from, to };
+                let formats = MoveDtypes::Formats { from, to };
                 let mover = Mover::with_stores(&plan, formats, Some(true)).expect("a pair");
                 for (offset, threads) in [(0, 1), (4, 1), (16, 3), (60, 2), (63, 1)] {
                     let mut got = zellige_host::AlignedBuffer::new_zeroed(offset + want.len() + 64);
                     let place = &mut got[offset..][..want.len()];
-                    let run = || mover.run(&input, place, None, threads);
+                    let run = || mover.run_on_slices(&input, place, None, threads);
                     zellige_host::crew::insist_on_helpers(run).expect("long enough");
                     assert!(
                         got[offset..][..want.len()] == want,

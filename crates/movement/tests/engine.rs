@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use zellige_float::Isa;
 use zellige_host::{AlignedBuffer, crew};
 use zellige_layout::{Axis, Iter, Layout, PaddedExtent, TileLayout, ValidWindow};
-use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, reference};
+use zellige_movement::{MoveDtypes, MoveError, MovePlan, Mover, PaddingFill, reference};
 
 /// Moves with elements `T` through the engine and through the reference, between guard pages.
 fn check<T: Copy + PartialEq + std::fmt::Debug>(
@@ -19,7 +19,7 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     threads: &[usize],
     value: impl Fn(usize) -> T,
 ) -> Result<(), TestCaseError> {
-    let plan = match Plan::between(src, dst, shape, Fill::Padding) {
+    let plan = match MovePlan::between(src, dst, shape, PaddingFill::Padding) {
         Ok(p) => p,
         Err(e) if matches!(e.kind(), "aliased" | "bad_parameter") => return Ok(()),
         Err(e) => return Err(TestCaseError::fail(format!("{src:?} -> {dst:?}: {e}"))),
@@ -45,7 +45,7 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
     for (at_end, threads, around) in runs {
         let run = || {
             let mover =
-                Mover::with_stores(&plan, Dtypes::Bytes(width), Some(around)).expect("a width");
+                Mover::with_stores(&plan, MoveDtypes::Bytes(width), Some(around)).expect("a width");
             let (mut s, mut d) = (
                 Guarded::new(from.len() * width, at_end),
                 Guarded::new(want.len() * width, at_end),
@@ -53,10 +53,10 @@ fn check<T: Copy + PartialEq + std::fmt::Debug>(
             s.bytes().copy_from_slice(&bytes_of(&from));
             d.bytes().copy_from_slice(&bytes_of(&vec![value(77); want.len()]));
             let fill = bytes_of(&[fill]);
-            mover.run(s.bytes(), d.bytes(), Some(&fill), threads).expect("long enough");
+            mover.run_on_slices(s.bytes(), d.bytes(), Some(&fill), threads).expect("long enough");
             d.bytes() == bytes_of(&want)
         };
-        for isa in Isa::available() {
+        for isa in Isa::all_available() {
             let same = isa.while_lowered(run);
             prop_assert!(same, "{isa}: {src:?} -> {dst:?} width {width}\n{plan}");
         }
@@ -276,7 +276,7 @@ fn crowded_transposes_of_every_width() {
             let step = |n: usize| i64::try_from(n).expect("small");
             let src = TileLayout::from_strides(&size, &[step(APART / width), 1], 0).expect("small");
             let dst = TileLayout::from_strides(&size, &[1, step(rows + gap)], 0).expect("small");
-            let plan = Plan::between(&src.into(), &dst.into(), &size, Fill::Leave);
+            let plan = MovePlan::between(&src.into(), &dst.into(), &size, PaddingFill::Leave);
             let plan = plan.expect("a plan");
             let bytes = ((columns - 1) * (rows + gap) + rows) * width;
             let mut want = vec![0xee; bytes];
@@ -285,12 +285,13 @@ fn crowded_transposes_of_every_width() {
                 want[place..][..width].copy_from_slice(&from[r * APART + c * width..][..width]);
             }
             let mut to = AlignedBuffer::new_zeroed(bytes + 128);
-            for (isa, off) in Isa::available().flat_map(|isa| [0, width, 48].map(|o| (isa, o))) {
+            for (isa, off) in Isa::all_available().flat_map(|isa| [0, width, 48].map(|o| (isa, o)))
+            {
                 to.fill(0xee);
                 isa.while_lowered(|| {
-                    let mover = Mover::with_stores(&plan, Dtypes::Bytes(width), Some(true));
+                    let mover = Mover::with_stores(&plan, MoveDtypes::Bytes(width), Some(true));
                     let mover = mover.expect("a width");
-                    mover.run(&from, &mut to[off..], None, 1).expect("long enough");
+                    mover.run_on_slices(&from, &mut to[off..], None, 1).expect("long enough");
                 });
                 let same = to[off..][..bytes] == want;
                 assert!(same, "{isa}: {rows}x{columns}, gap {gap}, {width} bytes at {off}");
@@ -325,7 +326,7 @@ fn conversions_are_fused() {
         let row = l(&size, &[columns, 1]);
         let column = l(&size, &[1, rows]);
         for (src, dst) in [(&row, &sticks), (&sticks, &row), (&row, &column), (&row, &row)] {
-            let plan = Plan::between(src, dst, &size, Fill::Padding).expect("a plan");
+            let plan = MovePlan::between(src, dst, &size, PaddingFill::Padding).expect("a plan");
             for (from, to) in [
                 (Format::F32, Format::F16),
                 (Format::F16, Format::DL16),
@@ -336,20 +337,25 @@ fn conversions_are_fused() {
             ] {
                 let n = elements(src);
                 let input: Vec<u8> =
-                    (0..n * from.size()).map(|i| (i * 37 + i / 251) as u8).collect();
-                let mut moved = vec![0u8; elements(dst) * from.size()];
-                let zero = vec![0u8; from.size()];
-                let plain = Mover::new(&plan, from.size()).expect("a width");
-                plain.run(&input, &mut moved, Some(&zero), 1).expect("long enough");
-                let mut want = vec![0u8; elements(dst) * to.size()];
+                    (0..n * from.byte_size()).map(|i| (i * 37 + i / 251) as u8).collect();
+                let mut moved = vec![0u8; elements(dst) * from.byte_size()];
+                let zero = vec![0u8; from.byte_size()];
+                let plain = Mover::new(&plan, from.byte_size()).expect("a width");
+                plain.run_on_slices(&input, &mut moved, Some(&zero), 1).expect("long enough");
+                let mut want = vec![0u8; elements(dst) * to.byte_size()];
                 Converter::new(from, to)
                     .convert(&moved, &mut want, elements(dst))
                     .expect("long enough");
-                let mover = Mover::converting(&plan, from, to).expect("a pair");
+                let mover = Mover::with_conversion(&plan, from, to).expect("a pair");
                 for threads in [1, 2] {
                     let mut got = Guarded::new(want.len(), true);
                     mover
-                        .run(&input, got.bytes(), Some(&vec![0u8; to.size()]), threads)
+                        .run_on_slices(
+                            &input,
+                            got.bytes(),
+                            Some(&vec![0u8; to.byte_size()]),
+                            threads,
+                        )
                         .expect("long enough");
                     assert!(
                         got.bytes() == want,
@@ -364,23 +370,23 @@ fn conversions_are_fused() {
 #[test]
 fn short_buffers_are_refused_before_anything_is_written() {
     let l = Layout::from(TileLayout::row_major(&[16]).expect("small"));
-    let plan = Plan::between(&l, &l, &[16], Fill::Leave).expect("a plan");
+    let plan = MovePlan::between(&l, &l, &[16], PaddingFill::Leave).expect("a plan");
     let mover = Mover::new(&plan, 4).expect("a width");
     let mut to = vec![7u8; 64];
     assert!(matches!(
-        mover.run(&[1; 63], &mut to, None, 1),
+        mover.run_on_slices(&[1; 63], &mut to, None, 1),
         Err(MoveError::Short { what: "source", needed: 64, found: 63 })
     ));
     assert!(matches!(
-        mover.run(&[1; 64], &mut to[..60], None, 1),
+        mover.run_on_slices(&[1; 64], &mut to[..60], None, 1),
         Err(MoveError::Short { what: "destination", .. })
     ));
     assert!(matches!(
-        mover.run(&[1; 64], &mut to, Some(&[0]), 1),
+        mover.run_on_slices(&[1; 64], &mut to, Some(&[0]), 1),
         Err(MoveError::FillWidth { .. })
     ));
     assert_eq!(to, [7; 64]);
-    assert!(mover.run(&[1; 64], &mut to, None, 1).is_ok());
+    assert!(mover.run_on_slices(&[1; 64], &mut to, None, 1).is_ok());
     assert_eq!(to, [1; 64]);
     assert!(matches!(Mover::new(&plan, 3), Err(MoveError::Width(3))));
 }
@@ -411,9 +417,10 @@ fn lines_of_the_destination_may_begin_anywhere() {
             Layout::from(TileLayout::from_strides(shape, stride, 0).expect("small"))
         };
         let (src, dst) = (l(&strides(shape)), l(&to));
-        let plan = Plan::between(&src, &dst, shape, Fill::Leave).expect("a plan");
+        let plan = MovePlan::between(&src, &dst, shape, PaddingFill::Leave).expect("a plan");
         for width in [1, 2, 4, 8, 16] {
-            let mover = Mover::with_stores(&plan, Dtypes::Bytes(width), Some(true)).expect("width");
+            let mover =
+                Mover::with_stores(&plan, MoveDtypes::Bytes(width), Some(true)).expect("width");
             let from: Vec<u8> = (0..mover.src_bytes()).map(|i| (i * 31 / 7) as u8).collect();
             let elements: Vec<usize> = (0..from.len() / width).collect();
             let mut order = vec![0; elements.len()];
@@ -423,12 +430,14 @@ fn lines_of_the_destination_may_begin_anywhere() {
             for off in [0, 1, 2, 8, 15, 16, 17, 31, 32, 40, 48, 62, 63] {
                 let mut to = AlignedBuffer::new_zeroed(want.len() + 128);
                 to.fill(0xee);
-                for (isa, threads) in Isa::available().flat_map(|isa| [(isa, 1), (isa, 3)]) {
+                for (isa, threads) in Isa::all_available().flat_map(|isa| [(isa, 1), (isa, 3)]) {
                     to[off..][..want.len()].fill(0xee);
                     isa.while_lowered(|| {
-                        let mover = Mover::with_stores(&plan, Dtypes::Bytes(width), Some(true));
+                        let mover = Mover::with_stores(&plan, MoveDtypes::Bytes(width), Some(true));
                         let mover = mover.expect("a width");
-                        mover.run(&from, &mut to[off..], None, threads).expect("long enough");
+                        mover
+                            .run_on_slices(&from, &mut to[off..], None, threads)
+                            .expect("long enough");
                     });
                     let same = to[off..][..want.len()] == want;
                     assert!(same, "{isa}: {shape:?} {width} bytes at {off}");
@@ -448,18 +457,19 @@ fn buffers_may_begin_anywhere() {
         };
         let (row, column, wide) = (l(&[columns, 1]), l(&[1, rows]), l(&[columns + 5, 1]));
         for (src, dst) in [(&row, &column), (&row, &wide), (&row, &row)] {
-            let plan = Plan::between(src, dst, &[rows, columns], Fill::Leave).expect("a plan");
+            let plan =
+                MovePlan::between(src, dst, &[rows, columns], PaddingFill::Leave).expect("a plan");
             for (width, around) in
                 [1, 2, 4, 8, 16].into_iter().flat_map(|w| [(w, false), (w, true)])
             {
-                let dtypes = Dtypes::Bytes(width);
+                let dtypes = MoveDtypes::Bytes(width);
                 let mover = Mover::with_stores(&plan, dtypes, Some(around)).expect("a width");
                 let input: Vec<u8> = (0..mover.src_bytes() + 64).map(|i| (i * 7) as u8).collect();
                 let mut aligned = vec![0u8; mover.dst_bytes()];
                 for (a, b) in [(1usize, 0usize), (0, 1), (3, 7), (1, 33)] {
-                    mover.run(&input[a..], &mut aligned, None, 1).expect("long enough");
+                    mover.run_on_slices(&input[a..], &mut aligned, None, 1).expect("long enough");
                     let mut out = vec![0xeeu8; mover.dst_bytes() + 64];
-                    mover.run(&input[a..], &mut out[b..], None, 2).expect("long enough");
+                    mover.run_on_slices(&input[a..], &mut out[b..], None, 2).expect("long enough");
                     let (end, rest) = (b + aligned.len(), 64 - b);
                     let gaps = |v: &[u8]| -> Vec<u8> {
                         v.iter().map(|x| if *x == 0xee { 0 } else { *x }).collect()
@@ -473,8 +483,9 @@ fn buffers_may_begin_anywhere() {
     }
     // More threads than anybody has.
     let l = Layout::from(TileLayout::row_major(&[1 << 20]).expect("small"));
-    let mover = Mover::between(&l, &l, &[1 << 20], Dtypes::Bytes(2), Fill::Leave).expect("a move");
+    let mover = Mover::between(&l, &l, &[1 << 20], MoveDtypes::Bytes(2), PaddingFill::Leave)
+        .expect("a move");
     let mut to = vec![0u8; 2 << 20];
-    mover.run(&vec![9u8; 2 << 20], &mut to, None, usize::MAX).expect("long enough");
+    mover.run_on_slices(&vec![9u8; 2 << 20], &mut to, None, usize::MAX).expect("long enough");
     assert!(to.iter().all(|x| *x == 9));
 }

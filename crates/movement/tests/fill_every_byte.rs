@@ -6,7 +6,7 @@ use common::{Random, config, elements, injective, side, windowed};
 use proptest::prelude::*;
 use zellige_float::Dtype;
 use zellige_layout::{Axis, Iter, Layout, StridedLayout, TileLayout};
-use zellige_movement::{Dtypes, Fill, Mover, Plan, reference};
+use zellige_movement::{MoveDtypes, MovePlan, Mover, PaddingFill, reference};
 use zellige_stick::StickLayout;
 
 const POISON: u32 = 0xdead_beef;
@@ -36,23 +36,23 @@ fn bytes(words: &[u32]) -> Vec<u8> {
 fn check(dst: &Layout, shape: &[i64], behind: usize) -> Result<(), TestCaseError> {
     let src = row_major(shape);
     let len = elements(dst) + behind;
-    let fill = Fill::Rest { len: i64::try_from(len).expect("small") };
+    let fill = PaddingFill::Rest { len: i64::try_from(len).expect("small") };
     let from: Vec<u32> = (1..=u32::try_from(src.size()).expect("small")).collect();
     let want = wanted(dst, len);
-    match Plan::between(&src, dst, shape, fill) {
+    match MovePlan::between(&src, dst, shape, fill) {
         Ok(plan) => {
             let mut got = vec![POISON; len];
             reference::run_plan(&plan, &from, &mut got, Some(FILL));
             prop_assert_eq!(&got, &want, "{:?}\n{}", dst, plan);
-            let places = plan.cost(4, 4).bytes_written / 4;
+            let places = plan.cost_in_bytes(4, 4).bytes_written / 4;
             prop_assert_eq!(usize::try_from(places).expect("small"), len, "each once: {}", plan);
         }
         Err(e) if matches!(e.kind(), "aliased" | "bad_parameter") => return Ok(()),
         Err(e) => return Err(TestCaseError::fail(format!("{dst:?}: {e}"))),
     }
-    let mover = Mover::between(&src, dst, shape, Dtypes::Bytes(4), fill).expect("a mover");
+    let mover = Mover::between(&src, dst, shape, MoveDtypes::Bytes(4), fill).expect("a mover");
     let mut got = bytes(&vec![POISON; len]);
-    mover.run(&bytes(&from), &mut got, Some(&FILL.to_le_bytes()), 2).expect("it fits");
+    mover.run_on_slices(&bytes(&from), &mut got, Some(&FILL.to_le_bytes()), 2).expect("it fits");
     prop_assert_eq!(got, bytes(&want), "{:?}", dst);
     Ok(())
 }
@@ -103,7 +103,7 @@ proptest! {
 #[test]
 fn gaps_are_formulas() {
     let plan = |dst: &Layout, shape: &[i64], len: i64| {
-        Plan::between(&row_major(shape), dst, shape, Fill::Rest { len }).expect("a plan")
+        MovePlan::between(&row_major(shape), dst, shape, PaddingFill::Rest { len }).expect("a plan")
     };
     let shape = [1 << 20, 1 << 20];
     let dense =
@@ -111,7 +111,7 @@ fn gaps_are_formulas() {
     assert!(plan(&dense, &shape, 1 << 40).fills().is_empty());
     let rows = StridedLayout::new(&shape, &[(1 << 20) + 24, 1], 960).and_then(|s| s.to_layout());
     let plan = plan(&rows.expect("small"), &shape, 1 << 41);
-    let filled: i64 = plan.fills().iter().map(|f| f.elements()).sum();
+    let filled: i64 = plan.fills().iter().map(|f| f.element_count()).sum();
     assert_eq!((plan.fills().len(), filled), (3, (1 << 41) - (1 << 40)), "{plan}");
 }
 
@@ -127,10 +127,10 @@ fn scattered_gaps_are_filled_first() {
     let dst: Layout = tile.expect("fits").into();
     let src = row_major(&shape);
     let len = dst.axis_span(Axis::M).expect("fits") + 3;
-    let fill = Fill::Rest { len };
-    let refused = Plan::between(&src, &dst, &shape, fill).expect_err("too many gaps");
+    let fill = PaddingFill::Rest { len };
+    let refused = MovePlan::between(&src, &dst, &shape, fill).expect_err("too many gaps");
     assert_eq!(refused.kind(), "too_large");
-    let mover = Mover::between(&src, &dst, &shape, Dtypes::Bytes(1), fill).expect("a mover");
+    let mover = Mover::between(&src, &dst, &shape, MoveDtypes::Bytes(1), fill).expect("a mover");
     let len = usize::try_from(len).expect("small");
     assert_eq!(mover.dst_bytes(), len);
     let from: Vec<u8> = (0..7_000 * 3_001).map(|i| u8::try_from(i % 251).expect("small")).collect();
@@ -142,27 +142,27 @@ fn scattered_gaps_are_filled_first() {
     }
     for threads in [1, 3] {
         let mut got = vec![254u8; len];
-        let run = || mover.run(&from, &mut got, Some(&[255]), threads);
+        let run = || mover.run_on_slices(&from, &mut got, Some(&[255]), threads);
         zellige_host::crew::insist_on_helpers(run).expect("it fits");
         assert!(got == want, "with {threads} threads");
     }
     let written = u64::try_from(mover.cost().bytes_written).expect("small");
     assert_eq!(written, (len + 7_000 * 3_001) as u64);
-    assert!(mover.run(&from, &mut vec![0; len - 1], Some(&[255]), 1).is_err());
+    assert!(mover.run_on_slices(&from, &mut vec![0; len - 1], Some(&[255]), 1).is_err());
 }
 
 /// Runs of every length, also primes past the length of the pattern.
 #[test]
 fn long_gaps_are_filled_whole() {
     for len in [1usize, 5, 4095, 4096, 4097, 8191, 10_007, 65_537, 1_000_003] {
-        let fill = Fill::Rest { len: i64::try_from(len).expect("small") + 1 };
+        let fill = PaddingFill::Rest { len: i64::try_from(len).expect("small") + 1 };
         for width in [1usize, 2, 4, 8, 16] {
-            let dtypes = Dtypes::Bytes(width);
+            let dtypes = MoveDtypes::Bytes(width);
             let mover = Mover::between(&row_major(&[1]), &row_major(&[1]), &[1], dtypes, fill);
             let mut got = vec![1u8; (len + 1) * width];
             mover
                 .expect("a mover")
-                .run(&vec![9; width], &mut got, Some(&vec![7; width]), 1)
+                .run_on_slices(&vec![9; width], &mut got, Some(&vec![7; width]), 1)
                 .expect("it fits");
             assert!(got[..width].iter().all(|b| *b == 9) && got[width..].iter().all(|b| *b == 7));
         }
@@ -178,11 +178,13 @@ fn the_rest_of_padded_sticks_is_their_padding() {
         let sticks = sticks.expect("sticks");
         let len = i64::try_from(elements(&sticks)).expect("small");
         let src = row_major(&shape);
-        let rest = Plan::between(&src, &sticks, &shape, Fill::Rest { len }).expect("a plan");
-        let padding = Plan::between(&src, &sticks, &shape, Fill::Padding).expect("a plan");
+        let rest =
+            MovePlan::between(&src, &sticks, &shape, PaddingFill::Rest { len }).expect("a plan");
+        let padding =
+            MovePlan::between(&src, &sticks, &shape, PaddingFill::Padding).expect("a plan");
         assert_eq!(rest, padding);
         // One element more is a gap that is no padding.
-        let more = Plan::between(&src, &sticks, &shape, Fill::Rest { len: len + 1 });
+        let more = MovePlan::between(&src, &sticks, &shape, PaddingFill::Rest { len: len + 1 });
         assert_ne!(more.expect("a plan"), padding);
     }
 }

@@ -6,10 +6,10 @@ use common::{Random, check, config, elements, padded_dims, side};
 use proptest::prelude::*;
 use zellige_float::Dtype;
 use zellige_layout::{Iter, Layout, PaddedExtent, StridedLayout, TileLayout, ValidWindow};
-use zellige_movement::{Fill, Nest, Plan, reference};
+use zellige_movement::{CopyNest, MovePlan, PaddingFill, reference};
 use zellige_stick::StickLayout;
 
-fn starts(plan: &Plan) -> usize {
+fn starts(plan: &MovePlan) -> usize {
     plan.nests().iter().map(|n| n.starts.len()).sum()
 }
 
@@ -65,7 +65,7 @@ proptest! {
         let sizes = [1, 2, 3, 5, 7, 12, 17, 25, 33, 64, 100, 130, 200, 240, 511, 1000, 4097];
         let shape = shape(1 << 40, &sizes, random);
         if let (Ok(src), Ok(dst)) = (side(&shape, random), side(&shape, random)) {
-            let plan = Plan::between(&src, &dst, &shape, Fill::Padding);
+            let plan = MovePlan::between(&src, &dst, &shape, PaddingFill::Padding);
             let plan = plan.map_err(|e| TestCaseError::fail(format!("{src:?} -> {dst:?}: {e}")))?;
             let most = 4usize.pow(padded_dims(&src) + padded_dims(&dst));
             let starts = starts(&plan);
@@ -99,15 +99,15 @@ fn windows_that_cross_are_refined() {
     let src =
         layout(&[(29, 64), (64, 1), (240, 1856), (22, 445_440)], &[(29, 29), (132_000, 337_920)]);
     let dst = layout(&[(29, 64), (6000, 1856), (64, 1)], &[(174_000, 174_000), (22, 64)]);
-    let plan = Plan::between(&src, &dst, &shape, Fill::Padding).expect("a plan");
+    let plan = MovePlan::between(&src, &dst, &shape, PaddingFill::Padding).expect("a plan");
     assert_eq!((plan.nests().len(), starts(&plan)), (1, 1), "{plan}");
-    assert_eq!((plan.elements(), plan.fills().len()), (29 * 6000 * 22, 1));
+    assert_eq!((plan.element_count(), plan.fills().len()), (29 * 6000 * 22, 1));
     let (src, dst) = restickified(&[3, 7, 2, 4, 5]);
     check(&src, &dst, &[3, 7, 2, 4, 5]).expect("equal");
     // However large.
     let shape = [290, 250, 120, 200, 220];
     let (src, dst) = restickified(&shape);
-    let plan = Plan::between(&src, &dst, &shape, Fill::Padding).expect("a plan");
+    let plan = MovePlan::between(&src, &dst, &shape, PaddingFill::Padding).expect("a plan");
     assert!(starts(&plan) <= 4, "{plan}");
 }
 
@@ -123,10 +123,10 @@ fn views_on_both_sides_are_cut_at_their_ends() {
     };
     let src = view(&[4100, 6000], [13, 27], Dtype::Float16);
     let dst = view(&[5000, 5100], [70, 41], Dtype::Float32);
-    let plan = Plan::between(&src, &dst, &[4000, 5000], Fill::Leave).expect("a plan");
+    let plan = MovePlan::between(&src, &dst, &[4000, 5000], PaddingFill::Leave).expect("a plan");
     // Up to the first stick of 64, whole sticks, the rest; each in three parts of sticks of 32.
     assert!(starts(&plan) <= 9, "{plan}");
-    assert_eq!(plan.nests().iter().map(Nest::elements).sum::<i64>(), 20_000_000);
+    assert_eq!(plan.nests().iter().map(CopyNest::element_count).sum::<i64>(), 20_000_000);
 }
 
 /// Shapes that split no dimension of each other: as many starts as there are rows on both sides,
@@ -139,7 +139,8 @@ fn shapes_that_do_not_nest_are_cut_at_their_rows() {
             .expect("a layout")
     };
     let (src, dst) = (sticks(&[16_384, 16_411]), sticks(&[16_411, 16_384]));
-    let plan = Plan::between(&src, &dst, &[16_384 * 16_411], Fill::Leave).expect("a plan");
+    let plan =
+        MovePlan::between(&src, &dst, &[16_384 * 16_411], PaddingFill::Leave).expect("a plan");
     // Twice 16 thousand rows, each with a first, a last and a loop of whole sticks.
     assert!(starts(&plan) < 3 * 2 * 16_411 * 2, "{}", starts(&plan));
     let (src, dst) = (sticks(&[12, 35]), sticks(&[70, 6]));
@@ -183,7 +184,7 @@ fn padding_is_not_written_over_elements() {
             ValidWindow::new(vec![PaddedExtent::without_padding(4), PaddedExtent::padded_to(3, 4)])
                 .expect("a window");
         let dst = Layout::from(tile.expect("small")).with_window(window).expect("fits");
-        let plan = Plan::between(&src, &dst, &[4, 3], Fill::Padding).expect("a plan");
+        let plan = MovePlan::between(&src, &dst, &[4, 3], PaddingFill::Padding).expect("a plan");
         let copies = usize::try_from(dst.tile().replica_count()).expect("small");
         assert_eq!(plan.fills()[0].starts, [12, 32][..copies]);
         let from: Vec<i64> = (1..13).collect();

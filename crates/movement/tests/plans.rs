@@ -5,7 +5,7 @@ mod common;
 use common::{check, config, injective, windowed};
 use proptest::prelude::*;
 use zellige_layout::{Iter, Layout, StridedLayout, TileLayout};
-use zellige_movement::{Fill, Plan};
+use zellige_movement::{MovePlan, PaddingFill};
 use zellige_stick::StickLayout;
 
 proptest! {
@@ -44,8 +44,11 @@ fn tilings_that_do_not_nest_are_exact() {
     check(&a, &b, &[6]).expect("equal");
     // Large and coprime: 1000x1001 against 1001x1000.
     let (a, b) = (l(&[(1000, 1), (1001, 1000)]), l(&[(1001, 1), (1000, 1001)]));
-    let plan = Plan::between(&a, &b, &[1_001_000], Fill::Leave).expect("exact");
-    assert_eq!(plan.nests().iter().map(zellige_movement::Nest::elements).sum::<i64>(), 1_001_000);
+    let plan = MovePlan::between(&a, &b, &[1_001_000], PaddingFill::Leave).expect("exact");
+    assert_eq!(
+        plan.nests().iter().map(zellige_movement::CopyNest::element_count).sum::<i64>(),
+        1_001_000
+    );
 }
 
 #[test]
@@ -54,7 +57,7 @@ fn aliasing_destinations_name_both_elements() {
     let dst = Layout::from(
         TileLayout::from_shard(vec![Iter::in_memory(2, 1), Iter::in_memory(2, 1)]).expect("small"),
     );
-    let e = Plan::between(&src, &dst, &[4], Fill::Leave).expect_err("two elements at 1");
+    let e = MovePlan::between(&src, &dst, &[4], PaddingFill::Leave).expect_err("two elements at 1");
     assert_eq!(
         (e.kind(), e.witness()),
         ("aliased", Some(zellige_layout::LayoutWitness::Pair(1, 2)))
@@ -86,7 +89,7 @@ fn recorded_descriptors_are_reproduced() {
         let host =
             StridedLayout::new(&size, &stride, offset).and_then(|h| h.to_layout()).expect("a host");
         let device = stick.lower_to_layout().unwrap_or_else(|e| panic!("{case}: {e}"));
-        let plan = Plan::between(&host, &device, &size, Fill::Leave)
+        let plan = MovePlan::between(&host, &device, &size, PaddingFill::Leave)
             .unwrap_or_else(|e| panic!("{case}: {e}"));
         let mut want: Vec<(i64, i64)> = Vec::new();
         for d in case["h2d"]["dcsi_"].as_array().expect("a list") {
@@ -156,10 +159,14 @@ fn transfers_that_others_get_wrong() {
     let empty =
         StickLayout::default_for_dtype(&[4, 0], zellige_float::Dtype::Float16).expect("a layout");
     let host = StridedLayout::new_contiguous(&[4, 0]).and_then(|h| h.to_layout()).expect("a host");
-    let plan =
-        Plan::between(&host, &empty.lower_to_layout().expect("a layout"), &[4, 0], Fill::Padding)
-            .expect("a plan");
-    assert_eq!((plan.nests().len(), plan.elements()), (0, 0));
+    let plan = MovePlan::between(
+        &host,
+        &empty.lower_to_layout().expect("a layout"),
+        &[4, 0],
+        PaddingFill::Padding,
+    )
+    .expect("a plan");
+    assert_eq!((plan.nests().len(), plan.element_count()), (0, 0));
     // Sparse to dense is a move like any other.
     let order = [0, 1, -1];
     let sparse = StickLayout::with_dim_order(&[6, 70], None, zellige_float::Dtype::Float16, &order);
@@ -176,12 +183,12 @@ fn nests_without_a_start_do_nothing() {
         "starts":[[0,0]]},{"loops":[{"range":3,"src":1,"dst":1}],"starts":[]}],
         "fills":[{"loops":[[5,8]],"starts":[]},{"loops":[[5,8]],"starts":[7]}],
         "elements":35,"copies":1,"src_range":[0,34],"dst_range":[0,39]}"#;
-    let plan: zellige_movement::Plan = serde_json::from_str(text).expect("a plan");
+    let plan: zellige_movement::MovePlan = serde_json::from_str(text).expect("a plan");
     let source: Vec<u8> = (0..35).collect();
     let mover = zellige_movement::Mover::new(&plan, 1).expect("elements of a byte");
     for threads in [1, 3] {
         let mut out = vec![0xee_u8; 40];
-        mover.run(&source, &mut out, Some(&[9]), threads).expect("buffers that fit");
+        mover.run_on_slices(&source, &mut out, Some(&[9]), threads).expect("buffers that fit");
         for (at, byte) in out.iter().enumerate() {
             let want = if at % 8 == 7 { 9 } else { source[at / 8 * 7 + at % 8] };
             assert_eq!(*byte, want, "place {at}");

@@ -8,7 +8,7 @@ mod common;
 use common::Guarded;
 use zellige_float::Isa;
 use zellige_layout::{Layout, TileLayout};
-use zellige_movement::{Dtypes, Fill, Mover, Plan};
+use zellige_movement::{MoveDtypes, MovePlan, Mover, PaddingFill};
 
 /// A strided view of a tensor.
 #[derive(Debug, Clone)]
@@ -35,7 +35,7 @@ impl View {
 /// `dst[d(i)] = src[s(i)]` for every index, and nothing else is written or read outside.
 fn check(shape: &[i64], src: &View, dst: &View) {
     let (from, to) = (src.addresses(shape), dst.addresses(shape));
-    let plan = Plan::between(&src.layout(shape), &dst.layout(shape), shape, Fill::Leave);
+    let plan = MovePlan::between(&src.layout(shape), &dst.layout(shape), shape, PaddingFill::Leave);
     let plan = plan.expect("a plan");
     for width in [1usize, 2, 4, 8, 16] {
         let len = |all: &[usize]| all.iter().max().map_or(0, |last| (last + 1) * width);
@@ -47,18 +47,18 @@ fn check(shape: &[i64], src: &View, dst: &View) {
         for (a, b) in from.iter().zip(&to) {
             want[b * width..][..width].copy_from_slice(&source[a * width..][..width]);
         }
-        for isa in Isa::available() {
+        for isa in Isa::all_available() {
             for (around, at_end, threads) in
                 [(false, true, 1), (true, true, 1), (false, false, 1), (true, false, 3)]
             {
                 isa.while_lowered(|| {
-                    let dtypes = Dtypes::Bytes(width);
+                    let dtypes = MoveDtypes::Bytes(width);
                     let mover = Mover::with_stores(&plan, dtypes, Some(around)).expect("a width");
                     let mut s = Guarded::new(source.len(), at_end);
                     let mut d = Guarded::new(want.len(), at_end);
                     s.bytes().copy_from_slice(&source);
                     d.bytes().fill(0xa5);
-                    mover.run(s.bytes(), d.bytes(), None, threads).expect("long enough");
+                    mover.run_on_slices(s.bytes(), d.bytes(), None, threads).expect("long enough");
                     assert!(
                         d.bytes() == want,
                         "{isa}, {width} bytes, around {around}: {shape:?} {src:?} -> {dst:?}\n{plan}"

@@ -56,8 +56,8 @@ impl OnnxError {
     }
 }
 
-impl From<zellige_files::Error> for OnnxError {
-    fn from(e: zellige_files::Error) -> OnnxError {
+impl From<zellige_files::FileError> for OnnxError {
+    fn from(e: zellige_files::FileError) -> OnnxError {
         OnnxError::new("bad_file", e.to_string())
     }
 }

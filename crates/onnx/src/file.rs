@@ -64,17 +64,17 @@ impl ModelFile {
         match &weight.data {
             Data::Owned(bytes) => Ok(Cow::Borrowed(bytes)),
             Data::Inside(range) => {
-                if range.start > range.end || range.end as u64 > self.file.bytes() {
+                if range.start > range.end || range.end as u64 > self.file.byte_len() {
                     let message = format!("`{}` is of another file", quote(&weight.name));
                     return Err(OnnxError::new("bad_file", message));
                 }
-                let bytes = self.file.read(range.start as u64, range.len() as u64)?;
+                let bytes = self.file.read_range(range.start as u64, range.len() as u64)?;
                 self.file.check_unchanged()?;
                 Ok(Cow::Owned(bytes))
             }
             Data::External { location, offset, length } => {
                 let read = ByteFile::open_below(&self.folder, location).and_then(|file| {
-                    let bytes = file.read(*offset, *length)?;
+                    let bytes = file.read_range(*offset, *length)?;
                     file.check_unchanged()?;
                     Ok(bytes)
                 });

@@ -39,7 +39,7 @@ impl Literal {
     /// From elements in the formats of a file: floats as float64, others as int64.
     pub(crate) fn decode(dtype: Dtype, shape: &[i64], bytes: &[u8]) -> Option<Literal> {
         let format = carrier(dtype).number_format()?;
-        let count = bytes.len() / format.size();
+        let count = bytes.len() / format.byte_size();
         let mut wide = vec![0; count * 8];
         let to = if format.is_float() { Format::F64 } else { Format::I64 };
         Converter::new(format, to).convert(bytes, &mut wide, count).ok()?;
@@ -62,7 +62,7 @@ impl Literal {
             }
             Numbers::Float(v) => (Format::F64, v.iter().flat_map(|x| x.to_le_bytes()).collect()),
         };
-        let mut out = vec![0; self.len() * format.size()];
+        let mut out = vec![0; self.len() * format.byte_size()];
         Converter::new(from, format).convert(&wide, &mut out, self.len()).ok()?;
         Some(out)
     }

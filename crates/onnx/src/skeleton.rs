@@ -43,8 +43,8 @@ impl Kind {
 /// What cannot be read or held in memory. A file of another form is read whole: the decoder says what is
 /// wrong with it.
 pub(crate) fn read(file: &ByteFile) -> Result<Vec<u8>> {
-    let mut walk = Walk { file, bytes: file.zeroed()?, reached: 0 };
-    let end = file.bytes();
+    let mut walk = Walk { file, bytes: file.zeroed_memory()?, reached: 0 };
+    let end = file.byte_len();
     if walk.message(Kind::Model, 0, end)?.is_none() {
         walk.need(end)?;
     }
@@ -63,7 +63,7 @@ impl Walk<'_> {
     /// Reads what lies in front of `end`, if it was not reached before.
     fn need(&mut self, end: u64) -> Result<()> {
         if end > self.reached {
-            let to = end.max(self.reached + CHUNK).min(self.file.bytes());
+            let to = end.max(self.reached + CHUNK).min(self.file.byte_len());
             let range = index(self.reached)..index(to);
             self.file.read_at(&mut self.bytes[range], self.reached)?;
             self.reached = to;

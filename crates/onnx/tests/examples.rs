@@ -16,8 +16,8 @@ fn path(file: &str) -> PathBuf {
 
 fn host(file: &str) -> HostArray {
     let tensor = HostTensor::open(path(file), None).unwrap();
-    let view = tensor.strided().unwrap();
-    HostArray::new(tensor.read().unwrap(), view, tensor.info().dtype())
+    let view = tensor.strided_layout().unwrap();
+    HostArray::new(tensor.read_bytes().unwrap(), view, tensor.info().dtype())
 }
 
 /// Compiles and runs a model; the largest difference to what PyTorch gave, and its largest number.

@@ -79,7 +79,7 @@ fn named(name: &str) -> Option<Dtype> {
 fn wide(host: &HostArray, float: bool) -> Vec<[u8; 8]> {
     let from = host.dtype().number_format().unwrap();
     let to = if float { Format::F64 } else { Format::I64 };
-    let count = host.bytes().len() / from.size();
+    let count = host.bytes().len() / from.byte_size();
     let mut out = vec![0; count * 8];
     Converter::new(from, to).convert(host.bytes(), &mut out, count).unwrap();
     out.as_chunks::<8>().0.to_vec()

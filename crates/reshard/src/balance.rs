@@ -5,9 +5,9 @@
 //! and is chosen anew a few times. The better of this and even shares is taken; how far it is from what no choice can beat is
 //! in the certificate.
 
-use crate::error::{Error, Result};
-use crate::links::Loads;
-use crate::part::Part;
+use crate::error::{ReshardError, Result};
+use crate::links::LinkLoads;
+use crate::part::TransferPart;
 use crate::reshard::Reshard;
 use crate::topology::Topology;
 use std::collections::{BTreeSet, HashMap};
@@ -16,36 +16,36 @@ use std::collections::{BTreeSet, HashMap};
 const MAX_CHUNKS: usize = 1 << 21;
 
 /// How often every choice is made anew.
-const PASSES: usize = 8;
+const BALANCE_PASSES: usize = 8;
 
 /// A block: nest, start and number.
-pub(crate) type Block = (usize, usize, i64);
+pub(crate) type BlockId = (usize, usize, i64);
 
 /// Senders by first copy and receiver.
 #[derive(Debug, Default)]
-pub(crate) struct Listed {
-    pairs: Pairs,
+pub(crate) struct ListedSenders {
+    pairs: SenderPairs,
     receivers: HashMap<i64, BTreeSet<i64>>,
 }
 
 /// By first copy and receiver.
-type Pairs = HashMap<(i64, i64), Pair>;
+type SenderPairs = HashMap<(i64, i64), PairSenders>;
 
 #[derive(Debug)]
-struct Pair {
+struct PairSenders {
     /// Where each block begins among the elements of the pair; rising.
-    blocks: Vec<(Block, i64)>,
+    blocks: Vec<(BlockId, i64)>,
     /// Which copy sends up to which element; rising.
     cuts: Vec<(i64, i64)>,
 }
 
-impl Listed {
+impl ListedSenders {
     /// Who sends a block: copy, first element, one past the last.
-    pub(crate) fn senders(
+    pub(crate) fn senders_of_block(
         &self,
         first: i64,
         to: i64,
-        block: Block,
+        block: BlockId,
         len: i64,
     ) -> Vec<(i64, i64, i64)> {
         let Some(pair) = self.pairs.get(&(first, to)) else { return Vec::new() };
@@ -66,12 +66,12 @@ impl Listed {
     }
 
     /// To whom a rank sends.
-    pub(crate) fn receivers(&self, rank: i64) -> impl Iterator<Item = &i64> + '_ {
+    pub(crate) fn receivers_of(&self, rank: i64) -> impl Iterator<Item = &i64> + '_ {
         self.receivers.get(&rank).into_iter().flatten()
     }
 }
 
-struct Chunk {
+struct PairChunk {
     pair: (i64, i64),
     elements: i64,
     copy: i64,
@@ -82,26 +82,29 @@ impl Reshard {
     ///
     /// # Errors
     /// More pairs of ranks than can be listed.
-    pub fn balanced(mut self, topology: &Topology) -> Result<Reshard> {
-        let even = Loads::of(&self, topology)?.busiest().map_or(0.0, |b| b.1);
-        if self.src.copies() == 1 {
+    pub fn balance_links(mut self, topology: &Topology) -> Result<Reshard> {
+        let even = LinkLoads::from_plan(&self, topology)?.busiest_link().map_or(0.0, |b| b.1);
+        if self.src.copy_count() == 1 {
             return Ok(self);
         }
-        let (mut pairs, mut chunks) = self.chunks()?;
+        let (mut pairs, mut chunks) = self.list_chunks()?;
         // Large ones first: small ones fill what is left.
         chunks.sort_by_key(|c| (std::cmp::Reverse(c.elements), c.pair));
-        let mut loads = Loads::new(topology);
-        let offsets: Vec<i64> = (0..self.src.copies()).map(|c| self.src.copy_offset(c)).collect();
-        for pass in 0..PASSES {
+        let mut loads = LinkLoads::new(topology);
+        let offsets: Vec<i64> =
+            (0..self.src.copy_count()).map(|c| self.src.copy_offset(c)).collect();
+        for pass in 0..BALANCE_PASSES {
             let mut moved = false;
             for chunk in &mut chunks {
                 let (first, to) = chunk.pair;
                 let at = |copy: i64| first + offsets[usize::try_from(copy).unwrap_or(0)];
                 if pass > 0 {
-                    loads.add(at(chunk.copy), to, -chunk.elements);
+                    loads.add_elements(at(chunk.copy), to, -chunk.elements);
                 }
                 let cost = |copy: i64| {
-                    let times = loads.path(at(copy), to).map(|l| loads.time(l, chunk.elements));
+                    let times = loads
+                        .links_between(at(copy), to)
+                        .map(|l| loads.busy_seconds(l, chunk.elements));
                     let (mut most, mut sum) = (0.0f64, 0.0f64);
                     for time in times {
                         (most, sum) = (most.max(time), sum + time);
@@ -109,7 +112,7 @@ impl Reshard {
                     (most, sum)
                 };
                 let mut best = (cost(chunk.copy), chunk.copy);
-                for copy in 0..self.src.copies() {
+                for copy in 0..self.src.copy_count() {
                     let found = cost(copy);
                     if found.0 < best.0.0 || found.0 == best.0.0 && found.1 < best.0.1 {
                         best = (found, copy);
@@ -117,13 +120,13 @@ impl Reshard {
                 }
                 moved |= best.1 != chunk.copy || pass == 0;
                 chunk.copy = best.1;
-                loads.add(at(chunk.copy), to, chunk.elements);
+                loads.add_elements(at(chunk.copy), to, chunk.elements);
             }
             if !moved {
                 break;
             }
         }
-        if loads.busiest().map_or(0.0, |b| b.1) >= even {
+        if loads.busiest_link().map_or(0.0, |b| b.1) >= even {
             return Ok(self);
         }
         chunks.sort_by_key(|c| (c.pair, c.copy));
@@ -139,18 +142,18 @@ impl Reshard {
                 }
             }
         }
-        self.set_senders(Listed { pairs, receivers });
+        self.set_senders(ListedSenders { pairs, receivers });
         Ok(self)
     }
 
     /// Every pair of a first copy and a receiver that has not got it, whole, and its elements in chunks.
-    fn chunks(&self) -> Result<(Pairs, Vec<Chunk>)> {
-        let mut pairs = Pairs::new();
+    fn list_chunks(&self) -> Result<(SenderPairs, Vec<PairChunk>)> {
+        let mut pairs = SenderPairs::new();
         let mut chunks = Vec::new();
-        let pieces = self.src.copies().min(4);
-        for to in 0..self.ranks() {
-            let own = self.src.holding(to).map(|h| h.first);
-            let mut parts = self.gathered_by(to, 0);
+        let pieces = self.src.copy_count().min(4);
+        for to in 0..self.rank_count() {
+            let own = self.src.holding_of_rank(to).map(|h| h.first);
+            let mut parts = self.parts_gathered_by(to, 0);
             parts.sort_by_key(|p| (p.from, p.order));
             for same in parts.chunk_by(|a, b| a.from == b.from) {
                 let first = same[0].from;
@@ -158,22 +161,25 @@ impl Reshard {
                     continue;
                 }
                 let mut reached = 0;
-                let begin = |p: &Part| {
+                let begin = |p: &TransferPart| {
                     let at = reached;
-                    reached += p.elements();
+                    reached += p.element_count();
                     ((p.order.0, p.order.1, p.order.2), at)
                 };
                 let blocks = same.iter().map(begin).collect();
-                pairs.insert((first, to), Pair { blocks, cuts: Vec::new() });
+                pairs.insert((first, to), PairSenders { blocks, cuts: Vec::new() });
                 for i in 0..pieces {
                     let elements = reached * (i + 1) / pieces - reached * i / pieces;
                     if elements > 0 {
-                        chunks.push(Chunk { pair: (first, to), elements, copy: 0 });
+                        chunks.push(PairChunk { pair: (first, to), elements, copy: 0 });
                     }
                 }
                 if chunks.len() > MAX_CHUNKS {
                     let limit = MAX_CHUNKS as u64;
-                    return Err(Error::TooLarge { what: "pairs of ranks to balance", limit });
+                    return Err(ReshardError::TooLarge {
+                        what: "pairs of ranks to balance",
+                        limit,
+                    });
                 }
             }
         }

@@ -3,10 +3,10 @@
 //! A layout pads every shard to the longest one; tensors hold what there is. Where a shard is a box of the tensor, row-major, its tensor has
 //! the extents of the box, and addresses in the padded shard become those in the box.
 
-use crate::sharded::{Chunked, Sharded};
+use crate::sharded::{ChunkedTensor, ShardedLayout};
 use zellige_layout::PaddedExtent;
 use zellige_layout::int::div_ceil;
-use zellige_movement::{Loop, Nest};
+use zellige_movement::{CopyLoop, CopyNest};
 
 /// Extents of a shard, padded and as they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,11 +23,11 @@ pub struct ShardBox {
 
 impl ShardBox {
     /// The box of a rank, if shards are boxes of a tensor of this shape.
-    pub fn of(sharded: &Sharded, shape: &[i64], rank: i64) -> Option<ShardBox> {
-        if let Some(chunked) = sharded.chunks() {
-            return ShardBox::chunk(sharded, chunked, shape, rank);
+    pub fn of_rank(sharded: &ShardedLayout, shape: &[i64], rank: i64) -> Option<ShardBox> {
+        if let Some(chunked) = sharded.chunked_tensor() {
+            return ShardBox::of_chunk(sharded, chunked, shape, rank);
         }
-        let dims = sharded.dimensions(shape)?;
+        let dims = sharded.sharded_dimensions(shape)?;
         let digits = sharded.digits_of(rank)?;
         let iters = sharded.layout().tile().shard();
         let count = shape.len();
@@ -38,7 +38,7 @@ impl ShardBox {
             }
             next *= it.extent;
         }
-        if sharded.layout().tile().offset_on(sharded.memory()) != 0 {
+        if sharded.layout().tile().offset_on(sharded.memory_axis()) != 0 {
             return None;
         }
         let (mut padded, mut actual, mut part) =
@@ -94,8 +94,13 @@ impl ShardBox {
     }
 
     /// The box of a chunk of chunks.
-    fn chunk(sharded: &Sharded, chunked: &Chunked, shape: &[i64], rank: i64) -> Option<ShardBox> {
-        let (cuts, digits) = (sharded.cuts(chunked)?, sharded.digits_of(rank)?);
+    fn of_chunk(
+        sharded: &ShardedLayout,
+        chunked: &ChunkedTensor,
+        shape: &[i64],
+        rank: i64,
+    ) -> Option<ShardBox> {
+        let (cuts, digits) = (sharded.chunk_cuts(chunked)?, sharded.digits_of(rank)?);
         if chunked.shape != shape {
             return None;
         }
@@ -122,7 +127,7 @@ impl ShardBox {
     }
 
     /// An address of the padded shard, in the box.
-    pub(crate) fn address(&self, address: i64) -> i64 {
+    pub(crate) fn address_in_box(&self, address: i64) -> i64 {
         let (mut rest, mut weight, mut out) = (address, 1, 0);
         for (padded, actual) in self.padded.iter().zip(&self.actual).rev() {
             out += rest % padded.max(&1) * weight;
@@ -134,20 +139,20 @@ impl ShardBox {
 }
 
 /// Nests between padded shards as nests between boxes, where there are some.
-pub(crate) fn in_boxes(
-    nests: Vec<Nest>,
+pub(crate) fn map_nests_to_boxes(
+    nests: Vec<CopyNest>,
     from: Option<&ShardBox>,
     to: Option<&ShardBox>,
-) -> Vec<Nest> {
-    let place = |b: Option<&ShardBox>, a: i64| b.map_or(a, |b| b.address(a));
+) -> Vec<CopyNest> {
+    let place = |b: Option<&ShardBox>, a: i64| b.map_or(a, |b| b.address_in_box(a));
     let step = |b: Option<&ShardBox>, s: i64| s.signum() * place(b, s.abs());
     nests
         .into_iter()
-        .map(|nest| Nest {
+        .map(|nest| CopyNest {
             loops: nest
                 .loops
                 .iter()
-                .map(|l| Loop { range: l.range, src: step(from, l.src), dst: step(to, l.dst) })
+                .map(|l| CopyLoop { range: l.range, src: step(from, l.src), dst: step(to, l.dst) })
                 .collect(),
             starts: nest.starts.iter().map(|(a, b)| (place(from, *a), place(to, *b))).collect(),
         })

@@ -1,15 +1,15 @@
 //! The proof of a plan: every element is looked at, with none of the planner's code.
 //!
-//! What a rank holds and needs is listed from the definition of the two layouts (`Layout::places`). The parts of the plan are then run
+//! What a rank holds and needs is listed from the definition of the two layouts (`Layout::points_of_element`). The parts of the plan are then run
 //! element by element, as pairs of addresses.
 
-use crate::error::{Error, Result};
-use crate::mesh::Mesh;
+use crate::error::{ReshardError, Result};
+use crate::mesh::DeviceMesh;
 use crate::reshard::Reshard;
 use crate::topology::Topology;
 use std::collections::HashMap;
 use zellige_layout::{Layout, PhysicalCoordinate};
-use zellige_movement::Nest;
+use zellige_movement::CopyNest;
 
 /// The most places that are listed.
 const MAX_PLACES: usize = 1 << 27;
@@ -19,7 +19,7 @@ const MAX_ELEMENTS: i64 = 1 << 27;
 
 /// What was shown of a plan.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Certificate {
+pub struct ReshardCertificate {
     /// Elements that each rank receives: exactly those that it needs and does not have.
     pub received: Vec<i64>,
     /// Elements that each rank sends.
@@ -43,7 +43,7 @@ pub struct LinkBound {
     pub bound: f64,
 }
 
-impl Certificate {
+impl ReshardCertificate {
     /// How many times the bound the busiest sender sends; 1 is the best there is.
     #[allow(clippy::cast_precision_loss, reason = "a factor to be read")]
     pub fn sender_factor(&self) -> f64 {
@@ -61,51 +61,52 @@ impl Certificate {
 }
 
 /// One side, listed: the element at every address of every rank, from 1; 0 where there is none.
-struct Listing {
+struct ShardListing {
     len: usize,
     elements: Vec<u32>,
 }
 
-impl Listing {
-    fn new(ranks: i64, len: i64) -> Result<Listing> {
+impl ShardListing {
+    fn new(ranks: i64, len: i64) -> Result<ShardListing> {
         let ranks = usize::try_from(ranks).unwrap_or(usize::MAX);
         let len = usize::try_from(len).unwrap_or(usize::MAX);
         let total = len.checked_mul(ranks).filter(|n| *n <= MAX_PLACES);
         let limit = MAX_PLACES as u64;
-        let total = total.ok_or(Error::TooLarge { what: "addresses of all ranks", limit })?;
-        Ok(Listing { len, elements: vec![0; total] })
+        let total =
+            total.ok_or(ReshardError::TooLarge { what: "addresses of all ranks", limit })?;
+        Ok(ShardListing { len, elements: vec![0; total] })
     }
 
-    fn index(&self, rank: i64, address: i64) -> Option<usize> {
+    fn listing_index(&self, rank: i64, address: i64) -> Option<usize> {
         let address = usize::try_from(address).ok().filter(|a| *a < self.len)?;
         let place = usize::try_from(rank).ok()?.checked_mul(self.len)?.checked_add(address)?;
         (place < self.elements.len()).then_some(place)
     }
 
-    fn at(&self, rank: i64, address: i64) -> Option<u32> {
-        self.elements.get(self.index(rank, address)?).copied()
+    fn element_at(&self, rank: i64, address: i64) -> Option<u32> {
+        self.elements.get(self.listing_index(rank, address)?).copied()
     }
 }
 
-fn rank_of(point: &PhysicalCoordinate, mesh: &Mesh) -> i64 {
+fn rank_of_point(point: &PhysicalCoordinate, mesh: &DeviceMesh) -> i64 {
     mesh.axes().iter().fold(0, |rank, (axis, size)| rank * size + point.get(*axis))
 }
 
 /// Checks a plan, element by element.
 ///
 /// # Errors
-/// [`Error::Wrong`] with the first thing that is not as a plan promises; [`Error::TooLarge`] for more than 2^27 places.
-pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificate> {
+/// [`ReshardError::Wrong`] with the first thing that is not as a plan promises; [`ReshardError::TooLarge`] for more than 2^27 places.
+pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<ReshardCertificate> {
     let (src, dst) = (plan.source(), plan.destination());
-    let ranks = usize::try_from(plan.ranks()).unwrap_or(usize::MAX);
+    let ranks = usize::try_from(plan.rank_count()).unwrap_or(usize::MAX);
     let size: i64 = plan.shape().iter().product();
     let places = |l: &Layout| size.saturating_mul(l.tile().replica_count());
     if places(src.layout()).max(places(dst.layout())) > MAX_ELEMENTS || ranks > MAX_PLACES {
         let limit = MAX_PLACES as u64;
-        return Err(Error::TooLarge { what: "places to look at", limit });
+        return Err(ReshardError::TooLarge { what: "places to look at", limit });
     }
-    let mut have = Listing::new(src.mesh().ranks(), src.shard_len())?;
-    let mut want = Listing::new(dst.mesh().ranks(), dst.shard_len())?;
+    let mut have = ShardListing::new(src.mesh().rank_count(), src.shard_len())?;
+    let mut want = ShardListing::new(dst.mesh().rank_count(), dst.shard_len())?;
     let mut bound = vec![0i64; ranks];
     // By first holder: what others need, and how many hold it.
     let mut demand: HashMap<i64, (i64, i64)> = HashMap::new();
@@ -116,9 +117,9 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
     for element in 0..size {
         let name = u32::try_from(element + 1).unwrap_or(u32::MAX);
         let mut holders = Vec::new();
-        for point in src.places(element)? {
-            let rank = rank_of(&point, src.mesh());
-            if let Some(at) = have.index(rank, point.get(src_memory)) {
+        for point in src.points_of_element(element)? {
+            let rank = rank_of_point(&point, src.mesh());
+            if let Some(at) = have.listing_index(rank, point.get(src_memory)) {
                 have.elements[at] = name;
             }
             holders.push(rank);
@@ -126,9 +127,9 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
         holders.sort_unstable();
         holders.dedup();
         let mut needers = Vec::new();
-        for point in dst.places(element)? {
-            let rank = rank_of(&point, dst.mesh());
-            if let Some(at) = want.index(rank, point.get(dst_memory)) {
+        for point in dst.points_of_element(element)? {
+            let rank = rank_of_point(&point, dst.mesh());
+            if let Some(at) = want.listing_index(rank, point.get(dst_memory)) {
                 want.elements[at] = name;
             }
             needers.push(rank);
@@ -157,28 +158,28 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
         }
     }
 
-    let wrong = |what: String| Err(Error::Wrong(what));
+    let wrong = |what: String| Err(ReshardError::Wrong(what));
     let mut done = vec![false; want.elements.len()];
     let (mut received, mut sent) = (vec![0i64; ranks], vec![0i64; ranks]);
     let (mut arrivals, mut departures) = (Vec::new(), Vec::new());
     let mut links: HashMap<(usize, i64, bool), i64> = HashMap::new();
-    for rank in 0..plan.ranks() {
+    for rank in 0..plan.rank_count() {
         let at = usize::try_from(rank).unwrap_or(0);
-        let kept = plan.kept_by(rank);
-        let arriving = plan.received_by(rank)?;
+        let kept = plan.parts_kept_by(rank);
+        let arriving = plan.parts_received_by(rank)?;
         for part in kept.iter().chain(&arriving) {
             if part.to != rank {
                 return wrong(format!("rank {rank} is told what rank {} receives", part.to));
             }
-            for (a, b) in part.nests().iter().flat_map(walk) {
-                let (found, wanted) = (have.at(part.from, a), want.at(rank, b));
+            for (a, b) in part.copy_nests().iter().flat_map(list_address_pairs) {
+                let (found, wanted) = (have.element_at(part.from, a), want.element_at(rank, b));
                 if found.is_none_or(|e| e == 0) || found != wanted {
                     return wrong(format!(
                         "address {a} of rank {} holds element {found:?}, address {b} of rank {rank} wants {wanted:?}",
                         part.from
                     ));
                 }
-                if let Some(place) = want.index(rank, b)
+                if let Some(place) = want.listing_index(rank, b)
                     && std::mem::replace(&mut done[place], true)
                 {
                     return wrong(format!("address {b} of rank {rank} is written twice"));
@@ -194,31 +195,35 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
             if part.from == rank {
                 return wrong(format!("rank {rank} receives from itself"));
             }
-            received[at] += part.elements();
+            received[at] += part.element_count();
             for (k, level) in topology.iter().flat_map(|t| t.levels()).enumerate() {
                 let (a, b) = (part.from / level.ranks, rank / level.ranks);
                 if a != b {
-                    *links.entry((k, a, true)).or_insert(0) += part.elements();
-                    *links.entry((k, b, false)).or_insert(0) += part.elements();
+                    *links.entry((k, a, true)).or_insert(0) += part.element_count();
+                    *links.entry((k, b, false)).or_insert(0) += part.element_count();
                 }
             }
-            arrivals.push((part.from, part.to, part.order, part.elements()));
+            arrivals.push((part.from, part.to, part.order, part.element_count()));
         }
-        for part in plan.sent_by(rank)? {
+        for part in plan.parts_sent_by(rank)? {
             if part.from != rank {
                 return wrong(format!("rank {rank} is told what rank {} sends", part.from));
             }
-            sent[at] += part.elements();
-            departures.push((part.from, part.to, part.order, part.elements()));
+            sent[at] += part.element_count();
+            departures.push((part.from, part.to, part.order, part.element_count()));
         }
-        if received[at] != bound[at] || plan.received(rank) != bound[at] {
+        if received[at] != bound[at] || plan.elements_received(rank) != bound[at] {
             return wrong(format!(
                 "rank {rank} receives {} elements and lacks {}",
                 received[at], bound[at]
             ));
         }
-        if plan.sent(rank) != sent[at] {
-            return wrong(format!("rank {rank} sends {}, not {}", sent[at], plan.sent(rank)));
+        if plan.elements_sent(rank) != sent[at] {
+            return wrong(format!(
+                "rank {rank} sends {}, not {}",
+                sent[at],
+                plan.elements_sent(rank)
+            ));
         }
     }
     let missing = want.elements.iter().zip(&done).position(|(e, done)| *e != 0 && !done);
@@ -245,7 +250,7 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
         let busiest = most(&mut links.iter().map(|((k, ..), n)| time(*k, *n, 1)));
         LinkBound { busiest, bound: entering.max(leaving) }
     });
-    Ok(Certificate {
+    Ok(ReshardCertificate {
         messages: arrivals.len() as u64,
         busiest_sender: sent.iter().copied().max().unwrap_or(0),
         received,
@@ -256,7 +261,7 @@ pub fn certify(plan: &Reshard, topology: Option<&Topology>) -> Result<Certificat
 }
 
 /// Every pair of addresses of a nest.
-fn walk(nest: &Nest) -> Vec<(i64, i64)> {
+fn list_address_pairs(nest: &CopyNest) -> Vec<(i64, i64)> {
     let mut all = nest.starts.clone();
     for l in &nest.loops {
         all = all

@@ -3,15 +3,15 @@
 //! This is how DTensor redistributes: placements are compared axis by axis, from the fastest axis to the slowest; a dimension whose slower
 //! axes change is gathered first; what is left goes from the slowest axis to the fastest.
 
-use crate::error::{Error, Result};
-use crate::mesh::Mesh;
-use crate::sharded::Sharded;
+use crate::error::{ReshardError, Result};
+use crate::mesh::DeviceMesh;
+use crate::sharded::ShardedLayout;
 use std::fmt;
 use zellige_layout::int::div_ceil;
 
 /// One step of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Collective {
+pub enum ChainStep {
     /// Shards of a mesh axis become whole on all of it.
     AllGather,
     /// Shards of one dimension become shards of another.
@@ -22,21 +22,21 @@ pub enum Collective {
 
 /// A chain of collectives.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Chain {
+pub struct CollectiveChain {
     /// Each step with the number of its mesh axis.
-    pub steps: Vec<(Collective, usize)>,
+    pub steps: Vec<(ChainStep, usize)>,
     /// Elements that a rank receives, all steps together.
     pub received: i64,
     /// The most elements that a rank holds after a step.
     pub peak: i64,
 }
 
-impl fmt::Display for Collective {
+impl fmt::Display for ChainStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Collective::AllGather => "all-gather",
-            Collective::AllToAll => "all-to-all",
-            Collective::Slice => "slice",
+            ChainStep::AllGather => "all-gather",
+            ChainStep::AllToAll => "all-to-all",
+            ChainStep::Slice => "slice",
         })
     }
 }
@@ -45,15 +45,19 @@ impl fmt::Display for Collective {
 ///
 /// # Errors
 /// Different meshes, and shardings that no list of placements says: DTensor has no way between those.
-pub fn chain(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Chain> {
+pub fn plan_collective_chain(
+    src: &ShardedLayout,
+    dst: &ShardedLayout,
+    shape: &[i64],
+) -> Result<CollectiveChain> {
     if src.mesh() != dst.mesh() {
-        return Err(Error::Mesh(format!(
+        return Err(ReshardError::Mesh(format!(
             "from {} to {}: a chain of collectives stays on one mesh",
             src.mesh(),
             dst.mesh()
         )));
     }
-    let (mut now, then) = (placements(src, shape)?, placements(dst, shape)?);
+    let (mut now, then) = (find_placements(src, shape)?, find_placements(dst, shape)?);
     let sizes: Vec<i64> = src.mesh().axes().iter().map(|(_, n)| *n).collect();
     let parts = |list: &[Option<usize>]| -> i64 {
         list.iter().zip(&sizes).filter(|(p, _)| p.is_some()).map(|(_, n)| n).product()
@@ -83,23 +87,23 @@ pub fn chain(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Chain> {
         }
     }
     let total: i64 = shape.iter().product();
-    let mut held = div_ceil(total, parts(&placements(src, shape)?).max(1));
-    let mut chain = Chain { steps: Vec::new(), received: 0, peak: held };
+    let mut held = div_ceil(total, parts(&find_placements(src, shape)?).max(1));
+    let mut chain = CollectiveChain { steps: Vec::new(), received: 0, peak: held };
     for (axis, from, to) in transforms {
         let n = sizes[axis];
         let collective = match (from, to) {
             (Some(_), None) => {
                 chain.received += held * (n - 1);
                 held *= n;
-                Collective::AllGather
+                ChainStep::AllGather
             }
             (Some(_), Some(_)) => {
                 chain.received += held - held / n;
-                Collective::AllToAll
+                ChainStep::AllToAll
             }
             _ => {
                 held = div_ceil(held, n);
-                Collective::Slice
+                ChainStep::Slice
             }
         };
         chain.steps.push((collective, axis));
@@ -109,10 +113,13 @@ pub fn chain(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Chain> {
 }
 
 /// Per mesh axis the dimension that it divides; `None` where it holds copies.
-fn placements(sharded: &Sharded, shape: &[i64]) -> Result<Vec<Option<usize>>> {
-    let refuse = |mesh: &Mesh, reason: String| Error::NotSharded { mesh: mesh.to_string(), reason };
+fn find_placements(sharded: &ShardedLayout, shape: &[i64]) -> Result<Vec<Option<usize>>> {
+    let refuse = |mesh: &DeviceMesh, reason: String| ReshardError::NotSharded {
+        mesh: mesh.to_string(),
+        reason,
+    };
     let mesh = sharded.mesh();
-    let dims = sharded.dimensions(shape);
+    let dims = sharded.sharded_dimensions(shape);
     let mut out = Vec::new();
     for (axis, size) in mesh.axes() {
         let tile = sharded.layout().tile();

@@ -1,12 +1,12 @@
 //! Why there is no plan, or none within the bounds.
 
 /// The result of every fallible operation of this crate.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T, E = ReshardError> = std::result::Result<T, E>;
 
 /// A refused sharding, plan or certificate.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum ReshardError {
     /// The algebra refuses.
     #[error(transparent)]
     Layout(#[from] zellige_layout::LayoutError),

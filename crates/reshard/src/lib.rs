@@ -25,9 +25,9 @@
 //!   unevenly, and then again, has no layout; blocks are then listed pair by pair.
 //! - **Nothing travels twice.** A rank receives what it needs and does not have, each element once. Who sends is chosen among
 //!   replicas: those who hold a block share the requests for it evenly, to one element ([`Reshard::between`]), or as a
-//!   [`Topology`] of links asks for ([`Reshard::balanced`]).
-//! - **One process** ([`Process`]) finds its copies and the messages of its rounds in a plan; Python's `zellige.distributed` runs them.
-//! - **A certificate** ([`certify`]) checks that by enumerating elements, with none of the planner's code.
+//!   [`Topology`] of links asks for ([`Reshard::balance_links`]).
+//! - **One process** ([`RankProcess`]) finds its copies and the messages of its rounds in a plan; Python's `zellige.distributed` runs them.
+//! - **A certificate** ([`certify_plan`]) checks that by enumerating elements, with none of the planner's code.
 //!
 //! # What it may not do
 //! Open a socket: who moves the bytes runs the plan. There is no `unsafe` here.
@@ -60,16 +60,16 @@ mod sharded;
 mod topology;
 
 pub use boxes::ShardBox;
-pub use certificate::{Certificate, LinkBound, certify};
-pub use chain::{Chain, Collective, chain};
-pub use error::{Error, Result};
-pub use links::{Link, Loads};
-pub use mesh::Mesh;
-pub use part::Part;
-pub use placed::{Coordinate, Placed};
+pub use certificate::{LinkBound, ReshardCertificate, certify_plan};
+pub use chain::{ChainStep, CollectiveChain, plan_collective_chain};
+pub use error::{ReshardError, Result};
+pub use links::{GroupLink, LinkLoads};
+pub use mesh::DeviceMesh;
+pub use part::TransferPart;
+pub use placed::{AxisCoordinate, PlacementText};
 #[cfg(not(target_family = "wasm"))]
-pub use process::{Message, Process, Round};
+pub use process::{ExchangeRound, PeerMessage, RankProcess};
 pub use reshard::Reshard;
-pub use rounds::Rounds;
-pub use sharded::Sharded;
-pub use topology::{Level, Topology};
+pub use rounds::RoundPlan;
+pub use sharded::ShardedLayout;
+pub use topology::{LinkLevel, Topology};

@@ -5,13 +5,13 @@
 //! its length. The busiest of them then sends no more than the average rounded up, which no choice can beat. A request that lies on
 //! a cut is served by two holders. The places of requests on the line are computed, not listed.
 
-use crate::pieces::{Found, RankNest, Side};
-use crate::sharded::Sharded;
+use crate::pieces::{RankNest, ReachedStart, ReshardSide};
+use crate::sharded::ShardedLayout;
 
 /// The requests for the part of one first copy.
-pub(crate) struct Line {
+pub(crate) struct RequestLine {
     /// Blocks that one start of a nest gives, each for every copy of its receiver.
-    entries: Vec<Entry>,
+    entries: Vec<LineEntry>,
     /// Requests of holders, as rising ranges of the line.
     own: Vec<(i64, i64)>,
     /// Elements to send.
@@ -19,8 +19,8 @@ pub(crate) struct Line {
     copies: i64,
 }
 
-pub(crate) struct Entry {
-    pub(crate) found: Found,
+pub(crate) struct LineEntry {
+    pub(crate) found: ReachedStart,
     /// Where its requests begin on the line.
     begin: i64,
     /// How many there are.
@@ -30,7 +30,7 @@ pub(crate) struct Entry {
 
 /// A request on the line.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub(crate) struct BlockRequest {
     pub(crate) nest: usize,
     pub(crate) start: usize,
     pub(crate) steps: Vec<i64>,
@@ -42,32 +42,37 @@ pub(crate) struct Request {
 
 /// A digit of the number of a request among those of its start.
 #[derive(Clone, Copy)]
-enum Digit {
+enum RequestDigit {
     Loop(usize),
     Copy,
 }
 
 /// The digits of requests, the largest step of the receiver first, so that neighbours on the line are neighbours as ranks.
-fn digits(nest: &RankNest, dst: &Sharded) -> Vec<(Digit, i64)> {
-    let mut all: Vec<(i64, Digit, i64)> = nest
-        .free(Side::Src)
-        .map(|k| (nest.outer[k].step.dst_rank.abs(), Digit::Loop(k), nest.outer[k].range))
+fn request_digits(nest: &RankNest, dst: &ShardedLayout) -> Vec<(RequestDigit, i64)> {
+    let mut all: Vec<(i64, RequestDigit, i64)> = nest
+        .free_loops(ReshardSide::Src)
+        .map(|k| (nest.outer[k].step.dst_rank.abs(), RequestDigit::Loop(k), nest.outer[k].range))
         .collect();
-    all.extend(dst.copy_digits().iter().map(|d| (d.stride.abs(), Digit::Copy, d.extent)));
+    all.extend(dst.copy_digits().iter().map(|d| (d.stride.abs(), RequestDigit::Copy, d.extent)));
     all.sort_by_key(|d| std::cmp::Reverse(d.0));
     all.into_iter().map(|(_, digit, extent)| (digit, extent)).collect()
 }
 
 /// The number of a request among those of its start.
-pub(crate) fn number(nest: &RankNest, dst: &Sharded, steps: &[i64], copy: i64) -> i64 {
-    let digits = digits(nest, dst);
+pub(crate) fn request_number(
+    nest: &RankNest,
+    dst: &ShardedLayout,
+    steps: &[i64],
+    copy: i64,
+) -> i64 {
+    let digits = request_digits(nest, dst);
     // Digits of copies come in the order in which a copy is numbered, the last one fastest.
     let mut values = vec![0; digits.len()];
     let mut rest = copy;
     for (value, (digit, extent)) in values.iter_mut().zip(&digits).rev() {
         *value = match digit {
-            Digit::Loop(k) => steps[*k],
-            Digit::Copy => {
+            RequestDigit::Loop(k) => steps[*k],
+            RequestDigit::Copy => {
                 let own = rest % extent;
                 rest /= extent;
                 own
@@ -77,29 +82,35 @@ pub(crate) fn number(nest: &RankNest, dst: &Sharded, steps: &[i64], copy: i64) -
     values.iter().zip(&digits).fold(0, |n, (value, (_, extent))| n * extent + value)
 }
 
-impl Line {
+impl RequestLine {
     /// The line of a first copy.
-    pub(crate) fn new(nests: &[RankNest], src: &Sharded, dst: &Sharded, first: i64) -> Line {
+    pub(crate) fn new(
+        nests: &[RankNest],
+        src: &ShardedLayout,
+        dst: &ShardedLayout,
+        first: i64,
+    ) -> RequestLine {
         let mut found = Vec::new();
         for (k, nest) in nests.iter().enumerate() {
-            nest.find(k, Side::Src, first, &mut found);
+            nest.find_starts(k, ReshardSide::Src, first, &mut found);
         }
         let (mut entries, mut begin) = (Vec::with_capacity(found.len()), 0);
         for found in found {
             let nest = &nests[found.nest];
-            let requests = nest.free_blocks(Side::Src) * dst.copies();
-            entries.push(Entry { found, begin, requests, block: nest.block });
+            let requests = nest.free_block_count(ReshardSide::Src) * dst.copy_count();
+            entries.push(LineEntry { found, begin, requests, block: nest.block });
             begin += requests * nest.block;
         }
-        let mut line = Line { entries, own: Vec::new(), length: begin, copies: src.copies() };
+        let mut line =
+            RequestLine { entries, own: Vec::new(), length: begin, copies: src.copy_count() };
         let mut own = Vec::new();
-        for copy in 0..src.copies() {
-            let Some(held) = dst.holding(first + src.copy_offset(copy)) else { continue };
+        for copy in 0..src.copy_count() {
+            let Some(held) = dst.holding_of_rank(first + src.copy_offset(copy)) else { continue };
             for entry in &line.entries {
                 let nest = &nests[entry.found.nest];
-                let from = nest.at(entry.found.start, &entry.found.steps).dst_rank;
-                if let Some(steps) = nest_steps(nest, &entry.found, held.first - from) {
-                    let number = number(nest, dst, &steps, held.copy);
+                let from = nest.block_begin(entry.found.start, &entry.found.steps).dst_rank;
+                if let Some(steps) = steps_to_receiver(nest, &entry.found, held.first - from) {
+                    let number = request_number(nest, dst, &steps, held.copy);
                     let at = entry.begin + number * entry.block;
                     own.push((at, at + entry.block));
                 }
@@ -112,18 +123,24 @@ impl Line {
     }
 
     /// The holders of a request and what each sends of its block: copy, first element, one past the last.
-    pub(crate) fn senders(&self, nest: usize, start: usize, number: i64) -> Vec<(i64, i64, i64)> {
-        let key = |e: &Entry| (e.found.nest, e.found.start);
+    pub(crate) fn senders_of_request(
+        &self,
+        nest: usize,
+        start: usize,
+        number: i64,
+    ) -> Vec<(i64, i64, i64)> {
+        let key = |e: &LineEntry| (e.found.nest, e.found.start);
         let Ok(at) = self.entries.binary_search_by_key(&(nest, start), key) else {
             return Vec::new();
         };
         let entry = &self.entries[at];
-        let begin = self.without_own(entry.begin + number * entry.block);
+        let begin = self.skip_own_requests(entry.begin + number * entry.block);
         let end = begin + entry.block;
         let mut out = Vec::new();
-        let mut copy = self.cut_before(begin);
-        while copy < self.copies && self.cut(copy) < end {
-            let (low, high) = (self.cut(copy).max(begin), self.cut(copy + 1).min(end));
+        let mut copy = self.copy_at_position(begin);
+        while copy < self.copies && self.share_start(copy) < end {
+            let (low, high) =
+                (self.share_start(copy).max(begin), self.share_start(copy + 1).min(end));
             if low < high {
                 out.push((copy, low - begin, high - begin));
             }
@@ -133,13 +150,13 @@ impl Line {
     }
 
     /// The requests that a copy serves, each with what it sends of the block.
-    pub(crate) fn served(
+    pub(crate) fn requests_served_by(
         &self,
         nests: &[RankNest],
-        dst: &Sharded,
+        dst: &ShardedLayout,
         copy: i64,
-    ) -> Vec<(Request, (i64, i64))> {
-        let (low, high) = (self.cut(copy), self.cut(copy + 1));
+    ) -> Vec<(BlockRequest, (i64, i64))> {
+        let (low, high) = (self.share_start(copy), self.share_start(copy + 1));
         let mut out = Vec::new();
         let mut own = self.own.iter().peekable();
         // How much of the line before was taken out.
@@ -171,7 +188,7 @@ impl Line {
                 }
                 let part = (low.max(begin) - begin, high.min(begin + entry.block) - begin);
                 if part.0 < part.1 {
-                    out.push((request(nest, dst, &entry.found, number), part));
+                    out.push((decode_request(nest, dst, &entry.found, number), part));
                 }
                 number += 1;
             }
@@ -180,38 +197,38 @@ impl Line {
     }
 
     /// What a copy sends, in elements.
-    pub(crate) fn share(&self, copy: i64) -> i64 {
-        self.cut(copy + 1) - self.cut(copy)
+    pub(crate) fn elements_sent_by(&self, copy: i64) -> i64 {
+        self.share_start(copy + 1) - self.share_start(copy)
     }
 
     /// Where the length of a copy begins.
-    fn cut(&self, copy: i64) -> i64 {
+    fn share_start(&self, copy: i64) -> i64 {
         let at = i128::from(self.length) * i128::from(copy) / i128::from(self.copies);
         i64::try_from(at).unwrap_or(i64::MAX)
     }
 
     /// The last copy whose length begins at or before a place.
-    fn cut_before(&self, place: i64) -> i64 {
+    fn copy_at_position(&self, place: i64) -> i64 {
         let guess = i128::from(place) * i128::from(self.copies) / i128::from(self.length.max(1));
         let mut copy = i64::try_from(guess).unwrap_or(0).clamp(0, self.copies - 1);
-        while copy > 0 && self.cut(copy) > place {
+        while copy > 0 && self.share_start(copy) > place {
             copy -= 1;
         }
-        while copy + 1 < self.copies && self.cut(copy + 1) <= place {
+        while copy + 1 < self.copies && self.share_start(copy + 1) <= place {
             copy += 1;
         }
         copy
     }
 
-    fn without_own(&self, place: i64) -> i64 {
+    fn skip_own_requests(&self, place: i64) -> i64 {
         let before = self.own.partition_point(|(a, _)| *a < place);
         place - self.own[..before].iter().map(|(a, b)| b - a).sum::<i64>()
     }
 }
 
 /// The steps of the loops that a sender leaves free and that reach a receiver `ranks` further.
-fn nest_steps(nest: &RankNest, found: &Found, ranks: i64) -> Option<Vec<i64>> {
-    let mut free: Vec<usize> = nest.free(Side::Src).collect();
+fn steps_to_receiver(nest: &RankNest, found: &ReachedStart, ranks: i64) -> Option<Vec<i64>> {
+    let mut free: Vec<usize> = nest.free_loops(ReshardSide::Src).collect();
     free.sort_by_key(|k| std::cmp::Reverse(nest.outer[*k].step.dst_rank.abs()));
     let reach = |k: &usize| ((nest.outer[*k].range - 1) * nest.outer[*k].step.dst_rank).min(0);
     let mut rest = ranks - free.iter().map(reach).sum::<i64>();
@@ -229,19 +246,24 @@ fn nest_steps(nest: &RankNest, found: &Found, ranks: i64) -> Option<Vec<i64>> {
 }
 
 /// The request of that number.
-fn request(nest: &RankNest, dst: &Sharded, found: &Found, number: i64) -> Request {
+fn decode_request(
+    nest: &RankNest,
+    dst: &ShardedLayout,
+    found: &ReachedStart,
+    number: i64,
+) -> BlockRequest {
     let mut steps = found.steps.clone();
     let (mut rest, mut copy, mut weight) = (number, 0, 1);
-    for (digit, extent) in digits(nest, dst).iter().rev() {
+    for (digit, extent) in request_digits(nest, dst).iter().rev() {
         let value = rest % extent;
         rest /= extent;
         match digit {
-            Digit::Loop(k) => steps[*k] = value,
-            Digit::Copy => {
+            RequestDigit::Loop(k) => steps[*k] = value,
+            RequestDigit::Copy => {
                 copy += value * weight;
                 weight *= extent;
             }
         }
     }
-    Request { nest: found.nest, start: found.start, steps, copy, index: number }
+    BlockRequest { nest: found.nest, start: found.start, steps, copy, index: number }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 /// A link: out of a group of ranks, or into it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Link {
+pub struct GroupLink {
     /// Which level of the topology.
     pub level: usize,
     /// Which group of it.
@@ -18,60 +18,64 @@ pub struct Link {
 
 /// Elements on every link.
 #[derive(Debug, Clone)]
-pub struct Loads<'t> {
+pub struct LinkLoads<'t> {
     topology: &'t Topology,
-    loads: HashMap<Link, i64>,
+    loads: HashMap<GroupLink, i64>,
 }
 
-impl<'t> Loads<'t> {
+impl<'t> LinkLoads<'t> {
     /// No elements on any link.
-    pub fn new(topology: &'t Topology) -> Loads<'t> {
-        Loads { topology, loads: HashMap::new() }
+    pub fn new(topology: &'t Topology) -> LinkLoads<'t> {
+        LinkLoads { topology, loads: HashMap::new() }
     }
 
     /// What a plan puts on the links.
-    pub fn of(plan: &Reshard, topology: &'t Topology) -> Result<Loads<'t>> {
-        let mut loads = Loads::new(topology);
-        for rank in 0..plan.ranks() {
-            for part in plan.received_by(rank)? {
-                loads.add(part.from, part.to, part.elements());
+    pub fn from_plan(plan: &Reshard, topology: &'t Topology) -> Result<LinkLoads<'t>> {
+        let mut loads = LinkLoads::new(topology);
+        for rank in 0..plan.rank_count() {
+            for part in plan.parts_received_by(rank)? {
+                loads.add_elements(part.from, part.to, part.element_count());
             }
         }
         Ok(loads)
     }
 
     /// The links between two ranks.
-    pub fn path(&self, from: i64, to: i64) -> impl Iterator<Item = Link> + use<'t> {
+    pub fn links_between(&self, from: i64, to: i64) -> impl Iterator<Item = GroupLink> + use<'t> {
         self.topology.levels().iter().enumerate().flat_map(move |(level, l)| {
             let (a, b) = (from / l.ranks, to / l.ranks);
-            let links = [Link { level, group: a, out: true }, Link { level, group: b, out: false }];
+            let links = [
+                GroupLink { level, group: a, out: true },
+                GroupLink { level, group: b, out: false },
+            ];
             links.into_iter().filter(move |_| a != b)
         })
     }
 
     /// Puts elements on the links between two ranks; a negative number takes them off.
-    pub fn add(&mut self, from: i64, to: i64, elements: i64) {
-        for link in self.path(from, to) {
+    pub fn add_elements(&mut self, from: i64, to: i64, elements: i64) {
+        for link in self.links_between(from, to) {
             *self.loads.entry(link).or_insert(0) += elements;
         }
     }
 
     /// Seconds per byte of an element that a link is busy, with some more elements on it.
-    pub fn time(&self, link: Link, more: i64) -> f64 {
+    pub fn busy_seconds(&self, link: GroupLink, more: i64) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "a time to be compared")]
         let elements = (self.loads.get(&link).copied().unwrap_or(0) + more) as f64;
         elements / self.topology.levels()[link.level].bandwidth
     }
 
     /// The link that is busy longest, and how long, in seconds per byte of an element.
-    pub fn busiest(&self) -> Option<(Link, f64)> {
-        let mut all: Vec<(Link, f64)> = self.loads.keys().map(|l| (*l, self.time(*l, 0))).collect();
+    pub fn busiest_link(&self) -> Option<(GroupLink, f64)> {
+        let mut all: Vec<(GroupLink, f64)> =
+            self.loads.keys().map(|l| (*l, self.busy_seconds(*l, 0))).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         all.first().copied()
     }
 
     /// Elements on a link.
-    pub fn on(&self, link: Link) -> i64 {
+    pub fn elements_on(&self, link: GroupLink) -> i64 {
         self.loads.get(&link).copied().unwrap_or(0)
     }
 }

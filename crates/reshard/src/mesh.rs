@@ -1,45 +1,45 @@
 //! Meshes of devices, and how their members are numbered.
 
-use crate::error::{Error, Result};
+use crate::error::{ReshardError, Result};
 use std::fmt;
 use zellige_layout::int::checked_product;
 use zellige_layout::{Axis, AxisKind, AxisTable, Layout};
 
 /// Device axes with their sizes, slowest first: the rank of a device counts the last axis fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mesh {
+pub struct DeviceMesh {
     axes: Vec<(Axis, i64)>,
     ranks: i64,
 }
 
-impl Mesh {
+impl DeviceMesh {
     /// Checks that axes are device axes, each there once, and that ranks can be counted.
-    pub fn new(axes: Vec<(Axis, i64)>) -> Result<Mesh> {
+    pub fn new(axes: Vec<(Axis, i64)>) -> Result<DeviceMesh> {
         for (k, (axis, size)) in axes.iter().enumerate() {
             if axis.kind() != AxisKind::Device {
                 let kind = axis.kind().name();
-                return Err(Error::Mesh(format!(
+                return Err(ReshardError::Mesh(format!(
                     "`{axis}` is a {kind} axis; the axes of a mesh are device axes"
                 )));
             }
             if *size < 1 {
-                return Err(Error::Mesh(format!(
+                return Err(ReshardError::Mesh(format!(
                     "mesh axis `{axis}` has {size} devices; at least 1"
                 )));
             }
             if axes[..k].iter().any(|(other, _)| other == axis) {
-                return Err(Error::Mesh(format!("the mesh has two axes `{axis}`")));
+                return Err(ReshardError::Mesh(format!("the mesh has two axes `{axis}`")));
             }
         }
         let ranks = checked_product(axes.iter().map(|a| a.1), "the number of devices")?;
-        Ok(Mesh { axes, ranks })
+        Ok(DeviceMesh { axes, ranks })
     }
 
     /// Reads `pp=2, tp=4`; a text without an axis is the mesh of one rank.
     ///
     /// # Errors
     /// What is not a name and a size.
-    pub fn parse(text: &str) -> Result<Mesh> {
+    pub fn parse(text: &str) -> Result<DeviceMesh> {
         let mut axes = Vec::new();
         for part in text.split(',').map(str::trim).filter(|p| !p.is_empty()) {
             let entry = part.split_once('=').and_then(|(name, size)| {
@@ -47,17 +47,18 @@ impl Mesh {
                 let axis = AxisTable::new().declare_axis(name.trim(), AxisKind::Device).ok()?;
                 Some((axis, size))
             });
-            let accepted = || Error::Mesh(format!("`{part}`: accepted is name=size, as tp=4"));
+            let accepted =
+                || ReshardError::Mesh(format!("`{part}`: accepted is name=size, as tp=4"));
             axes.push(entry.ok_or_else(accepted)?);
         }
-        Mesh::new(axes)
+        DeviceMesh::new(axes)
     }
 
     /// The device axes that a layout mentions, in the order of their names, each as long as the layout reaches.
-    pub fn of(layout: &Layout) -> Result<Mesh> {
+    pub fn from_layout(layout: &Layout) -> Result<DeviceMesh> {
         let device = |a: &&Axis| a.kind() == AxisKind::Device;
         let size = |a: &Axis| (*a, layout.tile().axis_bounds(*a).max.saturating_add(1).max(1));
-        Mesh::new(layout.tile().axes().iter().filter(device).map(size).collect())
+        DeviceMesh::new(layout.tile().axes().iter().filter(device).map(size).collect())
     }
 
     /// The axes and their sizes, slowest first.
@@ -66,24 +67,24 @@ impl Mesh {
     }
 
     /// The number of ranks.
-    pub fn ranks(&self) -> i64 {
+    pub fn rank_count(&self) -> i64 {
         self.ranks
     }
 
     /// What one step along an axis adds to the rank, if the mesh has it.
-    pub fn stride(&self, axis: Axis) -> Option<i64> {
+    pub fn axis_stride(&self, axis: Axis) -> Option<i64> {
         let at = self.axes.iter().position(|(a, _)| *a == axis)?;
         Some(self.axes[at + 1..].iter().map(|(_, n)| n).product())
     }
 
     /// The coordinates of a rank, in the order of the axes.
-    pub fn coordinates(&self, rank: i64) -> Vec<i64> {
+    pub fn coordinates_of(&self, rank: i64) -> Vec<i64> {
         let sizes: Vec<i64> = self.axes.iter().map(|(_, n)| *n).collect();
         zellige_layout::unflatten_index(&sizes, rank)
     }
 }
 
-impl fmt::Display for Mesh {
+impl fmt::Display for DeviceMesh {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let axes: Vec<String> = self.axes.iter().map(|(a, n)| format!("{a}={n}")).collect();
         write!(f, "the mesh [{}]", axes.join(", "))

@@ -4,15 +4,15 @@
 //! also be an interval of the elements in a row, which is a few boxes.
 
 use crate::boxes::ShardBox;
-use crate::error::{Error, Result};
-use crate::pieces::{MAX_STARTS, Move, RankNest};
-use crate::sharded::Sharded;
+use crate::error::{ReshardError, Result};
+use crate::pieces::{MAX_STARTS, RankNest, RankStep};
+use crate::sharded::ShardedLayout;
 use std::collections::HashMap;
 use zellige_layout::int::row_major_strides;
-use zellige_movement::Loop;
+use zellige_movement::CopyLoop;
 
 /// A box of the tensor, in the shard of a rank.
-struct Piece {
+struct ShardPiece {
     rank: i64,
     begin: Vec<i64>,
     len: Vec<i64>,
@@ -25,17 +25,21 @@ struct Piece {
 ///
 /// # Errors
 /// Shards that are no boxes, and more pairs of them than can be listed.
-pub(crate) fn rank_nests(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Vec<RankNest>> {
-    let (from, to) = (pieces(src, shape)?, pieces(dst, shape)?);
+pub(crate) fn overlap_rank_nests(
+    src: &ShardedLayout,
+    dst: &ShardedLayout,
+    shape: &[i64],
+) -> Result<Vec<RankNest>> {
+    let (from, to) = (list_shard_pieces(src, shape)?, list_shard_pieces(dst, shape)?);
     if from.len().saturating_mul(to.len()) > MAX_STARTS {
-        return Err(Error::TooLarge { what: "pairs of shards", limit: MAX_STARTS as u64 });
+        return Err(ReshardError::TooLarge { what: "pairs of shards", limit: MAX_STARTS as u64 });
     }
     // Blocks of one form are one nest, in the order in which they are found.
-    let mut known: HashMap<Vec<Loop>, usize> = HashMap::new();
-    let mut nests: Vec<(Vec<Loop>, Vec<Move>)> = Vec::new();
+    let mut known: HashMap<Vec<CopyLoop>, usize> = HashMap::new();
+    let mut nests: Vec<(Vec<CopyLoop>, Vec<RankStep>)> = Vec::new();
     for a in &from {
         for b in &to {
-            let Some((loops, start)) = common(a, b) else { continue };
+            let Some((loops, start)) = intersect_pieces(a, b) else { continue };
             let at = *known.entry(loops).or_insert_with_key(|loops| {
                 nests.push((loops.clone(), Vec::new()));
                 nests.len() - 1
@@ -43,13 +47,16 @@ pub(crate) fn rank_nests(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<
             nests[at].1.push(start);
         }
     }
-    Ok(nests.into_iter().map(|(loops, starts)| RankNest::listed(loops, starts)).collect())
+    Ok(nests
+        .into_iter()
+        .map(|(loops, starts)| RankNest::from_listed_starts(loops, starts))
+        .collect())
 }
 
 /// What two boxes have in common.
-fn common(a: &Piece, b: &Piece) -> Option<(Vec<Loop>, Move)> {
+fn intersect_pieces(a: &ShardPiece, b: &ShardPiece) -> Option<(Vec<CopyLoop>, RankStep)> {
     let mut loops = Vec::with_capacity(a.len.len());
-    let mut start = Move { src_rank: a.rank, src: a.address, dst_rank: b.rank, dst: b.address };
+    let mut start = RankStep { src_rank: a.rank, src: a.address, dst_rank: b.rank, dst: b.address };
     for d in 0..a.len.len() {
         let low = a.begin[d].max(b.begin[d]);
         let high = (a.begin[d] + a.len[d]).min(b.begin[d] + b.len[d]);
@@ -59,16 +66,16 @@ fn common(a: &Piece, b: &Piece) -> Option<(Vec<Loop>, Move)> {
         start.src += (low - a.begin[d]) * a.steps[d];
         start.dst += (low - b.begin[d]) * b.steps[d];
         if high - low > 1 {
-            loops.push(Loop { range: high - low, src: a.steps[d], dst: b.steps[d] });
+            loops.push(CopyLoop { range: high - low, src: a.steps[d], dst: b.steps[d] });
         }
     }
     Some((loops, start))
 }
 
 /// The boxes of all shards that are first copies.
-fn pieces(sharded: &Sharded, shape: &[i64]) -> Result<Vec<Piece>> {
+fn list_shard_pieces(sharded: &ShardedLayout, shape: &[i64]) -> Result<Vec<ShardPiece>> {
     let refuse = || {
-        Error::NotSharded {
+        ReshardError::NotSharded {
         mesh: sharded.mesh().to_string(),
         reason: "the other side divides a dimension unevenly, and then again: shards are then boxes of the tensor, or intervals of its elements in a row".into(),
     }
@@ -76,24 +83,24 @@ fn pieces(sharded: &Sharded, shape: &[i64]) -> Result<Vec<Piece>> {
     let row = [shape.iter().product()];
     let strides = row_major_strides(shape)?;
     let mut out = Vec::new();
-    for rank in (0..sharded.mesh().ranks()).filter(|r| sharded.first_copy(*r) == Some(*r)) {
+    for rank in (0..sharded.mesh().rank_count()).filter(|r| sharded.first_copy_of(*r) == Some(*r)) {
         let of = |shape: &[i64]| {
-            let found = ShardBox::of(sharded, shape, rank)?;
+            let found = ShardBox::of_rank(sharded, shape, rank)?;
             Some((found.begin.clone()?, found))
         };
         if let Some((begin, found)) = of(shape) {
             let steps = row_major_strides(&found.padded)?;
-            out.push(Piece { rank, begin, len: found.actual, address: 0, steps });
+            out.push(ShardPiece { rank, begin, len: found.actual, address: 0, steps });
             continue;
         }
         let (begin, found) = of(&row).ok_or_else(refuse)?;
         let (low, high) = (begin[0], begin[0] + found.actual[0]);
         let mut boxes = Vec::new();
-        interval(shape, low, high, &mut Vec::new(), &mut boxes);
+        split_interval(shape, low, high, &mut Vec::new(), &mut boxes);
         for (begin, len) in boxes {
             let flat: i64 = begin.iter().zip(&strides).map(|(b, s)| b * s).sum();
             let steps = strides.clone();
-            out.push(Piece { rank, begin, len, address: flat - low, steps });
+            out.push(ShardPiece { rank, begin, len, address: flat - low, steps });
         }
     }
     out.retain(|piece| piece.len.iter().all(|n| *n > 0));
@@ -101,7 +108,7 @@ fn pieces(sharded: &Sharded, shape: &[i64]) -> Result<Vec<Piece>> {
 }
 
 /// Elements `low..high` of a shape in a row, as boxes below the coordinates `fixed`.
-fn interval(
+fn split_interval(
     shape: &[i64],
     low: i64,
     high: i64,
@@ -124,7 +131,7 @@ fn interval(
     }
     let mut inner = |at: i64, low: i64, high: i64, out: &mut Vec<_>| {
         fixed.push(at);
-        interval(&shape[1..], low, high, fixed, out);
+        split_interval(&shape[1..], low, high, fixed, out);
         fixed.pop();
     };
     if first == last {
@@ -153,7 +160,7 @@ mod tests {
             for low in 0..=total {
                 for high in low..=total {
                     let mut boxes = Vec::new();
-                    interval(&shape, low, high, &mut Vec::new(), &mut boxes);
+                    split_interval(&shape, low, high, &mut Vec::new(), &mut boxes);
                     let mut found = Vec::new();
                     for (begin, len) in boxes {
                         let mut flats = vec![0];

@@ -1,15 +1,15 @@
 //! What goes from one rank to another.
 
-use zellige_movement::{Loop, Nest};
+use zellige_movement::{CopyLoop, CopyNest};
 
 /// Elements that go from one rank to another, or stay: a range of the elements of a block, counted with the last loop fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct TransferPart {
     /// Who has them.
     pub from: i64,
     /// Who needs them.
     pub to: i64,
-    pub(crate) loops: Vec<Loop>,
+    pub(crate) loops: Vec<CopyLoop>,
     /// The address of the first element of the block in the shard of the sender, and of the receiver.
     pub(crate) begin: (i64, i64),
     pub(crate) range: (i64, i64),
@@ -19,33 +19,35 @@ pub struct Part {
     pub(crate) order: (usize, usize, i64, i64),
 }
 
-impl Part {
+impl TransferPart {
     /// How many.
-    pub fn elements(&self) -> i64 {
+    pub fn element_count(&self) -> i64 {
         self.range.1 - self.range.0
     }
 
     /// Nests that copy them from the shard of the sender to that of the receiver.
-    pub fn nests(&self) -> Vec<Nest> {
-        let mut nests = self.cut(&self.loops, self.begin);
+    pub fn copy_nests(&self) -> Vec<CopyNest> {
+        let mut nests = self.clip_to_range(&self.loops, self.begin);
         for nest in &mut nests {
-            nest.loops.extend(self.copies());
+            nest.loops.extend(self.copy_loops());
         }
         nests
     }
 
     /// Nests that pack them into a buffer from address `at` on.
-    pub fn pack(&self, at: i64) -> Vec<Nest> {
-        let loops: Vec<Loop> = self.packed().map(|(l, step)| Loop { dst: step, ..l }).collect();
-        self.cut(&loops, (self.begin.0, at - self.range.0))
+    pub fn pack_nests(&self, at: i64) -> Vec<CopyNest> {
+        let loops: Vec<CopyLoop> =
+            self.packed_loops().map(|(l, step)| CopyLoop { dst: step, ..l }).collect();
+        self.clip_to_range(&loops, (self.begin.0, at - self.range.0))
     }
 
     /// Nests that unpack them from a buffer where they begin at address `at`.
-    pub fn unpack(&self, at: i64) -> Vec<Nest> {
-        let loops: Vec<Loop> = self.packed().map(|(l, step)| Loop { src: step, ..l }).collect();
-        let mut nests = self.cut(&loops, (at - self.range.0, self.begin.1));
+    pub fn unpack_nests(&self, at: i64) -> Vec<CopyNest> {
+        let loops: Vec<CopyLoop> =
+            self.packed_loops().map(|(l, step)| CopyLoop { src: step, ..l }).collect();
+        let mut nests = self.clip_to_range(&loops, (at - self.range.0, self.begin.1));
         for nest in &mut nests {
-            nest.loops.extend(self.copies());
+            nest.loops.extend(self.copy_loops());
         }
         nests
     }
@@ -53,21 +55,26 @@ impl Part {
     /// The `index`-th of `count` nearly equal parts of it.
     ///
     /// **Law**: together they are this one.
-    pub fn slice(&self, index: i64, count: i64) -> Part {
+    pub fn slice_of(&self, index: i64, count: i64) -> TransferPart {
         let at = |k: i64| {
-            let (n, k, count) = (i128::from(self.elements()), i128::from(k), i128::from(count));
+            let (n, k, count) =
+                (i128::from(self.element_count()), i128::from(k), i128::from(count));
             self.range.0 + i64::try_from(n * k / count.max(1)).unwrap_or(0)
         };
         let range = (at(index), at(index + 1));
-        Part { range, order: (self.order.0, self.order.1, self.order.2, range.0), ..self.clone() }
+        TransferPart {
+            range,
+            order: (self.order.0, self.order.1, self.order.2, range.0),
+            ..self.clone()
+        }
     }
 
-    fn copies(&self) -> impl Iterator<Item = Loop> + '_ {
-        self.places.iter().map(|(range, dst)| Loop { range: *range, src: 0, dst: *dst })
+    fn copy_loops(&self) -> impl Iterator<Item = CopyLoop> + '_ {
+        self.places.iter().map(|(range, dst)| CopyLoop { range: *range, src: 0, dst: *dst })
     }
 
     /// Every loop with its step in a buffer that holds the whole block.
-    fn packed(&self) -> impl Iterator<Item = (Loop, i64)> {
+    fn packed_loops(&self) -> impl Iterator<Item = (CopyLoop, i64)> {
         let mut steps = vec![1; self.loops.len()];
         for k in (1..steps.len()).rev() {
             steps[k - 1] = steps[k] * self.loops[k].range;
@@ -75,40 +82,45 @@ impl Part {
         self.loops.clone().into_iter().zip(steps)
     }
 
-    fn cut(&self, loops: &[Loop], begin: (i64, i64)) -> Vec<Nest> {
+    fn clip_to_range(&self, loops: &[CopyLoop], begin: (i64, i64)) -> Vec<CopyNest> {
         let mut out = Vec::new();
-        cut(loops, begin, self.range, &mut out);
+        clip_loops(loops, begin, self.range, &mut out);
         out
     }
 }
 
 /// The nests of a range of the elements of loops.
-fn cut(loops: &[Loop], (a, b): (i64, i64), (low, high): (i64, i64), out: &mut Vec<Nest>) {
+fn clip_loops(
+    loops: &[CopyLoop],
+    (a, b): (i64, i64),
+    (low, high): (i64, i64),
+    out: &mut Vec<CopyNest>,
+) {
     if low >= high {
         return;
     }
     let total: i64 = loops.iter().map(|l| l.range).product();
     let Some((outer, inner)) = loops.split_first().filter(|_| (low, high) != (0, total)) else {
         let loops = loops.iter().copied().filter(|l| l.range != 1).collect();
-        out.push(Nest { loops, starts: vec![(a, b)] });
+        out.push(CopyNest { loops, starts: vec![(a, b)] });
         return;
     };
     let size = total / outer.range;
     let at = |i: i64| (a + i * outer.src, b + i * outer.dst);
     let (first, last) = (low / size, (high - 1) / size);
     if first == last {
-        return cut(inner, at(first), (low - first * size, high - first * size), out);
+        return clip_loops(inner, at(first), (low - first * size, high - first * size), out);
     }
     // A part of the first step, whole steps as one nest, a part of the last.
     let (whole, end) = ((low + size - 1) / size, high / size);
     if whole > first {
-        cut(inner, at(first), (low - first * size, size), out);
+        clip_loops(inner, at(first), (low - first * size, size), out);
     }
     if end > whole {
         let mut steps = loops.to_vec();
         steps[0].range = end - whole;
         steps.retain(|l| l.range != 1);
-        out.push(Nest { loops: steps, starts: vec![at(whole)] });
+        out.push(CopyNest { loops: steps, starts: vec![at(whole)] });
     }
-    cut(inner, at(end), (0, high - end * size), out);
+    clip_loops(inner, at(end), (0, high - end * size), out);
 }

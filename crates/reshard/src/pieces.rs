@@ -1,24 +1,24 @@
 //! The plan between all ranks as loop nests, and what one rank finds in them.
 
-use crate::error::{Error, Result};
-use crate::sharded::Sharded;
-use zellige_movement::{Fill, Loop, Nest, Plan};
+use crate::error::{ReshardError, Result};
+use crate::sharded::ShardedLayout;
+use zellige_movement::{CopyLoop, CopyNest, MovePlan, PaddingFill};
 
 /// Starts that are listed where loops cannot tell ranks apart.
 pub(crate) const MAX_STARTS: usize = 1 << 22;
 
 /// One step of a loop, or where a nest begins: ranks and addresses on both sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Move {
+pub(crate) struct RankStep {
     pub(crate) src_rank: i64,
     pub(crate) src: i64,
     pub(crate) dst_rank: i64,
     pub(crate) dst: i64,
 }
 
-impl Move {
-    fn plus(self, times: i64, step: Move) -> Move {
-        Move {
+impl RankStep {
+    fn plus_steps(self, times: i64, step: RankStep) -> RankStep {
+        RankStep {
             src_rank: self.src_rank + times * step.src_rank,
             src: self.src + times * step.src,
             dst_rank: self.dst_rank + times * step.dst_rank,
@@ -26,17 +26,17 @@ impl Move {
         }
     }
 
-    pub(crate) fn rank(&self, side: Side) -> i64 {
+    pub(crate) fn rank_on(&self, side: ReshardSide) -> i64 {
         match side {
-            Side::Src => self.src_rank,
-            Side::Dst => self.dst_rank,
+            ReshardSide::Src => self.src_rank,
+            ReshardSide::Dst => self.dst_rank,
         }
     }
 }
 
 /// Who is asked about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum ReshardSide {
     Src,
     Dst,
 }
@@ -45,7 +45,7 @@ pub(crate) enum Side {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RankLoop {
     pub(crate) range: i64,
-    pub(crate) step: Move,
+    pub(crate) step: RankStep,
 }
 
 /// Blocks of one form: every start and every combination of the steps of `outer` is the block of a pair of ranks, whose elements
@@ -55,9 +55,9 @@ pub(crate) struct RankLoop {
 #[derive(Debug)]
 pub(crate) struct RankNest {
     pub(crate) outer: Vec<RankLoop>,
-    pub(crate) inner: Vec<Loop>,
+    pub(crate) inner: Vec<CopyLoop>,
     /// By rising rank of the receiver.
-    pub(crate) starts: Vec<Move>,
+    pub(crate) starts: Vec<RankStep>,
     /// The starts by rank of the sender.
     by_src: Vec<usize>,
     /// Elements of a block.
@@ -66,33 +66,37 @@ pub(crate) struct RankNest {
 
 /// A start of a nest, and the steps of those loops that a rank fixes; the others are 0.
 #[derive(Debug, Clone)]
-pub(crate) struct Found {
+pub(crate) struct ReachedStart {
     pub(crate) nest: usize,
     pub(crate) start: usize,
     pub(crate) steps: Vec<i64>,
 }
 
 /// The nests of a pair of shardings, copies left out.
-pub(crate) fn rank_nests(src: &Sharded, dst: &Sharded, shape: &[i64]) -> Result<Vec<RankNest>> {
-    if src.chunks().is_some() || dst.chunks().is_some() {
-        src.admit(shape)?;
-        dst.admit(shape)?;
-        return crate::overlap::rank_nests(src, dst, shape);
+pub(crate) fn plan_rank_nests(
+    src: &ShardedLayout,
+    dst: &ShardedLayout,
+    shape: &[i64],
+) -> Result<Vec<RankNest>> {
+    if src.chunked_tensor().is_some() || dst.chunked_tensor().is_some() {
+        src.check_shape(shape)?;
+        dst.check_shape(shape)?;
+        return crate::overlap::overlap_rank_nests(src, dst, shape);
     }
     let ((from, src_unit), (to, dst_unit)) =
         (src.with_ranks_in_addresses()?, dst.with_ranks_in_addresses()?);
-    let plan = Plan::between(&from, &to, shape, Fill::Leave)?;
+    let plan = MovePlan::between(&from, &to, shape, PaddingFill::Leave)?;
     let split = |a: i64, b: i64| {
         // Addresses inside of shards are less than half a unit, steps between them too.
         let rank = |x: i64, unit: i64| x.saturating_add(unit / 2).div_euclid(unit);
         let (src_rank, dst_rank) = (rank(a, src_unit), rank(b, dst_unit));
-        Move { src_rank, src: a - src_rank * src_unit, dst_rank, dst: b - dst_rank * dst_unit }
+        RankStep { src_rank, src: a - src_rank * src_unit, dst_rank, dst: b - dst_rank * dst_unit }
     };
     plan.nests().iter().map(|nest| RankNest::new(nest, &split)).collect()
 }
 
 impl RankNest {
-    fn new(nest: &Nest, split: &impl Fn(i64, i64) -> Move) -> Result<RankNest> {
+    fn new(nest: &CopyNest, split: &impl Fn(i64, i64) -> RankStep) -> Result<RankNest> {
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         for l in &nest.loops {
             let step = split(l.src, l.dst);
@@ -102,24 +106,26 @@ impl RankNest {
                 outer.push(RankLoop { range: l.range, step });
             }
         }
-        let mut starts: Vec<Move> = nest.starts.iter().map(|(a, b)| split(*a, *b)).collect();
-        for side in [Side::Src, Side::Dst] {
-            while let Some(k) = entangled(&outer, side) {
+        let mut starts: Vec<RankStep> = nest.starts.iter().map(|(a, b)| split(*a, *b)).collect();
+        for side in [ReshardSide::Src, ReshardSide::Dst] {
+            while let Some(k) = find_entangled_loop(&outer, side) {
                 let RankLoop { range, step } = outer.remove(k);
                 let many = usize::try_from(range).ok().and_then(|n| n.checked_mul(starts.len()));
                 if many.is_none_or(|n| n > MAX_STARTS) {
                     let limit = MAX_STARTS as u64;
-                    return Err(Error::TooLarge { what: "scattered blocks", limit });
+                    return Err(ReshardError::TooLarge { what: "scattered blocks", limit });
                 }
-                starts =
-                    starts.iter().flat_map(|s| (0..range).map(move |i| s.plus(i, step))).collect();
+                starts = starts
+                    .iter()
+                    .flat_map(|s| (0..range).map(move |i| s.plus_steps(i, step)))
+                    .collect();
             }
         }
-        Ok(RankNest { outer, ..RankNest::listed(inner, starts) })
+        Ok(RankNest { outer, ..RankNest::from_listed_starts(inner, starts) })
     }
 
     /// Blocks without a rule: one for every start.
-    pub(crate) fn listed(inner: Vec<Loop>, mut starts: Vec<Move>) -> RankNest {
+    pub(crate) fn from_listed_starts(inner: Vec<CopyLoop>, mut starts: Vec<RankStep>) -> RankNest {
         starts.sort_by_key(|s| (s.dst_rank, s.src_rank, s.dst));
         let mut by_src: Vec<usize> = (0..starts.len()).collect();
         by_src.sort_by_key(|i| starts[*i].src_rank);
@@ -128,21 +134,29 @@ impl RankNest {
     }
 
     /// Appends every start from which a rank is reached.
-    pub(crate) fn find(&self, nest: usize, side: Side, rank: i64, out: &mut Vec<Found>) {
+    pub(crate) fn find_starts(
+        &self,
+        nest: usize,
+        side: ReshardSide,
+        rank: i64,
+        out: &mut Vec<ReachedStart>,
+    ) {
         let (mut down, mut up) = (0, 0);
         for l in &self.outer {
-            let reach = (l.range - 1) * l.step.rank(side);
+            let reach = (l.range - 1) * l.step.rank_on(side);
             (down, up) = (down + reach.min(0), up + reach.max(0));
         }
         let (low, high) = (rank - up, rank - down);
         let count = self.starts.len();
-        let at = |k: usize| if side == Side::Src { self.by_src[k] } else { k };
-        let mut k = partition(count, |k| self.starts[at(k)].rank(side) < low);
+        let at = |k: usize| if side == ReshardSide::Src { self.by_src[k] } else { k };
+        let mut k = partition_index(count, |k| self.starts[at(k)].rank_on(side) < low);
         let first = out.len();
-        while k < count && self.starts[at(k)].rank(side) <= high {
+        while k < count && self.starts[at(k)].rank_on(side) <= high {
             let start = at(k);
-            if let Some(steps) = self.steps(side, rank - self.starts[start].rank(side) - down) {
-                out.push(Found { nest, start, steps });
+            if let Some(steps) =
+                self.steps_to_rank(side, rank - self.starts[start].rank_on(side) - down)
+            {
+                out.push(ReachedStart { nest, start, steps });
             }
             k += 1;
         }
@@ -150,11 +164,11 @@ impl RankNest {
     }
 
     /// The steps that go so many ranks from the lowest one.
-    fn steps(&self, side: Side, mut rest: i64) -> Option<Vec<i64>> {
+    fn steps_to_rank(&self, side: ReshardSide, mut rest: i64) -> Option<Vec<i64>> {
         let mut steps = vec![0; self.outer.len()];
-        for k in falling(&self.outer, side) {
+        for k in loops_by_step(&self.outer, side) {
             let RankLoop { range, step } = self.outer[k];
-            let by = step.rank(side);
+            let by = step.rank_on(side);
             let count = (rest / by.abs()).min(range - 1);
             rest -= count * by.abs();
             steps[k] = if by > 0 { count } else { range - 1 - count };
@@ -163,36 +177,36 @@ impl RankNest {
     }
 
     /// The loops that a rank of this side does not fix: they lead to its peers.
-    pub(crate) fn free(&self, side: Side) -> impl Iterator<Item = usize> + '_ {
-        (0..self.outer.len()).filter(move |k| self.outer[*k].step.rank(side) == 0)
+    pub(crate) fn free_loops(&self, side: ReshardSide) -> impl Iterator<Item = usize> + '_ {
+        (0..self.outer.len()).filter(move |k| self.outer[*k].step.rank_on(side) == 0)
     }
 
     /// Where the block of these steps begins.
-    pub(crate) fn at(&self, start: usize, steps: &[i64]) -> Move {
+    pub(crate) fn block_begin(&self, start: usize, steps: &[i64]) -> RankStep {
         let begin = self.starts[start];
-        self.outer.iter().zip(steps).fold(begin, |at, (l, n)| at.plus(*n, l.step))
+        self.outer.iter().zip(steps).fold(begin, |at, (l, n)| at.plus_steps(*n, l.step))
     }
 
     /// How many blocks the loops that a side leaves free give.
-    pub(crate) fn free_blocks(&self, side: Side) -> i64 {
-        self.free(side).map(|k| self.outer[k].range).product()
+    pub(crate) fn free_block_count(&self, side: ReshardSide) -> i64 {
+        self.free_loops(side).map(|k| self.outer[k].range).product()
     }
 }
 
 /// The loops that change the rank of a side, those with the largest step first.
-fn falling(outer: &[RankLoop], side: Side) -> Vec<usize> {
+fn loops_by_step(outer: &[RankLoop], side: ReshardSide) -> Vec<usize> {
     let mut order: Vec<usize> =
-        (0..outer.len()).filter(|k| outer[*k].step.rank(side) != 0).collect();
-    order.sort_by_key(|k| std::cmp::Reverse(outer[*k].step.rank(side).abs()));
+        (0..outer.len()).filter(|k| outer[*k].step.rank_on(side) != 0).collect();
+    order.sort_by_key(|k| std::cmp::Reverse(outer[*k].step.rank_on(side).abs()));
     order
 }
 
 /// A loop whose step smaller ones reach too, so that a rank does not tell the steps; of the two the shorter.
-fn entangled(outer: &[RankLoop], side: Side) -> Option<usize> {
+fn find_entangled_loop(outer: &[RankLoop], side: ReshardSide) -> Option<usize> {
     let mut reach = 0;
     let mut below: Option<usize> = None;
-    for k in falling(outer, side).into_iter().rev() {
-        let by = outer[k].step.rank(side).abs();
+    for k in loops_by_step(outer, side).into_iter().rev() {
+        let by = outer[k].step.rank_on(side).abs();
         if by <= reach {
             return below.filter(|b| outer[*b].range < outer[k].range).or(Some(k));
         }
@@ -203,7 +217,7 @@ fn entangled(outer: &[RankLoop], side: Side) -> Option<usize> {
 }
 
 /// The first index for which a rising predicate fails.
-fn partition(count: usize, before: impl Fn(usize) -> bool) -> usize {
+fn partition_index(count: usize, before: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, count);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -213,7 +227,11 @@ fn partition(count: usize, before: impl Fn(usize) -> bool) -> usize {
 }
 
 /// Counts through all combinations of `loops`, the last one fastest; false after the last.
-pub(crate) fn advance(steps: &mut [i64], loops: &[usize], range: impl Fn(usize) -> i64) -> bool {
+pub(crate) fn advance_steps(
+    steps: &mut [i64],
+    loops: &[usize],
+    range: impl Fn(usize) -> i64,
+) -> bool {
     for k in loops.iter().rev() {
         steps[*k] += 1;
         if steps[*k] < range(*k) {

@@ -1,7 +1,7 @@
 //! How a text says the sharding of a tensor: `P('tp', None) at pp={i}/16`.
 
-use crate::mesh::Mesh;
-use crate::sharded::{Sharded, padded_spec};
+use crate::mesh::DeviceMesh;
+use crate::sharded::{ShardedLayout, parse_padded_spec};
 use zellige_layout::int::{checked_product, div_ceil};
 use zellige_layout::{
     Axis, AxisKind, AxisTable, Iter, Layout, PaddedExtent, TileLayout, ValidWindow,
@@ -9,37 +9,41 @@ use zellige_layout::{
 
 /// A layout of a tensor over a mesh, as rules write it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Placed {
+pub struct PlacementText {
     pub(crate) text: String,
-    pub(crate) at: Vec<(String, Coordinate)>,
+    pub(crate) at: Vec<(String, AxisCoordinate)>,
     pub(crate) padded: bool,
 }
 
 /// Where on an axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Coordinate {
+pub enum AxisCoordinate {
     /// This one.
     Number(i64),
     /// A number of the name, divided.
     Captured(String, i64),
 }
 
-impl Sharded {
+impl ShardedLayout {
     /// The sharding that a text describes on a mesh, in the words of a rule: `P('tp', None) at pp=0`, `flat`, `whole`.
     ///
     /// # Errors
     /// A text that is none, with what would be accepted.
-    pub fn read(text: &str, mesh: &Mesh, shape: &[i64]) -> Result<Sharded, String> {
-        Placed::parse(text)?.sharded(mesh, shape, &[])
+    pub fn read_sharding(
+        text: &str,
+        mesh: &DeviceMesh,
+        shape: &[i64],
+    ) -> Result<ShardedLayout, String> {
+        PlacementText::parse(text)?.shard_over_mesh(mesh, shape, &[])
     }
 }
 
-impl Placed {
+impl PlacementText {
     /// Reads a text: `whole`, `flat`, `flat tp`, a `PartitionSpec`, DTensor placements or another notation; then `at axis=number`, `padded`.
     ///
     /// # Errors
     /// What is wrong with what follows the layout; the layout itself is read for a shape.
-    pub fn parse(text: &str) -> Result<Placed, String> {
+    pub fn parse(text: &str) -> Result<PlacementText, String> {
         let mut rest = text.trim();
         let padded = rest.ends_with(" padded");
         if padded {
@@ -59,9 +63,9 @@ impl Placed {
                             None => None,
                             Some(n) => n.trim().parse().ok().filter(|n| *n > 0),
                         };
-                        by.map(|by| Coordinate::Captured(word.to_string(), by))
+                        by.map(|by| AxisCoordinate::Captured(word.to_string(), by))
                     }
-                    None => value.parse().ok().map(Coordinate::Number),
+                    None => value.parse().ok().map(AxisCoordinate::Number),
                 };
                 let accepted = "accepted are a number, {i} and {i}/8";
                 let coordinate = coordinate.ok_or_else(|| format!("`{value}`: {accepted}"))?;
@@ -69,7 +73,7 @@ impl Placed {
             }
             rest = layout;
         }
-        Ok(Placed { text: rest.trim().to_string(), at, padded })
+        Ok(PlacementText { text: rest.trim().to_string(), at, padded })
     }
 
     /// Whether shards are pieces of the elements in a row.
@@ -81,19 +85,19 @@ impl Placed {
     ///
     /// # Errors
     /// A text that is no layout of the shape over the axes of the mesh.
-    pub fn sharded(
+    pub fn shard_over_mesh(
         &self,
-        mesh: &Mesh,
+        mesh: &DeviceMesh,
         shape: &[i64],
         numbers: &[(String, i64)],
-    ) -> Result<Sharded, String> {
+    ) -> Result<ShardedLayout, String> {
         let mut fixed: Vec<(Axis, i64)> = Vec::new();
         for (name, coordinate) in &self.at {
             let known = mesh.axes().iter().find(|(a, _)| a.name() == name);
             let (axis, size) = known.ok_or_else(|| format!("no axis `{name}`"))?;
             let at = match coordinate {
-                Coordinate::Number(n) => *n,
-                Coordinate::Captured(word, by) => {
+                AxisCoordinate::Number(n) => *n,
+                AxisCoordinate::Captured(word, by) => {
                     numbers.iter().find(|(w, _)| w == word).map_or(0, |(_, n)| n / by)
                 }
             };
@@ -108,7 +112,7 @@ impl Placed {
             .copied()
             .filter(|(a, _)| fixed.iter().all(|(f, _)| f != a))
             .collect();
-        let (layout, even) = self.layout(&free, shape)?;
+        let (layout, even) = self.build_layout(&free, shape)?;
         let tile = layout.tile();
         let offset: Vec<(Axis, i64)> = tile.offset().iter().copied().chain(fixed).collect();
         let placed = TileLayout::new(tile.shard().to_vec(), tile.replica().to_vec(), offset)
@@ -120,7 +124,7 @@ impl Placed {
         if layout.swizzle().is_some() {
             return Err("a shard in a file is not swizzled".into());
         }
-        let made = Sharded::new(placed, mesh.clone()).map_err(|e| e.to_string())?;
+        let made = ShardedLayout::new(placed, mesh.clone()).map_err(|e| e.to_string())?;
         Ok(match even {
             Some(even) => made.with_chunks(shape.to_vec(), even),
             None => made,
@@ -128,7 +132,7 @@ impl Placed {
     }
 
     /// The layout; of chunks of chunks that of a longer tensor, and its shape.
-    fn layout(
+    fn build_layout(
         &self,
         free: &[(Axis, i64)],
         shape: &[i64],
@@ -188,7 +192,7 @@ impl Placed {
         {
             return Ok((evened.layout, Some(evened.even)));
         }
-        if let Some((layout, _)) = padded_spec(&on_mesh, shape) {
+        if let Some((layout, _)) = parse_padded_spec(&on_mesh, shape) {
             return Ok((layout, None));
         }
         let parsed =

@@ -3,34 +3,34 @@
 //! Messages are packed by the sender and unpacked by the receiver in the same order. Those whose elements lie in a row in the shard of a
 //! process are sent from there, or received into it, without a buffer.
 
-use crate::boxes::{ShardBox, in_boxes};
-use crate::error::{Error, Result};
-use crate::part::Part;
+use crate::boxes::{ShardBox, map_nests_to_boxes};
+use crate::error::{ReshardError, Result};
+use crate::part::TransferPart;
 use crate::reshard::Reshard;
-use zellige_movement::{Loop, Nest, Plan};
+use zellige_movement::{CopyLoop, CopyNest, MovePlan};
 
 /// The part of a plan that one rank carries out.
 #[derive(Debug)]
-pub struct Process {
-    kept: Plan,
-    sent: Vec<Part>,
-    received: Vec<Part>,
+pub struct RankProcess {
+    kept: MovePlan,
+    sent: Vec<TransferPart>,
+    received: Vec<TransferPart>,
     src: Option<ShardBox>,
     dst: Option<ShardBox>,
 }
 
 /// What a process sends and receives at once, each by rising rank of the other one.
 #[derive(Debug)]
-pub struct Round {
+pub struct ExchangeRound {
     /// Messages that go out.
-    pub sends: Vec<Message>,
+    pub sends: Vec<PeerMessage>,
     /// Messages that come in.
-    pub receives: Vec<Message>,
+    pub receives: Vec<PeerMessage>,
 }
 
 /// What goes from one process to another in a round.
 #[derive(Debug)]
-pub struct Message {
+pub struct PeerMessage {
     /// The other process.
     pub peer: i64,
     /// How many elements.
@@ -38,42 +38,42 @@ pub struct Message {
     /// The address in the shard from which on they lie in a row, in the order of the message.
     pub direct: Option<i64>,
     /// From the shard to the message, or from the message to the shard.
-    pub plan: Plan,
+    pub plan: MovePlan,
 }
 
 impl Reshard {
     /// A hash of everything that the processes of a plan must agree on: who sends what to whom, in how many rounds, in elements of
     /// how many bytes.
-    pub fn digest(&self, width: u64, rounds: i64) -> [u8; 32] {
-        let mut text = format!("1 {width} {rounds} {:?} {}", self.shape(), self.ranks());
+    pub fn plan_digest(&self, width: u64, rounds: i64) -> [u8; 32] {
+        let mut text = format!("1 {width} {rounds} {:?} {}", self.shape(), self.rank_count());
         for side in [self.source(), self.destination()] {
             text += &format!(" {:?}", side.layout());
-            text += &format!(" {:?} {:?}", side.mesh(), side.chunks());
+            text += &format!(" {:?} {:?}", side.mesh(), side.chunked_tensor());
         }
         text += &format!(" {:?} {:?}", self.nests, self.senders());
         *blake3::hash(text.as_bytes()).as_bytes()
     }
 }
 
-impl Process {
+impl RankProcess {
     /// What a rank does. The boxes say that its old or its new shard is kept as a box, not as the layout pads it.
     ///
     /// # Errors
     /// A rank that there is not, and local copies that are too many to be checked.
-    pub fn of(
+    pub fn of_rank(
         plan: &Reshard,
         rank: i64,
         src: Option<ShardBox>,
         dst: Option<ShardBox>,
-    ) -> Result<Process> {
-        let (sent, received) = (plan.sent_by(rank)?, plan.received_by(rank)?);
-        let kept = plan.kept_by(rank).iter().flat_map(Part::nests).collect();
-        let kept = planned(in_boxes(kept, src.as_ref(), dst.as_ref()))?;
-        Ok(Process { kept, sent, received, src, dst })
+    ) -> Result<RankProcess> {
+        let (sent, received) = (plan.parts_sent_by(rank)?, plan.parts_received_by(rank)?);
+        let kept = plan.parts_kept_by(rank).iter().flat_map(TransferPart::copy_nests).collect();
+        let kept = plan_of_nests(map_nests_to_boxes(kept, src.as_ref(), dst.as_ref()))?;
+        Ok(RankProcess { kept, sent, received, src, dst })
     }
 
     /// The copies from the old shard to the new one.
-    pub fn kept(&self) -> &Plan {
+    pub fn kept_copies(&self) -> &MovePlan {
         &self.kept
     }
 
@@ -81,34 +81,45 @@ impl Process {
     ///
     /// # Errors
     /// Messages of more pieces than can be checked.
-    pub fn round(&self, index: i64, count: i64) -> Result<Round> {
-        let mut round = Round { sends: Vec::new(), receives: Vec::new() };
+    pub fn plan_round(&self, index: i64, count: i64) -> Result<ExchangeRound> {
+        let mut round = ExchangeRound { sends: Vec::new(), receives: Vec::new() };
         for same in self.sent.chunk_by(|a, b| a.to == b.to) {
-            let pack = |part: &Part, at: i64| in_boxes(part.pack(at), self.src.as_ref(), None);
-            round.sends.extend(message(same[0].to, same, index, count, pack, |a, b| a - b)?);
+            let pack = |part: &TransferPart, at: i64| {
+                map_nests_to_boxes(part.pack_nests(at), self.src.as_ref(), None)
+            };
+            round.sends.extend(plan_message(same[0].to, same, index, count, pack, |a, b| a - b)?);
         }
         for same in self.received.chunk_by(|a, b| a.from == b.from) {
-            let unpack = |part: &Part, at: i64| in_boxes(part.unpack(at), None, self.dst.as_ref());
-            round.receives.extend(message(same[0].from, same, index, count, unpack, |a, b| b - a)?);
+            let unpack = |part: &TransferPart, at: i64| {
+                map_nests_to_boxes(part.unpack_nests(at), None, self.dst.as_ref())
+            };
+            round.receives.extend(plan_message(
+                same[0].from,
+                same,
+                index,
+                count,
+                unpack,
+                |a, b| b - a,
+            )?);
         }
         Ok(round)
     }
 }
 
 /// The message of some parts, if it is not empty. `ahead` is how far the place in the shard is ahead of that in the message.
-fn message(
+fn plan_message(
     peer: i64,
-    parts: &[Part],
+    parts: &[TransferPart],
     index: i64,
     count: i64,
-    nests: impl Fn(&Part, i64) -> Vec<Nest>,
+    nests: impl Fn(&TransferPart, i64) -> Vec<CopyNest>,
     ahead: impl Fn(i64, i64) -> i64,
-) -> Result<Option<Message>> {
+) -> Result<Option<PeerMessage>> {
     let (mut elements, mut all) = (0, Vec::new());
     for part in parts {
-        let slice = part.slice(index, count);
+        let slice = part.slice_of(index, count);
         all.extend(nests(&slice, elements));
-        elements += slice.elements();
+        elements += slice.element_count();
     }
     if elements == 0 {
         return Ok(None);
@@ -119,29 +130,29 @@ fn message(
     let equal = all.iter().flat_map(|n| &n.loops).all(|l| l.src == l.dst)
         && offsets.all(|offset| Some(offset) == first);
     let direct = first.filter(|_| equal);
-    Ok(Some(Message { peer, elements, direct, plan: planned(all)? }))
+    Ok(Some(PeerMessage { peer, elements, direct, plan: plan_of_nests(all)? }))
 }
 
 /// A plan of nests, as few as they are easily made.
-fn planned(nests: Vec<Nest>) -> Result<Plan> {
-    let mut joined: Vec<Nest> = Vec::new();
+fn plan_of_nests(nests: Vec<CopyNest>) -> Result<MovePlan> {
+    let mut joined: Vec<CopyNest> = Vec::new();
     for nest in nests {
-        let loops = coalesced(&nest.loops);
+        let loops = coalesce_loops(&nest.loops);
         match joined.last_mut().filter(|last| last.loops == loops) {
             Some(last) => last.starts.extend(nest.starts),
-            None => joined.push(Nest { loops, starts: nest.starts }),
+            None => joined.push(CopyNest { loops, starts: nest.starts }),
         }
     }
-    Plan::of_nests(joined).map_err(Error::Plan)
+    MovePlan::from_disjoint_nests(joined).map_err(ReshardError::Plan)
 }
 
 /// Loops of which one goes on where the next one ends become one.
-fn coalesced(loops: &[Loop]) -> Vec<Loop> {
-    let mut out: Vec<Loop> = Vec::with_capacity(loops.len());
+fn coalesce_loops(loops: &[CopyLoop]) -> Vec<CopyLoop> {
+    let mut out: Vec<CopyLoop> = Vec::with_capacity(loops.len());
     for l in loops.iter().filter(|l| l.range != 1) {
         match out.last_mut() {
             Some(outer) if outer.src == l.src * l.range && outer.dst == l.dst * l.range => {
-                *outer = Loop { range: outer.range * l.range, ..*l };
+                *outer = CopyLoop { range: outer.range * l.range, ..*l };
             }
             _ => out.push(*l),
         }

@@ -1,14 +1,14 @@
 //! Exchanges that need little memory: the same one in several rounds.
 
-use crate::error::{Error, Result};
-use crate::part::Part;
+use crate::error::{ReshardError, Result};
+use crate::part::TransferPart;
 use crate::reshard::Reshard;
 
 /// How many rounds, and what they need.
 ///
-/// In round `i` of `n` every part sends its `i`-th slice, `Part::slice(i, n)`: all rounds load the links alike.
+/// In round `i` of `n` every part sends its `i`-th slice, `TransferPart::slice_of(i, n)`: all rounds load the links alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rounds {
+pub struct RoundPlan {
     /// How many.
     pub count: i64,
     /// Bytes that the busiest rank holds at once in buffers to send and to receive.
@@ -20,12 +20,12 @@ impl Reshard {
     ///
     /// # Errors
     /// Fewer bytes than one element for every part of some rank.
-    pub fn rounds(&self, width: u64, most: u64) -> Result<Rounds> {
+    pub fn choose_rounds(&self, width: u64, most: u64) -> Result<RoundPlan> {
         let mut ranks: Vec<Vec<u64>> = Vec::new();
-        for rank in 0..self.ranks() {
+        for rank in 0..self.rank_count() {
             let mut sizes = Vec::new();
-            for part in self.received_by(rank)?.iter().chain(&self.sent_by(rank)?) {
-                sizes.push(u64::try_from(Part::elements(part)).unwrap_or(0));
+            for part in self.parts_received_by(rank)?.iter().chain(&self.parts_sent_by(rank)?) {
+                sizes.push(u64::try_from(TransferPart::element_count(part)).unwrap_or(0));
             }
             ranks.push(sizes);
         }
@@ -37,13 +37,18 @@ impl Reshard {
         if staging(largest) > most {
             let crowded = (0i64..).zip(&ranks).max_by_key(|(_, sizes)| sizes.len());
             let (rank, messages) = crowded.map_or((0, 0), |(r, sizes)| (r, sizes.len() as u64));
-            return Err(Error::Memory { rank, messages, bytes: most, least: staging(largest) });
+            return Err(ReshardError::Memory {
+                rank,
+                messages,
+                bytes: most,
+                least: staging(largest),
+            });
         }
         let (mut low, mut high) = (1, largest);
         while low < high {
             let middle = low + (high - low) / 2;
             if staging(middle) <= most { high = middle } else { low = middle + 1 }
         }
-        Ok(Rounds { count: i64::try_from(low).unwrap_or(i64::MAX), staging: staging(low) })
+        Ok(RoundPlan { count: i64::try_from(low).unwrap_or(i64::MAX), staging: staging(low) })
     }
 }

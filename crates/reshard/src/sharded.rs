@@ -1,17 +1,17 @@
 //! One side of a move between ranks: a layout over a mesh.
 
-use crate::error::{Error, Result};
-use crate::mesh::Mesh;
+use crate::error::{ReshardError, Result};
+use crate::mesh::DeviceMesh;
 use zellige_layout::{Axis, AxisKind, AxisTable, Iter, Layout, PhysicalCoordinate, TileLayout};
 
 /// A tensor over the ranks of a mesh.
 ///
-/// **Invariants**, checked by [`Sharded::new`]: every place is on a rank of the mesh and at an address from 0 up; the iters over
+/// **Invariants**, checked by [`ShardedLayout::new`]: every place is on a rank of the mesh and at an address from 0 up; the iters over
 /// devices are digits of the rank, so that a rank tells all of them: which part it holds and which copy of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sharded {
+pub struct ShardedLayout {
     layout: Layout,
-    mesh: Mesh,
+    mesh: DeviceMesh,
     /// Digits of the rank, those with the largest step first.
     digits: Vec<RankDigit>,
     /// The lowest rank that holds something.
@@ -19,14 +19,14 @@ pub struct Sharded {
     /// Addresses in a shard.
     span: i64,
     memory: Axis,
-    chunked: Option<Chunked>,
+    chunked: Option<ChunkedTensor>,
 }
 
 /// A tensor with a dimension that is divided unevenly, and then again, as DTensor does it: every mesh axis in turn cuts what it finds into
 /// chunks of `ceil(length / size)`, of which the last ones are shorter or empty. No layout says that. The layout is then that of a
 /// tensor all of whose shards are as long as the longest one, and addresses are those in such a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Chunked {
+pub(crate) struct ChunkedTensor {
     /// The shape of the tensor.
     pub(crate) shape: Vec<i64>,
     /// The shape of the layout.
@@ -47,21 +47,21 @@ pub(crate) struct RankDigit {
 
 /// What a rank holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Holding {
+pub(crate) struct RankHolding {
     /// The rank that holds the same as its first copy.
     pub(crate) first: i64,
     /// Which copy, from 0.
     pub(crate) copy: i64,
 }
 
-impl Sharded {
+impl ShardedLayout {
     /// A layout over a mesh, which may have more axes than the layout mentions: it lies at 0 of those.
     ///
     /// # Errors
     /// Thread axes, several memory axes, addresses below 0, places outside of the mesh, and device iters that are no digits of
     /// the rank.
-    pub fn new(layout: Layout, mesh: Mesh) -> Result<Sharded> {
-        let refuse = |reason| Err(Error::NotSharded { mesh: mesh.to_string(), reason });
+    pub fn new(layout: Layout, mesh: DeviceMesh) -> Result<ShardedLayout> {
+        let refuse = |reason| Err(ReshardError::NotSharded { mesh: mesh.to_string(), reason });
         let tile = layout.tile();
         let memory = layout.memory_axis();
         for axis in tile.axes() {
@@ -97,7 +97,7 @@ impl Sharded {
         for (copy, iters) in sides.into_iter().filter(|_| tile.size() > 0) {
             let moving = |(_, it): &(usize, &Iter)| it.extent > 1 && it.stride != 0;
             for (iter, it) in iters.iter().enumerate().filter(moving) {
-                if let Some(step) = mesh.stride(it.axis) {
+                if let Some(step) = mesh.axis_stride(it.axis) {
                     let stride = it.stride * step;
                     digits.push(RankDigit { extent: it.extent, stride, copy, iter });
                 }
@@ -118,39 +118,51 @@ impl Sharded {
             .axes()
             .iter()
             .filter(|_| tile.size() > 0)
-            .filter_map(|(a, _)| Some(tile.offset_on(*a) * mesh.stride(*a)?))
+            .filter_map(|(a, _)| Some(tile.offset_on(*a) * mesh.axis_stride(*a)?))
             .sum();
         let down: i64 = digits.iter().map(|d| ((d.extent - 1) * d.stride).min(0)).sum();
         let span = layout.axis_span(memory)?.max(1);
-        Ok(Sharded { lowest: offset + down, digits, span, memory, layout, mesh, chunked: None })
+        Ok(ShardedLayout {
+            lowest: offset + down,
+            digits,
+            span,
+            memory,
+            layout,
+            mesh,
+            chunked: None,
+        })
     }
 
     /// What DTensor placements with their mesh say of a shape, or of the one that they name, where a dimension is divided unevenly, and
     /// then again; and what a `PartitionSpec` with its mesh says of a shape that it divides unevenly, which JAX refuses and shards of
     /// checkpoints are. `None` of what has a layout, or is no such text. Answers the shape too.
-    pub fn chunked(text: &str, shape: Option<&[i64]>) -> Option<Result<(Sharded, Vec<i64>)>> {
-        if let Some((layout, axes)) = shape.and_then(|shape| padded_spec(text, shape)) {
-            let made = Mesh::new(axes).and_then(|mesh| Sharded::new(layout, mesh));
+    pub fn parse_chunked(
+        text: &str,
+        shape: Option<&[i64]>,
+    ) -> Option<Result<(ShardedLayout, Vec<i64>)>> {
+        if let Some((layout, axes)) = shape.and_then(|shape| parse_padded_spec(text, shape)) {
+            let made = DeviceMesh::new(axes).and_then(|mesh| ShardedLayout::new(layout, mesh));
             return Some(made.map(|made| (made, shape.unwrap_or_default().to_vec())));
         }
         let evened = zellige_notation::dtensor::even_out_placements(text, shape)?;
-        let made = Mesh::new(evened.axes).and_then(|mesh| Sharded::new(evened.layout, mesh));
+        let made =
+            DeviceMesh::new(evened.axes).and_then(|mesh| ShardedLayout::new(evened.layout, mesh));
         let (shape, even) = (evened.shape, evened.even);
         Some(made.map(|made| (made.with_chunks(shape.clone(), even), shape)))
     }
 
     /// The same as the chunks of a tensor of this shape; that of the layout is `even`.
-    pub(crate) fn with_chunks(self, shape: Vec<i64>, even: Vec<i64>) -> Sharded {
-        Sharded { chunked: Some(Chunked { shape, even }), ..self }
+    pub(crate) fn with_chunks(self, shape: Vec<i64>, even: Vec<i64>) -> ShardedLayout {
+        ShardedLayout { chunked: Some(ChunkedTensor { shape, even }), ..self }
     }
 
-    pub(crate) fn chunks(&self) -> Option<&Chunked> {
+    pub(crate) fn chunked_tensor(&self) -> Option<&ChunkedTensor> {
         self.chunked.as_ref()
     }
 
     /// Per dimension, the sizes of the mesh axes that divide the chunks of this tensor, in turn, each with its iter.
-    pub(crate) fn cuts(&self, chunked: &Chunked) -> Option<Vec<Vec<(usize, i64)>>> {
-        let dims = self.dimensions(&chunked.shape)?;
+    pub(crate) fn chunk_cuts(&self, chunked: &ChunkedTensor) -> Option<Vec<Vec<(usize, i64)>>> {
+        let dims = self.sharded_dimensions(&chunked.shape)?;
         let mut cuts = vec![Vec::new(); chunked.shape.len()];
         for (k, it) in self.layout.tile().shard().iter().enumerate() {
             if !it.axis.is_memory() && it.extent > 1 {
@@ -164,7 +176,7 @@ impl Sharded {
     ///
     /// # Errors
     /// Another shape, or another number of elements.
-    pub fn admit(&self, shape: &[i64]) -> Result<()> {
+    pub fn check_shape(&self, shape: &[i64]) -> Result<()> {
         match &self.chunked {
             Some(chunked) if chunked.shape == shape => Ok(()),
             _ => Ok(self.layout.check_shape_size(shape)?),
@@ -175,9 +187,10 @@ impl Sharded {
     ///
     /// # Errors
     /// An index that there is not, and more copies than can be listed.
-    pub(crate) fn places(&self, element: i64) -> Result<Vec<PhysicalCoordinate>> {
+    pub(crate) fn points_of_element(&self, element: i64) -> Result<Vec<PhysicalCoordinate>> {
         let mut index = element;
-        if let Some((chunked, cuts)) = self.chunked.as_ref().and_then(|c| Some((c, self.cuts(c)?)))
+        if let Some((chunked, cuts)) =
+            self.chunked.as_ref().and_then(|c| Some((c, self.chunk_cuts(c)?)))
         {
             let (mut rest, mut weight) = (element, 1);
             index = 0;
@@ -204,13 +217,18 @@ impl Sharded {
     ///
     /// # Errors
     /// Numbers that do not tell devices apart, or that are outside of the ranks.
-    pub fn numbered(&self, first: i64, steps: &[i64], ranks: i64) -> Result<Sharded> {
-        let (tile, mesh) = (self.layout.tile(), Mesh::new(vec![(Axis::PID, ranks)])?);
+    pub fn with_rank_numbers(
+        &self,
+        first: i64,
+        steps: &[i64],
+        ranks: i64,
+    ) -> Result<ShardedLayout> {
+        let (tile, mesh) = (self.layout.tile(), DeviceMesh::new(vec![(Axis::PID, ranks)])?);
         let too_large =
             || zellige_layout::LayoutError::Overflow { what: "numbers of devices".into() };
         if steps.len() != self.mesh.axes().len() {
             let reason = format!("{} steps for its axes", steps.len());
-            return Err(Error::NotSharded { mesh: self.mesh.to_string(), reason });
+            return Err(ReshardError::NotSharded { mesh: self.mesh.to_string(), reason });
         }
         let step = |axis: Axis| {
             let at = self.mesh.axes().iter().position(|(a, _)| *a == axis)?;
@@ -245,7 +263,7 @@ impl Sharded {
         if let Some(window) = self.layout.window() {
             layout = layout.with_window(window.clone())?;
         }
-        Ok(Sharded { chunked: self.chunked.clone(), ..Sharded::new(layout, mesh)? })
+        Ok(ShardedLayout { chunked: self.chunked.clone(), ..ShardedLayout::new(layout, mesh)? })
     }
 
     /// The layout; of chunks of chunks that of a longer tensor, all of whose shards are as long as the longest one.
@@ -254,7 +272,7 @@ impl Sharded {
     }
 
     /// The mesh.
-    pub fn mesh(&self) -> &Mesh {
+    pub fn mesh(&self) -> &DeviceMesh {
         &self.mesh
     }
 
@@ -264,12 +282,12 @@ impl Sharded {
     }
 
     /// Ranks that hold each element.
-    pub fn copies(&self) -> i64 {
+    pub fn copy_count(&self) -> i64 {
         self.digits.iter().filter(|d| d.copy).map(|d| d.extent).product()
     }
 
     /// The axis of addresses.
-    pub(crate) fn memory(&self) -> Axis {
+    pub(crate) fn memory_axis(&self) -> Axis {
         self.memory
     }
 
@@ -279,7 +297,7 @@ impl Sharded {
     }
 
     /// Copies inside of one shard: (extent, stride).
-    pub(crate) fn places_in_shard(&self) -> Vec<(i64, i64)> {
+    pub(crate) fn copies_in_shard(&self) -> Vec<(i64, i64)> {
         let moving = |it: &&Iter| it.axis.is_memory() && it.extent > 1 && it.stride != 0;
         self.layout
             .tile()
@@ -291,7 +309,7 @@ impl Sharded {
     }
 
     /// What a rank holds, if it can hold anything.
-    pub(crate) fn holding(&self, rank: i64) -> Option<Holding> {
+    pub(crate) fn holding_of_rank(&self, rank: i64) -> Option<RankHolding> {
         let mut rest = rank - self.lowest;
         if rest < 0 {
             return None;
@@ -307,12 +325,12 @@ impl Sharded {
                 first -= value * d.stride;
             }
         }
-        (rest == 0).then_some(Holding { first, copy })
+        (rest == 0).then_some(RankHolding { first, copy })
     }
 
     /// The digits of the iters of the shard that a rank fixes, 0 for the others; `None` where it holds nothing.
     pub fn digits_of(&self, rank: i64) -> Option<Vec<i64>> {
-        self.holding(rank)?;
+        self.holding_of_rank(rank)?;
         let mut values = vec![0; self.layout.tile().shard().len()];
         let mut rest = rank - self.lowest;
         for d in &self.digits {
@@ -334,24 +352,24 @@ impl Sharded {
             let axes = self.mesh.axes().iter();
             axes.fold(0, |rank, (axis, size)| rank * size + point.get(*axis))
         };
-        let mut ranks: Vec<i64> = self.places(flat)?.into_iter().map(rank).collect();
+        let mut ranks: Vec<i64> = self.points_of_element(flat)?.into_iter().map(rank).collect();
         ranks.sort_unstable();
         ranks.dedup();
         Ok(ranks)
     }
 
     /// Whether a rank can hold something.
-    pub fn holds(&self, rank: i64) -> bool {
-        self.holding(rank).is_some()
+    pub fn holds_elements(&self, rank: i64) -> bool {
+        self.holding_of_rank(rank).is_some()
     }
 
     /// The lowest rank that holds the same as a rank.
-    pub fn first_copy(&self, rank: i64) -> Option<i64> {
-        self.holding(rank).map(|h| h.first)
+    pub fn first_copy_of(&self, rank: i64) -> Option<i64> {
+        self.holding_of_rank(rank).map(|h| h.first)
     }
 
     /// The dimension of a shape that each iter of the shard is a part of, where none is a part of two.
-    pub fn dimensions(&self, shape: &[i64]) -> Option<Vec<usize>> {
+    pub fn sharded_dimensions(&self, shape: &[i64]) -> Option<Vec<usize>> {
         let tile = self.layout.tile();
         let shape = match &self.chunked {
             Some(chunked) if chunked.shape == shape => &chunked.even,
@@ -430,7 +448,7 @@ impl Sharded {
         let unit: i64 = unit.ok_or_else(too_long)?;
         let mut shard = Vec::with_capacity(tile.shard().len());
         for it in tile.shard() {
-            let stride = match self.mesh.stride(it.axis) {
+            let stride = match self.mesh.axis_stride(it.axis) {
                 Some(step) => it.stride.checked_mul(step).and_then(|s| s.checked_mul(unit)),
                 None => Some(it.stride),
             };
@@ -438,7 +456,8 @@ impl Sharded {
         }
         let mut offset = tile.offset_on(self.memory);
         for (axis, _) in self.mesh.axes() {
-            let ranks = tile.offset_on(*axis).checked_mul(self.mesh.stride(*axis).unwrap_or(0));
+            let ranks =
+                tile.offset_on(*axis).checked_mul(self.mesh.axis_stride(*axis).unwrap_or(0));
             let more = ranks.and_then(|r| r.checked_mul(unit)).and_then(|r| r.checked_add(offset));
             offset = more.ok_or_else(too_long)?;
         }
@@ -456,7 +475,7 @@ impl Sharded {
 
 /// The layout of a `PartitionSpec` with its mesh that divides a shape unevenly, shorter shards padded, and the axes of the mesh; `None` of
 /// every other text.
-pub(crate) fn padded_spec(text: &str, shape: &[i64]) -> Option<(Layout, Vec<(Axis, i64)>)> {
+pub(crate) fn parse_padded_spec(text: &str, shape: &[i64]) -> Option<(Layout, Vec<(Axis, i64)>)> {
     let spec = zellige_notation::jax::parse(text).ok()?;
     if spec.shard_shape(shape).is_ok() {
         return None;

@@ -14,13 +14,13 @@
 //! bandwidth = { value = 50, unit = "GB/s", source = "assumption: one 400 Gbit/s adapter" }
 //! ```
 
-use crate::error::{Error, Result};
+use crate::error::{ReshardError, Result};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Groups of ranks, each with a link out and a link in.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Level {
+pub struct LinkLevel {
     /// What a group is.
     pub name: String,
     /// Ranks of a group: those from a multiple of it on.
@@ -36,10 +36,10 @@ pub struct Level {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
     name: String,
-    levels: Vec<Level>,
+    levels: Vec<LinkLevel>,
 }
 
-const UNITS: [(&str, f64); 6] = [
+const BANDWIDTH_UNITS: [(&str, f64); 6] = [
     ("GB/s", 1e9),
     ("MB/s", 1e6),
     ("TB/s", 1e12),
@@ -50,16 +50,16 @@ const UNITS: [(&str, f64); 6] = [
 
 impl Topology {
     /// Every rank with one link out and one in, of this many bytes per second.
-    pub fn flat(bandwidth: f64) -> Result<Topology> {
+    pub fn with_flat_links(bandwidth: f64) -> Result<Topology> {
         let source = "given".to_string();
-        let rank = Level { name: "rank".into(), ranks: 1, bandwidth, source };
+        let rank = LinkLevel { name: "rank".into(), ranks: 1, bandwidth, source };
         Topology::new("flat".into(), vec![rank])
     }
 
     /// Checks that levels nest, the smallest first, and that bandwidths are positive.
-    pub fn new(name: String, levels: Vec<Level>) -> Result<Topology> {
+    pub fn new(name: String, levels: Vec<LinkLevel>) -> Result<Topology> {
         let refuse = |key: &str, reason: String| {
-            Err(Error::Topology { line: 1, key: key.to_string(), reason })
+            Err(ReshardError::Topology { line: 1, key: key.to_string(), reason })
         };
         let mut below = 0;
         for level in &levels {
@@ -87,7 +87,7 @@ impl Topology {
             let before = &text.as_bytes()[..at.min(text.len())];
             1 + before.iter().filter(|b| **b == b'\n').count()
         };
-        let fail = |at: usize, key: &str, reason: String| Error::Topology {
+        let fail = |at: usize, key: &str, reason: String| ReshardError::Topology {
             line: line(at),
             key: key.to_string(),
             reason,
@@ -102,7 +102,7 @@ impl Topology {
                 ("about", DeValue::String(_)) => {}
                 ("level", DeValue::Array(all)) => {
                     for level in all {
-                        levels.push(self::level(level, &fail)?);
+                        levels.push(self::parse_level(level, &fail)?);
                     }
                 }
                 (other, _) => {
@@ -120,14 +120,17 @@ impl Topology {
     }
 
     /// The levels, the smallest groups first.
-    pub fn levels(&self) -> &[Level] {
+    pub fn levels(&self) -> &[LinkLevel] {
         &self.levels
     }
 }
 
-type Item<'a> = Spanned<DeValue<'a>>;
+type TopologyItem<'a> = Spanned<DeValue<'a>>;
 
-fn level(item: &Item<'_>, fail: &impl Fn(usize, &str, String) -> Error) -> Result<Level> {
+fn parse_level(
+    item: &TopologyItem<'_>,
+    fail: &impl Fn(usize, &str, String) -> ReshardError,
+) -> Result<LinkLevel> {
     let at = item.span().start;
     let Some(table) = item.get_ref().as_table() else {
         return Err(fail(at, "level", "a table [[level]]".into()));
@@ -145,7 +148,7 @@ fn level(item: &Item<'_>, fail: &impl Fn(usize, &str, String) -> Error) -> Resul
                 }
             }
             ("bandwidth", DeValue::Table(figure)) => {
-                bandwidth = Some(self::figure(at, figure, fail)?);
+                bandwidth = Some(self::parse_figure(at, figure, fail)?);
             }
             (other, _) => {
                 let reason = "accepted are name = \"..\", ranks = 8 and bandwidth = { value = 50, unit = \"GB/s\", source = \"..\" }";
@@ -156,13 +159,13 @@ fn level(item: &Item<'_>, fail: &impl Fn(usize, &str, String) -> Error) -> Resul
     let missing = |key: &str| fail(at, key, "missing in [[level]]".into());
     let (bandwidth, source) = bandwidth.ok_or_else(|| missing("bandwidth"))?;
     let name = name.ok_or_else(|| missing("name"))?;
-    Ok(Level { name, ranks: ranks.ok_or_else(|| missing("ranks"))?, bandwidth, source })
+    Ok(LinkLevel { name, ranks: ranks.ok_or_else(|| missing("ranks"))?, bandwidth, source })
 }
 
-fn figure(
+fn parse_figure(
     at: usize,
     table: &DeTable<'_>,
-    fail: &impl Fn(usize, &str, String) -> Error,
+    fail: &impl Fn(usize, &str, String) -> ReshardError,
 ) -> Result<(f64, String)> {
     let (mut value, mut unit, mut source) = (None, None, None);
     for (key, item) in table {
@@ -171,9 +174,12 @@ fn figure(
             ("value", DeValue::Integer(n)) => value = n.as_str().parse::<f64>().ok(),
             ("value", DeValue::Float(x)) => value = x.as_str().parse::<f64>().ok(),
             ("unit", DeValue::String(text)) => {
-                unit = UNITS.iter().find(|(name, _)| *name == text.as_ref()).map(|(_, x)| *x);
+                unit = BANDWIDTH_UNITS
+                    .iter()
+                    .find(|(name, _)| *name == text.as_ref())
+                    .map(|(_, x)| *x);
                 if unit.is_none() {
-                    let known: Vec<&str> = UNITS.iter().map(|(name, _)| *name).collect();
+                    let known: Vec<&str> = BANDWIDTH_UNITS.iter().map(|(name, _)| *name).collect();
                     return Err(fail(at, "unit", format!("accepted are {}", known.join(", "))));
                 }
             }

@@ -12,9 +12,9 @@ use folders::{
 };
 use std::path::PathBuf;
 use zellige_files::Container;
-use zellige_files::faults::{Fault, How, inject};
+use zellige_files::faults::{FaultEffect, InjectedFault, inject_fault};
 use zellige_reshard::Topology;
-use zellige_reshard::checkpoint::{Error, Job};
+use zellige_reshard::checkpoint::{CheckpointError, CheckpointJob};
 
 fn llama() -> Model {
     let mut shapes: Vec<(String, Vec<i64>)> = vec![
@@ -77,8 +77,9 @@ fn llama_goes_around() {
         assert_eq!(read(&path, "model.norm.weight"), model["model.norm.weight"]);
     }
     reshard(&ranks, &stages, &example("llama-tp4-to-pp2-tp2.toml"));
-    let has =
-        |file: &str, name: &str| Container::open(stages.join(file)).unwrap().tensor(name).is_ok();
+    let has = |file: &str, name: &str| {
+        Container::open(stages.join(file)).unwrap().find_tensor(name).is_ok()
+    };
     assert!(has("pp-0-tp-1.safetensors", "model.layers.1.mlp.up_proj.weight"));
     assert!(!has("pp-1-tp-1.safetensors", "model.layers.1.mlp.up_proj.weight"));
     assert!(has("pp-1-tp-0.safetensors", "model.layers.16.mlp.up_proj.weight"));
@@ -144,7 +145,7 @@ fn parts_of_fused_tensors_and_experts_find_their_ranks() {
     assert!(
         Container::open(experts.join("0/1.safetensors"))
             .unwrap()
-            .tensor("h.0.attn.c_attn.bias")
+            .find_tensor("h.0.attn.c_attn.bias")
             .is_err()
     );
     assert_eq!(
@@ -160,7 +161,7 @@ fn examples_are_rules() {
     for name in
         ["granite-fsdp8.toml", "granite-moe-tp2.toml", "mixtral-ep4-tp2.toml", "llama-one.toml"]
     {
-        zellige_reshard::checkpoint::rules::Rules::parse(&example(name)).unwrap();
+        zellige_reshard::checkpoint::rules::DivisionRules::parse(&example(name)).unwrap();
     }
     let topology = Topology::parse(&example("nodes-of-8.toml")).unwrap();
     assert_eq!((topology.levels().len(), topology.levels()[1].bandwidth), (2, 50e9));
@@ -174,7 +175,7 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
     let model = llama();
     write_index(&index, &model);
     let rules = example("llama-tp4.toml");
-    let told = |rules: &str| Job::new(&index, rules).map(|_| ()).unwrap_err().to_string();
+    let told = |rules: &str| CheckpointJob::new(&index, rules).map(|_| ()).unwrap_err().to_string();
     // A plan that leaves a tensor out.
     let without = rules.rsplit_once("# Norms").unwrap().0;
     assert!(told(without).contains("leaves out `model."), "{}", told(without));
@@ -208,13 +209,14 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
     let norm = tensors.get_mut("model.layers.0.mlp.down_proj.weight").unwrap();
     (norm.0, norm.1) = (vec![16, 12], vec![0; 192]);
     write_model(&rank, &tensors);
-    let error = Job::new(&out, &example("llama-one.toml")).map(|_| ()).unwrap_err().to_string();
+    let error =
+        CheckpointJob::new(&out, &example("llama-one.toml")).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("rank 0") && error.contains("down_proj"), "{error}");
     assert!(!folder.at("one").exists());
     // A folder that holds something already, and one of another plan.
-    let job = Job::new(&index, &rules).unwrap();
-    let error = job.run(&out, LIMITS, |_| {}).unwrap_err();
-    assert!(matches!(error, Error::Output { .. }), "{error}");
+    let job = CheckpointJob::new(&index, &rules).unwrap();
+    let error = job.write_output(&out, LIMITS, |_| {}).unwrap_err();
+    assert!(matches!(error, CheckpointError::Output { .. }), "{error}");
 }
 
 /// Every call to the system fails in turn: nothing half-written has a final name, and the next run goes on and is right.
@@ -229,17 +231,18 @@ fn every_fault_is_survived() {
                  [[tensor]]\nname = \"*.weight\"\nto = \"P('tp')\"\n[[tensor]]\nname = \"*\"\n";
     let mut failures = 0;
     let mut resumed = 0;
-    for how in [How::Once, How::Always, How::Short] {
+    for how in [FaultEffect::Once, FaultEffect::Always, FaultEffect::Short] {
         for at in 0.. {
             let out = folder.at("out");
             let _ = std::fs::remove_dir_all(&out);
-            let job = Job::new(&input, rules).unwrap();
-            let (result, failed) = inject(Fault { at, how }, || job.run(&out, LIMITS, |_| {}));
+            let job = CheckpointJob::new(&input, rules).unwrap();
+            let (result, failed) =
+                inject_fault(InjectedFault { at, how }, || job.write_output(&out, LIMITS, |_| {}));
             if failed.is_none() {
                 assert!(result.is_ok());
                 break;
             }
-            for path in job.paths(&out) {
+            for path in job.output_paths(&out) {
                 if path.exists() {
                     Container::open(&path).unwrap();
                 }
@@ -248,9 +251,9 @@ fn every_fault_is_survived() {
                 failures += 1;
                 assert!(!error.to_string().is_empty());
             }
-            let done = job.run(&out, LIMITS, |_| {}).unwrap();
+            let done = job.write_output(&out, LIMITS, |_| {}).unwrap();
             resumed += done.found;
-            job.verify(&out, LIMITS, |_| {}).unwrap();
+            job.verify_output(&out, LIMITS, |_| {}).unwrap();
         }
     }
     assert!(failures > 50 && resumed > 50, "{failures} {resumed}");
@@ -263,8 +266,8 @@ fn a_killed_run_goes_on() {
                          [[tensor]]\nname = \"*\"\nto = \"P(None, 'tp')\"\n";
     if let Ok(folder) = std::env::var("ZELLIGE_TEST_KILLED") {
         let folder = PathBuf::from(folder);
-        let job = Job::new(folder.join("in"), RULES).unwrap();
-        job.run(folder.join("out"), LIMITS, |_| {}).unwrap();
+        let job = CheckpointJob::new(folder.join("in"), RULES).unwrap();
+        job.write_output(folder.join("out"), LIMITS, |_| {}).unwrap();
         return;
     }
     let folder = Folder::new("killed");
@@ -280,10 +283,10 @@ fn a_killed_run_goes_on() {
             .output()
             .unwrap();
         let killed = status.status.code() == Some(137);
-        let job = Job::new(folder.at("in"), RULES).unwrap();
-        let done = job.run(folder.at("out"), LIMITS, |_| {}).unwrap();
+        let job = CheckpointJob::new(folder.at("in"), RULES).unwrap();
+        let done = job.write_output(folder.at("out"), LIMITS, |_| {}).unwrap();
         found += done.found;
-        job.verify(folder.at("out"), LIMITS, |_| {}).unwrap();
+        job.verify_output(folder.at("out"), LIMITS, |_| {}).unwrap();
         if !killed {
             assert!(status.status.success() && done.written == 0, "at call {at}: {status:?}");
             break;
@@ -300,16 +303,19 @@ fn a_damaged_copy_is_found() {
     write_model(&input.join("model.safetensors"), &model(&[("a", &[40, 20])]));
     let rules = "[from]\nfiles = \"model.safetensors\"\n[to]\nmesh = \"dp=2, tp=2\"\nfiles = \"r{rank}.safetensors\"\n\
                  [[tensor]]\nname = \"*\"\nto = \"P('tp')\"\n";
-    let job = Job::new(&input, rules).unwrap();
-    job.run(&out, LIMITS, |_| {}).unwrap();
-    job.verify(&out, LIMITS, |_| {}).unwrap();
+    let job = CheckpointJob::new(&input, rules).unwrap();
+    job.write_output(&out, LIMITS, |_| {}).unwrap();
+    job.verify_output(&out, LIMITS, |_| {}).unwrap();
     // The second copy of the second half.
     let path = out.join("r3.safetensors");
     let mut bytes = std::fs::read(&path).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&path, bytes).unwrap();
-    let error = job.verify(&out, LIMITS, |_| {}).unwrap_err();
-    assert!(matches!(&error, Error::Differs { place, .. } if place == "copy 1"), "{error}");
+    let error = job.verify_output(&out, LIMITS, |_| {}).unwrap_err();
+    assert!(
+        matches!(&error, CheckpointError::Differs { place, .. } if place == "copy 1"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -322,10 +328,10 @@ fn traffic_is_counted_and_compared() {
     }
     let rules = "[from]\nmesh = \"x=4\"\nfiles = \"r{x}.safetensors\"\n[to]\nmesh = \"x=4\"\nfiles = \"s{x}.safetensors\"\n\
                  [[tensor]]\nname = \"a\"\nfrom = \"P('x')\"\nto = \"P(None, 'x')\"\n";
-    let job = Job::new(&input, rules).unwrap();
-    let traffic = job.traffic(&Topology::flat(12.0).unwrap()).unwrap();
+    let job = CheckpointJob::new(&input, rules).unwrap();
+    let traffic = job.measure_traffic(&Topology::with_flat_links(12.0).unwrap()).unwrap();
     // 64 elements of 2 bytes: a rank keeps 4 of 16 and gets 4 from each other one, which an all-to-all does too.
-    assert_eq!((traffic.sent(), traffic.kept()), (96, 32));
+    assert_eq!((traffic.sent_bytes(), traffic.kept_bytes()), (96, 32));
     assert_eq!(
         (traffic.chain.collectives, traffic.chain.received, traffic.chain.gathered),
         (1, 96, 0)

@@ -9,7 +9,7 @@ mod common;
 
 use common::{Random, copy, shape};
 use std::collections::HashMap;
-use zellige_reshard::{Mesh, Process, Reshard, ShardBox, Sharded, certify};
+use zellige_reshard::{DeviceMesh, RankProcess, Reshard, ShardBox, ShardedLayout, certify_plan};
 
 /// What each mesh axis does: divides a dimension, or holds copies.
 type Placements = Vec<Option<usize>>;
@@ -50,16 +50,16 @@ fn flat(shape: &[i64], ranks: i64, rank: i64) -> Vec<i64> {
 
 /// Runs a plan between shards that are dense, as processes do.
 fn exchange(plan: &Reshard, boxes: [&[i64]; 2], before: &[Vec<i64>], want: &[Vec<i64>]) {
-    let of = |side: &Sharded, shape: &[i64], rank| ShardBox::of(side, shape, rank);
-    let processes: Vec<Process> = (0..plan.ranks())
+    let of = |side: &ShardedLayout, shape: &[i64], rank| ShardBox::of_rank(side, shape, rank);
+    let processes: Vec<RankProcess> = (0..plan.rank_count())
         .map(|rank| {
             let from = of(plan.source(), boxes[0], rank);
-            Process::of(plan, rank, from, of(plan.destination(), boxes[1], rank)).unwrap()
+            RankProcess::of_rank(plan, rank, from, of(plan.destination(), boxes[1], rank)).unwrap()
         })
         .collect();
     let mut mail: HashMap<(i64, i64), Vec<i64>> = HashMap::new();
     for (rank, process) in (0..).zip(&processes) {
-        for message in process.round(0, 1).unwrap().sends {
+        for message in process.plan_round(0, 1).unwrap().sends {
             let mut buffer = vec![0; message.elements as usize];
             copy(message.plan.nests(), &before[rank as usize], &mut buffer);
             mail.insert((rank, message.peer), buffer);
@@ -67,8 +67,8 @@ fn exchange(plan: &Reshard, boxes: [&[i64]; 2], before: &[Vec<i64>], want: &[Vec
     }
     for (rank, process) in (0..).zip(&processes) {
         let mut after = vec![-1; want[rank as usize].len()];
-        copy(process.kept().nests(), &before[rank as usize], &mut after);
-        for message in process.round(0, 1).unwrap().receives {
+        copy(process.kept_copies().nests(), &before[rank as usize], &mut after);
+        for message in process.plan_round(0, 1).unwrap().receives {
             copy(message.plan.nests(), &mail[&(message.peer, rank)], &mut after);
         }
         assert_eq!(after, want[rank as usize], "rank {rank}");
@@ -85,7 +85,7 @@ fn chunks_of_chunks_arrive_as_by_definition() {
         let sizes: Vec<i64> = (0..2 + random.below(2)).map(|_| 2 + random.below(3)).collect();
         let names = ["x", "y", "z"];
         let axes: Vec<String> = sizes.iter().zip(names).map(|(n, a)| format!("{a}={n}")).collect();
-        let mesh = Mesh::parse(&axes.join(", ")).unwrap();
+        let mesh = DeviceMesh::parse(&axes.join(", ")).unwrap();
         let mut placed = || -> Placements {
             let one =
                 |r: &mut Random| (!r.chance(20)).then(|| r.below(shape.len() as i64) as usize);
@@ -94,7 +94,7 @@ fn chunks_of_chunks_arrive_as_by_definition() {
         let sides = [placed(), placed()];
         let uneven = |side: &Placements| {
             let whole = format!("{} mesh={sizes:?}", text(side));
-            Sharded::chunked(&whole, Some(&shape)).is_some()
+            ShardedLayout::parse_chunked(&whole, Some(&shape)).is_some()
         };
         let which: Vec<bool> = sides.iter().map(uneven).collect();
         if !which.contains(&true) {
@@ -104,17 +104,17 @@ fn chunks_of_chunks_arrive_as_by_definition() {
         let row = !which[1] && random.chance(30);
         let to = if row { "flat".to_string() } else { text(&sides[1]) };
         let what = format!("{shape:?} on {mesh}: {} to {to}", text(&sides[0]));
-        let from = Sharded::read(&text(&sides[0]), &mesh, &shape).unwrap();
-        let to = Sharded::read(&to, &mesh, &shape).unwrap();
+        let from = ShardedLayout::read_sharding(&text(&sides[0]), &mesh, &shape).unwrap();
+        let to = ShardedLayout::read_sharding(&to, &mesh, &shape).unwrap();
         let plan = Reshard::between(&from, &to, &shape).unwrap_or_else(|e| panic!("{what}: {e}"));
-        let shown = certify(&plan, None).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let shown = certify_plan(&plan, None).unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!(shown.busiest_sender, shown.sender_bound, "{what}");
-        let ranks = 0..mesh.ranks();
+        let ranks = 0..mesh.rank_count();
         let before: Vec<_> =
             ranks.clone().map(|rank| held(&sides[0], &sizes, &shape, rank)).collect();
         let want: Vec<_> = ranks
             .map(|rank| match row {
-                true => flat(&shape, mesh.ranks(), rank),
+                true => flat(&shape, mesh.rank_count(), rank),
                 false => held(&sides[1], &sizes, &shape, rank),
             })
             .collect();
@@ -123,7 +123,7 @@ fn chunks_of_chunks_arrive_as_by_definition() {
         cases += 1;
         both += usize::from(which == [true, true]);
         empty += usize::from(want.iter().chain(&before).any(Vec::is_empty));
-        copies += usize::from(from.copies() > 1 || to.copies() > 1);
+        copies += usize::from(from.copy_count() > 1 || to.copy_count() > 1);
         rows += usize::from(row);
     }
     assert!(both > 50 && empty > 50 && copies > 50 && rows > 20, "{both} {empty} {copies} {rows}");
@@ -141,14 +141,14 @@ fn what_has_a_layout_is_not_listed() {
         ("(Shard(0), Shard(0))", [9, 3]),
         ("P('x', None)", [9, 3]),
     ] {
-        assert!(Sharded::chunked(text, Some(&shape)).is_none(), "{text}");
+        assert!(ShardedLayout::parse_chunked(text, Some(&shape)).is_none(), "{text}");
     }
-    let made = Sharded::chunked("(Shard(0), Shard(0)) mesh=[2, 2] shape=[9, 3]", None);
+    let made = ShardedLayout::parse_chunked("(Shard(0), Shard(0)) mesh=[2, 2] shape=[9, 3]", None);
     let (uneven, shape) = made.unwrap().unwrap();
     assert_eq!(shape, [9, 3]);
     let turns = "S[(3, 2, 2, 3):(1, 1@x, 1@y, 3)]";
-    let mesh = Mesh::parse("x=2, y=2").unwrap();
-    let turns = Sharded::read(turns, &mesh, &[12, 3]).unwrap();
+    let mesh = DeviceMesh::parse("x=2, y=2").unwrap();
+    let turns = ShardedLayout::read_sharding(turns, &mesh, &[12, 3]).unwrap();
     assert!(Reshard::between(&uneven, &turns, &[12, 3]).is_err());
 }
 
@@ -158,13 +158,13 @@ fn what_has_a_layout_is_not_listed() {
 fn a_spec_that_says_its_mesh_is_padded_too() {
     let mut uneven = 0;
     for ranks in 1..6 {
-        let mesh = Mesh::parse(&format!("tp={ranks}")).unwrap();
+        let mesh = DeviceMesh::parse(&format!("tp={ranks}")).unwrap();
         let own = format!("Mesh('tp': {ranks}) P('tp', None)");
         for rows in 1..14 {
             let shape = [rows, 3];
-            let given = Sharded::read("P('tp', None)", &mesh, &shape).unwrap();
-            let mut same = vec![Sharded::read(&own, &mesh, &shape).unwrap()];
-            let alone = Sharded::chunked(&own, Some(&shape));
+            let given = ShardedLayout::read_sharding("P('tp', None)", &mesh, &shape).unwrap();
+            let mut same = vec![ShardedLayout::read_sharding(&own, &mesh, &shape).unwrap()];
+            let alone = ShardedLayout::parse_chunked(&own, Some(&shape));
             assert_eq!(alone.is_some(), rows % ranks != 0, "{own} {shape:?}");
             if let Some(made) = alone {
                 let (made, found) = made.unwrap();
@@ -174,7 +174,7 @@ fn a_spec_that_says_its_mesh_is_padded_too() {
             }
             let longest = (rows + ranks - 1) / ranks;
             for sharded in same.iter().chain([&given]) {
-                assert_eq!(sharded.mesh().ranks(), ranks);
+                assert_eq!(sharded.mesh().rank_count(), ranks);
                 for element in 0..rows * 3 {
                     let points = sharded
                         .layout()

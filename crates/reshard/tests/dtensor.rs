@@ -1,7 +1,7 @@
 //! The chain of collectives beside what PyTorch's DTensor planned and ran, recorded by `dtensor/record.py`.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use zellige_reshard::{Mesh, Placed, chain};
+use zellige_reshard::{DeviceMesh, PlacementText, plan_collective_chain};
 
 const RECORDED: &str = include_str!("dtensor/chains.jsonl");
 
@@ -15,17 +15,17 @@ fn chains_are_those_of_dtensor() {
         let (sizes, shape) = (ints("mesh"), ints("shape"));
         let axes: Vec<String> =
             sizes.iter().enumerate().map(|(k, n)| format!("a{k}={n}")).collect();
-        let mesh = Mesh::parse(&axes.join(", ")).unwrap();
+        let mesh = DeviceMesh::parse(&axes.join(", ")).unwrap();
         let side = |key: &str| {
             let placement = |d: &serde_json::Value| match d.as_i64() {
                 Some(dim) => format!("Shard({dim}), "),
                 None => "Replicate(), ".into(),
             };
             let text: String = list(key).iter().map(placement).collect();
-            let placed = Placed::parse(&format!("({text})")).unwrap();
-            placed.sharded(&mesh, &shape, &[]).unwrap_or_else(|e| panic!("{line}: {e}"))
+            let placed = PlacementText::parse(&format!("({text})")).unwrap();
+            placed.shard_over_mesh(&mesh, &shape, &[]).unwrap_or_else(|e| panic!("{line}: {e}"))
         };
-        let found = chain(&side("from"), &side("to"), &shape).unwrap();
+        let found = plan_collective_chain(&side("from"), &side("to"), &shape).unwrap();
         let found: Vec<(String, i64)> = found
             .steps
             .iter()

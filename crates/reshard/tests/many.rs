@@ -7,9 +7,9 @@ use folders::{Folder, write};
 use std::fmt::Write;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-use zellige_reshard::checkpoint::{Job, Limits};
+use zellige_reshard::checkpoint::{CheckpointJob, JobLimits};
 
-const LIMITS: Limits = Limits { memory: 1 << 20, threads: 2 };
+const LIMITS: JobLimits = JobLimits { memory: 1 << 20, threads: 2 };
 
 const SIDES: &str =
     "[from]\nfiles = \"one.safetensors\"\n[to]\nmesh = \"tp=2\"\nfiles = \"r{tp}.safetensors\"\n";
@@ -50,8 +50,8 @@ fn time_grows_as_rules_and_tensors_do() {
             let mut text = rules(count, name);
             text += "[[tensor]]\nname = \"*\"\n";
             let started = Instant::now();
-            let job = Job::new(&folder.0, &text).unwrap();
-            assert_eq!(job.tensors(), count);
+            let job = CheckpointJob::new(&folder.0, &text).unwrap();
+            assert_eq!(job.tensor_count(), count);
             started.elapsed().as_secs_f64()
         };
         let (few, many) = seconds(run, 4_000);
@@ -67,11 +67,11 @@ fn writing_and_comparing_grow_as_tensors_do() {
         let folder = Folder::new(&format!("tensors-{count}"));
         input(&folder, count);
         let started = Instant::now();
-        let job = Job::new(&folder.0, &text).unwrap();
+        let job = CheckpointJob::new(&folder.0, &text).unwrap();
         let read = started.elapsed().as_secs_f64();
-        job.run(folder.at("out"), LIMITS, |_| {}).unwrap();
+        job.write_output(folder.at("out"), LIMITS, |_| {}).unwrap();
         let written = started.elapsed().as_secs_f64();
-        assert_eq!(job.verify(folder.at("out"), LIMITS, |_| {}).unwrap().len(), count);
+        assert_eq!(job.verify_output(folder.at("out"), LIMITS, |_| {}).unwrap().len(), count);
         let compared = started.elapsed().as_secs_f64();
         println!("{count} tensors: read {read:.2}, written {written:.2}, compared {compared:.2} s");
         compared

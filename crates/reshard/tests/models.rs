@@ -9,7 +9,7 @@ mod folders;
 
 use folders::{Folder, LIMITS, Model, example, model, read, reshard, write_index, write_model};
 use zellige_files::Container;
-use zellige_reshard::checkpoint::{Job, Limits};
+use zellige_reshard::checkpoint::{CheckpointJob, JobLimits};
 
 /// Widths that no number of ranks divides, so that shards are uneven.
 const WIDTH: i64 = 24;
@@ -196,13 +196,13 @@ fn threads_change_nothing() {
     std::fs::create_dir_all(folder.at("in")).unwrap();
     write_index(&folder.at("in"), &model);
     let rules = example("mixtral-ep4-tp2.toml");
-    let job = Job::new(folder.at("in"), &rules).unwrap();
+    let job = CheckpointJob::new(folder.at("in"), &rules).unwrap();
     let bytes = |threads: usize, memory: usize| {
         let out = folder.at(&format!("out-{threads}-{memory}"));
-        let done = job.run(&out, Limits { threads, memory }, |_| {}).unwrap();
-        assert_eq!((done.written, done.bytes), (8, job.bytes()));
-        job.verify(&out, Limits { threads, memory }, |_| {}).unwrap();
-        let paths = job.paths(&out);
+        let done = job.write_output(&out, JobLimits { threads, memory }, |_| {}).unwrap();
+        assert_eq!((done.written, done.bytes), (8, job.output_bytes()));
+        job.verify_output(&out, JobLimits { threads, memory }, |_| {}).unwrap();
+        let paths = job.output_paths(&out);
         paths.iter().map(|p| std::fs::read(p).unwrap()).collect::<Vec<_>>()
     };
     let first = bytes(1, LIMITS.memory);

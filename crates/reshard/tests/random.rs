@@ -9,11 +9,14 @@ mod common;
 
 use common::{Random, copy, shape, sharding, shards};
 use zellige_movement::reference::run_plan;
-use zellige_reshard::{Error, Level, Part, Process, Reshard, Sharded, Topology, certify};
+use zellige_reshard::{
+    LinkLevel, RankProcess, Reshard, ReshardError, ShardedLayout, Topology, TransferPart,
+    certify_plan,
+};
 
 /// Runs a plan as processes would: every round packs, sends and unpacks.
 fn exchange(plan: &Reshard, rounds: i64) -> Vec<Vec<i64>> {
-    let before = shards(plan.source(), plan.ranks());
+    let before = shards(plan.source(), plan.rank_count());
     let len = usize::try_from(plan.destination().shard_len()).unwrap();
     let mut after = vec![vec![0; len]; before.len()];
     for (rank, target) in (0..).zip(&mut after) {
@@ -23,22 +26,24 @@ fn exchange(plan: &Reshard, rounds: i64) -> Vec<Vec<i64>> {
     for round in 0..rounds {
         let mut mail: std::collections::HashMap<(i64, i64), Vec<i64>> = Default::default();
         for (rank, own) in (0..).zip(&before) {
-            let parts = plan.sent_by(rank).unwrap();
-            for part in parts.iter().map(|p| p.slice(round, rounds)) {
+            let parts = plan.parts_sent_by(rank).unwrap();
+            for part in parts.iter().map(|p| p.slice_of(round, rounds)) {
                 let buffer = mail.entry((rank, part.to)).or_default();
                 let at = buffer.len();
-                buffer.resize(at + usize::try_from(part.elements()).unwrap(), 0);
-                copy(&part.pack(at as i64), own, buffer);
+                buffer.resize(at + usize::try_from(part.element_count()).unwrap(), 0);
+                copy(&part.pack_nests(at as i64), own, buffer);
             }
         }
         for (rank, own) in (0..).zip(&mut after) {
             let mut at: std::collections::HashMap<i64, i64> = Default::default();
-            for part in plan.received_by(rank).unwrap().iter().map(|p| p.slice(round, rounds)) {
+            for part in
+                plan.parts_received_by(rank).unwrap().iter().map(|p| p.slice_of(round, rounds))
+            {
                 let begin = at.entry(part.from).or_insert(0);
                 let none = Vec::new();
                 let buffer = mail.get(&(part.from, rank)).unwrap_or(&none);
-                copy(&part.unpack(*begin), buffer, own);
-                *begin += part.elements();
+                copy(&part.unpack_nests(*begin), buffer, own);
+                *begin += part.element_count();
             }
             for (from, read) in at {
                 let sent = mail.get(&(from, rank)).map_or(0, Vec::len);
@@ -68,9 +73,9 @@ fn every_pair_arrives_as_by_definition() {
             Ok(plan) => plan,
             Err(e) => panic!("{what}: {e}"),
         };
-        let certificate = certify(&plan, None).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let certificate = certify_plan(&plan, None).unwrap_or_else(|e| panic!("{what}: {e}"));
         assert_eq!(certificate.busiest_sender, certificate.sender_bound, "{what}");
-        let totals = plan.totals();
+        let totals = plan.received_and_sent();
         for (rank, (received, sent)) in totals.iter().enumerate() {
             assert_eq!(
                 (*received, *sent),
@@ -78,13 +83,13 @@ fn every_pair_arrives_as_by_definition() {
                 "{what}"
             );
         }
-        let want = shards(&dst, plan.ranks());
+        let want = shards(&dst, plan.rank_count());
         let rounds = 1 + random.below(3);
         assert_eq!(exchange(&plan, rounds), want, "{what} in {rounds} rounds");
         planned += 1;
-        copies += i64::from(src.copies() > 1 && dst.copies() > 1);
+        copies += i64::from(src.copy_count() > 1 && dst.copy_count() > 1);
         uneven += i64::from(src.layout().window().is_some() && dst.layout().window().is_some());
-        split += i64::from(plan.source().copies() > 1 && certificate.messages > 4);
+        split += i64::from(plan.source().copy_count() > 1 && certificate.messages > 4);
     }
     assert!(
         planned == 1500 && copies > 150 && uneven > 300 && split > 150,
@@ -102,31 +107,32 @@ fn processes_do_what_the_plan_says() {
         let (src, dst) =
             (sharding(&mut random, &shape, false), sharding(&mut random, &shape, true));
         // The same devices with other numbers: a step along every axis twice as many ranks, from rank 1 on.
-        let renumbered = |side: &Sharded| {
+        let renumbered = |side: &ShardedLayout| {
             let steps: Vec<i64> = side
                 .mesh()
                 .axes()
                 .iter()
-                .map(|(a, _)| 2 * side.mesh().stride(*a).unwrap())
+                .map(|(a, _)| 2 * side.mesh().axis_stride(*a).unwrap())
                 .collect();
-            side.numbered(1, &steps, 2 * side.mesh().ranks() + 1).unwrap()
+            side.with_rank_numbers(1, &steps, 2 * side.mesh().rank_count() + 1).unwrap()
         };
         let (src, dst) = match case % 2 {
             0 => (src, dst),
             _ => (renumbered(&src), renumbered(&dst)),
         };
         let plan = Reshard::between(&src, &dst, &shape).unwrap();
-        certify(&plan, None).unwrap_or_else(|e| panic!("case {case}: {e}"));
-        let (before, count) = (shards(plan.source(), plan.ranks()), 1 + random.below(3));
+        certify_plan(&plan, None).unwrap_or_else(|e| panic!("case {case}: {e}"));
+        let (before, count) = (shards(plan.source(), plan.rank_count()), 1 + random.below(3));
         let len = usize::try_from(plan.destination().shard_len()).unwrap();
         let mut after = vec![vec![0; len]; before.len()];
-        let processes: Vec<Process> =
-            (0..plan.ranks()).map(|rank| Process::of(&plan, rank, None, None).unwrap()).collect();
+        let processes: Vec<RankProcess> = (0..plan.rank_count())
+            .map(|rank| RankProcess::of_rank(&plan, rank, None, None).unwrap())
+            .collect();
         let mut mail: std::collections::HashMap<(i64, i64, i64), Vec<i64>> = Default::default();
         for (rank, process) in (0..).zip(&processes) {
             let own = &before[usize::try_from(rank).unwrap()];
             for round in 0..count {
-                for message in process.round(round, count).unwrap().sends {
+                for message in process.plan_round(round, count).unwrap().sends {
                     let length = usize::try_from(message.elements).unwrap();
                     let mut buffer = vec![0; length];
                     run_plan(&message.plan, own, &mut buffer, None);
@@ -142,20 +148,23 @@ fn processes_do_what_the_plan_says() {
         }
         for (rank, process) in (0..).zip(&processes) {
             let at = usize::try_from(rank).unwrap();
-            run_plan(process.kept(), &before[at], &mut after[at], None);
+            run_plan(process.kept_copies(), &before[at], &mut after[at], None);
             for round in 0..count {
-                for message in process.round(round, count).unwrap().receives {
+                for message in process.plan_round(round, count).unwrap().receives {
                     let buffer = mail.remove(&(message.peer, rank, round)).unwrap();
                     run_plan(&message.plan, &buffer, &mut after[at], None);
                 }
             }
         }
         assert!(mail.is_empty(), "case {case}: everything that is sent is received");
-        assert_eq!(after, shards(plan.destination(), plan.ranks()), "case {case}");
+        assert_eq!(after, shards(plan.destination(), plan.rank_count()), "case {case}");
         let other = Reshard::between(&dst, &dst, &shape).unwrap();
-        assert_eq!(plan.digest(4, 1), Reshard::between(&src, &dst, &shape).unwrap().digest(4, 1));
-        assert_ne!(plan.digest(4, 1), plan.digest(4, 2));
-        assert!(src == dst || plan.digest(4, 1) != other.digest(4, 1), "case {case}");
+        assert_eq!(
+            plan.plan_digest(4, 1),
+            Reshard::between(&src, &dst, &shape).unwrap().plan_digest(4, 1)
+        );
+        assert_ne!(plan.plan_digest(4, 1), plan.plan_digest(4, 2));
+        assert!(src == dst || plan.plan_digest(4, 1) != other.plan_digest(4, 1), "case {case}");
     }
     assert!(packed > 2000 && direct > 200, "{packed} {direct}");
 }
@@ -163,7 +172,7 @@ fn processes_do_what_the_plan_says() {
 #[test]
 fn links_of_nodes_are_little_busy() {
     let mut random = Random(77);
-    let level = |name: &str, ranks, bandwidth| Level {
+    let level = |name: &str, ranks, bandwidth| LinkLevel {
         name: name.into(),
         ranks,
         bandwidth,
@@ -176,14 +185,14 @@ fn links_of_nodes_are_little_busy() {
         let shape = shape(&mut random);
         let (src, dst) =
             (sharding(&mut random, &shape, false), sharding(&mut random, &shape, true));
-        if src.copies() == 1 {
+        if src.copy_count() == 1 {
             continue;
         }
         let even = Reshard::between(&src, &dst, &shape).unwrap();
-        let even = certify(&even, Some(&topology)).unwrap();
-        let plan = Reshard::between(&src, &dst, &shape).unwrap().balanced(&topology).unwrap();
-        let certificate = certify(&plan, Some(&topology)).unwrap();
-        assert_eq!(exchange(&plan, 2), shards(&dst, plan.ranks()));
+        let even = certify_plan(&even, Some(&topology)).unwrap();
+        let plan = Reshard::between(&src, &dst, &shape).unwrap().balance_links(&topology).unwrap();
+        let certificate = certify_plan(&plan, Some(&topology)).unwrap();
+        assert_eq!(exchange(&plan, 2), shards(&dst, plan.rank_count()));
         let (before, after) = (even.links.unwrap(), certificate.links.unwrap());
         assert!(after.busiest <= before.busiest && after.bound <= after.busiest + 1e-9);
         better += i64::from(after.busiest < before.busiest);
@@ -203,7 +212,8 @@ fn links_of_nodes_are_little_busy() {
 #[test]
 fn the_bound_and_the_choice_are_near_the_best_of_all_choices() {
     let mut random = Random(5);
-    let level = |ranks, bandwidth| Level { name: "l".into(), ranks, bandwidth, source: "t".into() };
+    let level =
+        |ranks, bandwidth| LinkLevel { name: "l".into(), ranks, bandwidth, source: "t".into() };
     let topology = Topology::new("t".into(), vec![level(1, 8.0), level(2, 3.0)]).unwrap();
     let mut tried = 0;
     for _ in 0..4000 {
@@ -211,22 +221,23 @@ fn the_bound_and_the_choice_are_near_the_best_of_all_choices() {
         let (src, dst) =
             (sharding(&mut random, &shape, false), sharding(&mut random, &shape, false));
         let plan = Reshard::between(&src, &dst, &shape).unwrap();
-        if src.copies() == 1 || plan.ranks() > 8 {
+        if src.copy_count() == 1 || plan.rank_count() > 8 {
             continue;
         }
         // Who can send each pair of a part and a receiver.
-        let held = shards(&src, plan.ranks());
+        let held = shards(&src, plan.rank_count());
         let mut pairs: Vec<(i64, i64, Vec<i64>)> = Vec::new();
-        for to in 0..plan.ranks() {
+        for to in 0..plan.rank_count() {
             let mut by_holders: std::collections::BTreeMap<Vec<i64>, i64> = Default::default();
-            let wanted: std::collections::BTreeSet<i64> = shards(&dst, plan.ranks())[to as usize]
+            let wanted: std::collections::BTreeSet<i64> = shards(&dst, plan.rank_count())
+                [to as usize]
                 .iter()
                 .copied()
                 .filter(|e| *e != 0)
                 .collect();
             for e in wanted {
                 let holders: Vec<i64> =
-                    (0..plan.ranks()).filter(|r| held[*r as usize].contains(&e)).collect();
+                    (0..plan.rank_count()).filter(|r| held[*r as usize].contains(&e)).collect();
                 if !holders.contains(&to) {
                     *by_holders.entry(holders).or_default() += 1;
                 }
@@ -254,8 +265,8 @@ fn the_bound_and_the_choice_are_near_the_best_of_all_choices() {
             }
             best = best.min(loads.values().copied().fold(0.0, f64::max));
         }
-        let plan = plan.balanced(&topology).unwrap();
-        let links = certify(&plan, Some(&topology)).unwrap().links.unwrap();
+        let plan = plan.balance_links(&topology).unwrap();
+        let links = certify_plan(&plan, Some(&topology)).unwrap().links.unwrap();
         // A bound for whole elements holds for all choices; the choice is within a third of the best of whole pairs.
         assert!(links.bound <= best.max(links.busiest) + 1e-9);
         assert!(links.busiest <= best * 4.0 / 3.0 + 1e-9, "{} against {best}", links.busiest);
@@ -274,22 +285,23 @@ fn rounds_keep_to_the_memory() {
             (sharding(&mut random, &shape, false), sharding(&mut random, &shape, false));
         let plan = Reshard::between(&src, &dst, &shape).unwrap();
         let most = 2 * (1 + random.below(40)).cast_unsigned();
-        match plan.rounds(2, most) {
+        match plan.choose_rounds(2, most) {
             Ok(rounds) => {
                 assert!(rounds.staging <= most);
                 several += i64::from(rounds.count > 1);
-                for rank in 0..plan.ranks() {
+                for rank in 0..plan.rank_count() {
                     let parts =
-                        [plan.received_by(rank).unwrap(), plan.sent_by(rank).unwrap()].concat();
+                        [plan.parts_received_by(rank).unwrap(), plan.parts_sent_by(rank).unwrap()]
+                            .concat();
                     for i in 0..rounds.count {
-                        let slice = |p: &Part| p.slice(i, rounds.count).elements();
+                        let slice = |p: &TransferPart| p.slice_of(i, rounds.count).element_count();
                         let held: i64 = parts.iter().map(slice).sum();
                         assert!(2 * held.cast_unsigned() <= most);
                     }
                 }
             }
-            Err(Error::Memory { least, .. }) => {
-                assert!(least > most && plan.rounds(2, least).is_ok());
+            Err(ReshardError::Memory { least, .. }) => {
+                assert!(least > most && plan.choose_rounds(2, least).is_ok());
                 refused += 1;
             }
             Err(e) => panic!("{e}"),

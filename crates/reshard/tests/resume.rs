@@ -10,7 +10,7 @@ mod folders;
 use folders::{Folder, LIMITS, model, write_index, write_model};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use zellige_reshard::checkpoint::{Job, Limits};
+use zellige_reshard::checkpoint::{CheckpointJob, JobLimits};
 
 /// One file, of many slabs.
 const RULES: &str = "[from]\nmesh = \"tp=2\"\nfiles = \"r{tp}.safetensors\"\n[to]\nfiles = \"one.safetensors\"\n\
@@ -27,9 +27,9 @@ fn input(folder: &Folder) {
 
 /// What a child does that is ended: it notes how far it has come.
 fn child(folder: &Path, out: &Path) {
-    let job = Job::new(folder.join("in"), RULES).unwrap();
+    let job = CheckpointJob::new(folder.join("in"), RULES).unwrap();
     let told = |n: u64| std::fs::write(folder.join("told"), n.to_string()).unwrap();
-    if let Err(error) = job.run(out, LIMITS, told) {
+    if let Err(error) = job.write_output(out, LIMITS, told) {
         std::fs::write(folder.join("error"), error.to_string()).unwrap();
     }
 }
@@ -46,7 +46,7 @@ fn a_kill_inside_a_file_loses_a_slab() {
     }
     let folder = Folder::new("resumed");
     input(&folder);
-    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let job = CheckpointJob::new(folder.at("in"), RULES).unwrap();
     let (mut kills, mut inside, mut unlucky) = (0, 0, 0);
     for at in (5..).step_by(7) {
         let _ = std::fs::remove_dir_all(folder.at("out"));
@@ -59,8 +59,8 @@ fn a_kill_inside_a_file_loses_a_slab() {
             .unwrap();
         assert!(!folder.at("error").exists());
         let before = told(&folder);
-        let done = job.run(folder.at("out"), LIMITS, |_| {}).unwrap();
-        job.verify(folder.at("out"), LIMITS, |_| {}).unwrap();
+        let done = job.write_output(folder.at("out"), LIMITS, |_| {}).unwrap();
+        job.verify_output(folder.at("out"), LIMITS, |_| {}).unwrap();
         if ended.status.code() != Some(137) {
             assert!(ended.status.success() && done.found == 1, "{ended:?}");
             break;
@@ -68,9 +68,9 @@ fn a_kill_inside_a_file_loses_a_slab() {
         kills += 1;
         // The file may have had its name already.
         if done.found == 0 {
-            assert_eq!(done.resumed + done.bytes, job.bytes());
+            assert_eq!(done.resumed + done.bytes, job.output_bytes());
             // The one moment that begins the file anew is that between its length and its name.
-            let named = before == job.bytes() && done.resumed == 0;
+            let named = before == job.output_bytes() && done.resumed == 0;
             unlucky += usize::from(named);
             let lost = done.resumed >= before && done.resumed <= before + SLAB;
             assert!(named || lost, "{done:?} {before}");
@@ -87,16 +87,16 @@ fn a_kill_inside_a_file_loses_a_slab() {
 fn a_run_that_was_killed_at_its_very_end_is_finished() {
     let folder = Folder::new("end");
     input(&folder);
-    let job = Job::new(folder.at("in"), RULES).unwrap();
-    let run = || job.run(folder.at("out"), LIMITS, |_| {});
+    let job = CheckpointJob::new(folder.at("in"), RULES).unwrap();
+    let run = || job.write_output(folder.at("out"), LIMITS, |_| {});
     let first = run().unwrap();
-    job.close(folder.at("out")).unwrap();
+    job.close_output(folder.at("out")).unwrap();
     assert!(!folder.at("out/reshard-state.json").exists());
     let file = folder.at("out/one.safetensors");
     let bytes = std::fs::read(&file).unwrap();
     let done = run().unwrap();
     assert_eq!((first.written, done.written, done.found, done.bytes), (1, 0, 1, 0));
-    job.close(folder.at("out")).unwrap();
+    job.close_output(folder.at("out")).unwrap();
     assert_eq!(std::fs::read(&file).unwrap(), bytes);
     assert_eq!(std::fs::read_dir(folder.at("out")).unwrap().count(), 1);
     // One bit of a tensor, a missing byte, and a file with one tensor of three.
@@ -123,7 +123,7 @@ fn a_link_in_the_output_is_refused() {
     let folder = Folder::new("link");
     input(&folder);
     std::fs::create_dir_all(folder.at("out")).unwrap();
-    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let job = CheckpointJob::new(folder.at("in"), RULES).unwrap();
     let victim = folder.at("victim");
     for (name, there) in
         [("reshard-state.json", false), ("reshard-state.json", true), ("one.safetensors", false)]
@@ -132,7 +132,7 @@ fn a_link_in_the_output_is_refused() {
             std::fs::write(&victim, "mine").unwrap();
         }
         std::os::unix::fs::symlink(&victim, folder.at("out").join(name)).unwrap();
-        let error = job.run(folder.at("out"), LIMITS, |_| {}).unwrap_err().to_string();
+        let error = job.write_output(folder.at("out"), LIMITS, |_| {}).unwrap_err().to_string();
         let say = if name.ends_with(".json") { "symbolic link" } else { "one.safetensors already" };
         assert!(error.contains(say) && error.contains("out"), "{error}");
         assert_eq!(std::fs::read_to_string(&victim).ok(), there.then(|| "mine".to_string()));
@@ -140,7 +140,7 @@ fn a_link_in_the_output_is_refused() {
         std::fs::remove_file(folder.at("out").join(name)).unwrap();
         let _ = std::fs::remove_file(&victim);
     }
-    job.run(folder.at("out"), LIMITS, |_| {}).unwrap();
+    job.write_output(folder.at("out"), LIMITS, |_| {}).unwrap();
 }
 
 /// What an input of another time left is not gone on with.
@@ -148,10 +148,10 @@ fn a_link_in_the_output_is_refused() {
 fn another_input_begins_anew() {
     let folder = Folder::new("anew");
     input(&folder);
-    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let job = CheckpointJob::new(folder.at("in"), RULES).unwrap();
     let mut seen = 0;
     let stop = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        job.run(folder.at("out"), LIMITS, |n| {
+        job.write_output(folder.at("out"), LIMITS, |n| {
             seen = n;
             assert!(n < 5 * SLAB, "enough");
         })
@@ -163,13 +163,13 @@ fn another_input_begins_anew() {
         &folder.at("in/r1.safetensors"),
         &model(&[("a", &[300, 500]), ("b", &[7, 3]), ("c", &[1000, 400])]),
     );
-    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let job = CheckpointJob::new(folder.at("in"), RULES).unwrap();
     // Processes that other tests of this program begin have its files for a moment, and their locks.
-    let run = || job.run(folder.at("out"), LIMITS, |_| {});
+    let run = || job.write_output(folder.at("out"), LIMITS, |_| {});
     let wait = |_| std::thread::sleep(std::time::Duration::from_millis(20));
     let done = (0..200).map(wait).find_map(|()| run().ok()).unwrap();
-    assert_eq!((done.resumed, done.bytes), (0, job.bytes()));
-    job.verify(folder.at("out"), LIMITS, |_| {}).unwrap();
+    assert_eq!((done.resumed, done.bytes), (0, job.output_bytes()));
+    job.verify_output(folder.at("out"), LIMITS, |_| {}).unwrap();
 }
 
 /// A file that may not grow so far is an error that names it, and the same run goes on where it may.
@@ -192,9 +192,9 @@ fn a_limit_of_the_system_is_an_error() {
     let error = std::fs::read_to_string(folder.at("error")).unwrap();
     assert!(error.contains("one.safetensors") && error.contains("large"), "{error}");
     assert!(!folder.at("out/one.safetensors").exists());
-    let job = Job::new(folder.at("in"), RULES).unwrap();
-    job.run(folder.at("out"), LIMITS, |_| {}).unwrap();
-    job.verify(folder.at("out"), LIMITS, |_| {}).unwrap();
+    let job = CheckpointJob::new(folder.at("in"), RULES).unwrap();
+    job.write_output(folder.at("out"), LIMITS, |_| {}).unwrap();
+    job.verify_output(folder.at("out"), LIMITS, |_| {}).unwrap();
 }
 
 /// A disk of 1 MiB for 2.2 MB is refused before anything is written, and the same run finishes when the disk has grown. Where this user
@@ -205,8 +205,8 @@ fn a_full_disk_is_gone_on_with_where_namespaces_are_allowed() {
         let folder = Path::new(&folder);
         child(folder, &folder.join("disk/out"));
         if !folder.join("error").exists() {
-            let job = Job::new(folder.join("in"), RULES).unwrap();
-            job.verify(folder.join("disk/out"), LIMITS, |_| {}).unwrap();
+            let job = CheckpointJob::new(folder.join("in"), RULES).unwrap();
+            job.verify_output(folder.join("disk/out"), LIMITS, |_| {}).unwrap();
             std::fs::write(folder.join("whole"), "").unwrap();
         }
         return;
@@ -243,17 +243,17 @@ fn a_full_disk_is_gone_on_with_where_namespaces_are_allowed() {
 fn one_run_at_a_time() {
     let folder = Folder::new("twice");
     input(&folder);
-    let job = Job::new(folder.at("in"), RULES).unwrap();
+    let job = CheckpointJob::new(folder.at("in"), RULES).unwrap();
     let mut told = None;
-    let threads = Limits { threads: 2, ..LIMITS };
-    job.run(folder.at("out"), threads, |_| {
+    let threads = JobLimits { threads: 2, ..LIMITS };
+    job.write_output(folder.at("out"), threads, |_| {
         told.get_or_insert_with(|| {
-            let other = Job::new(folder.at("in"), RULES).unwrap();
-            other.run(folder.at("out"), LIMITS, |_| {}).unwrap_err().to_string()
+            let other = CheckpointJob::new(folder.at("in"), RULES).unwrap();
+            other.write_output(folder.at("out"), LIMITS, |_| {}).unwrap_err().to_string()
         });
     })
     .unwrap();
-    job.verify(folder.at("out"), LIMITS, |_| {}).unwrap();
+    job.verify_output(folder.at("out"), LIMITS, |_| {}).unwrap();
     let told = told.unwrap();
     assert!(told.contains("another process is writing it"), "{told}");
 }
@@ -267,7 +267,7 @@ fn an_index_that_disagrees_is_refused() {
     let path = folder.at("in/model.safetensors.index.json");
     let right = std::fs::read_to_string(&path).unwrap();
     let rules = "[from]\nfiles = \"index\"\n[to]\nmesh = \"tp=2\"\nfiles = \"r{rank}.safetensors\"\n[[tensor]]\nname = \"*\"\n";
-    Job::new(folder.at("in"), rules).unwrap();
+    CheckpointJob::new(folder.at("in"), rules).unwrap();
     for (from, to, say) in [
         // A tensor in another file than the index says, one that is nowhere, one that it does not name.
         ("\"a\":\"model-1", "\"a\":\"model-2", "no tensor `a`"),
@@ -282,10 +282,10 @@ fn an_index_that_disagrees_is_refused() {
         let text = right.replacen(from, to, 1);
         assert_ne!(text, right, "{from}");
         std::fs::write(&path, text).unwrap();
-        let error = Job::new(folder.at("in"), rules).map(|_| ()).unwrap_err().to_string();
+        let error = CheckpointJob::new(folder.at("in"), rules).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(say), "{from} as {to}: {error}");
     }
     std::fs::remove_file(&path).unwrap();
-    let error = Job::new(folder.at("in"), rules).map(|_| ()).unwrap_err().to_string();
+    let error = CheckpointJob::new(folder.at("in"), rules).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("index.json"), "{error}");
 }

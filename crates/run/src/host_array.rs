@@ -26,7 +26,7 @@ impl HostArray {
     pub fn contiguous(bytes: Vec<u8>, size: &[i64], dtype: Dtype) -> Result<HostArray> {
         let view =
             StridedLayout::new_contiguous(size).map_err(zellige_device::DeviceError::from)?;
-        let needed = view.numel().unsigned_abs() * host_format(dtype)?.size() as u64;
+        let needed = view.numel().unsigned_abs() * host_format(dtype)?.byte_size() as u64;
         if bytes.len() as u64 != needed {
             return Err(zellige_device::DeviceError::HostBytes {
                 what: "source",

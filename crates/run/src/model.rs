@@ -11,10 +11,10 @@ use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Launched, PreparedLaunch, PreparedWave};
 use zellige_device::{Tensor, TensorLayout};
 use zellige_graph::Role;
-use zellige_machine::{Time, Work, WorkKind};
+use zellige_machine::{OperationWork, SimulatedTime, WorkKind};
 
 /// Gives the tensor of a weight, and how long it took to get there.
-type WeightSource<'a> = dyn FnMut(&mut Model, BufferId) -> Result<(Tensor, Time)> + 'a;
+type WeightSource<'a> = dyn FnMut(&mut Model, BufferId) -> Result<(Tensor, SimulatedTime)> + 'a;
 
 /// A program loaded onto a card.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub struct Model {
     waves: Vec<Option<PreparedWave>>,
     /// For every step, the buffers that no later step uses.
     released: Vec<Vec<usize>>,
-    load: Time,
+    load: SimulatedTime,
     /// Whether the results of steps are looked through for NaNs.
     watches: bool,
     /// Numbers that were lost so far, a tensor at most once.
@@ -47,11 +47,11 @@ pub struct RunOutcome {
     /// The outputs, as the host sees them.
     pub outputs: Vec<HostArray>,
     /// How long it took on the card, transfers not counted.
-    pub latency: Time,
+    pub latency: SimulatedTime,
     /// How long the transfers of inputs took.
-    pub upload: Time,
+    pub upload: SimulatedTime,
     /// The same of outputs.
-    pub download: Time,
+    pub download: SimulatedTime,
 }
 
 impl Model {
@@ -102,7 +102,7 @@ impl Model {
         let views = program.steps.iter().map(|s| s.reads.iter().map(view).collect()).collect();
         let prepared = program.steps.iter().map(|_| None).collect();
         let waves = program.steps.iter().map(|_| None).collect();
-        let load = Time::ZERO;
+        let load = SimulatedTime::ZERO;
         let mut model = Model {
             program,
             card: card.clone(),
@@ -162,7 +162,7 @@ impl Model {
     }
 
     /// How long loading took: the transfer of the weights, and the steps on them.
-    pub fn load_time(&self) -> Time {
+    pub fn load_time(&self) -> SimulatedTime {
         self.load + self.program.load_latency()
     }
 
@@ -195,7 +195,7 @@ impl Model {
         }
     }
 
-    fn upload(&mut self, id: BufferId, host: &HostArray) -> Result<(Tensor, Time)> {
+    fn upload(&mut self, id: BufferId, host: &HostArray) -> Result<(Tensor, SimulatedTime)> {
         let program = Arc::clone(&self.program);
         let buffer = program.buffer(id);
         let expected = (buffer.laid.size(), buffer.laid.dtype());
@@ -218,7 +218,7 @@ impl Model {
             self.lost(NumberLoss { tensor, count: past.count, first: past.first, kind });
         }
         let work = moved.work(buffer.name.as_str(), WorkKind::Upload, 1);
-        Ok((tensor, self.card.hardware().latency(&work).time))
+        Ok((tensor, self.card.hardware().operation_latency(&work).time))
     }
 
     /// One run: `input` gives the input of a name.
@@ -227,7 +227,7 @@ impl Model {
     /// Inputs that are not what the graph says, indices out of range, no room. States are as they were
     /// before, unless a step that changes one in place has already run.
     pub fn run(&mut self, mut input: impl FnMut(&str) -> Result<HostArray>) -> Result<RunOutcome> {
-        let mut upload = Time::ZERO;
+        let mut upload = SimulatedTime::ZERO;
         for id in self.program.inputs.clone() {
             if self.program.buffer(id).origin == Origin::Input(Role::Input) {
                 let host = input(&self.program.buffer(id).name)?;
@@ -244,13 +244,13 @@ impl Model {
             self.step(i)?;
             self.release(i, &kept);
         }
-        let (mut outputs, mut download) = (Vec::new(), Time::ZERO);
+        let (mut outputs, mut download) = (Vec::new(), SimulatedTime::ZERO);
         for read in &self.program.outputs {
             let tensor = self.tensor(read)?;
             let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
             let name = &self.program.buffer(read.buffer).name;
             let work = moved.work(name.as_str(), WorkKind::Download, 1);
-            download += self.card.hardware().latency(&work).time;
+            download += self.card.hardware().operation_latency(&work).time;
             outputs.push(HostArray::contiguous(bytes, tensor.size(), tensor.dtype())?);
         }
         for (state, output) in self.program.states.clone() {
@@ -423,7 +423,7 @@ fn any_nan<'t>(mut tensors: impl Iterator<Item = &'t Tensor>) -> Result<bool> {
 }
 
 /// The work that was done is the work that was planned.
-fn check(step: &Step, done: &Work) -> Result<()> {
+fn check(step: &Step, done: &OperationWork) -> Result<()> {
     let planned = &step.full;
     let unplanned = |reason: String| Err(RunError::Unplanned { step: step.name.clone(), reason });
     if planned.kind != done.kind {

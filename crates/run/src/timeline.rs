@@ -1,23 +1,23 @@
 //! A program's schedule as a timeline of the card.
 
 use zellige_compile::Program;
-use zellige_machine::timeline::{Event, Timeline, Track};
-use zellige_machine::{Hardware, Time};
+use zellige_machine::timeline::{Timeline, TimelineEvent, TimelineTrack};
+use zellige_machine::{Hardware, SimulatedTime};
 
 /// The steps of one run in simulated time: a track for the program, with the launches of its waves, and one
 /// for every core.
 pub fn timeline(program: &Program) -> Timeline {
     let hardware: &Hardware = &program.options.hardware;
     let steps = program.run_steps().count();
-    let mut out = Timeline::new(0, steps * (hardware.cores() + 3) + 16);
-    let (launch, mut launched) = (hardware.launch(), None);
+    let mut out = Timeline::new(0, steps * (hardware.core_count() + 3) + 16);
+    let (launch, mut launched) = (hardware.launch_time(), None);
     for (_, step) in program.run_steps() {
-        if launch > Time::ZERO && launched.replace(step.wave) != Some(step.wave) {
-            let (track, name) = (Track::Stream(0), "launch".into());
+        if launch > SimulatedTime::ZERO && launched.replace(step.wave) != Some(step.wave) {
+            let (track, name) = (TimelineTrack::Stream(0), "launch".into());
             let start = step.start - launch;
-            out.push(Event { track, name, start, duration: launch, args: Vec::new() });
+            out.push(TimelineEvent { track, name, start, duration: launch, args: Vec::new() });
         }
-        let totals = step.work.totals();
+        let totals = step.work.sum_over_cores();
         let args = vec![
             ("cycles".to_string(), step.latency.cycles.into()),
             ("bound".to_string(), step.latency.bottleneck.to_string().into()),
@@ -27,15 +27,33 @@ pub fn timeline(program: &Program) -> Timeline {
         ];
         let name: std::sync::Arc<str> = step.name.as_str().into();
         let (start, duration) = (step.start, step.duration);
-        out.push(Event { track: Track::Stream(0), name: name.clone(), start, duration, args });
+        out.push(TimelineEvent {
+            track: TimelineTrack::Stream(0),
+            name: name.clone(),
+            start,
+            duration,
+            args,
+        });
         if step.work.kind.is_transfer() {
-            out.push(Event { track: Track::Transfer, name, start, duration, args: Vec::new() });
+            out.push(TimelineEvent {
+                track: TimelineTrack::Transfer,
+                name,
+                start,
+                duration,
+                args: Vec::new(),
+            });
             continue;
         }
         for (core, cycles) in step.latency.cores.iter().enumerate().filter(|(_, c)| c.total > 0) {
-            let track = Track::Core(step.first_core + core);
-            let duration = hardware.time(cycles.total).min(duration);
-            out.push(Event { track, name: name.clone(), start, duration, args: Vec::new() });
+            let track = TimelineTrack::Core(step.first_core + core);
+            let duration = hardware.cycles_to_time(cycles.total).min(duration);
+            out.push(TimelineEvent {
+                track,
+                name: name.clone(),
+                start,
+                duration,
+                args: Vec::new(),
+            });
         }
     }
     out

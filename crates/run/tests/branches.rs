@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use zellige_compile::{Options, Program, check, compile};
 use zellige_device::{Card, StreamId, Tensor};
 use zellige_graph::Graph;
-use zellige_machine::timeline::{Event, Track};
-use zellige_machine::{Hardware, Time};
+use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
+use zellige_machine::{Hardware, SimulatedTime};
 use zellige_run::{Model, timeline};
 
 fn example(name: &str) -> Graph {
@@ -31,15 +31,16 @@ fn ran(graph: &Graph, program: Program) -> Vec<zellige_run::HostArray> {
 }
 
 /// Whether the trace has both names at the same moment, on different cores.
-fn overlap(events: &[Event], a: &str, b: &str) -> bool {
-    let of = |name: &str| -> Vec<Event> {
-        let cores = |e: &&Event| &*e.name == name && matches!(e.track, Track::Core(_));
+fn overlap(events: &[TimelineEvent], a: &str, b: &str) -> bool {
+    let of = |name: &str| -> Vec<TimelineEvent> {
+        let cores =
+            |e: &&TimelineEvent| &*e.name == name && matches!(e.track, TimelineTrack::Core(_));
         events.iter().filter(cores).cloned().collect()
     };
     let (a, b) = (of(a), of(b));
     assert!(!a.is_empty() && !b.is_empty(), "both are in the trace");
     let apart = a.iter().all(|x| b.iter().all(|y| x.track != y.track));
-    apart && a.iter().any(|x| b.iter().any(|y| x.start < y.end() && y.start < x.end()))
+    apart && a.iter().any(|x| b.iter().any(|y| x.start < y.end_time() && y.start < x.end_time()))
 }
 
 #[test]
@@ -50,8 +51,8 @@ fn the_products_of_queries_keys_and_values_run_side_by_side() {
         let apart = compiled(&graph, &Options { concurrent: false, ..Options::default() });
         assert!(together.latency() < apart.latency(), "{name}: {}", together.latency());
         // One after the other, every step has a launch of its own.
-        let launch = together.options.hardware.launch();
-        assert!(launch > Time::ZERO && apart.latency() >= launch + launch, "{name}");
+        let launch = together.options.hardware.launch_time();
+        assert!(launch > SimulatedTime::ZERO && apart.latency() >= launch + launch, "{name}");
         let trace = timeline(&together);
         for (a, b) in [("layer0.qp", "layer0.kp"), ("layer0.kp", "layer0.vp")] {
             assert!(overlap(trace.events(), a, b), "{name}: {a} beside {b}");
@@ -83,7 +84,8 @@ fn the_clock_of_the_card_has_waves() {
     let waves: BTreeSet<usize> = program.run_steps().map(|(_, s)| s.wave).collect();
     assert!(waves.len() + 1 < program.run_steps().count(), "some steps share a wave");
     // As long as the plan says, without the launches, which are the host's.
-    let launches: Time = waves.iter().map(|_| program.options.hardware.launch()).sum();
+    let launches: SimulatedTime =
+        waves.iter().map(|_| program.options.hardware.launch_time()).sum();
     assert_eq!(card.now(StreamId::DEFAULT) - before, program.latency() - launches);
 }
 
@@ -93,7 +95,7 @@ fn nothing_runs_beside_another_where_that_is_no_faster() {
     let card = include_str!("../../machine/presets/card.toml");
     let lines: Vec<&str> = card.lines().filter(|l| !l.starts_with("launch")).collect();
     let hardware = Hardware::from_toml(&lines.join("\n")).unwrap();
-    assert_eq!(hardware.launch(), Time::ZERO);
+    assert_eq!(hardware.launch_time(), SimulatedTime::ZERO);
     let graph = example("llama-block");
     let options = Options { hardware, ..Options::default() };
     let together = compiled(&graph, &options);
@@ -122,7 +124,7 @@ fn no_example_takes_longer_than_one_by_one() {
 #[test]
 fn times_are_the_same_every_time() {
     let graph = example("llama-block");
-    let of = |p: &Program| -> Vec<(String, Time, Time, usize)> {
+    let of = |p: &Program| -> Vec<(String, SimulatedTime, SimulatedTime, usize)> {
         p.steps.iter().map(|s| (s.name.clone(), s.start, s.duration, s.first_core)).collect()
     };
     let first = compiled(&graph, &Options::default());

@@ -57,7 +57,7 @@ fn outputs_are_those_of_the_host_run() {
         let program = here.program();
         let waves =
             program.run_steps().map(|(_, s)| s.wave).collect::<std::collections::BTreeSet<_>>();
-        let launches = waves.iter().map(|_| program.options.hardware.launch()).sum();
+        let launches = waves.iter().map(|_| program.options.hardware.launch_time()).sum();
         let took = card.now(StreamId::DEFAULT) - before;
         assert!(took >= program.latency() - launches, "waves are in the accounts");
         assert_eq!(got.len(), want.len());

@@ -273,7 +273,7 @@ mod tests {
     fn numbers_have_the_bits_of_their_format() {
         for format in DataFormat::ALL {
             if let Some(found) = format.element_number_format() {
-                assert_eq!(i64::try_from(found.size() * 8).ok(), format.bits(), "{format}");
+                assert_eq!(i64::try_from(found.byte_size() * 8).ok(), format.bits(), "{format}");
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::{DataFormat, Result, StickLayout};
 use serde::Serialize;
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_movement::{Fill, Nest, Plan};
+use zellige_movement::{CopyNest, MovePlan, PaddingFill};
 
 /// Which way a transfer goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl NamedNest {
 /// A planned transfer between a host tensor and the device.
 #[derive(Debug, Clone)]
 pub struct PlannedTransfer {
-    plan: Plan,
+    plan: MovePlan,
     direction: TransferDirection,
     host: StridedLayout,
     device: StickLayout,
@@ -130,17 +130,17 @@ impl PlannedTransfer {
             TransferDirection::HostToDevice => (&h, &d),
             TransferDirection::DeviceToHost => (&d, &h),
         };
-        let plan = Plan::between(src, dst, host.size(), Fill::Leave)?;
+        let plan = MovePlan::between(src, dst, host.size(), PaddingFill::Leave)?;
         Ok(PlannedTransfer { plan, direction, host: host.clone(), device: device.clone(), dtype })
     }
 
     /// The plan.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &MovePlan {
         &self.plan
     }
 
     /// Every nest, one per start.
-    fn nests_with_starts(&self) -> impl Iterator<Item = (&Nest, i64, i64)> {
+    fn nests_with_starts(&self) -> impl Iterator<Item = (&CopyNest, i64, i64)> {
         self.plan.nests().iter().flat_map(|n| n.starts.iter().map(move |(a, b)| (n, *a, *b)))
     }
 

@@ -4,7 +4,7 @@
 
 use zellige_float::Dtype;
 use zellige_layout::{Axis, Layout, StridedLayout};
-use zellige_movement::{Fill, Mover, Plan, reference};
+use zellige_movement::{MovePlan, Mover, PaddingFill, reference};
 use zellige_stick::StickLayout;
 
 /// Elements that a buffer of a layout holds, padding included.
@@ -15,15 +15,15 @@ fn elements(l: &Layout) -> usize {
 const STALE: u16 = 0x5a5a;
 
 /// The destination after a move of numbered elements, by the engine; it equals the reference.
-fn moved(src: &Layout, dst: &Layout, shape: &[i64], room: usize) -> (Plan, Vec<u16>) {
+fn moved(src: &Layout, dst: &Layout, shape: &[i64], room: usize) -> (MovePlan, Vec<u16>) {
     let from: Vec<u16> = (0..elements(src)).map(|i| i as u16).collect();
     let mut want = vec![STALE; room.max(elements(dst))];
     reference::move_elements(src, dst, &from, &mut want, None).expect("small");
-    let plan = Plan::between(src, dst, shape, Fill::Leave).expect("a plan");
+    let plan = MovePlan::between(src, dst, shape, PaddingFill::Leave).expect("a plan");
     let bytes = |v: &[u16]| -> Vec<u8> { v.iter().flat_map(|x| x.to_le_bytes()).collect() };
     let mut got = bytes(&vec![STALE; want.len()]);
     let mover = Mover::new(&plan, 2).expect("a width");
-    mover.run(&bytes(&from), &mut got, None, 1).expect("long enough");
+    mover.run_on_slices(&bytes(&from), &mut got, None, 1).expect("long enough");
     assert!(got == bytes(&want), "{src:?} -> {dst:?}\n{plan}");
     (plan, want)
 }
@@ -103,7 +103,7 @@ fn seventh_a_row_moves_only_its_own_sticks() {
     let whole = sticks(&[64, 256]);
     let row = whole.slice_region(&[64, 256], &[(17, 18), (0, 256)]).expect("one row");
     let (plan, _) = moved(&row, &host(&[1, 256], &[256, 1], 0), &[1, 256], 0);
-    let cost = plan.cost(2, 2);
+    let cost = plan.cost_in_bytes(2, 2);
     assert_eq!((cost.bytes_read, cost.runs), (4 * 128, 4), "four sticks of 128 bytes");
 }
 
@@ -111,9 +111,9 @@ fn seventh_a_row_moves_only_its_own_sticks() {
 fn eighth_nothing_at_all() {
     for size in [[4, 0], [0, 4], [0, 0]] {
         let (plan, image) = moved(&host(&size, &[1, 1], 0), &sticks(&size), &size, 0);
-        assert_eq!((plan.nests().len(), plan.elements(), image.len()), (0, 0, 0), "{size:?}");
+        assert_eq!((plan.nests().len(), plan.element_count(), image.len()), (0, 0, 0), "{size:?}");
         let mover = Mover::new(&plan, 2).expect("a width");
-        mover.run(&[], &mut [], None, 8).expect("nothing is enough");
+        mover.run_on_slices(&[], &mut [], None, 8).expect("nothing is enough");
     }
 }
 

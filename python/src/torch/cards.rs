@@ -9,7 +9,7 @@ use pyo3::types::PyDict;
 use serde_json::json;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use zellige_device::{Card, CardBuilder, DeviceError, Kept, Mode};
-use zellige_machine::{Hardware, Key, Timeline, sencores};
+use zellige_machine::{Hardware, Key, Timeline, parse_sencores};
 use zellige_op::OpError;
 use zellige_op::Profile;
 
@@ -54,8 +54,8 @@ pub(super) fn configure() -> Result<(), DeviceError> {
     }
     let mut builder = Card::builder();
     let mut hardware = match variable("ZELLIGE_HARDWARE") {
-        Some(name) => Hardware::named(&name)?,
-        None => Hardware::card(),
+        Some(name) => Hardware::load_named(&name)?,
+        None => Hardware::card_preset(),
     };
     for (name, key, unit) in [
         ("ZELLIGE_LINK_BANDWIDTH", Key::LinkBandwidth, "GB/s"),
@@ -69,7 +69,7 @@ pub(super) fn configure() -> Result<(), DeviceError> {
     }
     builder = builder.hardware(hardware);
     if let Some(text) = variable("SENCORES") {
-        builder = builder.cores(sencores(&text)?);
+        builder = builder.cores(parse_sencores(&text)?);
     }
     if let Some(mode) = variable("ZELLIGE_FLOAT16") {
         builder = builder.mode(mode.parse::<Mode>()?);

@@ -86,7 +86,7 @@ impl CompileOptions {
                 "hardware" => {
                     let accepted = "the name of a preset such as \"card\", or a file named *.toml";
                     let name = word(&key, &value, accepted, |w| Some(w.to_string()))?;
-                    let hardware = Hardware::named(&name);
+                    let hardware = Hardware::load_named(&name);
                     options.hardware =
                         Some(hardware.map_err(|e| refused(&key, &value, &e.to_string()))?);
                 }
@@ -133,7 +133,7 @@ impl CompileOptions {
 impl CompileOptions {
     /// The cores that a program may use: no more than the card has, and than the hardware that it is compiled for.
     fn most_cores(&self, card: &Card) -> usize {
-        self.hardware.as_ref().map_or(card.cores(), |h| h.cores().min(card.cores()))
+        self.hardware.as_ref().map_or(card.cores(), |h| h.core_count().min(card.cores()))
     }
 
     /// What the compiler is asked for, on a card.

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use zellige_device::DeviceError;
 use zellige_layout::StridedLayout;
-use zellige_machine::{Collective, Time};
+use zellige_machine::{CardCollective, SimulatedTime};
 
 /// The simulated moment, in picoseconds, at which the stream of this thread on a card is done.
 #[pyfunction]
@@ -18,9 +18,9 @@ pub(super) fn stream_clock(index: usize) -> PyResult<u64> {
     Ok(card.now(stream::current(index)).picoseconds())
 }
 
-fn collective(name: &str) -> PyResult<Collective> {
-    Collective::named(name).ok_or_else(|| {
-        let known = Collective::ALL.map(Collective::name).join(", ");
+fn collective(name: &str) -> PyResult<CardCollective> {
+    CardCollective::from_name(name).ok_or_else(|| {
+        let known = CardCollective::ALL.map(CardCollective::name).join(", ");
         PyValueError::new_err(format!("no collective is called `{name}`; accepted: {known}"))
     })
 }
@@ -35,7 +35,7 @@ pub(super) fn collective_cost(
     bytes: u64,
 ) -> PyResult<(u64, u64, u64)> {
     let card = card(index).map_err(|e| error::device(&e))?;
-    let cost = card.hardware().collective(collective(name)?, ranks, bytes);
+    let cost = card.hardware().collective_cost(collective(name)?, ranks, bytes);
     Ok((cost.messages, cost.bytes, cost.time.picoseconds()))
 }
 
@@ -52,9 +52,9 @@ pub(super) fn account_collective(
     size: Vec<i64>,
 ) -> PyResult<(u64, u64)> {
     let card = card(index).map_err(|e| error::device(&e))?;
-    let cost = card.hardware().collective(collective(name)?, ranks, bytes);
+    let cost = card.hardware().collective_cost(collective(name)?, ranks, bytes);
     let args = vec![("ranks", ranks.into()), ("dtype", dtype.into()), ("size", size.into())];
-    let (stream, ready) = (stream::current(index), Time::from_picoseconds(ready));
+    let (stream, ready) = (stream::current(index), SimulatedTime::from_picoseconds(ready));
     let span = card.account_exchange(stream, name, cost, ready, &args);
     Ok((span.start.picoseconds(), span.end.picoseconds()))
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_compile::{Decisions, Options, Program, compile, compile_again};
-use zellige_files::{Cache, Found, content_hash};
+use zellige_files::{CacheLookup, ContentCache, content_hash};
 use zellige_graph::Graph;
 
 /// The most entries on disk, and of artifacts in memory.
@@ -23,8 +23,8 @@ const KEY_LENGTH: usize = 64;
 /// Entries that came as artifacts: they are used where the cache on disk is off, too.
 static LOADED: LazyLock<Mutex<HashMap<String, Vec<u8>>>> = LazyLock::new(Mutex::default);
 
-fn cache() -> Cache {
-    Cache::new("plan", MAX_ENTRIES)
+fn cache() -> ContentCache {
+    ContentCache::new("plan", MAX_ENTRIES)
 }
 
 /// The key of a graph as JSON. A text that is no JSON has a key too; reading the graph refuses it.
@@ -43,8 +43,8 @@ pub(super) fn key_of(graph: &str, options: &Options, like: Option<&Decisions>) -
 /// The decisions of an entry.
 fn read(key: &str) -> Option<Decisions> {
     let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
-    let bytes = loaded.or_else(|| match cache().get(key) {
-        Found::Entry(bytes) => Some(bytes),
+    let bytes = loaded.or_else(|| match cache().look_up(key) {
+        CacheLookup::Entry(bytes) => Some(bytes),
         _ => None,
     })?;
     serde_json::from_slice(&bytes).ok()
@@ -68,7 +68,7 @@ pub(super) fn compiled(
         None => (compile(graph, options)?, "search"),
     };
     if let Some(bytes) = entry_of(&program) {
-        cache().put(key, &bytes);
+        cache().store_entry(key, &bytes);
     }
     Ok((program, source))
 }
@@ -92,7 +92,7 @@ pub(super) fn add_plan(key: &str, entry: &[u8]) -> PyResult<()> {
     serde_json::from_slice::<Decisions>(entry).map_err(|e| {
         PyValueError::new_err(format!("the entry is not the decisions of a program: {e}"))
     })?;
-    cache().put(key, entry);
+    cache().store_entry(key, entry);
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if loaded.len() < MAX_ENTRIES {
         loaded.insert(key.to_string(), entry.to_vec());

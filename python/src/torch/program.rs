@@ -19,9 +19,9 @@ use zellige_compile::emit;
 use zellige_compile::report::report;
 use zellige_compile::{Action, BadVariable, CompileError, Options, Place};
 use zellige_device::{DeviceError, Tensor};
-use zellige_files::{numbered_folder, write_folder};
+use zellige_files::{create_numbered_folder, write_folder};
 use zellige_graph::Role;
-use zellige_machine::Time;
+use zellige_machine::SimulatedTime;
 use zellige_run::{Model, RunError};
 use zellige_stick::StickLayout;
 use zellige_view::page::{self, ReportedCollective};
@@ -241,8 +241,8 @@ impl Program {
             let emitted = emit::all(program, &emit::EmitOptions::default())
                 .map_err(|e| DeviceFault::new_err(e.to_string()))?;
             let name: String = emit::plain(program.graph.name()).chars().take(80).collect();
-            let refused = |e: zellige_files::Error| PyOSError::new_err(e.to_string());
-            let own = numbered_folder(&folder, &name).map_err(refused)?;
+            let refused = |e: zellige_files::FileError| PyOSError::new_err(e.to_string());
+            let own = create_numbered_folder(&folder, &name).map_err(refused)?;
             write_folder(&own, emitted.texts()).map_err(refused)?;
             let left_out = emitted
                 .refused
@@ -359,7 +359,7 @@ impl Program {
 }
 
 /// What the host takes in a run to launch the steps: once for all that run side by side.
-fn launches(program: &zellige_compile::Program) -> Time {
+fn launches(program: &zellige_compile::Program) -> SimulatedTime {
     let waves: BTreeSet<_> = program.run_steps().map(|(_, step)| step.wave).collect();
-    waves.iter().map(|_| program.options.hardware.launch()).sum()
+    waves.iter().map(|_| program.options.hardware.launch_time()).sum()
 }

@@ -5,8 +5,8 @@ use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 use zellige_device::Stamp;
-use zellige_machine::timeline::{Event, Track};
-use zellige_machine::{Time, Timeline};
+use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
+use zellige_machine::{SimulatedTime, Timeline};
 
 /// What one card did during a recording.
 #[pyclass(module = "zellige", frozen)]
@@ -22,14 +22,14 @@ impl Recorded {
     /// Events that came after the limit.
     #[getter]
     fn dropped(&self) -> u64 {
-        self.0.dropped()
+        self.0.dropped_count()
     }
 
     /// Microseconds of the card's clock at which the first event starts.
     #[getter]
     fn begin_us(&self) -> f64 {
         let starts = self.0.events().iter().map(|e| e.start);
-        starts.min().map_or(0.0, Time::microseconds)
+        starts.min().map_or(0.0, SimulatedTime::microseconds)
     }
 
     /// The operations in their streams: name, stream, start and duration in microseconds of the card,
@@ -47,8 +47,8 @@ impl Recorded {
 
 type Launch = (String, u32, f64, f64, u64, u64);
 
-fn launch(event: &Event) -> Option<Launch> {
-    let Track::Stream(stream) = event.track else { return None };
+fn launch(event: &TimelineEvent) -> Option<Launch> {
+    let TimelineTrack::Stream(stream) = event.track else { return None };
     let stamped = |name| event.args.iter().find(|a| a.0 == name).and_then(|a| a.1.as_u64());
     let (start, duration) = (event.start.microseconds(), event.duration.microseconds());
     let (ns, thread) = (stamped("host ns")?, stamped("host thread")?);

@@ -91,7 +91,7 @@ pub(super) fn narrowing(tensor: &Tensor) -> Option<String> {
 
 /// The number whose bits stand for infinity in the device's 16 bits.
 fn infinity() -> PyResult<f64> {
-    let fault = |e: zellige_float::Error| DeviceFault::new_err(e.to_string());
+    let fault = |e: zellige_float::ConvertError| DeviceFault::new_err(e.to_string());
     let (mut bits, mut number) = ([0; 2], [0; 8]);
     let into = Converter::new(Format::F64, Format::DL16INF);
     into.convert(&f64::INFINITY.to_le_bytes(), &mut bits, 1).map_err(fault)?;

@@ -8,7 +8,7 @@ use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_host::AlignedBuffer;
 use zellige_layout::{Layout, Swizzle, TileLayout};
-use zellige_movement::{Fill, Mover, Plan};
+use zellige_movement::{MovePlan, Mover, PaddingFill};
 
 /// Every case, in the order of the record.
 pub(crate) const NAMES: &[&str] = &[
@@ -47,7 +47,7 @@ pub(crate) fn run(name: &str) -> Result<()> {
             let mut to = AlignedBuffer::new_zeroed(mover.dst_bytes());
             let fill = vec![0; case.elements.widths().1];
             let mut outcome = Ok(());
-            counted(&mut || outcome = mover.run(&from, &mut to, Some(&fill), 1));
+            counted(&mut || outcome = mover.run_on_slices(&from, &mut to, Some(&fill), 1));
             outcome?;
         }
     }
@@ -94,7 +94,15 @@ fn case(name: &str) -> Option<Case> {
         }
         _ => return None,
     };
-    Some(Case { name: name.into(), goal: None, elements, shape, src, dst, fill: Fill::Padding })
+    Some(Case {
+        name: name.into(),
+        goal: None,
+        elements,
+        shape,
+        src,
+        dst,
+        fill: PaddingFill::Padding,
+    })
 }
 
 fn transpose(width: usize, size: &[i64]) -> (Elements, Vec<i64>, Layout, Layout) {
@@ -106,7 +114,7 @@ fn planning() {
     let (src, dst) = (row_major(&size), sticks(&size, Dtype::Float16));
     counted(&mut || {
         for _ in 0..100 {
-            let plan = Plan::between(black_box(&src), &dst, &size, Fill::Padding);
+            let plan = MovePlan::between(black_box(&src), &dst, &size, PaddingFill::Padding);
             drop(black_box(plan));
         }
     });
@@ -114,12 +122,12 @@ fn planning() {
 
 fn calls() -> Result<()> {
     let (src, dst) = (row_major(&[8, 4]), permuted(&[8, 4], &[1, 0]));
-    let mover = Mover::new(&Plan::between(&src, &dst, &[8, 4], Fill::Leave)?, 2)?;
+    let mover = Mover::new(&MovePlan::between(&src, &dst, &[8, 4], PaddingFill::Leave)?, 2)?;
     let (from, mut to) = (AlignedBuffer::new_zeroed(64), AlignedBuffer::new_zeroed(64));
     let mut outcome = Ok(());
     counted(&mut || {
         for _ in 0..1000 {
-            outcome = mover.run(black_box(&from), &mut to, None, 1);
+            outcome = mover.run_on_slices(black_box(&from), &mut to, None, 1);
         }
     });
     Ok(outcome?)

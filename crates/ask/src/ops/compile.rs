@@ -36,7 +36,7 @@ pub(super) fn work_division(r: &Request) -> Answer {
     let cores = r.opt_int("cores")?.unwrap_or(32);
     let policy = named(r, "best", "\"baseline\" or \"best\"", Policy::from_name)?;
     let hints = hints(r, &space)?;
-    let plan = divide::divide(&space, &Hardware::card(), cores, policy, &hints)?;
+    let plan = divide::divide(&space, &Hardware::card_preset(), cores, policy, &hints)?;
     let splits = space.dims().iter().zip(&plan.splits).map(|(d, s)| (d.name.clone(), json!(s)));
     let spans = space.tensors().iter().zip(&plan.span_bytes);
     let spans = spans.map(|(t, bytes)| (t.name().to_string(), json!(bytes)));
@@ -156,7 +156,7 @@ pub(super) fn lx_plan(r: &Request) -> Answer {
     let buffers = buffers.iter().map(buffer).collect::<Result<Vec<_>, _>>()?;
     let limit = match r.opt_int("limit")? {
         Some(n) => natural("limit", n)?,
-        None => memory::lx_limit(&Hardware::card(), memory::LX_RESERVED),
+        None => memory::lx_limit(&Hardware::card_preset(), memory::LX_RESERVED),
     };
     let alignment = natural("alignment", r.opt_int("alignment")?.unwrap_or(128))?;
     let accepted = "\"greedy\", \"first_fit\" (\"baseline\"), \"best_fit\" or \"exact\" (\"best\")";

@@ -6,7 +6,7 @@ use crate::Fault;
 use crate::request::Request;
 use serde_json::{Value, json};
 use zellige_layout::Layout;
-use zellige_movement::Plan;
+use zellige_movement::MovePlan;
 use zellige_view::DrawOptions;
 use zellige_view::atlas::{Atlas, CellSpot};
 
@@ -17,7 +17,8 @@ pub(super) fn copies(r: &Request) -> Answer {
     let request = read(r)?;
     let first = r.opt_int("first")?.unwrap_or(0).max(0);
     let count = r.opt_int("count")?.unwrap_or(MOST).clamp(0, MOST);
-    let plan = Plan::between(&request.src, &request.dst, &request.shape, request.padding.fill())?;
+    let plan =
+        MovePlan::between(&request.src, &request.dst, &request.shape, request.padding.fill_mode())?;
     let atlas = |field: &'static str, layout: &Layout| -> Result<Atlas, Fault> {
         let sticks = r.parsed(field)?.stick_layout().is_some();
         let bits = match field {
@@ -65,6 +66,6 @@ pub(super) fn copies(r: &Request) -> Answer {
             seen += inner;
         }
     }
-    let total: i64 = plan.nests().iter().map(zellige_movement::Nest::elements).sum();
+    let total: i64 = plan.nests().iter().map(zellige_movement::CopyNest::element_count).sum();
     Ok(json!({"total": total, "first": first, "copies": list}))
 }

@@ -5,13 +5,13 @@ use crate::Fault;
 use crate::request::Request;
 use serde_json::{Value, json};
 use zellige_float::Dtype;
-use zellige_float::{Loss, losses};
+use zellige_float::{ConversionLoss, conversion_losses};
 use zellige_layout::{Layout, StridedLayout};
-use zellige_movement::{Dtypes, Padding, Plan};
+use zellige_movement::{MoveDtypes, MovePlan, PaddingValue};
 use zellige_stick::StickLayout;
 use zellige_stick::{PlannedTransfer, TransferDirection};
 
-fn too_many(plan: &Plan) -> Result<(), Fault> {
+fn too_many(plan: &MovePlan) -> Result<(), Fault> {
     let starts: usize = plan.nests().iter().map(|n| n.starts.len()).sum();
     if starts <= 1 << 16 {
         return Ok(());
@@ -65,17 +65,17 @@ pub(super) fn dma(r: &Request) -> Answer {
 }
 
 /// The padding in the field `fill`: a word or a number.
-fn padding(r: &Request) -> Result<Padding, Fault> {
+fn padding(r: &Request) -> Result<PaddingValue, Fault> {
     let bad =
         |message: String| Fault { kind: "bad_request", message, witness: json!({"field": "fill"}) };
     match r.get("fill") {
-        None => Ok(Padding::Leave),
+        None => Ok(PaddingValue::Leave),
         // What the padding of a plan was called before it had a value.
-        Some(Value::String(word)) if word == "padding" => Ok(Padding::Zero),
-        Some(Value::String(word)) => Padding::parse(word).map_err(|e| bad(e.to_string())),
+        Some(Value::String(word)) if word == "padding" => Ok(PaddingValue::Zero),
+        Some(Value::String(word)) => PaddingValue::parse(word).map_err(|e| bad(e.to_string())),
         Some(v) => match (v.as_i64(), v.as_f64()) {
-            (Some(n), _) => Ok(Padding::Integer(n)),
-            (_, Some(x)) => Ok(Padding::Real(x)),
+            (Some(n), _) => Ok(PaddingValue::Integer(n)),
+            (_, Some(x)) => Ok(PaddingValue::Real(x)),
             _ => Err(Fault::expected("`fill`", "leave, zero, sum, max, min or a number", v)),
         },
     }
@@ -95,7 +95,7 @@ pub struct MoveRequest {
     /// The element type at the destination, where it is another one.
     pub to_dtype: Option<Dtype>,
     /// What becomes of padding.
-    pub padding: Padding,
+    pub padding: PaddingValue,
 }
 
 pub(super) fn read(r: &Request) -> Result<MoveRequest, Fault> {
@@ -133,19 +133,19 @@ pub(super) fn plan(r: &Request) -> Answer {
         message: format!("`{field}`: {message}"),
         witness: json!({"field": field}),
     };
-    let element = padding.element(written).map_err(|e| refused("fill", e.to_string()))?;
-    let losses: Vec<String> = match to_dtype.map(|to| Dtypes::of(dtype, to)).transpose() {
-        Ok(Some(Dtypes::Formats { from, to })) => {
-            losses(from, to).iter().map(Loss::to_string).collect()
+    let element = padding.element_for_dtype(written).map_err(|e| refused("fill", e.to_string()))?;
+    let losses: Vec<String> = match to_dtype.map(|to| MoveDtypes::between(dtype, to)).transpose() {
+        Ok(Some(MoveDtypes::Formats { from, to })) => {
+            conversion_losses(from, to).iter().map(ConversionLoss::to_string).collect()
         }
         Ok(_) => Vec::new(),
         Err(e) => return Err(refused("to_dtype", e.to_string())),
     };
-    let plan = Plan::between(&src, &dst, &shape, padding.fill())?;
+    let plan = MovePlan::between(&src, &dst, &shape, padding.fill_mode())?;
     too_many(&plan)?;
     // Elements narrower than a byte are counted as bits and rounded up at the end.
     let (read, wrote) = (dtype.bits(), written.bits());
-    let cost = plan.cost(read, wrote);
+    let cost = plan.cost_in_bytes(read, wrote);
     let nests: Vec<Value> = plan
         .nests()
         .iter()
@@ -166,7 +166,7 @@ pub(super) fn plan(r: &Request) -> Answer {
         .iter()
         .map(|(run, count)| json!({"elements": run, "count": count}))
         .collect();
-    let bytes = plan.cost((read / 8).max(1), (wrote / 8).max(1));
+    let bytes = plan.cost_in_bytes((read / 8).max(1), (wrote / 8).max(1));
     let mut answer = json!({
         "nests": nests,
         "fills": plan.fills().len(),

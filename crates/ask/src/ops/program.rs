@@ -144,7 +144,7 @@ fn options(given: &Map<String, Value>, policy: Option<Policy>) -> Result<Options
         Policy::Baseline => Options::baseline(),
     };
     // A preset by its name only: a request opens no file of hardware.
-    let preset = |name: &str| Hardware::preset(name).ok();
+    let preset = |name: &str| Hardware::built_in_preset(name).ok();
     o.hardware = word(given, "hardware", "card", "\"card\" or \"ktir\"", preset)?;
     // `coverage` is the older name.
     let name = if given.contains_key("profile") { "profile" } else { "coverage" };
@@ -178,7 +178,7 @@ fn options(given: &Map<String, Value>, policy: Option<Policy>) -> Result<Options
         o.concurrent = flag(given, "concurrent")?;
     }
     o.cores = match given.get("cores") {
-        None => o.hardware.cores(),
+        None => o.hardware.core_count(),
         Some(v) => usize::try_from(int("cores", v)?).unwrap_or(0),
     };
     Ok(o)

@@ -5,7 +5,10 @@ use crate::Fault;
 use crate::request::Request;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use zellige_reshard::{Error, Loads, Mesh, Placed, Reshard, Sharded, Topology, chain};
+use zellige_reshard::{
+    DeviceMesh, LinkLoads, PlacementText, Reshard, ReshardError, ShardedLayout, Topology,
+    plan_collective_chain,
+};
 
 /// Ranks that one answer lists at most.
 const RANKS: i64 = 64;
@@ -30,25 +33,25 @@ pub(super) fn reshard(r: &Request) -> Answer {
     };
     let width = (dtype.bits() + 7) / 8;
     let plan = Reshard::between(&from, &to, &shape).map_err(refused)?;
-    let topology = Topology::flat(bandwidth).map_err(refused)?;
+    let topology = Topology::with_flat_links(bandwidth).map_err(refused)?;
     let mut pairs: BTreeMap<(i64, i64), i64> = BTreeMap::new();
-    let mut loads = Loads::new(&topology);
-    for rank in 0..plan.ranks() {
-        let received = plan.received_by(rank).map_err(refused)?;
-        for part in received.iter().chain(&plan.kept_by(rank)) {
-            let bytes = part.elements().saturating_mul(width);
+    let mut loads = LinkLoads::new(&topology);
+    for rank in 0..plan.rank_count() {
+        let received = plan.parts_received_by(rank).map_err(refused)?;
+        for part in received.iter().chain(&plan.parts_kept_by(rank)) {
+            let bytes = part.element_count().saturating_mul(width);
             *pairs.entry((part.from, part.to)).or_insert(0) += bytes;
-            loads.add(part.from, part.to, bytes);
+            loads.add_elements(part.from, part.to, bytes);
         }
     }
     let sum = |own: bool| -> i64 {
         pairs.iter().filter(|((a, b), _)| (a == b) == own).map(|(_, n)| n).sum()
     };
-    let chain = match chain(&from, &to, &shape) {
+    let chain = match plan_collective_chain(&from, &to, &shape) {
         Ok(chain) => {
             let axes = mesh.axes();
             let step = |(c, axis): &(_, usize)| json!([format!("{c}"), axes[*axis].0.name()]);
-            let ranks = plan.ranks();
+            let ranks = plan.rank_count();
             json!({
                 "steps": chain.steps.iter().map(step).collect::<Vec<_>>(),
                 "received": chain.received.saturating_mul(width).saturating_mul(ranks),
@@ -59,7 +62,7 @@ pub(super) fn reshard(r: &Request) -> Answer {
     };
     let listed: Vec<Value> = pairs.iter().map(|((a, b), n)| json!([a, b, n])).collect();
     Ok(json!({
-        "ranks": plan.ranks(),
+        "ranks": plan.rank_count(),
         "from": drawn(&from, &shape, width)?,
         "to": drawn(&to, &shape, width)?,
         "pairs": listed,
@@ -67,40 +70,45 @@ pub(super) fn reshard(r: &Request) -> Answer {
         "kept": sum(true),
         "messages": pairs.keys().filter(|(a, b)| a != b).count(),
         "busiest": busiest(&pairs),
-        "seconds": loads.busiest().map_or(0.0, |b| b.1),
+        "seconds": loads.busiest_link().map_or(0.0, |b| b.1),
         "bandwidth": bandwidth,
         "chain": chain,
     }))
 }
 
-fn mesh(r: &Request, field: &'static str) -> Result<Mesh, Fault> {
+fn mesh(r: &Request, field: &'static str) -> Result<DeviceMesh, Fault> {
     let fail = |message: String| Fault {
         kind: "bad_request",
         message: format!("`{field}`: {message}"),
         witness: json!({"field": field}),
     };
-    let mesh = Mesh::parse(r.str(field)?).map_err(|e| fail(e.to_string()))?;
-    match mesh.ranks() <= RANKS {
+    let mesh = DeviceMesh::parse(r.str(field)?).map_err(|e| fail(e.to_string()))?;
+    match mesh.rank_count() <= RANKS {
         true => Ok(mesh),
-        false => Err(fail(format!("{} ranks; at most {RANKS} are listed", mesh.ranks()))),
+        false => Err(fail(format!("{} ranks; at most {RANKS} are listed", mesh.rank_count()))),
     }
 }
 
-fn side(r: &Request, field: &'static str, mesh: &Mesh, shape: &[i64]) -> Result<Sharded, Fault> {
+fn side(
+    r: &Request,
+    field: &'static str,
+    mesh: &DeviceMesh,
+    shape: &[i64],
+) -> Result<ShardedLayout, Fault> {
     let fail = |message: String| Fault {
         kind: "bad_request",
         message: format!("`{field}`: {message}"),
         witness: json!({"field": field}),
     };
-    let placed = Placed::parse(r.str(field)?).map_err(fail)?;
-    let sharded = placed.sharded(mesh, shape, &[]).map_err(fail)?;
-    sharded.admit(shape).map_err(refused)?;
+    let placed = PlacementText::parse(r.str(field)?).map_err(fail)?;
+    let sharded = placed.shard_over_mesh(mesh, shape, &[]).map_err(fail)?;
+    sharded.check_shape(shape).map_err(refused)?;
     Ok(sharded)
 }
 
-fn refused(e: Error) -> Fault {
+fn refused(e: ReshardError) -> Fault {
     match e {
-        Error::Layout(e) => e.into(),
+        ReshardError::Layout(e) => e.into(),
         other => Fault::new("bad_request", other.to_string()),
     }
 }
@@ -116,7 +124,7 @@ fn busiest(pairs: &BTreeMap<(i64, i64), i64>) -> Value {
 }
 
 /// Who holds what: a grid of cells, the last dimension across, each with the ranks of its first element.
-fn drawn(sharded: &Sharded, shape: &[i64], width: i64) -> Answer {
+fn drawn(sharded: &ShardedLayout, shape: &[i64], width: i64) -> Answer {
     let elements: i64 = shape.iter().product();
     let across = shape.last().copied().unwrap_or(1);
     let down = if across == 0 { 0 } else { elements / across };
@@ -139,12 +147,12 @@ fn drawn(sharded: &Sharded, shape: &[i64], width: i64) -> Answer {
     }
     let axes: Vec<Value> =
         sharded.mesh().axes().iter().map(|(a, n)| json!([a.name(), n])).collect();
-    let ranks = (0..sharded.mesh().ranks()).filter(|r| sharded.holds(*r)).count();
+    let ranks = (0..sharded.mesh().rank_count()).filter(|r| sharded.holds_elements(*r)).count();
     Ok(json!({
         "mesh": axes,
-        "ranks": sharded.mesh().ranks(),
+        "ranks": sharded.mesh().rank_count(),
         "holding": ranks,
-        "copies": sharded.copies(),
+        "copies": sharded.copy_count(),
         "shard_bytes": sharded.shard_len().saturating_mul(width),
         "rows": rows,
         "cols": cols,

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use std::fmt::Write;
 use zellige_device::{Card, Division, Receipt, StreamId, Tensor};
-use zellige_machine::Time;
+use zellige_machine::SimulatedTime;
 use zellige_op::{Op, OpRow};
 
 /// The steps in the order they ran.
@@ -13,7 +13,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    fn time(&self, transfers: bool) -> Time {
+    fn time(&self, transfers: bool) -> SimulatedTime {
         let of = |r: &&Receipt| r.cost.kind.is_transfer() == transfers;
         self.steps.iter().filter(of).map(|r| r.cost.latency.time).sum()
     }

@@ -41,7 +41,7 @@ impl<'g> Inputs<'g> {
             let container = Arc::new(Container::open(path)?);
             for info in container.tensors() {
                 if known(info.name()).is_some() {
-                    let tensor = HostTensor::of(&container, Some(info.name()))?;
+                    let tensor = HostTensor::from_container(&container, Some(info.name()))?;
                     files.insert(info.name().to_owned(), tensor);
                 }
             }
@@ -93,8 +93,8 @@ impl<'g> Inputs<'g> {
                 Ok(HostArray::new(bytes, view, weight.dtype))
             }
             (Some(file), _) => {
-                let view = file.strided().map_err(|e| refuse(e.to_string()))?;
-                let bytes = file.read().map_err(|e| refuse(e.to_string()))?;
+                let view = file.strided_layout().map_err(|e| refuse(e.to_string()))?;
+                let bytes = file.read_bytes().map_err(|e| refuse(e.to_string()))?;
                 let dtype = file.info().dtype();
                 // A model may have element types that the card does not store.
                 let carried = zellige_onnx::carrier(dtype);
@@ -120,7 +120,7 @@ impl<'g> Inputs<'g> {
         match id.map(|id| self.graph.get(id)) {
             Some(t) if t.def == Def::Input(Role::State) && !self.files.contains_key(name) => {
                 let elements: i64 = t.size.iter().product();
-                let width = host_format(t.dtype)?.size() as u64;
+                let width = host_format(t.dtype)?.byte_size() as u64;
                 let bytes = usize::try_from(elements.unsigned_abs() * width).unwrap_or(usize::MAX);
                 HostArray::contiguous(vec![0; bytes], &t.size, t.dtype)
             }
@@ -204,7 +204,7 @@ fn random(t: &Tensor, seed: u64) -> Result<HostArray> {
         bytes.extend_from_slice(&value.to_le_bytes());
     }
     let format = host_format(t.dtype)?;
-    let mut out = vec![0; count * format.size()];
+    let mut out = vec![0; count * format.byte_size()];
     Converter::new(Format::F32, format).convert(&bytes, &mut out, count)?;
     Ok(HostArray::contiguous(out, &t.size, t.dtype)?)
 }

@@ -4,7 +4,7 @@ use super::named;
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use zellige_device::host_format;
-use zellige_files::{Kind, NewTensor, Writer, make_folder};
+use zellige_files::{ContainerKind, ContainerWriter, NewTensor, make_folder};
 use zellige_float::{Converter, Format};
 use zellige_graph::Graph;
 use zellige_run::HostArray;
@@ -90,17 +90,18 @@ pub(super) fn compare(mine: &[Outcome], theirs: &[HostArray]) -> Result<Result<S
 }
 
 /// Which result goes into which file.
-pub(super) fn targets(graph: &Graph, given: &[String]) -> Result<Vec<(usize, PathBuf, Kind)>> {
+pub(super) fn targets(
+    graph: &Graph,
+    given: &[String],
+) -> Result<Vec<(usize, PathBuf, ContainerKind)>> {
     let names: Vec<&str> = graph.outputs().iter().map(|id| graph.get(*id).name.as_str()).collect();
     let mut list = Vec::new();
     for text in given {
         if text.ends_with('/') {
             let folder = PathBuf::from(text);
-            list.extend(
-                names.iter().enumerate().map(|(i, n)| {
-                    (i, folder.join(format!("{}.npy", n.replace('/', "_"))), Kind::Npy)
-                }),
-            );
+            list.extend(names.iter().enumerate().map(|(i, n)| {
+                (i, folder.join(format!("{}.npy", n.replace('/', "_"))), ContainerKind::Npy)
+            }));
             continue;
         }
         let (at, file) = if text.contains('=') {
@@ -117,7 +118,7 @@ pub(super) fn targets(graph: &Graph, given: &[String]) -> Result<Vec<(usize, Pat
             );
         };
         let path = PathBuf::from(file);
-        let kind = Kind::from_path(&path)?;
+        let kind = ContainerKind::from_path(&path)?;
         list.push((at, path, kind));
     }
     Ok(list)
@@ -125,7 +126,7 @@ pub(super) fn targets(graph: &Graph, given: &[String]) -> Result<Vec<(usize, Pat
 
 /// Every file is begun before one is completed.
 pub(super) fn write(
-    targets: &[(usize, PathBuf, Kind)],
+    targets: &[(usize, PathBuf, ContainerKind)],
     results: &[Outcome],
     hosts: &[HostArray],
 ) -> Result<()> {
@@ -136,9 +137,9 @@ pub(super) fn write(
         }
         let host = &hosts[*i];
         let new = NewTensor::new(results[*i].name.as_str(), host.dtype(), host.size());
-        let writer = Writer::create(path, &[new], *kind)?;
+        let writer = ContainerWriter::create(path, &[new], *kind)?;
         writer.write_at(0, 0, host.bytes())?;
         files.push(writer);
     }
-    Ok(files.into_iter().try_for_each(Writer::finish)?)
+    Ok(files.into_iter().try_for_each(ContainerWriter::finish_and_settle)?)
 }

@@ -148,7 +148,7 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
 /// Rule 8.
 pub(super) fn pool(program: &Program) -> Result<()> {
     let lives = lives(program);
-    let limit = program.options.hardware.count(Key::Segment);
+    let limit = program.options.hardware.figure_count(Key::Segment);
     let mut used: Vec<(usize, Range<u64>, &Range<usize>)> = Vec::new();
     for (i, buffer) in program.buffers.iter().enumerate() {
         let (Place::Pool(address), Some(life)) = (buffer.place, &lives[i]) else { continue };

@@ -28,7 +28,7 @@ use zellige_device::PlanOp;
 use zellige_device::{Division, TensorLayout};
 use zellige_graph::{Def, MemorySpace, TensorId};
 use zellige_layout::StridedLayout;
-use zellige_machine::{Time, WorkKind};
+use zellige_machine::{SimulatedTime, WorkKind};
 
 fn broken<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
     Err(CompileError::Broken { witness: Witness::Tensor(tensor.into()), reason: reason.into() })
@@ -295,7 +295,10 @@ fn device(program: &Program, step: &Step) -> Result<()> {
         return broken(&step.name, "its work is on other cores");
     }
     for (core, (kept, all)) in step.work.cores.iter().zip(&full.cores).enumerate() {
-        if kept.reads.bytes() > all.reads.bytes() || kept.macs != all.macs || kept.sfu != all.sfu {
+        if kept.reads.total_bytes() > all.reads.total_bytes()
+            || kept.macs != all.macs
+            || kept.sfu != all.sfu
+        {
             return broken(&step.name, format!("core {core} has more to do than the device says"));
         }
     }
@@ -304,7 +307,7 @@ fn device(program: &Program, step: &Step) -> Result<()> {
         .cores
         .iter()
         .zip(&step.work.cores)
-        .map(|(a, k)| a.reads.bytes() - k.reads.bytes())
+        .map(|(a, k)| a.reads.total_bytes() - k.reads.total_bytes())
         .sum();
     let resident = |id: BufferId| matches!(program.buffer(id).place, Place::Lx(_));
     let kept: u64 = step
@@ -321,21 +324,21 @@ fn device(program: &Program, step: &Step) -> Result<()> {
 
 fn waves(program: &Program) -> Result<()> {
     let hardware = &program.options.hardware;
-    let mut clocks = [Time::ZERO; 2];
+    let mut clocks = [SimulatedTime::ZERO; 2];
     let mut at = 0;
     while at < program.steps.len() {
         let members: Vec<&Step> =
             program.steps[at..].iter().take_while(|s| s.wave == program.steps[at].wave).collect();
         at += members.len();
         let clock = &mut clocks[usize::from(members[0].load)];
-        *clock += hardware.launch();
+        *clock += hardware.launch_time();
         let all: usize = members.iter().map(|s| s.work.cores.len()).sum();
         let mut cores: Vec<Range<usize>> = Vec::new();
         let mut end = *clock;
         for step in &members {
             let mine = step.first_core..step.first_core + step.work.cores.len();
             let overlap = cores.iter().any(|c| c.start < mine.end && mine.start < c.end);
-            if overlap || mine.end > hardware.cores() {
+            if overlap || mine.end > hardware.core_count() {
                 return broken(&step.name, "another step of its wave has its cores");
             }
             if step.start != *clock {

@@ -43,7 +43,7 @@ impl<'a> MoveCosts<'a> {
         let moved = source.moved_to(&copy)?;
         let work = moved.work("move", WorkKind::Restickify, self.options.cores);
         let hardware = &self.options.hardware;
-        Ok(hardware.latency(&work).cycles.saturating_add(hardware.launch_cycles()))
+        Ok(hardware.operation_latency(&work).cycles.saturating_add(hardware.launch_cycles()))
     }
 }
 

@@ -29,7 +29,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_graph::{Def, Graph, Role, TensorId};
-use zellige_machine::Time;
+use zellige_machine::SimulatedTime;
 use zellige_stick::StickLayout;
 
 /// Steps that are compiled for the search, in all.
@@ -61,7 +61,7 @@ pub enum CandidateSet {
 }
 
 /// A program that was compiled, and how long a run of it takes.
-type Tried = Result<(Time, Resident)>;
+type Tried = Result<(SimulatedTime, Resident)>;
 
 /// The search for the fastest program of a graph.
 pub(crate) struct Search<'a> {
@@ -69,7 +69,7 @@ pub(crate) struct Search<'a> {
     pub(crate) options: &'a Options,
     pub(crate) candidates: &'a Candidates,
     /// The program with these layouts, and how long a run of it takes.
-    pub(crate) program: &'a mut dyn FnMut(&Assignment) -> Result<(Time, Resident)>,
+    pub(crate) program: &'a mut dyn FnMut(&Assignment) -> Result<(SimulatedTime, Resident)>,
 }
 
 impl Search<'_> {

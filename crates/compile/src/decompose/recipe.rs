@@ -4,7 +4,7 @@ use crate::error::CompileError;
 use serde_json::{Map, Value};
 use std::fmt;
 use zellige_device::Storage;
-use zellige_float::{Dtype, Format, largest};
+use zellige_float::{Dtype, Format, largest_finite};
 use zellige_graph::{Builder, Def, Graph, GraphError, Node, Operand, TensorId, VIEWS};
 use zellige_op::Op;
 use zellige_op::is_float;
@@ -70,7 +70,7 @@ impl<'a> Given<'a> {
     /// The lowest finite number of the format in which operand `k` is stored: every other number is
     /// above it, and what stands for minus infinity below.
     pub(crate) fn lowest(&self, k: usize) -> Operand {
-        Operand::Number(-largest(self.stored(k).unwrap_or(Format::F16)))
+        Operand::Number(-largest_finite(self.stored(k).unwrap_or(Format::F16)))
     }
 
     /// Whether operand `k` is stored in a format where a number stands for an infinity.

@@ -12,7 +12,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use zellige_device::PlanOp;
 use zellige_device::{Division, Loops, Span, Sticks, TensorLayout};
-use zellige_machine::Work;
+use zellige_machine::OperationWork;
 use zellige_op::Op;
 
 /// An operation with the layouts of its tensors: everything that its divisions depend on.
@@ -35,11 +35,11 @@ type SplitsAndResidents = (Vec<usize>, Vec<usize>);
 #[derive(Debug, Default)]
 struct Answered {
     /// By splits.
-    divided: HashMap<Vec<usize>, Option<(Division, Rc<Work>)>>,
+    divided: HashMap<Vec<usize>, Option<(Division, Rc<OperationWork>)>>,
     /// By splits and the tensors in the scratchpads: cycles, none where that cannot be.
     cycles: HashMap<SplitsAndResidents, Option<u64>>,
     /// By splits and the tensors in the scratchpads: the work, none where that cannot be.
-    works: HashMap<SplitsAndResidents, Option<Rc<Work>>>,
+    works: HashMap<SplitsAndResidents, Option<Rc<OperationWork>>>,
     /// By tensor and splits.
     parts: HashMap<(usize, Vec<usize>), Rc<CoreParts>>,
     /// By tensor and splits: bytes of the largest part.
@@ -113,10 +113,10 @@ impl LaidOp {
         }
         let cycles = match tensors {
             // An operation without loops has its work, but keeps nothing.
-            [] => Some(options.hardware.latency(&divided.work).cycles),
+            [] => Some(options.hardware.operation_latency(&divided.work).cycles),
             _ => {
                 let work = self.work_with_residents(divided, tensors);
-                work.map(|w| options.hardware.latency(&w).cycles)
+                work.map(|w| options.hardware.operation_latency(&w).cycles)
             }
         };
         self.answered.borrow_mut().cycles.insert(key, cycles);
@@ -145,7 +145,7 @@ impl LaidOp {
         &self,
         divided: &StepDivision,
         tensors: &[usize],
-    ) -> Option<Rc<Work>> {
+    ) -> Option<Rc<OperationWork>> {
         let key = (divided.division.splits().to_vec(), tensors.to_vec());
         if let Some(known) = self.answered.borrow().works.get(&key) {
             return known.clone();
@@ -158,7 +158,11 @@ impl LaidOp {
         work
     }
 
-    fn without_traffic_of(&self, divided: &StepDivision, tensors: &[usize]) -> Option<Work> {
+    fn without_traffic_of(
+        &self,
+        divided: &StepDivision,
+        tensors: &[usize],
+    ) -> Option<OperationWork> {
         let loops = self.loops.as_ref()?;
         let mut work = (*divided.work).clone();
         for tensor in tensors {
@@ -176,9 +180,9 @@ impl LaidOp {
                 let (traffic, padding) = part.traffic();
                 let side =
                     if *tensor < self.inputs.len() { &mut done.reads } else { &mut done.writes };
-                *side = side.minus(&traffic)?;
+                *side = side.checked_subtract(&traffic)?;
                 done.padding_bytes = done.padding_bytes.checked_sub(padding)?;
-                let sticks = traffic.bytes() / 128;
+                let sticks = traffic.total_bytes() / 128;
                 done.unique_sticks = done.unique_sticks.map(|n| n.saturating_sub(sticks));
             }
         }

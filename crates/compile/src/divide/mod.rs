@@ -19,7 +19,7 @@ pub(crate) use work_distribution::{Divided, ResidencyCandidate, work_distributio
 
 use std::rc::Rc;
 use zellige_device::Division;
-use zellige_machine::Work;
+use zellige_machine::OperationWork;
 
 /// A division of a step, what each core then does, and who proposed it.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub(crate) struct StepDivision {
     /// How the loops are cut.
     pub(crate) division: Division,
     /// What each core does with everything in device memory.
-    pub(crate) work: Rc<Work>,
+    pub(crate) work: Rc<OperationWork>,
     /// Who decided it, and why.
     pub(crate) decided: (String, String),
     /// A loop that is gone through in this many rounds, each divided like the whole; none at once.

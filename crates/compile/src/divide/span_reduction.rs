@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_device::{Division, Span, TensorLayout};
 use zellige_graph::{Graph, NodeId};
-use zellige_machine::{Key, Work};
+use zellige_machine::{Key, OperationWork};
 
 /// Divisions of one step that are considered.
 pub(super) const MOST: usize = 8;
@@ -60,7 +60,7 @@ pub(crate) struct AnsweredSteps {
     /// Loops and default divisions, by operation, whether it writes in the place of an operand, and layouts.
     pub(crate) planned: HashMap<(Rc<str>, bool, Vec<TensorLayout>), PlannedOp>,
     /// What the cores do for a move, by its two ends.
-    pub(crate) moves: HashMap<(TensorLayout, TensorLayout), Rc<Work>>,
+    pub(crate) moves: HashMap<(TensorLayout, TensorLayout), Rc<OperationWork>>,
 }
 
 /// The loops of an operation, none of one that only moves, and its default division.
@@ -233,7 +233,7 @@ fn rows_over_one_group(
     space: &IterationSpace,
     options: &Options,
 ) -> Option<StepDivision> {
-    let group = usize::try_from(options.hardware.count(Key::Multicast)).ok()?;
+    let group = usize::try_from(options.hardware.figure_count(Key::Multicast)).ok()?;
     let first = op.spans.iter().position(|s| !s.reduced && s.units() >= group)?;
     let splits: Vec<usize> =
         (0..op.spans.len()).map(|d| if d == first { group } else { 1 }).collect();
@@ -268,7 +268,7 @@ fn in_rounds(op: &LaidOp, space: &IterationSpace, options: &Options) -> Option<S
 
 /// Whether every tensor stays within the span limit.
 fn within_span_limit(space: &IterationSpace, options: &Options, splits: &[usize]) -> bool {
-    let limit = options.hardware.count(Key::Span);
+    let limit = options.hardware.figure_count(Key::Span);
     let asked: Vec<u64> = splits.iter().map(|n| *n as u64).collect();
     space.tensors().iter().all(|t| span(space, t, &asked) <= limit)
 }
@@ -304,7 +304,7 @@ fn alone(op: &LaidOp, options: &Options, policy: Policy) -> Result<Vec<StepDivis
     if let (true, Some(e)) = (list.is_empty(), refused) {
         return in_rounds(op, space, options).map(|d| vec![d]).ok_or(e);
     }
-    list.sort_by_cached_key(|d| options.hardware.latency(&d.work).cycles);
+    list.sort_by_cached_key(|d| options.hardware.operation_latency(&d.work).cycles);
     list.truncate(MOST / 2);
     if let Some(divided) = rows_over_one_group(op, space, options)
         && !list.iter().any(|d| d.division == divided.division)

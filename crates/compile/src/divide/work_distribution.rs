@@ -27,7 +27,7 @@ use crate::program::{BufferId, Origin};
 use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, solve_from};
 use std::collections::HashMap;
 use std::rc::Rc;
-use zellige_machine::Work;
+use zellige_machine::OperationWork;
 
 /// Tables of at most this many entries.
 const LIMIT: usize = 1 << 18;
@@ -65,7 +65,7 @@ impl Divided {
     }
 
     /// Of every step, what each core does, with the buffers that are `kept` left out of the traffic.
-    pub(crate) fn works(&self, kept: &[bool]) -> Vec<Rc<Work>> {
+    pub(crate) fn works(&self, kept: &[bool]) -> Vec<Rc<OperationWork>> {
         let work = |(i, divided): (usize, &StepDivision)| {
             let tensors = self.residents_of(i, kept);
             let op = self.ops[i].as_ref();
@@ -232,7 +232,7 @@ impl DivisionCandidates {
         let options = &self.lowered.options;
         match (tensors, &self.ops[step]) {
             (list, Some(op)) => op.cycles(options, divided, list).unwrap_or(FORBIDDEN),
-            ([], None) => options.hardware.latency(&divided.work).cycles,
+            ([], None) => options.hardware.operation_latency(&divided.work).cycles,
             (_, None) => FORBIDDEN,
         }
     }

@@ -7,7 +7,7 @@ use crate::program::{Action, BufferId, BufferRead, Origin};
 use std::rc::Rc;
 use zellige_device::{Span, TensorLayout};
 use zellige_graph::{Graph, NodeId, TensorId};
-use zellige_machine::Time;
+use zellige_machine::SimulatedTime;
 use zellige_op::Op;
 
 /// What kind of memory a buffer needs, before it has an address.
@@ -109,11 +109,11 @@ impl Lowered {
     }
 
     /// The moves of every run: the tensor, the reason, and how long it takes.
-    pub(crate) fn run_moves(&self) -> impl Iterator<Item = (TensorId, &str, Time)> {
+    pub(crate) fn run_moves(&self) -> impl Iterator<Item = (TensorId, &str, SimulatedTime)> {
         self.steps.iter().filter(|s| !s.load).filter_map(|step| {
             let Action::Move { why, .. } = &step.action else { return None };
             let tensor = self.buffer(step.writes[0]).tensor;
-            let time = self.options.hardware.latency(&step.default.work).time;
+            let time = self.options.hardware.operation_latency(&step.default.work).time;
             Some((tensor, why.as_str(), time))
         })
     }

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use zellige_device::PlanOp;
 use zellige_device::{Division, TensorLayout};
 use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
-use zellige_machine::{Work, WorkKind};
+use zellige_machine::{OperationWork, WorkKind};
 use zellige_op::{Form, Op};
 use zellige_stick::StickLayout;
 
@@ -173,7 +173,7 @@ impl Lowering<'_> {
     }
 
     /// What the cores do for a move, computed once for the same two layouts.
-    fn move_work(&mut self, from: &TensorLayout, to: &TensorLayout) -> Result<Rc<Work>> {
+    fn move_work(&mut self, from: &TensorLayout, to: &TensorLayout) -> Result<Rc<OperationWork>> {
         let ends = (from.clone(), to.clone());
         if let Some(known) = self.answered.moves.get(&ends) {
             return Ok(known.clone());

@@ -120,7 +120,7 @@ pub(crate) fn divisions(candidates: &DivisionCandidates) -> String {
     for (step, list) in candidates.lowered.steps.iter().zip(&candidates.divisions) {
         out.add(format_args!("{} = {}: {} divisions", step.name, op_name(step), list.len()));
         for divided in list.iter() {
-            let time = candidates.lowered.options.hardware.latency(&divided.work).time;
+            let time = candidates.lowered.options.hardware.operation_latency(&divided.work).time;
             out.add(format_args!("    {time}: {}", division(step, divided)));
         }
     }

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use zellige_device::PlanOp;
 use zellige_device::{Division, LayoutNeed, TensorLayout};
 use zellige_graph::{Node, NodeId, TensorId};
-use zellige_machine::{Work, WorkKind};
+use zellige_machine::{OperationWork, WorkKind};
 use zellige_op::Form;
 use zellige_op::Op;
 use zellige_stick::StickLayout;
@@ -54,7 +54,7 @@ impl Probe<'_, '_> {
             })
             .collect::<zellige_device::Result<_>>()?;
         let work = self.node.op.round_trip(&operands, &results)?;
-        let cycles = self.pass.options.hardware.latency(&work).cycles;
+        let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
         let results = results.iter().map(|r| r.layout().clone()).collect();
         Ok(Alternative { operands: vec![None; operands.len()], results, cycles, least: cycles })
     }
@@ -78,7 +78,7 @@ impl Probe<'_, '_> {
             };
             let results: Vec<StickLayout> = outs.iter().map(|o| o.layout().clone()).collect();
             if !found.iter().any(|a| a.results == results) {
-                let cycles = options.hardware.latency(&work).cycles;
+                let cycles = options.hardware.operation_latency(&work).cycles;
                 let least = self.least(&[], &outs, cycles);
                 found.push(Alternative { operands: Vec::new(), results, cycles, least });
             }
@@ -125,7 +125,7 @@ impl Probe<'_, '_> {
                     tuple.iter().zip(&options).map(|(i, list)| list[*i].laid.clone()).collect();
                 match self.try_one(&operands, &mut wanted) {
                     Ok(Some((results, work))) => {
-                        let cycles = self.pass.options.hardware.latency(&work).cycles;
+                        let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
                         let keys = tuple.iter().zip(&options).map(|(i, list)| list[*i].key.clone());
                         let keys: Vec<Option<OperandLayout>> = keys.map(Some).collect();
                         let least = self.least_of(&operands, &results, cycles);
@@ -232,7 +232,8 @@ impl Probe<'_, '_> {
                 continue;
             }
             if let Ok((_, work)) = self.node.op.work(operands, &[result], None, options.cores) {
-                found.push((vec![layout.clone()], options.hardware.latency(&work).cycles));
+                found
+                    .push((vec![layout.clone()], options.hardware.operation_latency(&work).cycles));
             }
         }
         found
@@ -248,7 +249,7 @@ impl Probe<'_, '_> {
                 at.iter().zip(&*options).map(|(i, list)| list[*i].laid.clone()).collect();
             if let Some((results, work)) = self.try_one(&operands, &mut Vec::new())? {
                 let keys = at.iter().zip(&*options).map(|(i, list)| Some(list[*i].key.clone()));
-                let cycles = self.pass.options.hardware.latency(&work).cycles;
+                let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
                 let least = self.least_of(&operands, &results, cycles);
                 return Ok(Some(Alternative { operands: keys.collect(), results, cycles, least }));
             }
@@ -273,7 +274,7 @@ impl Probe<'_, '_> {
         &self,
         operands: &[TensorLayout],
         wanted: &mut Vec<(usize, StickLayout)>,
-    ) -> Result<Option<(Vec<StickLayout>, Work)>> {
+    ) -> Result<Option<(Vec<StickLayout>, OperationWork)>> {
         let op: &Op = &self.node.op;
         let (metas, lay) = op.lay(operands)?;
         let mut fits = true;
@@ -340,11 +341,11 @@ impl Probe<'_, '_> {
                 counted.push(base);
                 if let Ok(form) = t.sticks() {
                     let (traffic, padding) = form.traffic();
-                    bytes = bytes.saturating_add(traffic.bytes().saturating_sub(padding));
+                    bytes = bytes.saturating_add(traffic.total_bytes().saturating_sub(padding));
                 }
             }
         }
-        options.hardware.least_cycles(whole, bytes, options.cores).min(cycles)
+        options.hardware.lower_bound_cycles(whole, bytes, options.cores).min(cycles)
     }
 
     /// Layouts of the other operands with lanes along what is dimension `stick` of operand `k`, where

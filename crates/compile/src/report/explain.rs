@@ -60,7 +60,7 @@ pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
         let extra = i64::try_from(i128::from(cost) - i128::from(base)).unwrap_or(i64::MAX);
         option.extra = Some(extra);
         if unit == "cycles" {
-            let time = us(program.options.hardware.time(extra.unsigned_abs()));
+            let time = us(program.options.hardware.cycles_to_time(extra.unsigned_abs()));
             option.extra_us = Some(if extra < 0 { -time } else { time });
         }
     }

@@ -59,11 +59,14 @@ pub fn compared(program: &Program, other: &Program) -> Report {
 }
 
 /// What work does to memory and units: a read that several cores share counts as often as it is done.
-fn totals(program: &Program, work: &zellige_machine::Work) -> zellige_machine::account::Totals {
-    program.options.hardware.served(work).totals()
+fn totals(
+    program: &Program,
+    work: &zellige_machine::OperationWork,
+) -> zellige_machine::account::WorkTotals {
+    program.options.hardware.share_ring_reads(work).sum_over_cores()
 }
 
 /// A time in microseconds.
-fn us(time: zellige_machine::Time) -> f64 {
+fn us(time: zellige_machine::SimulatedTime) -> f64 {
     time.microseconds()
 }

@@ -13,7 +13,7 @@ pub(super) fn fallbacks(program: &Program) -> Vec<HostFallback> {
     let mut list = Vec::new();
     for (i, step) in program.steps.iter().enumerate() {
         let Action::Host(node, op) = &step.action else { continue };
-        let totals = step.work.totals();
+        let totals = step.work.sum_over_cores();
         list.push(HostFallback {
             step: i,
             name: step.name.clone(),
@@ -38,7 +38,7 @@ pub(super) fn casts(program: &Program) -> Vec<NarrowedTensor> {
             continue;
         }
         let dtype = buffer.laid.dtype();
-        let bits = buffer.laid.format().size() * 8;
+        let bits = buffer.laid.format().byte_size() * 8;
         if i64::try_from(bits).is_ok_and(|bits| bits >= dtype.bits()) {
             continue;
         }
@@ -91,7 +91,7 @@ pub(super) fn notes(program: &Program) -> Vec<ReportNote> {
             Action::Host(..) => {}
             Action::Op(..) | Action::Move { .. } => {
                 on_host = false;
-                let few = step.work.totals().cores * 2 <= program.options.cores;
+                let few = step.work.sum_over_cores().cores * 2 <= program.options.cores;
                 if few && us(step.duration) > WORTH * latency {
                     idle.push(step);
                 }
@@ -114,7 +114,7 @@ pub(super) fn notes(program: &Program) -> Vec<ReportNote> {
             at: node.and_then(|n| n.at.clone()),
             text: format!(
                 "{share:.0}% of the run on {} of {} cores: {}",
-                step.work.totals().cores,
+                step.work.sum_over_cores().cores,
                 program.options.cores,
                 step.decided.1
             ),

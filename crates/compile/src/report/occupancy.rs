@@ -3,14 +3,14 @@
 use super::us;
 use crate::program::{BufferId, Place, Program};
 use std::collections::BTreeMap;
-use zellige_machine::Time;
+use zellige_machine::SimulatedTime;
 use zellige_report::MemoryOccupancy;
 
 /// Bytes in use: what there is, the highest in use, and how many from when on.
 pub(super) struct MemoryLevels {
     limit: u64,
     pub(super) peak: u64,
-    pub(super) points: Vec<(Time, u64)>,
+    pub(super) points: Vec<(SimulatedTime, u64)>,
 }
 
 impl MemoryLevels {
@@ -27,7 +27,7 @@ pub(super) fn lx(program: &Program) -> MemoryLevels {
     let resident = |p| if let Place::Lx(at) = p { Some(at) } else { None };
     let writers = writers(program);
     let mut changes = changes(program, resident, |b| slice(program, &writers, b)).0;
-    let mut waves: BTreeMap<usize, (Time, Time, u64)> = BTreeMap::new();
+    let mut waves: BTreeMap<usize, (SimulatedTime, SimulatedTime, u64)> = BTreeMap::new();
     for (_, step) in program.run_steps() {
         let tiles = step.work.cores.iter().map(|c| c.lx_peak).max().unwrap_or(0);
         let wave = waves.entry(step.wave).or_insert((step.start, step.end(), 0));
@@ -52,7 +52,7 @@ pub(super) fn pool(program: &Program) -> MemoryLevels {
 /// Bytes of a buffer on the core that holds most of it: an even share of its writer's cores.
 fn slice(program: &Program, writers: &[Option<usize>], buffer: BufferId) -> u64 {
     let writer = writers[buffer.0].map(|step| &program.steps[step]);
-    let cores = writer.map_or(1, |s| s.work.totals().cores.max(1)) as u64;
+    let cores = writer.map_or(1, |s| s.work.sum_over_cores().cores.max(1)) as u64;
     let sticks = program.buffer(buffer).bytes().div_ceil(128);
     sticks.div_ceil(cores) * 128
 }
@@ -69,7 +69,7 @@ fn writers(program: &Program) -> Vec<Option<usize>> {
 }
 
 /// A moment, whether memory begins to be used, and how much.
-type Change = (Time, bool, u64);
+type Change = (SimulatedTime, bool, u64);
 
 /// When the buffers of a kind of memory begin and end, and the highest byte in use.
 fn changes(
@@ -91,9 +91,9 @@ fn changes(
 }
 
 /// The bytes in use from every moment on; what ends makes room before what begins at that moment.
-fn points(mut changes: Vec<Change>) -> Vec<(Time, u64)> {
+fn points(mut changes: Vec<Change>) -> Vec<(SimulatedTime, u64)> {
     changes.sort_unstable();
-    let (mut used, mut points) = (0u64, Vec::<(Time, u64)>::new());
+    let (mut used, mut points) = (0u64, Vec::<(SimulatedTime, u64)>::new());
     for (at, begins, size) in changes {
         used = if begins { used.saturating_add(size) } else { used.saturating_sub(size) };
         match points.last_mut() {
@@ -105,9 +105,9 @@ fn points(mut changes: Vec<Change>) -> Vec<(Time, u64)> {
 }
 
 /// When the memory of every buffer is in use during a run, that of buffers in its place included.
-fn lifetimes(program: &Program) -> Vec<Option<(Time, Time)>> {
-    let mut spans: Vec<Option<(Time, Time)>> = vec![None; program.buffers.len()];
-    let mut touch = |b: BufferId, from: Time, to: Time| {
+fn lifetimes(program: &Program) -> Vec<Option<(SimulatedTime, SimulatedTime)>> {
+    let mut spans: Vec<Option<(SimulatedTime, SimulatedTime)>> = vec![None; program.buffers.len()];
+    let mut touch = |b: BufferId, from: SimulatedTime, to: SimulatedTime| {
         let span = spans[b.0].get_or_insert((from, to));
         *span = (span.0.min(from), span.1.max(to));
     };

@@ -94,7 +94,7 @@ fn busy(program: &Program, s: &program::Step) -> Vec<BusyCores> {
     }
     let mut list: Vec<BusyCores> = Vec::new();
     for core in &s.latency.cores {
-        let time = us(program.options.hardware.time(core.total));
+        let time = us(program.options.hardware.cycles_to_time(core.total));
         match list.last_mut() {
             Some(last) if last.us == time => last.cores += 1,
             _ => list.push(BusyCores { cores: 1, us: time }),

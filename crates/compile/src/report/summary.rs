@@ -5,7 +5,7 @@ use crate::choose::LOADS;
 use crate::options::{self, Policy};
 use crate::program::{Action, Origin, Program, Step};
 use zellige_graph::Role;
-use zellige_machine::{Key, Time};
+use zellige_machine::{Key, SimulatedTime};
 use zellige_op::Profile;
 use zellige_report::{
     BottleneckTime, CompileSettings, CoverageName, LayoutCertificate, MachineFigures,
@@ -14,9 +14,9 @@ use zellige_report::{
 
 pub(super) fn machine(program: &Program) -> MachineFigures {
     let hw = &program.options.hardware;
-    let number = |key| hw.figure(key).map(|_| hw.number(key).to_f64());
-    let (peak, memory) = (hw.peak_tflops(), hw.number(Key::MemoryPeak).to_f64());
-    let cores = hw.cores();
+    let number = |key| hw.find_figure(key).map(|_| hw.figure_number(key).to_f64());
+    let (peak, memory) = (hw.peak_tflops(), hw.figure_number(Key::MemoryPeak).to_f64());
+    let cores = hw.core_count();
     MachineFigures {
         name: hw.name().into(),
         cores,
@@ -24,10 +24,10 @@ pub(super) fn machine(program: &Program) -> MachineFigures {
         matmul_tflops: number(Key::Matmul).map_or(peak, |macs| macs * 2.0 * cores as f64 / 1e3),
         memory_gb_s: memory,
         sustained_gb_s: number(Key::MemoryOneWay).unwrap_or(memory),
-        host_gb_s: hw.number(Key::HostLink).to_f64(),
-        launch_us: us(hw.launch()),
-        lx_bytes: hw.count(Key::LxSize),
-        clock_ghz: hw.number(Key::Clock).to_f64(),
+        host_gb_s: hw.figure_number(Key::HostLink).to_f64(),
+        launch_us: us(hw.launch_time()),
+        lx_bytes: hw.figure_count(Key::LxSize),
+        clock_ghz: hw.figure_number(Key::Clock).to_f64(),
     }
 }
 
@@ -67,7 +67,7 @@ pub(super) fn options(program: &Program) -> CompileSettings {
 pub(super) fn summary(program: &Program) -> RunTotals {
     let mut s = RunTotals {
         latency_us: us(program.latency()),
-        launch_us: us(program.options.hardware.launch()) * launches(program) as f64,
+        launch_us: us(program.options.hardware.launch_time()) * launches(program) as f64,
         launches: launches(program),
         load_us: us(program.load_latency()),
         ops: 0,
@@ -97,7 +97,7 @@ pub(super) fn summary(program: &Program) -> RunTotals {
         let bytes = totals.bytes_in.saturating_add(totals.bytes_out);
         s.bytes = s.bytes.saturating_add(bytes);
         s.flops = s.flops.saturating_add(totals.flops);
-        padding += step.work.totals().padding() * bytes as f64;
+        padding += step.work.sum_over_cores().padding_share() * bytes as f64;
         let all = full.bytes_in.saturating_add(full.bytes_out);
         s.lx_saved_bytes = s.lx_saved_bytes.saturating_add(all.saturating_sub(bytes));
         s.lx_hits += step.reads.iter().filter(|r| steps::in_lx(program, r.buffer)).count();
@@ -147,9 +147,9 @@ fn launches(program: &Program) -> usize {
 
 /// The most cores that work at the same time.
 fn at_once(program: &Program) -> usize {
-    let mut changes: Vec<(Time, bool, usize)> = Vec::new();
-    for step in on_cores(program).filter(|s| s.duration > Time::ZERO) {
-        let cores = step.work.totals().cores;
+    let mut changes: Vec<(SimulatedTime, bool, usize)> = Vec::new();
+    for step in on_cores(program).filter(|s| s.duration > SimulatedTime::ZERO) {
+        let cores = step.work.sum_over_cores().cores;
         changes.push((step.start, true, cores));
         changes.push((step.end(), false, cores));
     }
@@ -185,7 +185,7 @@ fn utilisation(program: &Program) -> f64 {
         .flat_map(|s| &s.latency.cores)
         .map(|c| c.total)
         .fold(0, u64::saturating_add);
-    let busy = us(program.options.hardware.time(cycles));
+    let busy = us(program.options.hardware.cycles_to_time(cycles));
     let all = us(program.latency()) * program.options.cores as f64;
     if all > 0.0 { (busy / all).min(1.0) } else { 0.0 }
 }
@@ -204,7 +204,7 @@ pub(super) fn units(program: &Program) -> Vec<BottleneckTime> {
         unit.steps += 1;
         unit.us += us(step.duration);
     }
-    let launch = us(program.options.hardware.launch());
+    let launch = us(program.options.hardware.launch_time());
     if launch > 0.0 {
         let steps = launches(program);
         list.push(BottleneckTime { name: "launches".into(), steps, us: launch * steps as f64 });
@@ -222,7 +222,7 @@ pub(super) fn certificate(program: &Program) -> LayoutCertificate {
     let gap = share(a.cost, a.bound);
     let hardware = &program.options.hardware;
     let launch = hardware.launch_cycles();
-    let cycles = |(_, step): (_, &Step)| hardware.latency(&step.work).cycles + launch;
+    let cycles = |(_, step): (_, &Step)| hardware.operation_latency(&step.work).cycles + launch;
     let loading = program.load_steps().map(|step| cycles(step).div_ceil(LOADS)).sum::<u64>();
     let steps = program.run_steps().map(cycles).sum::<u64>() + loading;
     let steps_gap = share(steps, a.least);
@@ -232,7 +232,7 @@ pub(super) fn certificate(program: &Program) -> LayoutCertificate {
     };
     let cost = match a.unit {
         "cycles" => {
-            let time = hardware.time(a.cost);
+            let time = hardware.cycles_to_time(a.cost);
             format!("{} cycles ({time}, every operation in its default division)", a.cost)
         }
         unit => format!("{} {unit}", a.cost),
@@ -256,7 +256,7 @@ pub(super) fn certificate(program: &Program) -> LayoutCertificate {
         };
     }
     if let Some(gap) = steps_gap {
-        let (time, least) = (hardware.time(steps), hardware.time(a.least));
+        let (time, least) = (hardware.cycles_to_time(steps), hardware.cycles_to_time(a.least));
         text += &match steps <= a.least {
             true => format!(
                 ". Divided, its steps take {time} one after the other, and no division or scratchpad plan of these \

@@ -1,12 +1,12 @@
 //! The driver's functions that a launch needs.
 
 use super::error::DriverError;
-use super::library::{Library, functions};
+use super::library::{SharedLibrary, functions};
 use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::sync::LazyLock;
 
 /// A context, a module or a function of the driver.
-pub(super) type Handle = *mut c_void;
+pub(super) type DriverHandle = *mut c_void;
 
 pub(super) const SUCCESS: c_int = 0;
 
@@ -25,7 +25,7 @@ pub(super) const CAPTURE_RELAXED: c_int = 2;
 
 functions! {
     /// The driver.
-    struct Cuda {
+    struct CudaDriver {
         init = c"cuInit" (c_uint);
         error_name = c"cuGetErrorName" (c_int, *mut *const c_char);
         error_string = c"cuGetErrorString" (c_int, *mut *const c_char);
@@ -33,15 +33,15 @@ functions! {
         device_get = c"cuDeviceGet" (*mut c_int, c_int);
         device_attribute = c"cuDeviceGetAttribute" (*mut c_int, c_int, c_int);
         device_name = c"cuDeviceGetName" (*mut c_char, c_int, c_int);
-        primary_context = c"cuDevicePrimaryCtxRetain" (*mut Handle, c_int);
-        current_context = c"cuCtxGetCurrent" (*mut Handle);
-        push_context = c"cuCtxPushCurrent_v2" (Handle);
-        pop_context = c"cuCtxPopCurrent_v2" (*mut Handle);
-        load_module = c"cuModuleLoadDataEx" (*mut Handle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
-        function = c"cuModuleGetFunction" (*mut Handle, Handle, *const c_char);
-        set_function = c"cuFuncSetAttribute" (Handle, c_int, c_int);
+        primary_context = c"cuDevicePrimaryCtxRetain" (*mut DriverHandle, c_int);
+        current_context = c"cuCtxGetCurrent" (*mut DriverHandle);
+        push_context = c"cuCtxPushCurrent_v2" (DriverHandle);
+        pop_context = c"cuCtxPopCurrent_v2" (*mut DriverHandle);
+        load_module = c"cuModuleLoadDataEx" (*mut DriverHandle, *const c_void, c_uint, *mut c_int, *mut *mut c_void);
+        function = c"cuModuleGetFunction" (*mut DriverHandle, DriverHandle, *const c_char);
+        set_function = c"cuFuncSetAttribute" (DriverHandle, c_int, c_int);
         launch = c"cuLaunchKernel" (
-            Handle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, Handle, *mut *mut c_void, *mut *mut c_void,
+            DriverHandle, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, c_uint, DriverHandle, *mut *mut c_void, *mut *mut c_void,
         );
         pointer = c"cuPointerGetAttribute" (*mut c_void, c_int, u64);
         capture_mode = c"cuThreadExchangeStreamCaptureMode" (*mut c_int);
@@ -49,23 +49,23 @@ functions! {
 }
 
 /// The driver, loaded and initialised at the first use.
-pub(super) fn cuda() -> Result<&'static Cuda, DriverError> {
-    static CUDA: LazyLock<Result<Cuda, DriverError>> = LazyLock::new(|| {
-        let load = || Cuda::load(&Library::open(OsStr::new("libcuda.so.1"))?);
+pub(super) fn load_driver() -> Result<&'static CudaDriver, DriverError> {
+    static CUDA: LazyLock<Result<CudaDriver, DriverError>> = LazyLock::new(|| {
+        let load = || CudaDriver::load(&SharedLibrary::open_library(OsStr::new("libcuda.so.1"))?);
         let cuda = load().map_err(DriverError::NoDriver)?;
         // SAFETY: it may be called at any time and any number of times, with 0.
         let code = unsafe { (cuda.init)(0) };
         match code {
             SUCCESS => Ok(cuda),
-            code => Err(DriverError::NoDriver(cuda.describe(code))),
+            code => Err(DriverError::NoDriver(cuda.describe_error(code))),
         }
     });
     CUDA.as_ref().map_err(Clone::clone)
 }
 
-impl Cuda {
+impl CudaDriver {
     /// An error of the driver in its own words.
-    fn describe(&self, code: c_int) -> String {
+    fn describe_error(&self, code: c_int) -> String {
         let text = |ask: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int| {
             let mut found = std::ptr::null();
             // SAFETY: it writes one pointer, to a text of the library that is never freed, or null.
@@ -80,11 +80,11 @@ impl Cuda {
     }
 
     /// The result of a call.
-    pub(super) fn done(&self, call: &'static str, code: c_int) -> Result<(), DriverError> {
+    pub(super) fn check_call(&self, call: &'static str, code: c_int) -> Result<(), DriverError> {
         if code == SUCCESS {
             return Ok(());
         }
-        Err(DriverError::Driver { call, what: self.describe(code) })
+        Err(DriverError::Driver { call, what: self.describe_error(code) })
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     /// Where there is no driver, that is what is said; where there is one, it has every function.
     #[test]
     fn a_missing_driver_is_one_sentence() {
-        let Err(error) = cuda() else { return };
+        let Err(error) = load_driver() else { return };
         let said = error.to_string();
         assert!(said.contains("NVIDIA's driver") && !said.contains('\n'), "{said}");
         assert!(!said.contains("it has no function"), "{said}");

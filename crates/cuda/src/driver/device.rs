@@ -1,13 +1,14 @@
 //! A device, and the kernels that it has loaded.
 
-use super::compile::compile;
+use super::compile::compile_cached;
 use super::cuda::{
-    self, COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, Cuda, Handle,
-    MAX_SHARED_MEMORY_PER_BLOCK, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, MULTIPROCESSOR_COUNT, cuda,
+    self, COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR, CudaDriver, DriverHandle,
+    MAX_SHARED_MEMORY_PER_BLOCK, MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, MULTIPROCESSOR_COUNT,
+    load_driver,
 };
 use super::error::DriverError;
-use super::kernels::Kernels;
-use crate::Program;
+use super::kernels::LoadedKernels;
+use crate::CudaProgram;
 use std::collections::HashMap;
 use std::ffi::{CStr, c_int};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -15,9 +16,9 @@ use zellige_files::content_hash;
 
 /// A GPU of this machine, with its primary context.
 #[derive(Debug)]
-pub struct Device {
-    pub(super) cuda: &'static Cuda,
-    pub(super) context: Handle,
+pub struct CudaDevice {
+    pub(super) cuda: &'static CudaDriver,
+    pub(super) context: DriverHandle,
     ordinal: i32,
     arch: i32,
     name: String,
@@ -25,59 +26,63 @@ pub struct Device {
     shared_per_block: i32,
     most_shared_per_block: i32,
     /// By the hash of their text.
-    kernels: Mutex<HashMap<String, &'static Kernels>>,
+    kernels: Mutex<HashMap<String, &'static LoadedKernels>>,
 }
 
 // SAFETY: a context may be used by any thread, which makes it current first.
-unsafe impl Send for Device {}
+unsafe impl Send for CudaDevice {}
 // SAFETY: as above.
-unsafe impl Sync for Device {}
+unsafe impl Sync for CudaDevice {}
 
 /// Devices past this number are refused; a machine has eight or sixteen.
-const MOST: usize = 64;
+const MAX_DEVICES: usize = 64;
 
-impl Device {
+impl CudaDevice {
     /// The device of a number, as PyTorch counts them. Its primary context stays until the process ends.
     ///
     /// # Errors
     /// [`DriverError::NoDriver`] or [`DriverError::NoDevice`].
-    pub fn get(ordinal: i32) -> Result<&'static Device, DriverError> {
-        static DEVICES: [OnceLock<Device>; MOST] = [const { OnceLock::new() }; MOST];
+    pub fn open_cached(ordinal: i32) -> Result<&'static CudaDevice, DriverError> {
+        static DEVICES: [OnceLock<CudaDevice>; MAX_DEVICES] =
+            [const { OnceLock::new() }; MAX_DEVICES];
         let place = usize::try_from(ordinal).ok().and_then(|i| DEVICES.get(i));
         if let Some(found) = place.and_then(OnceLock::get) {
             return Ok(found);
         }
-        let cuda = cuda()?;
+        let cuda = load_driver()?;
         let mut count = 0;
         // SAFETY: it writes one number.
-        cuda.done("cuDeviceGetCount", unsafe { (cuda.device_count)(&raw mut count) })?;
+        cuda.check_call("cuDeviceGetCount", unsafe { (cuda.device_count)(&raw mut count) })?;
         match place {
             Some(place) if ordinal < count => {
-                let opened = Device::open(cuda, ordinal)?;
+                let opened = CudaDevice::open_primary_context(cuda, ordinal)?;
                 Ok(place.get_or_init(|| opened))
             }
             _ => Err(DriverError::NoDevice { ordinal, count }),
         }
     }
 
-    fn open(cuda: &'static Cuda, ordinal: i32) -> Result<Device, DriverError> {
+    fn open_primary_context(
+        cuda: &'static CudaDriver,
+        ordinal: i32,
+    ) -> Result<CudaDevice, DriverError> {
         let mut device: c_int = 0;
-        let mut context: Handle = std::ptr::null_mut();
+        let mut context: DriverHandle = std::ptr::null_mut();
         let mut name = [0; 128];
         // SAFETY: each writes one value; the name gets at most as many bytes as are said, a zero at the end.
         unsafe {
-            cuda.done("cuDeviceGet", (cuda.device_get)(&raw mut device, ordinal))?;
-            cuda.done("cuDeviceGetName", (cuda.device_name)(name.as_mut_ptr(), 128, device))?;
+            cuda.check_call("cuDeviceGet", (cuda.device_get)(&raw mut device, ordinal))?;
+            cuda.check_call("cuDeviceGetName", (cuda.device_name)(name.as_mut_ptr(), 128, device))?;
             let retained = (cuda.primary_context)(&raw mut context, device);
-            cuda.done("cuDevicePrimaryCtxRetain", retained)?;
+            cuda.check_call("cuDevicePrimaryCtxRetain", retained)?;
         }
         let ask = |attribute: c_int| {
             let mut value = 0;
             // SAFETY: it writes one number.
             let code = unsafe { (cuda.device_attribute)(&raw mut value, attribute, device) };
-            cuda.done("cuDeviceGetAttribute", code).map(|()| value)
+            cuda.check_call("cuDeviceGetAttribute", code).map(|()| value)
         };
-        Ok(Device {
+        Ok(CudaDevice {
             cuda,
             context,
             ordinal,
@@ -107,17 +112,17 @@ impl Device {
     }
 
     /// Streaming multiprocessors.
-    pub fn multiprocessors(&self) -> i32 {
+    pub fn multiprocessor_count(&self) -> i32 {
         self.multiprocessors
     }
 
     /// Bytes of shared memory that a block has without a special request.
-    pub fn shared_per_block(&self) -> i32 {
+    pub fn default_shared_bytes(&self) -> i32 {
         self.shared_per_block
     }
 
     /// Bytes of shared memory that a block has when its launch asks for them.
-    pub fn most_shared_per_block(&self) -> i32 {
+    pub fn max_shared_bytes(&self) -> i32 {
         self.most_shared_per_block
     }
 
@@ -125,8 +130,11 @@ impl Device {
     ///
     /// # Errors
     /// Those of [`compile`], and what the driver refuses.
-    pub fn kernels(&'static self, program: &Program) -> Result<&'static Kernels, DriverError> {
-        let mut parts = vec![program.source().as_bytes().to_vec()];
+    pub fn load_kernels(
+        &'static self,
+        program: &CudaProgram,
+    ) -> Result<&'static LoadedKernels, DriverError> {
+        let mut parts = vec![program.source_text().as_bytes().to_vec()];
         for launch in program.launches() {
             parts.push(launch.name.as_bytes().to_vec());
             parts.push(
@@ -141,15 +149,15 @@ impl Device {
             return Ok(found);
         }
         // Compiled outside of the lock: others go on, and at worst two compile the same.
-        let image = compile(program.source(), self.arch)?;
-        let loaded = Kernels::load(self, &image.bytes, program.launches())?;
+        let image = compile_cached(program.source_text(), self.arch)?;
+        let loaded = LoadedKernels::load_in_context(self, &image.bytes, program.launches())?;
         // A module is never unloaded: a CUDA graph that was captured may launch its functions at any later time.
-        let loaded: &'static Kernels = Box::leak(Box::new(loaded));
+        let loaded: &'static LoadedKernels = Box::leak(Box::new(loaded));
         Ok(lock().entry(key).or_insert(loaded))
     }
 
     /// Whether an address is memory that this device knows, of its own or shared with it.
-    pub fn knows(&self, address: u64) -> bool {
+    pub fn knows_address(&self, address: u64) -> bool {
         let mut ordinal: c_int = -1;
         // SAFETY: it writes one number and does not touch the address.
         let code = unsafe {
@@ -159,19 +167,19 @@ impl Device {
     }
 
     /// Runs something with the device's context current, and then makes current what was before.
-    pub(super) fn within<T>(
+    pub(super) fn with_current_context<T>(
         &self,
         work: impl FnOnce() -> Result<T, DriverError>,
     ) -> Result<T, DriverError> {
         let cuda = self.cuda;
-        let mut before: Handle = std::ptr::null_mut();
+        let mut before: DriverHandle = std::ptr::null_mut();
         // SAFETY: it writes one handle.
-        cuda.done("cuCtxGetCurrent", unsafe { (cuda.current_context)(&raw mut before) })?;
+        cuda.check_call("cuCtxGetCurrent", unsafe { (cuda.current_context)(&raw mut before) })?;
         if before == self.context {
             return work();
         }
         // SAFETY: the context was retained when the device was opened, and is never released.
-        cuda.done("cuCtxPushCurrent", unsafe { (cuda.push_context)(self.context) })?;
+        cuda.check_call("cuCtxPushCurrent", unsafe { (cuda.push_context)(self.context) })?;
         let result = work();
         // SAFETY: takes back what was just pushed.
         unsafe { (cuda.pop_context)(&raw mut before) };
@@ -186,7 +194,7 @@ mod tests {
     #[test]
     fn a_device_that_is_not_there_is_refused() {
         for ordinal in [-1, 63, 64, i32::MAX] {
-            let said = Device::get(ordinal).expect_err("no machine has it").to_string();
+            let said = CudaDevice::open_cached(ordinal).expect_err("no machine has it").to_string();
             let named = said.contains("NVIDIA's driver") || said.contains("no CUDA device");
             assert!(named && !said.contains('\n'), "{said}");
         }

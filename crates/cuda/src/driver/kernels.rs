@@ -1,88 +1,88 @@
 //! Kernels of one program on one device.
 
-use super::cuda::{CAPTURE_RELAXED, Handle, MAX_DYNAMIC_SHARED};
-use super::device::Device;
+use super::cuda::{CAPTURE_RELAXED, DriverHandle, MAX_DYNAMIC_SHARED};
+use super::device::CudaDevice;
 use super::error::DriverError;
-use crate::Launch;
+use crate::KernelLaunch;
 use std::ffi::{CString, c_uint, c_void};
 
 /// The launches of a program, ready for a device.
 #[derive(Debug)]
-pub struct Kernels {
-    device: &'static Device,
-    launches: Vec<Ready>,
+pub struct LoadedKernels {
+    device: &'static CudaDevice,
+    launches: Vec<ReadyLaunch>,
 }
 
 #[derive(Debug)]
-struct Ready {
-    function: Handle,
+struct ReadyLaunch {
+    function: DriverHandle,
     grid: c_uint,
     block: c_uint,
     shared: c_uint,
 }
 
 // SAFETY: functions of a module may be launched by any thread whose current context is theirs, and `launch` makes it so.
-unsafe impl Send for Kernels {}
+unsafe impl Send for LoadedKernels {}
 // SAFETY: as above.
-unsafe impl Sync for Kernels {}
+unsafe impl Sync for LoadedKernels {}
 
 /// Blocks of a launch in x.
 const MOST_BLOCKS: u64 = 2_147_483_647;
 
-impl Kernels {
-    pub(super) fn load(
-        device: &'static Device,
+impl LoadedKernels {
+    pub(super) fn load_in_context(
+        device: &'static CudaDevice,
         image: &[u8],
-        launches: &[Launch],
-    ) -> Result<Kernels, DriverError> {
+        launches: &[KernelLaunch],
+    ) -> Result<LoadedKernels, DriverError> {
         let cuda = device.cuda;
-        device.within(|| {
+        device.with_current_context(|| {
             // While a stream of this thread is captured, loading is refused otherwise; it does not touch the stream.
             let mut mode = CAPTURE_RELAXED;
             // SAFETY: it exchanges one number.
             unsafe { (cuda.capture_mode)(&raw mut mode) };
-            let loaded = Kernels::load_now(device, image, launches);
+            let loaded = LoadedKernels::load_module(device, image, launches);
             // SAFETY: as above.
             unsafe { (cuda.capture_mode)(&raw mut mode) };
             loaded
         })
     }
 
-    fn load_now(
-        device: &'static Device,
+    fn load_module(
+        device: &'static CudaDevice,
         image: &[u8],
-        launches: &[Launch],
-    ) -> Result<Kernels, DriverError> {
+        launches: &[KernelLaunch],
+    ) -> Result<LoadedKernels, DriverError> {
         let cuda = device.cuda;
-        let mut module: Handle = std::ptr::null_mut();
+        let mut module: DriverHandle = std::ptr::null_mut();
         let (no_options, no_values) = (std::ptr::null_mut(), std::ptr::null_mut());
         // SAFETY: the image is machine code, or PTX that ends in zero, and is copied; there are no options.
-        cuda.done("cuModuleLoadDataEx", unsafe {
+        cuda.check_call("cuModuleLoadDataEx", unsafe {
             (cuda.load_module)(&raw mut module, image.as_ptr().cast(), 0, no_options, no_values)
         })?;
-        let ready = |launch: &Launch| {
+        let ready = |launch: &KernelLaunch| {
             let name = CString::new(launch.name.as_str()).unwrap_or_default();
-            let mut function: Handle = std::ptr::null_mut();
+            let mut function: DriverHandle = std::ptr::null_mut();
             // SAFETY: the module was just loaded, and the name ends in zero.
-            cuda.done("cuModuleGetFunction", unsafe {
+            cuda.check_call("cuModuleGetFunction", unsafe {
                 (cuda.function)(&raw mut function, module, name.as_ptr())
             })?;
-            if i64::from(launch.shared) > i64::from(device.shared_per_block()) {
+            if i64::from(launch.shared) > i64::from(device.default_shared_bytes()) {
                 let bytes = i32::try_from(launch.shared).unwrap_or(i32::MAX);
                 // SAFETY: a function of a loaded module.
                 let code = unsafe { (cuda.set_function)(function, MAX_DYNAMIC_SHARED, bytes) };
-                cuda.done("cuFuncSetAttribute", code)?;
+                cuda.check_call("cuFuncSetAttribute", code)?;
             }
             let grid = c_uint::try_from(launch.grid).ok().filter(|_| launch.grid <= MOST_BLOCKS);
             let grid = grid.ok_or(DriverError::TooManyBlocks(launch.grid))?;
-            Ok(Ready { function, grid, block: launch.block, shared: launch.shared })
+            Ok(ReadyLaunch { function, grid, block: launch.block, shared: launch.shared })
         };
         let launches = launches.iter().map(ready).collect::<Result<_, DriverError>>()?;
-        Ok(Kernels { device, launches })
+        Ok(LoadedKernels { device, launches })
     }
 
     /// The device that they are for.
-    pub fn device(&self) -> &'static Device {
+    pub fn device(&self) -> &'static CudaDevice {
         self.device
     }
 
@@ -95,14 +95,14 @@ impl Kernels {
     /// The stream is one of the device's context, or null for the default one. Until its work is done, the memory
     /// at `src` may be read and that at `dst` written as the plan of the program says, they are aligned as it was
     /// told, and they do not overlap.
-    pub unsafe fn launch(
+    pub unsafe fn launch_all(
         &self,
         src: u64,
         dst: u64,
         stream: *mut c_void,
     ) -> Result<(), DriverError> {
         let cuda = self.device.cuda;
-        self.device.within(|| {
+        self.device.with_current_context(|| {
             let (mut src, mut dst) = (src, dst);
             let mut arguments = [(&raw mut src).cast::<c_void>(), (&raw mut dst).cast::<c_void>()];
             for ready in &self.launches {
@@ -123,7 +123,7 @@ impl Kernels {
                         std::ptr::null_mut(),
                     )
                 };
-                cuda.done("cuLaunchKernel", code)?;
+                cuda.check_call("cuLaunchKernel", code)?;
             }
             Ok(())
         })

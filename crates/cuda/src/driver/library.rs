@@ -6,30 +6,32 @@ use std::path::{Path, PathBuf};
 
 /// A library that stays loaded until the process ends.
 #[derive(Debug)]
-pub(super) struct Library(*mut c_void);
+pub(super) struct SharedLibrary(*mut c_void);
 
 // SAFETY: the handle is only given to `dlsym`, which any thread may call.
-unsafe impl Send for Library {}
+unsafe impl Send for SharedLibrary {}
 // SAFETY: as above.
-unsafe impl Sync for Library {}
+unsafe impl Sync for SharedLibrary {}
 
-impl Library {
+impl SharedLibrary {
     /// Loads a library by its name on the loader's path, or by the path of its file.
-    pub(super) fn open(name: &OsStr) -> Result<Library, String> {
+    pub(super) fn open_library(name: &OsStr) -> Result<SharedLibrary, String> {
         let text =
             CString::new(name.as_bytes()).map_err(|_| "a name with a zero byte".to_owned())?;
         // SAFETY: a text that ends in zero. Loading runs the library's own initialisers: it is NVIDIA's, or what
         // the user named.
         let handle = unsafe { libc::dlopen(text.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if handle.is_null() {
-            return Err(said().unwrap_or_else(|| format!("{}: not found", name.display())));
+            return Err(
+                last_loader_error().unwrap_or_else(|| format!("{}: not found", name.display()))
+            );
         }
-        Ok(Library(handle))
+        Ok(SharedLibrary(handle))
     }
 
     /// The folder that the library was loaded from, where the loader tells it.
-    pub(super) fn folder(&self, function: &CStr) -> Option<PathBuf> {
-        let inside = self.symbol(function).ok()?;
+    pub(super) fn library_folder(&self, function: &CStr) -> Option<PathBuf> {
+        let inside = self.find_symbol(function).ok()?;
         // SAFETY: a structure of pointers, for which zero is a value.
         let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
         // SAFETY: it compares the address with those of loaded libraries, and writes the structure.
@@ -42,7 +44,7 @@ impl Library {
     }
 
     /// The address of a function.
-    pub(super) fn symbol(&self, name: &CStr) -> Result<*mut c_void, String> {
+    pub(super) fn find_symbol(&self, name: &CStr) -> Result<*mut c_void, String> {
         // SAFETY: the handle is of a loaded library, the name a text that ends in zero.
         let found = unsafe { libc::dlsym(self.0, name.as_ptr()) };
         if found.is_null() {
@@ -53,7 +55,7 @@ impl Library {
 }
 
 /// The loader's message about the last failure of this thread.
-fn said() -> Option<String> {
+fn last_loader_error() -> Option<String> {
     // SAFETY: `dlerror` has no preconditions; its text lives until the next call of this thread.
     let text = unsafe { libc::dlerror() };
     // SAFETY: as above; null where there is none.
@@ -70,10 +72,10 @@ macro_rules! functions {
         }
 
         impl $table {
-            pub(super) fn load(library: &$crate::driver::library::Library) -> Result<$table, String> {
+            pub(super) fn load(library: &$crate::driver::library::SharedLibrary) -> Result<$table, String> {
                 Ok($table {
                     $($field: {
-                        let found = library.symbol($symbol)?;
+                        let found = library.find_symbol($symbol)?;
                         // SAFETY: the library's header declares a function of this name and this type.
                         unsafe {
                             std::mem::transmute::<
@@ -95,13 +97,16 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_named() {
-        let said =
-            Library::open(OsStr::new("libzellige-is-not-there.so")).expect_err("no such file");
+        let said = SharedLibrary::open_library(OsStr::new("libzellige-is-not-there.so"))
+            .expect_err("no such file");
         assert!(said.contains("libzellige-is-not-there.so"), "{said}");
-        let libc = Library::open(OsStr::new("libc.so.6")).expect("every process has one");
-        assert!(libc.symbol(c"strlen").is_ok());
-        assert!(libc.folder(c"strlen").is_some_and(|folder| folder.join("libc.so.6").exists()));
-        let said = libc.symbol(c"zellige_nothing").expect_err("no such function");
+        let libc =
+            SharedLibrary::open_library(OsStr::new("libc.so.6")).expect("every process has one");
+        assert!(libc.find_symbol(c"strlen").is_ok());
+        assert!(
+            libc.library_folder(c"strlen").is_some_and(|folder| folder.join("libc.so.6").exists())
+        );
+        let said = libc.find_symbol(c"zellige_nothing").expect_err("no such function");
         assert!(said.contains("zellige_nothing"), "{said}");
     }
 }

@@ -4,9 +4,9 @@
 //! sentence in [`DriverError`]. The way of a program:
 //!
 //! 1. [`compile`]: CUDA C++ into machine code, by NVRTC; a second time it comes from the cache of `zellige-files`
-//! 2. [`Device::kernels`]: the machine code as a module of the device's primary context, which PyTorch, CuPy and
+//! 2. [`CudaDevice::load_kernels`]: the machine code as a module of the device's primary context, which PyTorch, CuPy and
 //!    JAX use as well; kept in memory, once for every text
-//! 3. [`Kernels::launch`]: on a stream of the caller, without waiting for anything
+//! 3. [`LoadedKernels::launch_all`]: on a stream of the caller, without waiting for anything
 
 mod compile;
 mod cuda;
@@ -16,8 +16,8 @@ mod kernels;
 mod library;
 mod nvrtc;
 
-pub use compile::{Image, compile};
-pub use device::Device;
+pub use compile::{KernelImage, compile_cached};
+pub use device::CudaDevice;
 pub use error::DriverError;
-pub use kernels::Kernels;
-pub use nvrtc::{Nvrtc, look_in};
+pub use kernels::LoadedKernels;
+pub use nvrtc::{Nvrtc, add_search_folders};

@@ -1,51 +1,51 @@
 //! NVRTC, NVIDIA's compiler of CUDA C++ at run time.
 
 use super::error::DriverError;
-use super::library::{Library, functions};
+use super::library::{SharedLibrary, functions};
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-type Program = *mut c_void;
+type NvrtcProgram = *mut c_void;
 
 functions! {
-    struct Functions {
+    struct NvrtcFunctions {
         version = c"nvrtcVersion" (*mut c_int, *mut c_int);
         arch_count = c"nvrtcGetNumSupportedArchs" (*mut c_int);
         archs = c"nvrtcGetSupportedArchs" (*mut c_int);
         create = c"nvrtcCreateProgram" (
-            *mut Program, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char,
+            *mut NvrtcProgram, *const c_char, *const c_char, c_int, *const *const c_char, *const *const c_char,
         );
-        destroy = c"nvrtcDestroyProgram" (*mut Program);
-        compile = c"nvrtcCompileProgram" (Program, c_int, *const *const c_char);
-        log_size = c"nvrtcGetProgramLogSize" (Program, *mut usize);
-        log = c"nvrtcGetProgramLog" (Program, *mut c_char);
-        cubin_size = c"nvrtcGetCUBINSize" (Program, *mut usize);
-        cubin = c"nvrtcGetCUBIN" (Program, *mut c_char);
-        ptx_size = c"nvrtcGetPTXSize" (Program, *mut usize);
-        ptx = c"nvrtcGetPTX" (Program, *mut c_char);
+        destroy = c"nvrtcDestroyProgram" (*mut NvrtcProgram);
+        compile = c"nvrtcCompileProgram" (NvrtcProgram, c_int, *const *const c_char);
+        log_size = c"nvrtcGetProgramLogSize" (NvrtcProgram, *mut usize);
+        log = c"nvrtcGetProgramLog" (NvrtcProgram, *mut c_char);
+        cubin_size = c"nvrtcGetCUBINSize" (NvrtcProgram, *mut usize);
+        cubin = c"nvrtcGetCUBIN" (NvrtcProgram, *mut c_char);
+        ptx_size = c"nvrtcGetPTXSize" (NvrtcProgram, *mut usize);
+        ptx = c"nvrtcGetPTX" (NvrtcProgram, *mut c_char);
     }
 }
 
 /// The compiler.
 #[derive(Debug)]
 pub struct Nvrtc {
-    call: Functions,
+    call: NvrtcFunctions,
     describe: unsafe extern "C" fn(c_int) -> *const c_char,
     version: (i32, i32),
     /// Architectures that it writes machine code for, as `90` for sm_90; rising.
     archs: Vec<i32>,
 }
 
-const NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
+const LIBRARY_NAMES: [&str; 3] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
 /// Folders that are searched after the loader's own.
-static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static SEARCH_FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// Names folders that may hold NVRTC, such as those of Python packages. It is searched for by `ZELLIGE_NVRTC` (a
 /// file or a folder) alone where that is set; else on the loader's path, then in these folders.
-pub fn look_in(folders: impl IntoIterator<Item = PathBuf>) {
-    let mut known = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
+pub fn add_search_folders(folders: impl IntoIterator<Item = PathBuf>) {
+    let mut known = SEARCH_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner);
     for folder in folders {
         if !known.contains(&folder) {
             known.push(folder);
@@ -54,14 +54,14 @@ pub fn look_in(folders: impl IntoIterator<Item = PathBuf>) {
 }
 
 /// The files to try, in order.
-fn candidates(named: Option<OsString>, folders: &[PathBuf]) -> Vec<OsString> {
-    let within = |folder: &PathBuf| NAMES.map(|name| folder.join(name));
+fn candidate_files(named: Option<OsString>, folders: &[PathBuf]) -> Vec<OsString> {
+    let within = |folder: &PathBuf| LIBRARY_NAMES.map(|name| folder.join(name));
     match named.filter(|name| !name.is_empty()).map(PathBuf::from) {
         Some(path) if path.is_dir() => within(&path).map(OsString::from).to_vec(),
         Some(path) => vec![path.into()],
         None => {
             let inside = folders.iter().flat_map(within).filter(|path| path.exists());
-            NAMES.iter().map(OsString::from).chain(inside.map(OsString::from)).collect()
+            LIBRARY_NAMES.iter().map(OsString::from).chain(inside.map(OsString::from)).collect()
         }
     }
 }
@@ -71,15 +71,15 @@ impl Nvrtc {
     ///
     /// # Errors
     /// [`DriverError::NoNvrtc`] where it is not found.
-    pub fn get() -> Result<&'static Nvrtc, DriverError> {
+    pub fn load_once() -> Result<&'static Nvrtc, DriverError> {
         static NVRTC: OnceLock<Nvrtc> = OnceLock::new();
         if let Some(found) = NVRTC.get() {
             return Ok(found);
         }
-        let folders = FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let folders = SEARCH_FOLDERS.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let mut failed = Vec::new();
-        for name in candidates(std::env::var_os("ZELLIGE_NVRTC"), &folders) {
-            match Nvrtc::load(&name) {
+        for name in candidate_files(std::env::var_os("ZELLIGE_NVRTC"), &folders) {
+            match Nvrtc::load_library(&name) {
                 Ok(found) => return Ok(NVRTC.get_or_init(|| found)),
                 Err(why) => failed.push(why),
             }
@@ -87,10 +87,11 @@ impl Nvrtc {
         Err(DriverError::NoNvrtc(failed.join("; ")))
     }
 
-    fn load(name: &OsString) -> Result<Nvrtc, String> {
-        let library = Library::open(name)?;
-        let call = Functions::load(&library).map_err(|e| format!("{}: {e}", name.display()))?;
-        let found = library.symbol(c"nvrtcGetErrorString")?;
+    fn load_library(name: &OsString) -> Result<Nvrtc, String> {
+        let library = SharedLibrary::open_library(name)?;
+        let call =
+            NvrtcFunctions::load(&library).map_err(|e| format!("{}: {e}", name.display()))?;
+        let found = library.find_symbol(c"nvrtcGetErrorString")?;
         // SAFETY: the header declares a function of this name and type.
         let describe = unsafe {
             std::mem::transmute::<*mut c_void, unsafe extern "C" fn(c_int) -> *const c_char>(found)
@@ -118,7 +119,7 @@ impl Nvrtc {
 
     /// What a device of an architecture (`90` for sm_90) is compiled for: its own machine code, or the text that
     /// the driver translates where the device is newer than the compiler.
-    pub fn target(&self, arch: i32) -> String {
+    pub fn target_option(&self, arch: i32) -> String {
         if self.archs.contains(&arch) {
             return format!("sm_{arch}");
         }
@@ -130,7 +131,7 @@ impl Nvrtc {
     ///
     /// # Errors
     /// [`DriverError::Compile`] with the compiler's messages.
-    pub fn compile(&self, source: &str, options: &[String]) -> Result<Vec<u8>, DriverError> {
+    pub fn compile_source(&self, source: &str, options: &[String]) -> Result<Vec<u8>, DriverError> {
         let lost = |_| DriverError::Nvrtc { call: "a text", what: "it has a zero byte".into() };
         let text = CString::new(source).map_err(lost)?;
         let options: Vec<CString> = options
@@ -139,9 +140,9 @@ impl Nvrtc {
             .collect::<Result<_, _>>()
             .map_err(lost)?;
         let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
-        let mut program = Running { nvrtc: self, handle: std::ptr::null_mut() };
+        let mut program = NvrtcCompilation { nvrtc: self, handle: std::ptr::null_mut() };
         // SAFETY: the texts end in zero and live during the call, which copies them; there are no headers.
-        self.done("nvrtcCreateProgram", unsafe {
+        self.check_call("nvrtcCreateProgram", unsafe {
             let none = std::ptr::null();
             (self.call.create)(
                 &raw mut program.handle,
@@ -156,19 +157,20 @@ impl Nvrtc {
         // SAFETY: a program that was just made, and as many texts as are said.
         let code = unsafe { (self.call.compile)(program.handle, count, pointers.as_ptr()) };
         if code != 0 {
-            let log = program.take("nvrtcGetProgramLog", self.call.log_size, self.call.log)?;
+            let log =
+                program.take_result("nvrtcGetProgramLog", self.call.log_size, self.call.log)?;
             let log = String::from_utf8_lossy(&log).trim_end_matches('\0').trim().to_owned();
             let target = options.iter().map(|o| o.to_string_lossy()).collect::<Vec<_>>().join(" ");
-            let log = if log.is_empty() { self.describe(code) } else { log };
+            let log = if log.is_empty() { self.describe_error(code) } else { log };
             return Err(DriverError::Compile { target, log });
         }
         if options.iter().any(|o| o.to_string_lossy().contains("=compute_")) {
-            return program.take("nvrtcGetPTX", self.call.ptx_size, self.call.ptx);
+            return program.take_result("nvrtcGetPTX", self.call.ptx_size, self.call.ptx);
         }
-        program.take("nvrtcGetCUBIN", self.call.cubin_size, self.call.cubin)
+        program.take_result("nvrtcGetCUBIN", self.call.cubin_size, self.call.cubin)
     }
 
-    fn describe(&self, code: c_int) -> String {
+    fn describe_error(&self, code: c_int) -> String {
         // SAFETY: it takes any number and gives a text of the library, or null.
         let text = unsafe { (self.describe)(code) };
         if text.is_null() {
@@ -178,51 +180,51 @@ impl Nvrtc {
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 
-    fn done(&self, call: &'static str, code: c_int) -> Result<(), DriverError> {
+    fn check_call(&self, call: &'static str, code: c_int) -> Result<(), DriverError> {
         match code {
             0 => Ok(()),
-            code => Err(DriverError::Nvrtc { call, what: self.describe(code) }),
+            code => Err(DriverError::Nvrtc { call, what: self.describe_error(code) }),
         }
     }
 }
 
 /// Loads the second library of NVRTC. It asks for that by name alone, and in the folder of a Python package the loader
 /// finds it only when it is loaded already.
-fn load_builtins(library: &Library) {
-    let Some(folder) = library.folder(c"nvrtcVersion") else { return };
+fn load_builtins(library: &SharedLibrary) {
+    let Some(folder) = library.library_folder(c"nvrtcVersion") else { return };
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with("libnvrtc-builtins.so") {
             // Where it does not load, the first compilation says so.
-            let _ = Library::open(entry.path().as_os_str());
+            let _ = SharedLibrary::open_library(entry.path().as_os_str());
         }
     }
 }
 
 /// A compilation, ended when it goes.
-struct Running<'a> {
+struct NvrtcCompilation<'a> {
     nvrtc: &'a Nvrtc,
-    handle: Program,
+    handle: NvrtcProgram,
 }
 
-impl Running<'_> {
+impl NvrtcCompilation<'_> {
     /// A result of the compilation, of the size that the compiler says.
-    fn take(
+    fn take_result(
         &self,
         call: &'static str,
-        size: unsafe extern "C" fn(Program, *mut usize) -> c_int,
-        take: unsafe extern "C" fn(Program, *mut c_char) -> c_int,
+        size: unsafe extern "C" fn(NvrtcProgram, *mut usize) -> c_int,
+        take: unsafe extern "C" fn(NvrtcProgram, *mut c_char) -> c_int,
     ) -> Result<Vec<u8>, DriverError> {
         let mut bytes = 0;
         // SAFETY: the program lives, and one number is written.
-        self.nvrtc.done(call, unsafe { size(self.handle, &raw mut bytes) })?;
+        self.nvrtc.check_call(call, unsafe { size(self.handle, &raw mut bytes) })?;
         let mut found = vec![0u8; bytes];
         // SAFETY: as many bytes are written as were just said.
-        self.nvrtc.done(call, unsafe { take(self.handle, found.as_mut_ptr().cast()) })?;
+        self.nvrtc.check_call(call, unsafe { take(self.handle, found.as_mut_ptr().cast()) })?;
         Ok(found)
     }
 }
 
-impl Drop for Running<'_> {
+impl Drop for NvrtcCompilation<'_> {
     fn drop(&mut self) {
         if !self.handle.is_null() {
             // SAFETY: a program that was made and is not used after this.
@@ -238,11 +240,11 @@ mod tests {
     #[test]
     fn a_named_file_is_the_only_one() {
         let folder = std::env::temp_dir();
-        let names = candidates(Some("/x/libnvrtc.so".into()), std::slice::from_ref(&folder));
+        let names = candidate_files(Some("/x/libnvrtc.so".into()), std::slice::from_ref(&folder));
         assert_eq!(names, ["/x/libnvrtc.so"]);
-        assert_eq!(candidates(Some(folder.clone().into()), &[]).len(), 3);
+        assert_eq!(candidate_files(Some(folder.clone().into()), &[]).len(), 3);
         // Folders without the file are not tried, so that the message has no noise.
-        assert_eq!(candidates(None, std::slice::from_ref(&folder)), NAMES);
-        assert_eq!(candidates(Some("".into()), &[folder]), NAMES);
+        assert_eq!(candidate_files(None, std::slice::from_ref(&folder)), LIBRARY_NAMES);
+        assert_eq!(candidate_files(Some("".into()), &[folder]), LIBRARY_NAMES);
     }
 }

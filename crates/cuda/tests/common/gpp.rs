@@ -3,11 +3,11 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
-use zellige_cuda::Program;
+use zellige_cuda::CudaProgram;
 
 /// A program with what it is run on.
 pub struct Case {
-    pub program: Program,
+    pub program: CudaProgram,
     pub from: Vec<u8>,
     pub before: Vec<u8>,
     pub low: (i64, i64),
@@ -23,7 +23,7 @@ pub fn run(name: &str, cases: &[Case]) -> Vec<Vec<u8>> {
     let mut text = String::from("#include \"shim.h\"\n");
     for (k, case) in cases.iter().enumerate() {
         // Kernels of several programs have one name: each gets a namespace of its own.
-        let source = case.program.source().replace("extern \"C\" ", "");
+        let source = case.program.source_text().replace("extern \"C\" ", "");
         // Memory that a launch asks for has no size in the text.
         let source = source.replace(
             "extern __shared__ __align__(16) u8 shared[]",

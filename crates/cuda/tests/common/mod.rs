@@ -7,9 +7,9 @@ mod layouts;
 
 pub use layouts::*;
 
-use zellige_cuda::interpret::{self, Memory};
-use zellige_cuda::{Alignment, Program};
-use zellige_movement::{Dtypes, Mover, Plan};
+use zellige_cuda::interpret::{self, InterpretedMemory};
+use zellige_cuda::{CudaProgram, LaunchAlignment};
+use zellige_movement::{MoveDtypes, MovePlan, Mover};
 
 /// A generator of numbers.
 pub struct Random(pub u64);
@@ -34,21 +34,21 @@ impl Random {
 
 /// What the engine for the CPU makes of a plan.
 pub fn expected(
-    plan: &Plan,
-    dtypes: Dtypes,
+    plan: &MovePlan,
+    dtypes: MoveDtypes,
     from: &[u8],
     before: &[u8],
     fill: Option<&[u8]>,
 ) -> Vec<u8> {
     let mover = Mover::with_dtypes(plan, dtypes).expect("a plan that is moved");
     let mut to = before.to_vec();
-    mover.run(from, &mut to, fill, 1).expect("long enough");
+    mover.run_on_slices(from, &mut to, fill, 1).expect("long enough");
     to
 }
 
 /// Runs every part of a program through the interpreter.
 pub fn interpreted(
-    program: &Program,
+    program: &CudaProgram,
     from: &[u8],
     before: &[u8],
     low: (i64, i64),
@@ -56,26 +56,26 @@ pub fn interpreted(
     let mut to = before.to_vec();
     let mut written = vec![0; to.len()];
     for piece in program.pieces() {
-        let mut memory = Memory {
+        let mut memory = InterpretedMemory {
             src: from,
             dst: &mut to,
             written: &mut written,
-            readable: program.readable(),
+            readable: program.readable_range(),
             low,
             dry: false,
         };
-        interpret::run(&piece.part, &mut memory)?;
+        interpret::interpret_program(&piece.part, &mut memory)?;
     }
     Ok(to)
 }
 
 /// An alignment and addresses that have it.
-pub fn alignment(random: &mut Random) -> (Alignment, (i64, i64)) {
+pub fn alignment(random: &mut Random) -> (LaunchAlignment, (i64, i64)) {
     let mut one = || {
         let known = [16u64, 16, 16, 16, 8, 4, 2, 1][random.below(8)];
         let low = random.next() % 32 / known * known;
         (known, low.cast_signed())
     };
     let ((a, x), (b, y)) = (one(), one());
-    (Alignment::new(a, b).expect("powers of two"), (x, y))
+    (LaunchAlignment::new(a, b).expect("powers of two"), (x, y))
 }

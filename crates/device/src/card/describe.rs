@@ -3,8 +3,8 @@
 use crate::card::Card;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use zellige_machine::Purpose;
-use zellige_machine::units::Bytes;
+use zellige_machine::SegmentPurpose;
+use zellige_machine::units::BinaryBytes;
 
 impl Card {
     /// Figures, segments with their bases, scratchpads, and how much of them is in use.
@@ -13,21 +13,23 @@ impl Card {
         let mut text = format!("{}\n\nsegments\n", self.hardware());
         let digits = memory.segments.last().map_or(1, |s| format!("{:x}", s.spec.base).len());
         for (i, s) in memory.segments.iter().enumerate() {
-            let purpose = if s.spec.purpose == Purpose::Programs { "programs" } else { "tensors" };
-            let (base, size, used) = (s.spec.base, Bytes(s.spec.bytes), Bytes(s.reserved));
+            let purpose =
+                if s.spec.purpose == SegmentPurpose::Programs { "programs" } else { "tensors" };
+            let (base, size, used) =
+                (s.spec.base, BinaryBytes(s.spec.bytes), BinaryBytes(s.reserved));
             let _ =
                 writeln!(text, "  {i}  base 0x{base:0digits$x}  {size}  {purpose}, {used} in use");
         }
         let each = lx.segments.first().map_or(0, |s| s.spec.bytes);
-        let (used, peak) = (Bytes(memory.allocated), Bytes(memory.peak));
-        let (all, hole) = (Bytes(memory.capacity), Bytes(memory.largest_hole));
+        let (used, peak) = (BinaryBytes(memory.allocated), BinaryBytes(memory.peak));
+        let (all, hole) = (BinaryBytes(memory.capacity), BinaryBytes(memory.largest_hole));
         let _ = writeln!(text, "memory  {all}, {used} in use, peak {peak}, largest hole {hole}");
-        let (cores, used) = (lx.segments.len(), Bytes(lx.allocated));
+        let (cores, used) = (lx.segments.len(), BinaryBytes(lx.allocated));
         let _ = write!(
             text,
             "LX      {cores} cores of {}, {used} in use\n\
              cores   {} in use; 16-bit floats as {}, float32 {}, int64 {}; coverage profile {}",
-            Bytes(each),
+            BinaryBytes(each),
             self.cores(),
             self.mode(),
             if self.keeps().float32 { "kept" } else { "in 16 bits" },

@@ -6,7 +6,7 @@
 use crate::error::{DeviceError, Result};
 use crate::memory::{Block, Memory, MemoryStats, SegmentStats};
 use std::fmt;
-use zellige_machine::{Purpose, SegmentSpec};
+use zellige_machine::{SegmentPurpose, SegmentSpec};
 
 /// The scratchpads of a card. Clones are the same scratchpads.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct Lx {
 impl Lx {
     /// `cores` scratchpads of `bytes` each, a positive multiple of 128.
     pub fn new(cores: usize, bytes: u64) -> Result<Lx> {
-        let spec = SegmentSpec { base: 0, bytes, purpose: Purpose::Scratchpad };
+        let spec = SegmentSpec { base: 0, bytes, purpose: SegmentPurpose::Scratchpad };
         Ok(Lx { pads: Memory::new(&vec![spec; cores])?, cores })
     }
 

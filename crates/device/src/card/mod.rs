@@ -14,11 +14,11 @@ use crate::tensor::kept::Kept;
 use crate::tensor::tensor_layout::Storage;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use zellige_machine::account::{Cost, Totals, Work};
+use zellige_machine::account::{OperationCost, OperationWork, WorkTotals};
 use zellige_machine::hardware::Hardware;
-use zellige_machine::timeline::{self, Timeline, Track};
-use zellige_machine::units::Traffic;
-use zellige_machine::{LinkCost, Time};
+use zellige_machine::timeline::{self, Timeline, TimelineTrack};
+use zellige_machine::units::DecimalBytes;
+use zellige_machine::{LinkCost, SimulatedTime};
 use zellige_op::Profile;
 
 /// A simulated card. Clones are the same card; it ends, with its work done, when the last one goes.
@@ -57,8 +57,8 @@ struct Log {
     timeline: Timeline,
     recordings: Vec<Recording>,
     operations: u64,
-    totals: Totals,
-    busy: Time,
+    totals: WorkTotals,
+    busy: SimulatedTime,
 }
 
 /// What a recording says of an operation besides its cost, by name.
@@ -77,13 +77,13 @@ pub struct Receipt {
     /// When it starts and ends.
     pub span: Span,
     /// What it costs.
-    pub cost: Cost,
+    pub cost: OperationCost,
 }
 
 /// Works that run side by side with their costs, to be entered into the accounts once for every run of a program.
 #[derive(Debug)]
 pub struct PreparedWave {
-    works: Vec<(Work, Cost)>,
+    works: Vec<(OperationWork, OperationCost)>,
 }
 
 /// A card at one moment.
@@ -92,11 +92,11 @@ pub struct CardStats {
     /// Operations submitted.
     pub operations: u64,
     /// What they did together; `cores` is the most that one used.
-    pub totals: Totals,
+    pub totals: WorkTotals,
     /// Their latencies added up.
-    pub busy: Time,
+    pub busy: SimulatedTime,
     /// When the last one ends, in simulated time.
-    pub end: Time,
+    pub end: SimulatedTime,
     /// Device memory.
     pub memory: MemoryStats,
     /// Scratchpads; its segments are the cores.
@@ -176,7 +176,7 @@ impl Card {
     pub fn submit(
         &self,
         stream: StreamId,
-        work: &Work,
+        work: &OperationWork,
         job: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<Receipt> {
         self.check(work)?;
@@ -190,7 +190,7 @@ impl Card {
     pub fn run<T>(
         &self,
         stream: StreamId,
-        work: &Work,
+        work: &OperationWork,
         job: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
         self.check(work)?;
@@ -205,7 +205,7 @@ impl Card {
     ///
     /// # Errors
     /// More cores than the card has.
-    pub fn account(&self, stream: StreamId, work: &Work) -> Result<Receipt> {
+    pub fn account(&self, stream: StreamId, work: &OperationWork) -> Result<Receipt> {
         self.check(work)?;
         Ok(self.place(&mut self.log(), stream, work))
     }
@@ -218,13 +218,13 @@ impl Card {
     /// Cores that the card has not.
     pub fn prepare_wave(
         &self,
-        wave: &[(&Work, usize)],
+        wave: &[(&OperationWork, usize)],
         hardware: &Hardware,
     ) -> Result<PreparedWave> {
         let all: usize = wave.iter().map(|(work, _)| work.cores.len()).sum();
         let mut works = Vec::with_capacity(wave.len());
         for (work, first) in wave {
-            let mut cost = hardware.cost(work);
+            let mut cost = hardware.operation_cost(work);
             cost.latency = hardware.latency_beside(work, all - work.cores.len());
             let mut shifted = (*work).clone();
             shifted.cores.splice(0..0, vec![Default::default(); *first]);
@@ -255,7 +255,7 @@ impl Card {
         stream: StreamId,
         name: &str,
         cost: LinkCost,
-        ready: Time,
+        ready: SimulatedTime,
         args: &Stamp,
     ) -> Span {
         let mut log = self.log();
@@ -271,16 +271,17 @@ impl Card {
             ("waited us", waits.microseconds().into()),
             (
                 "cost",
-                format!("{}, {} over the busiest link", cost.time, Traffic(cost.bytes)).into(),
+                format!("{}, {} over the busiest link", cost.time, DecimalBytes(cost.bytes)).into(),
             ),
         ];
         let draw = |timeline: &mut Timeline, stamp: Stamp| {
             let all = said.iter().cloned().chain(args.iter().cloned()).chain(stamp);
             let all = all.map(|(name, value)| (name.to_owned(), value)).collect();
-            for (track, args) in [(Track::Stream(stream.number()), all), (Track::Link, Vec::new())]
+            for (track, args) in
+                [(TimelineTrack::Stream(stream.number()), all), (TimelineTrack::Link, Vec::new())]
             {
                 let (name, start, duration) = (name.clone(), span.start, cost.time);
-                timeline.push(timeline::Event { track, name, start, duration, args });
+                timeline.push(timeline::TimelineEvent { track, name, start, duration, args });
             }
         };
         if log.timeline.is_recording() {
@@ -293,7 +294,12 @@ impl Card {
     }
 
     /// The same of work whose cost on this card is known.
-    pub(crate) fn enter(&self, stream: StreamId, work: &Work, cost: &Cost) -> Receipt {
+    pub(crate) fn enter(
+        &self,
+        stream: StreamId,
+        work: &OperationWork,
+        cost: &OperationCost,
+    ) -> Receipt {
         let span = self.place_at(&mut self.log(), stream, work, cost);
         Receipt { span, cost: cost.clone() }
     }
@@ -328,7 +334,7 @@ impl Card {
     }
 
     /// When the work of a stream is done, in simulated time.
-    pub fn now(&self, stream: StreamId) -> Time {
+    pub fn now(&self, stream: StreamId) -> SimulatedTime {
         self.log().schedule.clock(stream)
     }
 
@@ -370,7 +376,7 @@ impl Card {
         Some(log.recordings.remove(at).timeline)
     }
 
-    fn check(&self, work: &Work) -> Result<()> {
+    fn check(&self, work: &OperationWork) -> Result<()> {
         let (asked, most) = (work.cores.len(), self.0.cores);
         if asked > most {
             let op = work.name.clone();
@@ -379,22 +385,28 @@ impl Card {
         Ok(())
     }
 
-    fn place(&self, log: &mut Log, stream: StreamId, work: &Work) -> Receipt {
-        let cost = self.0.hardware.cost(work);
+    fn place(&self, log: &mut Log, stream: StreamId, work: &OperationWork) -> Receipt {
+        let cost = self.0.hardware.operation_cost(work);
         let span = self.place_at(log, stream, work, &cost);
         Receipt { span, cost }
     }
 
-    fn place_at(&self, log: &mut Log, stream: StreamId, work: &Work, cost: &Cost) -> Span {
+    fn place_at(
+        &self,
+        log: &mut Log,
+        stream: StreamId,
+        work: &OperationWork,
+        cost: &OperationCost,
+    ) -> Span {
         let hardware = &self.0.hardware;
         let span = log.schedule.place(stream, work, &cost.latency, hardware);
         log.operations += 1;
-        log.totals.add(&cost.totals);
+        log.totals.add_totals(&cost.totals);
         log.busy += cost.latency.time;
         if log.timeline.is_recording() || !log.recordings.is_empty() {
             let allocated = self.0.memory.stats().allocated;
             let draw = |timeline: &mut Timeline, stamp| {
-                timeline.count("device memory", span.start, allocated);
+                timeline.record_counter("device memory", span.start, allocated);
                 self.draw(timeline, stream, work, span, cost, stamp);
             };
             if log.timeline.is_recording() {
@@ -411,15 +423,15 @@ impl Card {
         &self,
         out: &mut Timeline,
         stream: StreamId,
-        work: &Work,
+        work: &OperationWork,
         span: Span,
-        cost: &Cost,
+        cost: &OperationCost,
         stamp: Stamp,
     ) {
         let name: Arc<str> = work.name.as_str().into();
         let mut push = |track, duration, args| {
             let (name, start) = (name.clone(), span.start);
-            out.push(timeline::Event { track, name, start, duration, args });
+            out.push(timeline::TimelineEvent { track, name, start, duration, args });
         };
         let totals = &cost.totals;
         let args = [
@@ -433,9 +445,9 @@ impl Card {
         ];
         let args = args.into_iter().chain(stamp);
         let args = args.map(|(name, value)| (name.to_owned(), value)).collect();
-        push(Track::Stream(stream.number()), cost.latency.time, args);
+        push(TimelineTrack::Stream(stream.number()), cost.latency.time, args);
         if work.kind.is_transfer() {
-            return push(Track::Transfer, cost.latency.time, Vec::new());
+            return push(TimelineTrack::Transfer, cost.latency.time, Vec::new());
         }
         for (core, cycles) in cost.latency.cores.iter().enumerate().filter(|(_, c)| c.total > 0) {
             let units = [
@@ -448,7 +460,7 @@ impl Card {
             ];
             let args = units.into_iter().filter(|(_, n)| *n > 0);
             let args = args.map(|(unit, n)| (format!("{unit} cycles"), n.into())).collect();
-            push(Track::Core(core), self.0.hardware.time(cycles.total), args);
+            push(TimelineTrack::Core(core), self.0.hardware.cycles_to_time(cycles.total), args);
         }
     }
 
@@ -537,8 +549,8 @@ impl CardBuilder {
 
     /// The card, empty.
     pub fn build(self) -> Result<Card> {
-        let hardware = self.hardware.unwrap_or_else(Hardware::card);
-        let most = hardware.cores();
+        let hardware = self.hardware.unwrap_or_else(Hardware::card_preset);
+        let most = hardware.core_count();
         let cores = self.cores.unwrap_or(most);
         if cores == 0 || cores > most {
             return Err(DeviceError::BadCoreCount { cores, most });
@@ -548,8 +560,8 @@ impl CardBuilder {
             timeline: Timeline::new(self.index, self.trace),
             recordings: Vec::new(),
             operations: 0,
-            totals: Totals::default(),
-            busy: Time::ZERO,
+            totals: WorkTotals::default(),
+            busy: SimulatedTime::ZERO,
         };
         Ok(Card(Arc::new(Inner {
             index: self.index,
@@ -558,8 +570,8 @@ impl CardBuilder {
             profile: self.profile,
             keep: self.keep.unwrap_or(Kept::under(self.profile)),
             threads: self.threads.unwrap_or_else(zellige_host::available_cores),
-            memory: Memory::new(&hardware.segments())?,
-            lx: Lx::new(most, hardware.count(zellige_machine::Key::LxSize))?,
+            memory: Memory::new(&hardware.address_segments())?,
+            lx: Lx::new(most, hardware.figure_count(zellige_machine::Key::LxSize))?,
             streams: Streams::new(self.index),
             log: Mutex::new(log),
             recalled: Recalled::default(),

@@ -199,7 +199,7 @@ impl Kernel for Attention {
             column: Axis::of(t, column),
         };
         Ok(Box::new(Work {
-            isa: Isa::best(),
+            isa: Isa::process_isa(),
             scale: f32::from_f64(scale),
             causal: self.causal,
             keep: mask.as_ref().is_some_and(|t| t.truth),

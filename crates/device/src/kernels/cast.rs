@@ -17,7 +17,7 @@ use crate::tensor::tensor_layout::TensorLayout;
 use std::sync::Arc;
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_machine::Charges;
+use zellige_machine::OperationCharges;
 use zellige_op::{Cast, TensorType};
 use zellige_stick::DataFormat;
 
@@ -35,7 +35,7 @@ impl Kernel for Cast {
         Some(dims::follow_result(inputs, outputs))
     }
 
-    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<OperationCharges> {
         Some(by_element(&outputs[0], false))
     }
 

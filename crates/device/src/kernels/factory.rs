@@ -15,8 +15,10 @@ use crate::run::division::{Division, Span};
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Dtype;
-use zellige_machine::Charges;
-use zellige_math::random::{below, fill_normal, fill_uniform, normal, uniform};
+use zellige_machine::OperationCharges;
+use zellige_math::random::{
+    fill_normal, fill_uniform, random_below, random_normal, random_uniform,
+};
 use zellige_op::is_float;
 use zellige_op::{Factory, FactoryValue, Scalar, TensorType};
 use zellige_stick::StickLayout;
@@ -41,11 +43,13 @@ impl FactoryNumbers for FactoryValue {
     fn at(self, i: u64) -> f64 {
         match self {
             FactoryValue::Uniform { low, high, seed } => {
-                f64::from(low + uniform(i, seed) * (high - low))
+                f64::from(low + random_uniform(i, seed) * (high - low))
             }
-            FactoryValue::Normal { mean, std, seed } => f64::from(mean + normal(i, seed) * std),
+            FactoryValue::Normal { mean, std, seed } => {
+                f64::from(mean + random_normal(i, seed) * std)
+            }
             FactoryValue::Integer { .. } => self.whole().map_or(0.0, |f| f(i) as f64),
-            FactoryValue::Kept { p, seed } => f64::from(uniform(i, seed) >= p),
+            FactoryValue::Kept { p, seed } => f64::from(random_uniform(i, seed) >= p),
             _ => self.number(i).float(),
         }
     }
@@ -60,7 +64,7 @@ impl FactoryNumbers for FactoryValue {
             _ => return None,
         };
         Some(move |i: u64| {
-            let drawn = draws.map_or(0, |(count, seed)| below(i, seed, count));
+            let drawn = draws.map_or(0, |(count, seed)| random_below(i, seed, count));
             start.wrapping_add(step.wrapping_mul(i.cast_signed())).wrapping_add(drawn.cast_signed())
         })
     }
@@ -109,7 +113,7 @@ impl Kernel for Factory {
         Some(dims::follow_result(inputs, outputs))
     }
 
-    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<OperationCharges> {
         Some(by_element(&outputs[0], self.value.is_transcendental()))
     }
 

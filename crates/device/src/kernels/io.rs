@@ -61,18 +61,18 @@ impl<T: Number> Load<T> {
     /// gets those of its operands: there the number would come back as one.
     pub(crate) fn new(format: Format, to: Format) -> Load<T> {
         let own = matches!(to, Format::F32 | Format::F64);
-        Load::exact(if own { format } else { format.plain() })
+        Load::exact(if own { format } else { format.arithmetic_format() })
     }
 
     /// Elements as the host reads them, with infinities.
     pub(crate) fn exact(format: Format) -> Load<T> {
         let convert = Converter::new(format, T::FORMAT);
-        Load { convert, size: format.size(), number: std::marker::PhantomData }
+        Load { convert, size: format.byte_size(), number: std::marker::PhantomData }
     }
 
     /// The format that elements are read as.
     pub(crate) fn format(&self) -> Format {
-        self.convert.src()
+        self.convert.src_format()
     }
 
     /// Reads `into.len()` adjacent elements.
@@ -123,12 +123,12 @@ impl<T: Number> Load<T> {
 impl<T: Number> Store<T> {
     pub(crate) fn new(format: Format) -> Store<T> {
         let convert = Converter::new(T::FORMAT, format);
-        Store { convert, size: format.size(), number: std::marker::PhantomData }
+        Store { convert, size: format.byte_size(), number: std::marker::PhantomData }
     }
 
     /// The format of the elements.
     pub(crate) fn format(&self) -> Format {
-        self.convert.dst()
+        self.convert.dst_format()
     }
 
     /// Writes adjacent elements.

@@ -11,7 +11,7 @@ use crate::tensor::result_layout::like;
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Format;
-use zellige_machine::Charges;
+use zellige_machine::OperationCharges;
 use zellige_math::random::fill_uniform;
 use zellige_op::{Dims, MaskRule, Masked, TensorType};
 
@@ -37,7 +37,7 @@ impl Kernel for Masked {
         Some(dims::follow_result(inputs, outputs))
     }
 
-    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<OperationCharges> {
         Some(by_element(&outputs[0], false))
     }
 

@@ -57,9 +57,9 @@ use smallvec::SmallVec;
 use std::fmt;
 use std::ops::Range;
 use zellige_host::crew;
-use zellige_machine::Charges;
+use zellige_machine::OperationCharges;
 use zellige_machine::account::{CoreWork, WorkKind};
-use zellige_machine::{STREAMED, SumGroup};
+use zellige_machine::{STREAMED_TENSOR_BYTES, SumGroup};
 use zellige_op::{Dims, Form, Op, TensorType};
 use zellige_stick::StickLayout;
 
@@ -114,7 +114,7 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     }
 
     /// What the units do for slices of the loops; none where that is no sum of products of their lengths.
-    fn charges(&self, _inputs: &[Sticks], _outputs: &[Sticks]) -> Option<Charges> {
+    fn charges(&self, _inputs: &[Sticks], _outputs: &[Sticks]) -> Option<OperationCharges> {
         None
     }
 
@@ -231,11 +231,11 @@ pub(crate) fn streamed_with(reads: &[Sticks], shares: &[Share], writes: &[Sticks
         if i < reads.len() {
             shares.get(i).copied().unwrap_or(Share::ALONE).read(&mut work, &bursts, 1);
         } else {
-            work.writes.merge(&bursts);
+            work.writes.merge_traffic(&bursts);
         }
         work.padding_bytes += padding;
-        work.lx_bytes += bursts.bytes();
-        work.lx_peak += bursts.bytes().min(STREAMED);
+        work.lx_bytes += bursts.total_bytes();
+        work.lx_peak += bursts.total_bytes().min(STREAMED_TENSOR_BYTES);
     }
     work
 }
@@ -243,11 +243,11 @@ pub(crate) fn streamed_with(reads: &[Sticks], shares: &[Share], writes: &[Sticks
 /// Adds what the units of a core do for its slices of the loops.
 pub(crate) fn charge(
     work: &mut CoreWork,
-    charges: &Charges,
+    charges: &OperationCharges,
     ranges: &[Range<usize>],
     group: SumGroup,
 ) {
-    let units = charges.units(|l| ranges[l].len() as u64, group);
+    let units = charges.core_unit_work(|l| ranges[l].len() as u64, group);
     work.macs += units.macs;
     work.macs_valid += units.macs_valid;
     work.sfu += units.sfu;

@@ -13,7 +13,7 @@ use crate::tensor::tensor_layout::TensorLayout;
 use crate::tensor::transfer::Moved;
 use std::ops::Deref;
 use zellige_layout::StridedLayout;
-use zellige_machine::account::{CoreWork, Work, WorkKind};
+use zellige_machine::account::{CoreWork, OperationWork, WorkKind};
 use zellige_op::{MoveRule, Moving, Scalar, TensorType};
 use zellige_stick::StickLayout;
 
@@ -134,7 +134,7 @@ pub(crate) fn perform(
     inputs: &[Tensor],
     outputs: &[Tensor],
     cores: usize,
-) -> Result<Work> {
+) -> Result<OperationWork> {
     let mut tensors = Tensors { inputs, outputs, scratch: Vec::new() };
     let done: Vec<Moved> = moves.iter().map(|m| tensors.run(m)).collect::<Result<_>>()?;
     Ok(together(name, &done, cores))
@@ -144,7 +144,7 @@ pub(crate) fn perform(
 ///
 /// # Errors
 /// What a copy refuses.
-pub(crate) fn planned(name: &str, moves: &[Move], cores: usize) -> Result<Work> {
+pub(crate) fn planned(name: &str, moves: &[Move], cores: usize) -> Result<OperationWork> {
     let plan = |step: &Move| match step {
         Move::Copy { from, to } => from.laid.moved_to(&to.laid),
         Move::Fill { to, .. } => to.laid.filled(),
@@ -153,13 +153,13 @@ pub(crate) fn planned(name: &str, moves: &[Move], cores: usize) -> Result<Work> 
     Ok(together(name, &list, cores))
 }
 
-fn together(name: &str, moves: &[Moved], cores: usize) -> Work {
-    let mut all = Work::uniform(name, WorkKind::Copy, cores, CoreWork::default());
+fn together(name: &str, moves: &[Moved], cores: usize) -> OperationWork {
+    let mut all = OperationWork::uniform_cores(name, WorkKind::Copy, cores, CoreWork::default());
     for moved in moves {
         let work = moved.work(name, WorkKind::Copy, cores);
         for (sum, core) in all.cores.iter_mut().zip(&work.cores) {
-            sum.reads.merge(&core.reads);
-            sum.writes.merge(&core.writes);
+            sum.reads.merge_traffic(&core.reads);
+            sum.writes.merge_traffic(&core.writes);
             sum.padding_bytes += core.padding_bytes;
             sum.lx_bytes += core.lx_bytes;
             sum.lx_peak = sum.lx_peak.max(core.lx_peak);

@@ -19,10 +19,10 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use zellige_float::{Arithmetic, Format, Isa, PAIR_STEP, PairKernel, pair_kernel};
+use zellige_float::{Format, Isa, PAIR_STEP, PairArithmetic, PairKernel, select_pair_kernel};
 use zellige_machine::account::{CoreWork, WorkKind};
-use zellige_machine::{Charge, Charges, SumGroup};
-use zellige_math::{Binary, FloatFunction, Whole};
+use zellige_machine::{LoopCharge, OperationCharges, SumGroup};
+use zellige_math::{Binary, FloatFunction, WrappingInteger};
 use zellige_op::{Pointwise, TensorType, Yields};
 use zellige_stick::StickLayout;
 
@@ -51,7 +51,7 @@ impl Kernel for Pointwise {
         Some(dims::follow_result(inputs, outputs))
     }
 
-    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<OperationCharges> {
         Some(by_element(&outputs[0], self.transcendental))
     }
 
@@ -85,7 +85,7 @@ impl Kernel for Pointwise {
                     let halves: Vec<bool> = inputs.iter().map(|t| t.float16).collect();
                     Arc::new(move |x, out| apply_as_read(f, &halves, x, out))
                 } else {
-                    Arc::new(move |x, out| f.apply(x, out))
+                    Arc::new(move |x, out| f.apply_to_slices(x, out))
                 };
                 let work = Work::new(run, None, &formats, out.format, cut);
                 let work = if self.infinities { work.exact(&formats) } else { work };
@@ -111,11 +111,11 @@ fn apply_as_read(f: FloatFunction, halves: &[bool], x: &[&[f32]], out: &mut [f32
         .map(|(x, half)| if *half { x.iter().map(overflow).collect() } else { x.to_vec() })
         .collect();
     let read: Vec<&[f32]> = read.iter().map(Vec::as_slice).collect();
-    f.apply(&read, out);
+    f.apply_to_slices(&read, out);
 }
 
 /// What makes integers those of the result.
-fn finish<T: Whole>(op: &Pointwise, out: &Sticks) -> Option<fn(&mut [T])> {
+fn finish<T: WrappingInteger>(op: &Pointwise, out: &Sticks) -> Option<fn(&mut [T])> {
     match op.yields {
         Yields::Bool => None,
         _ if out.truth && op.flips => Some(lowest),
@@ -126,17 +126,17 @@ fn finish<T: Whole>(op: &Pointwise, out: &Sticks) -> Option<fn(&mut [T])> {
 }
 
 /// Truth values are 0 and 1.
-pub(crate) fn truths<T: Whole>(x: &mut [T]) {
+pub(crate) fn truths<T: WrappingInteger>(x: &mut [T]) {
     x.iter_mut().for_each(|x| *x = <T as From<bool>>::from(*x != T::ZERO));
 }
 
 /// The lowest bit.
-fn lowest<T: Whole>(x: &mut [T]) {
+fn lowest<T: WrappingInteger>(x: &mut [T]) {
     x.iter_mut().for_each(|x| *x = *x & T::ONE);
 }
 
 /// A uint8 has 8 bits.
-pub(crate) fn bytes<T: Whole>(x: &mut [T]) {
+pub(crate) fn bytes<T: WrappingInteger>(x: &mut [T]) {
     x.iter_mut().for_each(|x| *x = *x & <T as From<u8>>::from(0xff));
 }
 
@@ -168,18 +168,18 @@ pub(crate) fn spans(inputs: &[Sticks], out: &Sticks) -> Vec<Span> {
 }
 
 /// One operation for every lane of the result.
-pub(crate) fn by_element(out: &Sticks, transcendental: bool) -> Charges {
+pub(crate) fn by_element(out: &Sticks, transcendental: bool) -> OperationCharges {
     let unit = |d: usize| if out.stick == Some(d) { out.eps } else { 1 };
     // A stick with a single element has all lanes too.
     let lanes = if out.stick.is_some() { 1 } else { out.eps as u64 };
-    let charge = Charge {
+    let charge = LoopCharge {
         loops: (0..out.rank()).map(|d| (d, unit(d))).collect(),
         macs: 0,
         sfu: if transcendental { 0 } else { lanes },
         transcendental: if transcendental { lanes } else { 0 },
         finishing: false,
     };
-    Charges::one(WorkKind::Pointwise, charge)
+    OperationCharges::single_charge(WorkKind::Pointwise, charge)
 }
 
 /// The walks of a kernel that computes each element of its result from the elements at the same coordinates.
@@ -314,17 +314,17 @@ impl Work<f32> {
     /// The same in registers, where there is a kernel for the formats. `f` is the function.
     fn in_pairs(self, f: FloatFunction) -> Work<f32> {
         let f = match f {
-            FloatFunction::Binary(Binary::Add) => Arithmetic::Add,
-            FloatFunction::Binary(Binary::Sub) => Arithmetic::Sub,
-            FloatFunction::Binary(Binary::Mul) => Arithmetic::Mul,
+            FloatFunction::Binary(Binary::Add) => PairArithmetic::Add,
+            FloatFunction::Binary(Binary::Sub) => PairArithmetic::Sub,
+            FloatFunction::Binary(Binary::Mul) => PairArithmetic::Mul,
             // A product with 1 or -1 is exact.
-            FloatFunction::AddScaled(1.0) => Arithmetic::Add,
-            FloatFunction::AddScaled(-1.0) => Arithmetic::Sub,
+            FloatFunction::AddScaled(1.0) => PairArithmetic::Add,
+            FloatFunction::AddScaled(-1.0) => PairArithmetic::Sub,
             _ => return self,
         };
         let pair = match self.loads.as_slice() {
             [a, b] if a.format() == b.format() => {
-                pair_kernel(f, a.format(), self.store.format(), Isa::best())
+                select_pair_kernel(f, a.format(), self.store.format(), Isa::process_isa())
             }
             _ => None,
         };
@@ -351,7 +351,7 @@ impl<T: Number> Work<T> {
     /// # Safety
     /// That of [`Task::run`].
     unsafe fn take_pairs(&self, run: PairKernel, walk: &Walk, memory: &Pointers) -> bool {
-        let size = self.store.format().size();
+        let size = self.store.format().byte_size();
         let (a, b, to) = (memory.inputs[0], memory.inputs[1], memory.outputs[0]);
         walk.lanes.is_multiple_of(PAIR_STEP)
             && walk.whole_lanes(AT_ONCE, |at, count| {

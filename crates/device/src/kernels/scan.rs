@@ -4,7 +4,7 @@ use super::reduce::order::Ordered;
 use super::rows::{Line, LineCost, LineOp};
 use crate::tensor::sticks::Sticks;
 use std::sync::Arc;
-use zellige_math::canonical;
+use zellige_math::canonicalize_nan;
 use zellige_op::{Carry, Scan};
 
 impl LineOp for Scan {
@@ -36,8 +36,8 @@ impl Line<f32> for Carry {
 
     fn run(&self, x: &mut [f32], _: &[&[f32]], _: &mut [f32], indices: &mut [i32]) {
         match self {
-            Carry::Sum => fold(x, 0.0, |a, x| canonical(a + x)),
-            Carry::Product => fold(x, 1.0, |a, x| canonical(a * x)),
+            Carry::Sum => fold(x, 0.0, |a, x| canonicalize_nan(a + x)),
+            Carry::Product => fold(x, 1.0, |a, x| canonicalize_nan(a * x)),
             Carry::Largest => extreme(x, indices, |x, held| !held.after(x)),
             Carry::Smallest => extreme(x, indices, |x, held| !held.before(x)),
         }

@@ -2,7 +2,7 @@
 
 use crate::run::division::Division;
 use crate::tensor::sticks::Sticks;
-use zellige_machine::account::{CoreWork, Traffic};
+use zellige_machine::account::{CoreWork, MemoryTraffic};
 
 /// The cores that have the same part of a tensor, and which of them one is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,8 +33,8 @@ impl Share {
     }
 
     /// Reads bursts `times` over, with those that share them.
-    pub(crate) fn read(self, work: &mut CoreWork, bursts: &Traffic, times: u64) {
-        work.read(bursts, times, self.cores, self.place);
+    pub(crate) fn read(self, work: &mut CoreWork, bursts: &MemoryTraffic, times: u64) {
+        work.add_shared_read(bursts, times, self.cores, self.place);
     }
 }
 

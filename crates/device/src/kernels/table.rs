@@ -37,7 +37,7 @@ impl CodeTable {
         elements: usize,
     ) -> Option<CodeTable> {
         let key = (f, load.format(), store.format());
-        let small = |format: Format| format.is_float() && format.size() == 2;
+        let small = |format: Format| format.is_float() && format.byte_size() == 2;
         if elements < LEAST || !small(key.1) || !small(key.2) {
             return None;
         }
@@ -61,7 +61,7 @@ impl CodeTable {
         let mut table = vec![0_u16; CODES];
         // SAFETY: as many codes of 16 bits as numbers.
         unsafe { load.run(codes.as_ptr().cast(), 0, &mut numbers) };
-        f.apply(&[&numbers], &mut results);
+        f.apply_to_slices(&[&numbers], &mut results);
         // SAFETY: as above.
         unsafe { store.run(table.as_mut_ptr().cast(), 0, &results) };
         CodeTable(table.into())

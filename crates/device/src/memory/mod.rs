@@ -26,7 +26,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zellige_host::LazyMemory;
-use zellige_machine::{Hardware, Purpose, SegmentSpec};
+use zellige_machine::{Hardware, SegmentPurpose, SegmentSpec};
 
 /// An address space. Clones are the same memory; blocks keep it alive.
 #[derive(Clone)]
@@ -64,12 +64,13 @@ impl Memory {
 
     /// The memory of a card: 112 GiB for tensors, 16 GiB for programs.
     pub fn card() -> Memory {
-        Memory::new(&Hardware::card().segments()).expect("the card's segments are disjoint")
+        Memory::new(&Hardware::card_preset().address_segments())
+            .expect("the card's segments are disjoint")
     }
 
     /// A block in the first segment for tensors that has room.
     pub fn alloc(&self, bytes: usize) -> Result<Block> {
-        let region = self.state().take_any(Purpose::Tensors, bytes as u64)?;
+        let region = self.state().take_any(SegmentPurpose::Tensors, bytes as u64)?;
         Block::new(self.clone(), region)
     }
 
@@ -92,7 +93,7 @@ impl Memory {
 
     /// A block for a program, in the segment reserved for them.
     pub fn alloc_program(&self, bytes: usize) -> Result<Block> {
-        let region = self.state().take_any(Purpose::Programs, bytes as u64)?;
+        let region = self.state().take_any(SegmentPurpose::Programs, bytes as u64)?;
         Block::new(self.clone(), region)
     }
 
@@ -154,15 +155,15 @@ impl fmt::Debug for Memory {
 }
 
 impl State {
-    fn take_any(&mut self, purpose: Purpose, bytes: u64) -> Result<Region> {
+    fn take_any(&mut self, purpose: SegmentPurpose, bytes: u64) -> Result<Region> {
         let place = match purpose {
-            Purpose::Programs => "program memory",
-            Purpose::Tensors | Purpose::Scratchpad => "device memory",
+            SegmentPurpose::Programs => "program memory",
+            SegmentPurpose::Tensors | SegmentPurpose::Scratchpad => "device memory",
         };
         let wanted: Vec<usize> = (0..self.segments.len())
             .filter(|i| self.segments[*i].spec.purpose == purpose)
             .collect();
-        if wanted.is_empty() && purpose == Purpose::Programs {
+        if wanted.is_empty() && purpose == SegmentPurpose::Programs {
             return Err(DeviceError::NoProgramSegment { place: "this memory".into() });
         }
         self.take(&wanted, || place.into(), bytes)
@@ -174,7 +175,7 @@ impl State {
             Some(s) => s.spec,
             None => return Err(DeviceError::NoSuchSegment { segment, count }),
         };
-        if spec.purpose == Purpose::Programs {
+        if spec.purpose == SegmentPurpose::Programs {
             return Err(DeviceError::ProgramSegment {
                 segment,
                 base: spec.base,
@@ -237,7 +238,7 @@ impl State {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for (i, segment) in self.segments.iter().enumerate() {
             match runs.last_mut() {
-                _ if segment.spec.purpose != Purpose::Tensors => {}
+                _ if segment.spec.purpose != SegmentPurpose::Tensors => {}
                 Some(run) if run.end == i => run.end = i + 1,
                 _ => runs.push(i..i + 1),
             }

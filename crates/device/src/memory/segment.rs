@@ -2,7 +2,7 @@
 
 use super::allocator::{GRANULE, Holes};
 use crate::error::{DeviceError, Result};
-use zellige_machine::{Purpose, SegmentSpec};
+use zellige_machine::{SegmentPurpose, SegmentSpec};
 
 /// A segment and what is free in it.
 #[derive(Debug)]
@@ -34,8 +34,8 @@ impl Segment {
                 return bad(i, "it must end below 2^64");
             };
             let overlaps = |other: &SegmentSpec| {
-                other.purpose != Purpose::Scratchpad
-                    && spec.purpose != Purpose::Scratchpad
+                other.purpose != SegmentPurpose::Scratchpad
+                    && spec.purpose != SegmentPurpose::Scratchpad
                     && other.base < end
                     && spec.base < other.base + other.bytes
             };

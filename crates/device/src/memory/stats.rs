@@ -2,7 +2,7 @@
 
 use super::segment::Segment;
 use serde::Serialize;
-use zellige_machine::{Purpose, SegmentSpec};
+use zellige_machine::{SegmentPurpose, SegmentSpec};
 
 /// A memory at one moment. All numbers are bytes of device memory unless they are counts.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -72,7 +72,7 @@ impl MemoryStats {
             blocks: segments.iter().map(|s| s.blocks).sum(),
             largest_hole: segments
                 .iter()
-                .filter(|s| s.spec.purpose != Purpose::Programs)
+                .filter(|s| s.spec.purpose != SegmentPurpose::Programs)
                 .map(|s| s.largest_hole)
                 .max()
                 .unwrap_or(0),

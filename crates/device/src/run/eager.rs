@@ -14,7 +14,7 @@ use crate::tensor::Tensor;
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
-use zellige_machine::account::{Cost, Work, WorkKind};
+use zellige_machine::account::{OperationCost, OperationWork, WorkKind};
 use zellige_op::{Op, TensorType};
 
 /// What an operation gave and what it took.
@@ -28,14 +28,14 @@ pub struct Ran {
     /// in the order they ran. What the host does, by the card's profile, is one round trip.
     pub receipts: Vec<Receipt>,
     /// What the receipts are for.
-    pub(super) works: Vec<Work>,
+    pub(super) works: Vec<OperationWork>,
     /// The launches, to be repeated on other tensors of the same layouts; none where that is not possible.
     pub(super) recording: Option<Recording>,
 }
 
 impl Ran {
     /// What each step cost.
-    pub fn costs(&self) -> Vec<Cost> {
+    pub fn costs(&self) -> Vec<OperationCost> {
         self.receipts.iter().map(|r| r.cost.clone()).collect()
     }
 }
@@ -61,7 +61,7 @@ pub(super) struct Computed {
     /// How the work was divided.
     pub(super) division: Division,
     /// What it takes, in the order in which it ran.
-    pub(super) works: Vec<Work>,
+    pub(super) works: Vec<OperationWork>,
     /// The launches; none where they cannot be repeated.
     pub(super) recording: Option<Recording>,
 }
@@ -132,7 +132,7 @@ pub(crate) fn laid(tensors: &[Tensor]) -> Vec<TensorLayout> {
 pub(super) struct Gathered {
     pub(super) operands: Vec<Tensor>,
     /// What copying them took; nothing where the host does the operation.
-    pub(super) works: Vec<Work>,
+    pub(super) works: Vec<OperationWork>,
     /// The copies, and the slots of the operands; none where they cannot be repeated.
     pub(super) recording: Option<(Recording, SmallVec<[usize; 4]>)>,
 }
@@ -180,7 +180,7 @@ pub struct Launched {
     /// How the work was divided.
     pub division: Division,
     /// What each core did.
-    pub work: Work,
+    pub work: OperationWork,
     /// The same launch again; none where it cannot be repeated without looking at the elements, or where the task holds
     /// something of this run.
     pub prepared: Option<PreparedLaunch>,
@@ -208,7 +208,7 @@ pub(crate) fn prepare(
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
     let division = settled(op, &ins, &outs, division, cores)?;
     if outs.iter().all(|o| o.numel() == 0) {
-        let work = Work::new(op.name(), WorkKind::Other, Vec::new());
+        let work = OperationWork::new(op.name(), WorkKind::Other, Vec::new());
         return Ok(Launched { division, work, prepared: None });
     }
     let task = kernel(op).task(&ins, &outs, &division)?;
@@ -220,7 +220,7 @@ pub(crate) fn prepare(
     // of a kernel that allows it.
     unsafe { run_task(task.as_ref(), division.cores(), threads, inputs, outputs)? };
     let slices = (0..division.cores()).map(|core| task.work(core)).collect();
-    let work = Work::new(op.name(), task.kind(), slices);
+    let work = OperationWork::new(op.name(), task.kind(), slices);
     let prepared = PreparedLaunch::of_task(task, division.cores(), threads, inputs, outputs);
     Ok(Launched { division, work, prepared })
 }

@@ -6,7 +6,7 @@ use crate::run::eager::laid;
 use crate::tensor::Tensor;
 use crate::tensor::format::host_format;
 use crate::tensor::tensor_layout::TensorLayout;
-use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
+use zellige_machine::account::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
 use zellige_op::Op;
 
 /// Whether the host does it, by the card's profile.
@@ -18,10 +18,10 @@ pub(super) fn on_host(op: &Op, card: &Card) -> bool {
 pub(super) fn charged(
     op: &Op,
     card: &Card,
-    work: Work,
+    work: OperationWork,
     operands: &[Tensor],
     results: &[Tensor],
-) -> Result<Work> {
+) -> Result<OperationWork> {
     if on_host(op, card) { round_trip(op, &laid(operands), &laid(results)) } else { Ok(work) }
 }
 
@@ -37,30 +37,30 @@ pub(super) fn round_trip(
     op: &Op,
     operands: &[TensorLayout],
     results: &[TensorLayout],
-) -> Result<Work> {
+) -> Result<OperationWork> {
     let mut engine = CoreWork::default();
     for t in operands {
-        engine.reads.merge(&sticks(t, &mut engine.padding_bytes)?);
+        engine.reads.merge_traffic(&sticks(t, &mut engine.padding_bytes)?);
         engine.host_out += host_bytes(t)?;
     }
     for t in results {
-        engine.writes.merge(&sticks(t, &mut engine.padding_bytes)?);
+        engine.writes.merge_traffic(&sticks(t, &mut engine.padding_bytes)?);
         engine.host_in += host_bytes(t)?;
     }
-    Ok(Work::new(format!("{} on the host", op.name()), WorkKind::Fallback, vec![engine]))
+    Ok(OperationWork::new(format!("{} on the host", op.name()), WorkKind::Fallback, vec![engine]))
 }
 
 fn host_bytes(t: &TensorLayout) -> Result<u64> {
-    Ok(t.numel().unsigned_abs() * host_format(t.dtype())?.size() as u64)
+    Ok(t.numel().unsigned_abs() * host_format(t.dtype())?.byte_size() as u64)
 }
 
 /// The sticks of a tensor; of one that kernels cannot read as it lies, those of its base.
-fn sticks(t: &TensorLayout, padding: &mut u64) -> Result<Traffic> {
+fn sticks(t: &TensorLayout, padding: &mut u64) -> Result<MemoryTraffic> {
     let (traffic, unused) = match t.sticks() {
         Ok(form) => form.traffic(),
         Err(_) => {
             let bytes = t.layout().device_bytes()?.unsigned_abs();
-            (Traffic::of(bytes, 1), bytes.saturating_sub(t.valid_bytes()))
+            (MemoryTraffic::from_bursts(bytes, 1), bytes.saturating_sub(t.valid_bytes()))
         }
     };
     *padding += unused;

@@ -8,7 +8,7 @@ use crate::run::division::{Division, Span};
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use std::ops::Range;
-use zellige_machine::Charges;
+use zellige_machine::OperationCharges;
 use zellige_op::{Dims, Op};
 
 /// The loops of an operation, and which of them each dimension of each tensor follows.
@@ -97,7 +97,7 @@ pub(super) fn charges(
     op: &Op,
     inputs: &[TensorLayout],
     outputs: &[TensorLayout],
-) -> Result<Option<Charges>> {
+) -> Result<Option<OperationCharges>> {
     check_tensors(op, inputs, outputs)?;
     let forms = |list: &[TensorLayout]| {
         list.iter().map(TensorLayout::sticks).collect::<Result<Vec<Sticks>>>()

@@ -32,7 +32,7 @@ use crate::kernels::moves::Move;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
-use zellige_machine::{Charges, Work};
+use zellige_machine::{OperationCharges, OperationWork};
 use zellige_op::{Op, TensorType};
 
 /// Operations on tensors of a card.
@@ -128,7 +128,7 @@ pub trait PlanOp {
         outputs: &[TensorLayout],
         division: Option<&Division>,
         cores: usize,
-    ) -> Result<(Division, Work)>;
+    ) -> Result<(Division, OperationWork)>;
 
     /// Which loop each dimension of each tensor follows; none for an operation whose slices are no boxes of its
     /// tensors.
@@ -142,8 +142,11 @@ pub trait PlanOp {
     ///
     /// # Errors
     /// As [`PlanOp::loops`].
-    fn charges(&self, inputs: &[TensorLayout], outputs: &[TensorLayout])
-    -> Result<Option<Charges>>;
+    fn charges(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
+    ) -> Result<Option<OperationCharges>>;
 
     /// The copies and fills that make the results of an operation that only moves elements, in their order; none for
     /// one that computes.
@@ -161,7 +164,11 @@ pub trait PlanOp {
     ///
     /// # Errors
     /// Dtypes without a host format.
-    fn round_trip(&self, operands: &[TensorLayout], results: &[TensorLayout]) -> Result<Work>;
+    fn round_trip(
+        &self,
+        operands: &[TensorLayout],
+        results: &[TensorLayout],
+    ) -> Result<OperationWork>;
 }
 
 impl RunOp for Op {
@@ -236,7 +243,7 @@ impl PlanOp for Op {
         outputs: &[TensorLayout],
         division: Option<&Division>,
         cores: usize,
-    ) -> Result<(Division, Work)> {
+    ) -> Result<(Division, OperationWork)> {
         plan::work(self, inputs, outputs, division, cores)
     }
 
@@ -248,7 +255,7 @@ impl PlanOp for Op {
         &self,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
-    ) -> Result<Option<Charges>> {
+    ) -> Result<Option<OperationCharges>> {
         loops::charges(self, inputs, outputs)
     }
 
@@ -261,7 +268,11 @@ impl PlanOp for Op {
         crate::kernels::kernel(self).moves(inputs, outputs)
     }
 
-    fn round_trip(&self, operands: &[TensorLayout], results: &[TensorLayout]) -> Result<Work> {
+    fn round_trip(
+        &self,
+        operands: &[TensorLayout],
+        results: &[TensorLayout],
+    ) -> Result<OperationWork> {
         host_fallback::round_trip(self, operands, results)
     }
 }

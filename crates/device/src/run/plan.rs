@@ -11,7 +11,7 @@ use crate::run::eager::{Launched, settle};
 use crate::tensor::Tensor;
 use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
-use zellige_machine::account::{CoreWork, Work, WorkKind};
+use zellige_machine::account::{CoreWork, OperationWork, WorkKind};
 use zellige_op::{Op, TensorType};
 
 /// How operands must lie, and how results will, for operands that lie as given.
@@ -53,7 +53,7 @@ pub(super) fn work(
     outputs: &[TensorLayout],
     division: Option<&Division>,
     cores: usize,
-) -> Result<(Division, Work)> {
+) -> Result<(Division, OperationWork)> {
     // As long as some dozens of plain steps.
     zellige_guard::count_many_steps(64);
     if let Some(list) = kernel(op).moves(inputs, outputs)? {
@@ -63,7 +63,7 @@ pub(super) fn work(
     let (ins, outs) = (forms(inputs)?, forms(outputs)?);
     let division = settled(op, &ins, &outs, division, cores)?;
     if outs.iter().all(|o| o.numel() == 0) {
-        return Ok((division, Work::new(op.name(), WorkKind::Other, Vec::new())));
+        return Ok((division, OperationWork::new(op.name(), WorkKind::Other, Vec::new())));
     }
     let task = kernel(op).task(&ins, &outs, &division)?;
     let slices: Vec<CoreWork> = (0..division.cores()).map(|core| task.work(core)).collect();
@@ -74,7 +74,7 @@ pub(super) fn work(
             format!("the work of core {core} is more than 64 bits can count"),
         ));
     }
-    Ok((division, Work::new(op.name(), task.kind(), slices)))
+    Ok((division, OperationWork::new(op.name(), task.kind(), slices)))
 }
 
 /// Runs on tensors that lie as [`PlanOp::lay`](super::PlanOp::lay) asked, into tensors that lie as it said, with a

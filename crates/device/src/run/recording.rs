@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::sync::Arc;
-use zellige_machine::account::{Cost, Work};
+use zellige_machine::account::{OperationCost, OperationWork};
 
 /// A tensor of a recording.
 #[derive(Debug, Clone)]
@@ -150,15 +150,17 @@ impl Recording {
 /// Work that is entered into the accounts of a card, with its cost there.
 #[derive(Debug)]
 pub(super) struct KnownWork {
-    work: Work,
-    cost: Cost,
+    work: OperationWork,
+    cost: OperationCost,
 }
 
 impl KnownWork {
     /// Work with the receipts that it got when it was entered first.
-    pub(super) fn list(works: Vec<Work>, receipts: &[Receipt]) -> Vec<KnownWork> {
-        let known =
-            |(work, receipt): (Work, &Receipt)| KnownWork { work, cost: receipt.cost.clone() };
+    pub(super) fn list(works: Vec<OperationWork>, receipts: &[Receipt]) -> Vec<KnownWork> {
+        let known = |(work, receipt): (OperationWork, &Receipt)| KnownWork {
+            work,
+            cost: receipt.cost.clone(),
+        };
         works.into_iter().zip(receipts).map(known).collect()
     }
 

@@ -5,7 +5,7 @@ use super::queue::Shared;
 use crate::error::{DeviceError, Result};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
-use zellige_machine::Time;
+use zellige_machine::SimulatedTime;
 
 /// The moment when everything submitted to a stream so far is done.
 #[derive(Clone)]
@@ -15,7 +15,7 @@ pub struct Event {
     pub(super) stream: StreamId,
     /// Entries of the stream up to this one.
     pub(super) position: u64,
-    pub(super) time: Time,
+    pub(super) time: SimulatedTime,
 }
 
 /// Whether an event has happened, and whether its stream had failed by then.
@@ -40,12 +40,12 @@ impl Event {
     }
 
     /// When it happens, in simulated time.
-    pub fn time(&self) -> Time {
+    pub fn time(&self) -> SimulatedTime {
         self.time
     }
 
     /// Simulated time from this event to a later one; an error if that one is earlier, or of another card.
-    pub fn elapsed(&self, later: &Event) -> Result<Time> {
+    pub fn elapsed(&self, later: &Event) -> Result<SimulatedTime> {
         self.same_card(later)?;
         if later.time < self.time {
             return Err(DeviceError::EventsReversed { first: self.time, second: later.time });

@@ -1,8 +1,8 @@
 //! Simulated time: when each piece of work starts and ends.
 
 use super::{STREAMS, StreamId};
-use zellige_machine::Time;
-use zellige_machine::account::{Latency, Work};
+use zellige_machine::SimulatedTime;
+use zellige_machine::account::{OperationLatency, OperationWork};
 use zellige_machine::hardware::Hardware;
 
 /// The clocks of a card: one per stream, one per core, one of the transfer engine, one of the link to other cards.
@@ -13,29 +13,29 @@ use zellige_machine::hardware::Hardware;
 /// other down.
 #[derive(Debug, Clone)]
 pub struct Schedule {
-    streams: [Time; STREAMS],
-    cores: Vec<Time>,
-    transfer: Time,
-    link: Time,
+    streams: [SimulatedTime; STREAMS],
+    cores: Vec<SimulatedTime>,
+    transfer: SimulatedTime,
+    link: SimulatedTime,
 }
 
 /// Where a piece of work lies in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Span {
     /// When it starts.
-    pub start: Time,
+    pub start: SimulatedTime,
     /// When its slowest core is done.
-    pub end: Time,
+    pub end: SimulatedTime,
 }
 
 impl Schedule {
     /// All clocks at zero.
     pub fn new(cores: usize) -> Schedule {
         Schedule {
-            streams: [Time::ZERO; STREAMS],
-            cores: vec![Time::ZERO; cores],
-            transfer: Time::ZERO,
-            link: Time::ZERO,
+            streams: [SimulatedTime::ZERO; STREAMS],
+            cores: vec![SimulatedTime::ZERO; cores],
+            transfer: SimulatedTime::ZERO,
+            link: SimulatedTime::ZERO,
         }
     }
 
@@ -43,8 +43,8 @@ impl Schedule {
     pub fn place(
         &mut self,
         stream: StreamId,
-        work: &Work,
-        latency: &Latency,
+        work: &OperationWork,
+        latency: &OperationLatency,
         hardware: &Hardware,
     ) -> Span {
         let clock = self.streams[stream.index()];
@@ -54,9 +54,10 @@ impl Schedule {
             start
         } else {
             let used = || latency.cores.iter().zip(0..).filter(|(c, _)| c.total > 0);
-            let start = used().map(|(_, i): (_, usize)| self.cores[i]).fold(clock, Time::max);
+            let start =
+                used().map(|(_, i): (_, usize)| self.cores[i]).fold(clock, SimulatedTime::max);
             for (cycles, i) in used() {
-                self.cores[i] = start + hardware.time(cycles.total);
+                self.cores[i] = start + hardware.cycles_to_time(cycles.total);
             }
             start
         };
@@ -67,7 +68,12 @@ impl Schedule {
 
     /// Puts an exchange with other cards behind what is already there. It starts when the link is free, and not before
     /// `ready`, when the last of the other cards has come that far.
-    pub fn place_exchange(&mut self, stream: StreamId, ready: Time, duration: Time) -> Span {
+    pub fn place_exchange(
+        &mut self,
+        stream: StreamId,
+        ready: SimulatedTime,
+        duration: SimulatedTime,
+    ) -> Span {
         let start = self.streams[stream.index()].max(self.link).max(ready);
         let end = start + duration;
         self.link = end;
@@ -77,45 +83,45 @@ impl Schedule {
 
     /// The stream's next work starts at `time`, or when its cores are free: it runs beside what the stream
     /// did last.
-    pub(crate) fn begin_at(&mut self, stream: StreamId, time: Time) {
+    pub(crate) fn begin_at(&mut self, stream: StreamId, time: SimulatedTime) {
         self.streams[stream.index()] = time;
     }
 
     /// The stream's later work does not start before `time`.
-    pub fn wait(&mut self, stream: StreamId, time: Time) {
+    pub fn wait(&mut self, stream: StreamId, time: SimulatedTime) {
         let clock = &mut self.streams[stream.index()];
         *clock = time.max(*clock);
     }
 
     /// When the work of a stream is done.
-    pub fn clock(&self, stream: StreamId) -> Time {
+    pub fn clock(&self, stream: StreamId) -> SimulatedTime {
         self.streams[stream.index()]
     }
 
     /// When all work is done.
-    pub fn end(&self) -> Time {
-        self.streams.iter().copied().max().unwrap_or(Time::ZERO)
+    pub fn end(&self) -> SimulatedTime {
+        self.streams.iter().copied().max().unwrap_or(SimulatedTime::ZERO)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zellige_machine::account::{CoreWork, Traffic, WorkKind};
+    use zellige_machine::account::{CoreWork, MemoryTraffic, WorkKind};
 
-    fn work(kind: WorkKind, cores: std::ops::Range<usize>, elements: u64) -> Work {
+    fn work(kind: WorkKind, cores: std::ops::Range<usize>, elements: u64) -> OperationWork {
         let each = CoreWork { sfu: elements, ..CoreWork::default() };
         let of = |i| if cores.contains(&i) { each.clone() } else { CoreWork::default() };
-        Work::new("x", kind, (0..cores.end).map(of).collect())
+        OperationWork::new("x", kind, (0..cores.end).map(of).collect())
     }
 
     #[test]
     fn streams_run_side_by_side_on_different_cores_only() {
-        let ktir = Hardware::ktir();
+        let ktir = Hardware::ktir_preset();
         let mut schedule = Schedule::new(32);
-        let mut place = |stream, work: &Work| {
+        let mut place = |stream, work: &OperationWork| {
             let stream = StreamId::new(stream).unwrap();
-            let span = schedule.place(stream, work, &ktir.latency(work), &ktir);
+            let span = schedule.place(stream, work, &ktir.operation_latency(work), &ktir);
             (span.start.nanoseconds(), span.end.nanoseconds())
         };
         let (low, high) = (work(WorkKind::Other, 0..16, 6400), work(WorkKind::Other, 16..32, 640));
@@ -126,33 +132,35 @@ mod tests {
         let both = work(WorkKind::Other, 0..32, 64);
         assert_eq!(place(2, &both), (200.0, 201.0));
         let upload = CoreWork { host_in: 63_000, ..CoreWork::default() };
-        let upload = Work::new("up", WorkKind::Upload, vec![upload]);
+        let upload = OperationWork::new("up", WorkKind::Upload, vec![upload]);
         assert_eq!(place(4, &upload), (0.0, 1000.0), "transfers need no core");
         assert_eq!(place(5, &upload), (1000.0, 2000.0), "there is one engine");
-        schedule.wait(StreamId::new(1).unwrap(), Time::from_nanoseconds(5000));
-        let ns = Time::from_nanoseconds;
+        schedule.wait(StreamId::new(1).unwrap(), SimulatedTime::from_nanoseconds(5000));
+        let ns = SimulatedTime::from_nanoseconds;
         let [six, seven] = [6, 7].map(|n| StreamId::new(n).unwrap());
         let span = schedule.place_exchange(six, ns(300), ns(50));
         assert_eq!((span.start, span.end), (ns(300), ns(350)), "other cards come later");
         let span = schedule.place_exchange(seven, ns(0), ns(50));
         assert_eq!((span.start, span.end), (ns(350), ns(400)), "there is one link");
-        let span = schedule.place(StreamId::new(1).unwrap(), &low, &ktir.latency(&low), &ktir);
-        assert_eq!(span.start, Time::from_nanoseconds(5000));
-        assert_eq!(schedule.end(), Time::from_nanoseconds(5100));
+        let span =
+            schedule.place(StreamId::new(1).unwrap(), &low, &ktir.operation_latency(&low), &ktir);
+        assert_eq!(span.start, SimulatedTime::from_nanoseconds(5000));
+        assert_eq!(schedule.end(), SimulatedTime::from_nanoseconds(5100));
     }
 
     #[test]
     fn a_core_that_is_done_early_is_free_early() {
-        let ktir = Hardware::ktir();
+        let ktir = Hardware::ktir_preset();
         let mut schedule = Schedule::new(2);
-        let reads = |n| CoreWork { reads: Traffic::of(128, n), ..CoreWork::default() };
-        let uneven = Work::new("x", WorkKind::Other, vec![reads(10), reads(100)]);
-        let one = Work::new("x", WorkKind::Other, vec![reads(1)]);
-        let mut place = |s, w: &Work| {
+        let reads =
+            |n| CoreWork { reads: MemoryTraffic::from_bursts(128, n), ..CoreWork::default() };
+        let uneven = OperationWork::new("x", WorkKind::Other, vec![reads(10), reads(100)]);
+        let one = OperationWork::new("x", WorkKind::Other, vec![reads(1)]);
+        let mut place = |s, w: &OperationWork| {
             let s = StreamId::new(s).unwrap();
-            schedule.place(s, w, &ktir.latency(w), &ktir).start
+            schedule.place(s, w, &ktir.operation_latency(w), &ktir).start
         };
-        assert_eq!(place(1, &uneven), Time::ZERO);
-        assert_eq!(place(2, &one), Time::from_nanoseconds(20));
+        assert_eq!(place(1, &uneven), SimulatedTime::ZERO);
+        assert_eq!(place(2, &one), SimulatedTime::from_nanoseconds(20));
     }
 }

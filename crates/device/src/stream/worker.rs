@@ -7,7 +7,7 @@ use crate::error::{DeviceError, Result};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use zellige_machine::Time;
+use zellige_machine::SimulatedTime;
 
 /// The streams of one card and the thread that does their work, which begins with the first piece.
 ///
@@ -53,7 +53,7 @@ impl Streams {
     }
 
     /// The event that everything submitted to a stream so far is done; `time` is when, simulated.
-    pub fn record(&self, stream: StreamId, time: Time) -> Event {
+    pub fn record(&self, stream: StreamId, time: SimulatedTime) -> Event {
         let mark = Arc::new(Mark::default());
         let position = self.shared.submit(stream, Step::Record(mark.clone()));
         Event { shared: self.shared.clone(), mark, stream, position, time }
@@ -80,7 +80,7 @@ impl Streams {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         // Everything is done before an error is looked at, so that raising one leaves nothing running.
         let events: Vec<Event> = (0..STREAMS)
-            .map(|n| Ok(self.record(StreamId::new(number(n))?, Time::ZERO)))
+            .map(|n| Ok(self.record(StreamId::new(number(n))?, SimulatedTime::ZERO)))
             .collect::<Result<_>>()?;
         self.shared.wait_for(events.iter().map(|e| (e.stream, e.position)))?;
         events.iter().try_for_each(Event::synchronize)

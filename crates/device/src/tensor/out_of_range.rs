@@ -11,7 +11,7 @@ use zellige_op::Scalar;
 /// Refuses the first element of a host tensor that 32 bits do not hold. `bytes` was checked to hold
 /// the tensor.
 pub(crate) fn fits(bytes: &[u8], host: &StridedLayout, from: Format, to: Format) -> Result<()> {
-    let width = from.size();
+    let width = from.byte_size();
     let value: fn(&[u8]) -> i64 = match (from, to) {
         (Format::I64, Format::I32) => |b| i64::from_le_bytes(b.try_into().unwrap_or_default()),
         (Format::U32, Format::I32) => {
@@ -93,7 +93,7 @@ pub(crate) fn past(
     from: Format,
     to: Format,
 ) -> Result<Option<Past>> {
-    let width = from.size();
+    let width = from.byte_size();
     let Some(is_past) = test_of(to).filter(|_| from.is_float() && from != to) else {
         return Ok(None);
     };

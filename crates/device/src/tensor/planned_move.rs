@@ -86,10 +86,10 @@ impl PlannedMove {
             MoveSource::Number => &self.number,
         };
         let Some((mover, bytes)) = &self.unfolding else {
-            return Ok(self.mover.run(source, target, None, threads)?);
+            return Ok(self.mover.run_on_slices(source, target, None, threads)?);
         };
         let mut buffer = AlignedBuffer::new_zeroed(*bytes);
-        mover.run(source, &mut buffer, None, threads)?;
-        Ok(self.mover.run(&buffer, target, None, threads)?)
+        mover.run_on_slices(source, &mut buffer, None, threads)?;
+        Ok(self.mover.run_on_slices(&buffer, target, None, threads)?)
     }
 }

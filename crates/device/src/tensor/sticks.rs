@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use std::ops::Range;
 use zellige_float::Format;
 use zellige_layout::StridedLayout;
-use zellige_machine::account::Traffic;
+use zellige_machine::account::MemoryTraffic;
 use zellige_stick::{AccessTerm, StickLayout};
 
 /// Per logical dimension.
@@ -136,9 +136,9 @@ impl Sticks {
 
     /// What reading or writing all of it moves, in whole sticks: bursts of adjacent ones, and the
     /// bytes among them that hold no element of it. A stick that several elements share is moved once.
-    pub fn traffic(&self) -> (Traffic, u64) {
+    pub fn traffic(&self) -> (MemoryTraffic, u64) {
         if self.numel() == 0 {
-            return (Traffic::new(), 0);
+            return (MemoryTraffic::new(), 0);
         }
         let mut steps: Dims<(usize, usize)> = (0..self.rank())
             .map(|d| {
@@ -161,9 +161,12 @@ impl Sticks {
         }
         let distinct = (0..self.rank()).filter(|d| self.stride[*d] > 0 || self.stick == Some(*d));
         let elements: u64 = distinct.map(|d| self.size[d] as u64).product();
-        let width = self.format.size() as u64;
+        let width = self.format.byte_size() as u64;
         let moved = run as u64 * width * bursts;
-        (Traffic::of(run as u64 * width, bursts), moved.saturating_sub(elements * width))
+        (
+            MemoryTraffic::from_bursts(run as u64 * width, bursts),
+            moved.saturating_sub(elements * width),
+        )
     }
 
     /// The place of an element.

@@ -202,6 +202,6 @@ impl TensorLayout {
 
     /// Bytes of its elements in device memory, without padding.
     pub fn valid_bytes(&self) -> u64 {
-        self.numel().unsigned_abs() * self.format.size() as u64
+        self.numel().unsigned_abs() * self.format.byte_size() as u64
     }
 }

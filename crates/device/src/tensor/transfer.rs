@@ -12,8 +12,8 @@ use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_host::{AlignedBuffer, try_zeroed_vec};
 use zellige_layout::{Layout, StridedLayout, unflatten_index};
-use zellige_machine::account::{CoreWork, Traffic, Work, WorkKind};
-use zellige_movement::{Dtypes, Fill, MoveError, Mover, Plan, PlanCache};
+use zellige_machine::account::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
+use zellige_movement::{MoveDtypes, MoveError, MovePlan, Mover, PaddingFill, PlanCache};
 use zellige_op::Scalar;
 use zellige_stick::StickLayout;
 use zellige_stick::{PlannedTransfer, TransferDirection};
@@ -53,10 +53,10 @@ impl Moved {
         };
         let elements = elements.unsigned_abs();
         Moved {
-            read: elements * from.size() as u64,
-            written: elements * to.size() as u64,
-            read_runs: runs(from.size()),
-            write_runs: runs(to.size()),
+            read: elements * from.byte_size() as u64,
+            written: elements * to.byte_size() as u64,
+            read_runs: runs(from.byte_size()),
+            write_runs: runs(to.byte_size()),
             read_block: 0,
             write_block: 0,
         }
@@ -69,12 +69,12 @@ impl Moved {
     ///
     /// A run shorter than a stick still moves the stick. Runs that would move more than the whole
     /// tensor are gathered in the scratchpad instead: every stick of the tensor once, tile by tile.
-    pub fn work(&self, name: impl Into<String>, kind: WorkKind, cores: usize) -> Work {
+    pub fn work(&self, name: impl Into<String>, kind: WorkKind, cores: usize) -> OperationWork {
         let (read_bursts, write_bursts) =
             (bursts(&self.read_runs, self.read_block), bursts(&self.write_runs, self.write_block));
         let sticks = |bursts: &[(u64, u64)], share: &dyn Fn(u64) -> u64| {
-            let mut traffic = Traffic::new();
-            bursts.iter().for_each(|(bytes, count)| traffic.add(*bytes, share(*count)));
+            let mut traffic = MemoryTraffic::new();
+            bursts.iter().for_each(|(bytes, count)| traffic.add_bursts(*bytes, share(*count)));
             traffic
         };
         let whole = |n: u64| n;
@@ -83,16 +83,16 @@ impl Moved {
             writes: sticks(&write_bursts, &whole),
             ..CoreWork::default()
         };
-        let moved = one.reads.bytes() + one.writes.bytes();
+        let moved = one.reads.total_bytes() + one.writes.total_bytes();
         if kind.is_transfer() {
             if kind == WorkKind::Upload {
-                (one.host_in, one.reads) = (self.read, Traffic::new());
-                one.padding_bytes = one.writes.bytes().saturating_sub(self.written);
+                (one.host_in, one.reads) = (self.read, MemoryTraffic::new());
+                one.padding_bytes = one.writes.total_bytes().saturating_sub(self.written);
             } else {
-                (one.host_out, one.writes) = (self.written, Traffic::new());
-                one.padding_bytes = one.reads.bytes().saturating_sub(self.read);
+                (one.host_out, one.writes) = (self.written, MemoryTraffic::new());
+                one.padding_bytes = one.reads.total_bytes().saturating_sub(self.read);
             }
-            return Work::new(name, kind, vec![one]);
+            return OperationWork::new(name, kind, vec![one]);
         }
         let cores = cores.max(1) as u64;
         let padding = moved.saturating_sub(self.read + self.written);
@@ -100,7 +100,7 @@ impl Moved {
             let share = |n: u64| n / cores + u64::from(core < n % cores);
             let reads = sticks(&read_bursts, &share);
             let writes = sticks(&write_bursts, &share);
-            let lx_bytes = reads.bytes() + writes.bytes();
+            let lx_bytes = reads.total_bytes() + writes.total_bytes();
             let lx_peak = lx_bytes.min(64 * 1024);
             CoreWork {
                 reads,
@@ -111,7 +111,7 @@ impl Moved {
                 ..CoreWork::default()
             }
         });
-        Work::new(name, kind, slices.collect())
+        OperationWork::new(name, kind, slices.collect())
     }
 }
 
@@ -132,8 +132,8 @@ const KEPT: usize = 256;
 /// Plans a move, or finds it planned.
 pub(super) fn find_mover(from: &Side, to: &Side, shape: &[i64]) -> Result<Arc<Mover>> {
     static MOVES: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(KEPT));
-    let formats = Dtypes::Formats { from: from.format, to: to.format };
-    let mover = MOVES.mover(&from.layout, &to.layout, shape, formats, Fill::Leave);
+    let formats = MoveDtypes::Formats { from: from.format, to: to.format };
+    let mover = MOVES.plan_or_reuse(&from.layout, &to.layout, shape, formats, PaddingFill::Leave);
     mover.map_err(|e| match e {
         MoveError::Plan(e) => DeviceError::from(e),
         other => other.into(),
@@ -145,7 +145,7 @@ pub(super) fn find_mover(from: &Side, to: &Side, shape: &[i64]) -> Result<Arc<Mo
 pub(super) fn plan_unfolding(view: &TensorLayout) -> Result<(Arc<Mover>, usize)> {
     let (base, format) = (view.whole(), view.format());
     let last = base.view().address_range().map_or(0, |r| r.max + 1);
-    let bytes = usize::try_from(last).unwrap_or(usize::MAX) * format.size();
+    let bytes = usize::try_from(last).unwrap_or(usize::MAX) * format.byte_size();
     let from = Side { layout: base.places()?, format };
     let to = Side { layout: base.view().to_layout()?, format };
     Ok((find_mover(&from, &to, base.size())?, bytes))
@@ -165,7 +165,7 @@ fn between(
 ) -> Result<Moved> {
     let mover = find_mover(from, to, shape)?;
     run(&mover)?;
-    Ok(Moved::of(mover.elements(), mover.run_lengths(), from.format, to.format))
+    Ok(Moved::of(mover.elements(), mover.run_length_counts(), from.format, to.format))
 }
 
 impl TensorLayout {
@@ -177,9 +177,9 @@ impl TensorLayout {
     /// Sizes that differ, views with two elements in one place.
     pub fn moved_to(&self, to: &TensorLayout) -> Result<Moved> {
         same_size("a copy", self.size(), to.size())?;
-        let plan = Plan::between(&self.side()?, &to.side()?, self.size(), Fill::Leave)?;
+        let plan = MovePlan::between(&self.side()?, &to.side()?, self.size(), PaddingFill::Leave)?;
         let lengths = plan.run_lengths();
-        let moved = Moved::of(plan.elements(), &lengths, self.format(), to.format());
+        let moved = Moved::of(plan.element_count(), &lengths, self.format(), to.format());
         Ok(Moved { read_block: self.held()?, write_block: to.held()?, ..moved })
     }
 
@@ -189,9 +189,10 @@ impl TensorLayout {
     /// Views that form no layout.
     pub(crate) fn filled(&self) -> Result<Moved> {
         let one = StridedLayout::new(self.size(), &vec![0; self.size().len()], 0)?;
-        let plan = Plan::between(&one.to_layout()?, &self.side()?, self.size(), Fill::Leave)?;
+        let plan =
+            MovePlan::between(&one.to_layout()?, &self.side()?, self.size(), PaddingFill::Leave)?;
         let lengths = plan.run_lengths();
-        let moved = Moved::of(plan.elements(), &lengths, self.format(), self.format());
+        let moved = Moved::of(plan.element_count(), &lengths, self.format(), self.format());
         Ok(Moved { read: 0, read_runs: Vec::new(), write_block: self.held()?, ..moved })
     }
 
@@ -221,7 +222,7 @@ fn host_side(host: &StridedLayout, dtype: Dtype, found: usize, what: &'static st
                 format!("its first element would lie {} before its memory", -range.min),
             ));
         }
-        let needed = (range.max.unsigned_abs() as u128 + 1) * format.size() as u128;
+        let needed = (range.max.unsigned_abs() as u128 + 1) * format.byte_size() as u128;
         if (found as u128) < needed {
             let needed = usize::try_from(needed).unwrap_or(usize::MAX);
             return Err(DeviceError::HostBytes { what, needed, found });
@@ -324,7 +325,7 @@ impl Tensor {
         let to = host_side(host, dtype, bytes.len(), "destination")?;
         let threads = self.card().host_threads();
         let moved = self.with_side(|from, memory| {
-            between(from, &to, self.size(), |m| Ok(m.run(memory, bytes, None, threads)?))
+            between(from, &to, self.size(), |m| Ok(m.run_on_slices(memory, bytes, None, threads)?))
         })?;
         Ok(Moved { read_block: self.held()?, ..moved })
     }
@@ -343,7 +344,7 @@ impl Tensor {
     /// As [`Tensor::read_into`].
     pub fn downloaded(&self, dtype: Dtype) -> Result<(Vec<u8>, Moved)> {
         let host = StridedLayout::new_contiguous(self.size())?;
-        let size = host_format(dtype)?.size();
+        let size = host_format(dtype)?.byte_size();
         // A view may have any number of elements.
         let asked = u64::try_from(self.numel()).unwrap_or(u64::MAX).saturating_mul(size as u64);
         let held = usize::try_from(asked).ok().and_then(try_zeroed_vec);
@@ -424,7 +425,7 @@ impl Tensor {
         let to = Tensor::zeros(self.card(), self.dtype(), &layout)?;
         let kept = self.numel().min(to.numel());
         let (mut buffer, _) = self.dense()?;
-        let bytes = |n: i64| usize::try_from(n).unwrap_or(usize::MAX) * self.format().size();
+        let bytes = |n: i64| usize::try_from(n).unwrap_or(usize::MAX) * self.format().byte_size();
         if to.numel() > kept {
             let mut longer = AlignedBuffer::new_zeroed(bytes(to.numel()));
             longer[..bytes(kept)].copy_from_slice(&buffer[..bytes(kept)]);
@@ -451,12 +452,14 @@ impl Tensor {
     /// Elements in the stored format, row-major without gaps.
     fn dense(&self) -> Result<(AlignedBuffer, StridedLayout)> {
         let host = StridedLayout::new_contiguous(self.size())?;
-        let bytes = usize::try_from(self.numel()).unwrap_or(usize::MAX) * self.format().size();
+        let bytes = usize::try_from(self.numel()).unwrap_or(usize::MAX) * self.format().byte_size();
         let mut buffer = AlignedBuffer::new_zeroed(bytes);
         let to = Side { layout: host.to_layout()?, format: self.format() };
         let threads = self.card().host_threads();
         self.with_side(|from, memory| {
-            between(from, &to, self.size(), |m| Ok(m.run(memory, &mut buffer, None, threads)?))
+            between(from, &to, self.size(), |m| {
+                Ok(m.run_on_slices(memory, &mut buffer, None, threads)?)
+            })
         })?;
         Ok((buffer, host))
     }
@@ -479,7 +482,7 @@ impl Tensor {
     fn unfolded(&self) -> Result<AlignedBuffer> {
         let (mover, bytes) = plan_unfolding(self.laid())?;
         let mut buffer = AlignedBuffer::new_zeroed(bytes);
-        mover.run(&self.block().read(), &mut buffer, None, 1)?;
+        mover.run_on_slices(&self.block().read(), &mut buffer, None, 1)?;
         Ok(buffer)
     }
 
@@ -490,13 +493,15 @@ impl Tensor {
             Ok(layout) => {
                 let to = Side { layout, format };
                 let mut memory = self.block().write();
-                between(from, &to, self.size(), |m| Ok(m.run(bytes, &mut memory, None, threads)?))
+                between(from, &to, self.size(), |m| {
+                    Ok(m.run_on_slices(bytes, &mut memory, None, threads)?)
+                })
             }
             Err(_) if !self.is_base() => {
                 let mut base = self.unfolded()?;
                 let to = Side { layout: self.view().to_layout()?, format };
                 let moved = between(from, &to, self.size(), |m| {
-                    Ok(m.run(bytes, &mut base, None, threads)?)
+                    Ok(m.run_on_slices(bytes, &mut base, None, threads)?)
                 })?;
                 let whole = self.base();
                 whole.receive(&Side { layout: whole.view().to_layout()?, format }, &base)?;

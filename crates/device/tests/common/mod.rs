@@ -95,7 +95,7 @@ pub fn wrapped(value: f64, format: Format) -> f64 {
 pub fn bytes_of(values: &[f64], dtype: Dtype) -> Vec<u8> {
     let format = host_format(dtype).unwrap();
     let from: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-    let mut to = vec![0; values.len() * format.size()];
+    let mut to = vec![0; values.len() * format.byte_size()];
     Converter::new(Format::F64, format).convert(&from, &mut to, values.len()).unwrap();
     to
 }
@@ -109,7 +109,7 @@ pub fn read(t: &Tensor) -> Vec<f64> {
 /// Its elements as kernels compute with them: 16 bits have a number in the place of an infinity.
 #[allow(dead_code, reason = "not every test has infinities")]
 pub fn numbers(t: &Tensor) -> Vec<f64> {
-    let stands = t.format() != t.format().plain();
+    let stands = t.format() != t.format().arithmetic_format();
     let number =
         |x: f64| if stands && x.is_infinite() { 4_286_578_688.0f64.copysign(x) } else { x };
     read(t).into_iter().map(number).collect()

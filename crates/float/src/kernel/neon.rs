@@ -15,20 +15,20 @@ mod writer;
 use std::arch::aarch64::*;
 use std::mem::MaybeUninit;
 
-use super::{Kernel, Pair};
+use super::{ConvertKernel, KernelPair};
 use crate::format::Format;
 
 /// Elements per step.
-const STEP: usize = 32;
+const STEP_ELEMENTS: usize = 32;
 
 /// Bytes of source that a streaming kernel asks for before it reads them.
-const AHEAD: usize = 1024;
+const PREFETCH_BYTES: usize = 1024;
 
 /// Two registers: what one store writes.
-type Two = [uint8x16_t; 2];
+type RegisterPair = [uint8x16_t; 2];
 
 /// 32 elements at once.
-trait Step {
+trait NeonStep {
     /// Bytes of a source element.
     const IN: usize;
     /// Bytes of a destination element.
@@ -38,105 +38,109 @@ trait Step {
     ///
     /// # Safety
     /// The machine has NEON; `src` and `dst` are valid for 32 elements.
-    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8);
+    unsafe fn convert_step<const STREAM: bool>(src: *const u8, dst: *mut u8);
 }
 
 /// The pairs that are written by hand.
-pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
+pub(super) fn select_kernels(src: Format, dst: Format) -> Option<KernelPair> {
     if src == dst {
-        return Some(direct::same(src.size()));
+        return Some(direct::copy_kernels(src.byte_size()));
     }
-    direct::select(src, dst).or_else(|| through::select(src, dst))
+    direct::select_direct_kernels(src, dst).or_else(|| through::select_through_kernels(src, dst))
 }
 
-fn pair<K: Step>() -> Pair {
-    Pair { cached: run::<K> as Kernel, streaming: stream::<K>, streaming_rows: None }
+fn step_kernels<K: NeonStep>() -> KernelPair {
+    KernelPair {
+        cached: run_steps::<K> as ConvertKernel,
+        streaming: run_non_temporal::<K>,
+        streaming_rows: None,
+    }
 }
 
 /// Steps over the array; the last one is pulled back so that it ends where the array ends. It does
 /// some elements twice, to the same result, as source and destination are apart.
 ///
 /// # Safety
-/// As for every [`Kernel`].
+/// As for every [`ConvertKernel`].
 #[target_feature(enable = "neon")]
-unsafe fn run<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
-    if count < STEP {
+unsafe fn run_steps<K: NeonStep>(src: *const u8, dst: *mut u8, count: usize) {
+    if count < STEP_ELEMENTS {
         // SAFETY: the caller's promise is passed on.
-        return unsafe { short::<K>(src, dst, count) };
+        return unsafe { run_short_array::<K>(src, dst, count) };
     }
-    let last = count - STEP;
+    let last = count - STEP_ELEMENTS;
     let mut at = 0;
     loop {
         // SAFETY: `at + 32 <= count`.
-        unsafe { K::step::<false>(src.add(at * K::IN), dst.add(at * K::OUT)) };
+        unsafe { K::convert_step::<false>(src.add(at * K::IN), dst.add(at * K::OUT)) };
         if at == last {
             return;
         }
-        at = (at + STEP).min(last);
+        at = (at + STEP_ELEMENTS).min(last);
     }
 }
 
 /// Fewer than 32 elements go through buffers of a whole step.
 ///
 /// # Safety
-/// As for every [`Kernel`], and `count` is less than a step.
+/// As for every [`ConvertKernel`], and `count` is less than a step.
 #[target_feature(enable = "neon")]
 #[inline(never)]
-unsafe fn short<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
+unsafe fn run_short_array<K: NeonStep>(src: *const u8, dst: *mut u8, count: usize) {
     if count == 0 {
         return;
     }
     // Any bits are a number to convert, so that nothing is left uninitialised.
-    let mut input = [0_u64; STEP];
-    let mut output = [const { MaybeUninit::<u64>::uninit() }; STEP];
+    let mut input = [0_u64; STEP_ELEMENTS];
+    let mut output = [const { MaybeUninit::<u64>::uninit() }; STEP_ELEMENTS];
     let (input, output) = (input.as_mut_ptr().cast::<u8>(), output.as_mut_ptr().cast::<u8>());
     // SAFETY: the buffers hold 32 elements of at most 8 bytes, and `count` is less; the arrays hold
     // `count` by the caller's promise. The step writes what is then copied.
     unsafe {
         input.copy_from_nonoverlapping(src, count * K::IN);
-        K::step::<false>(input, output);
+        K::convert_step::<false>(input, output);
         dst.copy_from_nonoverlapping(output, count * K::OUT);
     }
 }
 
-/// Like [`run`], past the cache: ordinary stores up to a multiple of 64 bytes and for what is left
+/// Like [`run_steps`], past the cache: ordinary stores up to a multiple of 64 bytes and for what is left
 /// at the end.
 ///
 /// # Safety
-/// As for every [`Kernel`].
+/// As for every [`ConvertKernel`].
 #[target_feature(enable = "neon")]
-unsafe fn stream<K: Step>(src: *const u8, dst: *mut u8, count: usize) {
+unsafe fn run_non_temporal<K: NeonStep>(src: *const u8, dst: *mut u8, count: usize) {
     let head = dst.align_offset(64) / K::OUT;
     // An address that no whole number of elements leads to is left to ordinary stores.
     let aligned = dst.addr().wrapping_add(head * K::OUT).is_multiple_of(64);
-    if !aligned || count < head + 2 * STEP {
+    if !aligned || count < head + 2 * STEP_ELEMENTS {
         // SAFETY: the caller's promise is passed on.
-        return unsafe { run::<K>(src, dst, count) };
+        return unsafe { run_steps::<K>(src, dst, count) };
     }
     if head > 0 {
         // SAFETY: `head < count`.
-        unsafe { run::<K>(src, dst, head) };
+        unsafe { run_steps::<K>(src, dst, head) };
     }
-    let steps = (count - head) / STEP;
+    let steps = (count - head) / STEP_ELEMENTS;
     let mut at = head;
     for _ in 0..steps {
         let from = src.wrapping_add(at * K::IN);
-        for line in (0..STEP * K::IN).step_by(64) {
-            prefetch(from.wrapping_add(AHEAD + line));
+        for line in (0..STEP_ELEMENTS * K::IN).step_by(64) {
+            prefetch_line(from.wrapping_add(PREFETCH_BYTES + line));
         }
         // SAFETY: `at + 32 <= count`.
-        unsafe { K::step::<true>(from, dst.add(at * K::OUT)) };
-        at += STEP;
+        unsafe { K::convert_step::<true>(from, dst.add(at * K::OUT)) };
+        at += STEP_ELEMENTS;
     }
     if at < count {
         // SAFETY: what is left, inside both ranges.
-        unsafe { run::<K>(src.add(at * K::IN), dst.add(at * K::OUT), count - at) };
+        unsafe { run_steps::<K>(src.add(at * K::IN), dst.add(at * K::OUT), count - at) };
     }
 }
 
 /// Asks for a cache line that will be read soon.
 #[inline(always)]
-fn prefetch(p: *const u8) {
+fn prefetch_line(p: *const u8) {
     // SAFETY: a prefetch of any address is harmless, and it writes nothing.
     unsafe {
         std::arch::asm!("prfm pldl2strm, [{}]", in(reg) p, options(nostack, preserves_flags, readonly));
@@ -149,7 +153,7 @@ fn prefetch(p: *const u8) {
 /// `src` is valid for 16 bytes.
 #[inline]
 #[target_feature(enable = "neon")]
-unsafe fn get(src: *const u8) -> uint8x16_t {
+unsafe fn load_register(src: *const u8) -> uint8x16_t {
     // SAFETY: the caller's promise; the instruction takes any address.
     unsafe { vld1q_u8(src) }
 }
@@ -160,9 +164,9 @@ unsafe fn get(src: *const u8) -> uint8x16_t {
 /// `src` is valid for 16 bytes.
 #[inline]
 #[target_feature(enable = "neon")]
-unsafe fn get16(src: *const u8) -> uint16x8_t {
+unsafe fn load_u16_register(src: *const u8) -> uint16x8_t {
     // SAFETY: the caller's promise.
-    vreinterpretq_u16_u8(unsafe { get(src) })
+    vreinterpretq_u16_u8(unsafe { load_register(src) })
 }
 
 /// Stores 32 bytes.
@@ -171,7 +175,7 @@ unsafe fn get16(src: *const u8) -> uint16x8_t {
 /// `dst` is valid for 32 bytes.
 #[inline]
 #[target_feature(enable = "neon")]
-unsafe fn put<const STREAM: bool>(dst: *mut u8, value: Two) {
+unsafe fn store_register_pair<const STREAM: bool>(dst: *mut u8, value: RegisterPair) {
     let [low, high] = value;
     // SAFETY: the caller's promise; the instructions take any address.
     unsafe {
@@ -196,7 +200,9 @@ unsafe fn put<const STREAM: bool>(dst: *mut u8, value: Two) {
 /// `dst` is valid for 32 bytes.
 #[inline]
 #[target_feature(enable = "neon")]
-unsafe fn put16<const STREAM: bool>(dst: *mut u8, low: uint16x8_t, high: uint16x8_t) {
+unsafe fn store_u16_pair<const STREAM: bool>(dst: *mut u8, low: uint16x8_t, high: uint16x8_t) {
     // SAFETY: the caller's promise.
-    unsafe { put::<STREAM>(dst, [vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)]) }
+    unsafe {
+        store_register_pair::<STREAM>(dst, [vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)])
+    }
 }

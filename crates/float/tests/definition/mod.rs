@@ -76,7 +76,7 @@ fn is_ieee(format: Format) -> bool {
 }
 
 pub(crate) fn sign_bit(format: Format) -> u64 {
-    1 << (format.size() * 8 - 1)
+    1 << (format.byte_size() * 8 - 1)
 }
 
 /// The first magnitude that is past the finite numbers.
@@ -141,7 +141,7 @@ pub(crate) fn meaning(format: Format, code: u64) -> Meaning {
 
 /// The value of an integer or a boolean.
 fn integer(format: Format, code: u64) -> i128 {
-    let bits = format.size() * 8;
+    let bits = format.byte_size() * 8;
     match format {
         Format::Bool => i128::from(code != 0),
         Format::U8 | Format::U32 => i128::from(code),
@@ -151,7 +151,7 @@ fn integer(format: Format, code: u64) -> i128 {
 }
 
 fn range(format: Format) -> (i128, i128) {
-    let bits = format.size() * 8;
+    let bits = format.byte_size() * 8;
     match format {
         Format::U8 | Format::U32 => (0, (1 << bits) - 1),
         _ => (-(1 << (bits - 1)), (1 << (bits - 1)) - 1),
@@ -159,11 +159,11 @@ fn range(format: Format) -> (i128, i128) {
 }
 
 fn wrap(format: Format, value: i128) -> u64 {
-    let bits = format.size() * 8;
+    let bits = format.byte_size() * 8;
     u64::try_from(value.rem_euclid(1 << bits)).unwrap()
 }
 
-/// The magnitude of a float format that a number rounds to, [`past`] where it overflows.
+/// The magnitude of a float format that a number rounds to, [`overflow_bits`] where it overflows.
 fn nearest(format: Format, x: Exact) -> u64 {
     // The greatest code whose number is not above x.
     let (mut low, mut high) = (0, past(format));
@@ -247,13 +247,13 @@ pub(crate) fn code_near(format: Format, negative: bool, x: Exact) -> u64 {
 
 /// The codes of a format in memory.
 pub(crate) fn bytes(format: Format, codes: &[u64]) -> Vec<u8> {
-    codes.iter().flat_map(|code| code.to_le_bytes()[..format.size()].to_vec()).collect()
+    codes.iter().flat_map(|code| code.to_le_bytes()[..format.byte_size()].to_vec()).collect()
 }
 
 /// The codes in memory.
 pub(crate) fn codes(format: Format, bytes: &[u8]) -> Vec<u64> {
     bytes
-        .chunks(format.size())
+        .chunks(format.byte_size())
         .map(|chunk| {
             let mut code = [0; 8];
             code[..chunk.len()].copy_from_slice(chunk);

@@ -164,7 +164,7 @@ impl Ledger {
         self.sticks += sticks;
         self.each(|w| {
             let traffic = if write { &mut w.writes } else { &mut w.reads };
-            traffic.add(length, count);
+            traffic.add_bursts(length, count);
             w.unique_sticks = w.unique_sticks.map(|n| n + sticks);
         });
     }

@@ -230,7 +230,7 @@ fn convert(raw: &[u8], from: Format, to: Format, n: usize) -> Vec<u8> {
     if from == to {
         return raw.to_vec();
     }
-    let mut out = vec![0; n * to.size()];
+    let mut out = vec![0; n * to.byte_size()];
     let done = Converter::new(from, to).convert(raw, &mut out, n);
     debug_assert!(done.is_ok(), "both buffers hold the elements");
     out

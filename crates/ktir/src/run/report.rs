@@ -7,9 +7,11 @@ use crate::ir::Function;
 use serde_json::json;
 use std::collections::HashMap;
 use std::fmt;
-use zellige_machine::account::{Bottleneck, CoreCycles, CoreWork, RingMove, Work, WorkKind};
-use zellige_machine::timeline::{Event, Track};
-use zellige_machine::{Cost, Hardware, Model, Time, Timeline};
+use zellige_machine::account::{
+    Bottleneck, CoreCycles, CoreWork, OperationWork, RingMove, WorkKind,
+};
+use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
+use zellige_machine::{CycleModel, Hardware, OperationCost, SimulatedTime, Timeline};
 
 /// A run that ended.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,7 +19,7 @@ pub struct Outcome {
     /// Every array that was given, as the kernel left it.
     pub arrays: BTreeMap<String, Array>,
     /// What it cost, core by core.
-    pub cost: Cost,
+    pub cost: OperationCost,
     /// The hardware that it was priced on.
     pub hardware: String,
     /// What happened when, if that was asked for.
@@ -127,11 +129,11 @@ impl fmt::Display for Outcome {
 }
 
 /// Ring moves as the model charges them: around the grid, or around the group.
-fn priced(mut work: CoreWork, sent: &[Sent], model: Model, cores: usize) -> CoreWork {
+fn priced(mut work: CoreWork, sent: &[Sent], model: CycleModel, cores: usize) -> CoreWork {
     for s in sent {
         let hops = match model {
-            Model::Ktir => (cores as u64).saturating_sub(1),
-            Model::Card => s.group.saturating_sub(1),
+            CycleModel::Ktir => (cores as u64).saturating_sub(1),
+            CycleModel::Card => s.group.saturating_sub(1),
         };
         if hops > 0 && s.bytes > 0 {
             work.ring.push(RingMove { bytes: s.bytes, hops });
@@ -147,7 +149,7 @@ pub(super) fn outcome(
     arrays: BTreeMap<String, Array>,
     traced: usize,
 ) -> Outcome {
-    let (model, count) = (hardware.model(), cores.len());
+    let (model, count) = (hardware.cycle_model(), cores.len());
     let mut all = Vec::with_capacity(count);
     let mut events: Vec<Vec<Spent>> = Vec::new();
     for core in cores {
@@ -156,33 +158,45 @@ pub(super) fn outcome(
     }
     let products = all.iter().any(|w| w.macs > 0);
     let kind = if products { WorkKind::Matmul } else { WorkKind::Pointwise };
-    let work = Work::new(f.name(), kind, all);
+    let work = OperationWork::new(f.name(), kind, all);
     let timeline = (traced > 0).then(|| timeline(hardware, &work, events, traced));
-    let cost = hardware.cost(&work);
+    let cost = hardware.operation_cost(&work);
     Outcome { arrays, cost, hardware: hardware.name().into(), timeline }
 }
 
 /// Operations one after the other on each core; what each takes, it takes while as many cores share
 /// the memory as in the whole kernel.
-fn timeline(hardware: &Hardware, work: &Work, events: Vec<Vec<Spent>>, limit: usize) -> Timeline {
+fn timeline(
+    hardware: &Hardware,
+    work: &OperationWork,
+    events: Vec<Vec<Spent>>,
+    limit: usize,
+) -> Timeline {
     let mut timeline = Timeline::new(0, limit);
     let busy = work.cores.iter().filter(|c| !c.is_idle()).count().max(1);
     let mut known: HashMap<String, u64> = HashMap::new();
     for (core, list) in events.into_iter().enumerate() {
         let mut now = 0_u64;
         for spent in list {
-            let each = priced(spent.work, &spent.groups, hardware.model(), work.cores.len());
+            let each = priced(spent.work, &spent.groups, hardware.cycle_model(), work.cores.len());
             // Few operations differ, so most are priced once.
             let cycles = *known.entry(format!("{each:?}")).or_insert_with(|| {
-                hardware.latency(&Work::uniform(spent.name, work.kind, busy, each.clone())).cycles
+                hardware
+                    .operation_latency(&OperationWork::uniform_cores(
+                        spent.name,
+                        work.kind,
+                        busy,
+                        each.clone(),
+                    ))
+                    .cycles
             });
-            let start = hardware.time(now);
+            let start = hardware.cycles_to_time(now);
             now = now.saturating_add(cycles);
-            let end = hardware.time(now);
-            let duration = Time::from_picoseconds(end.picoseconds() - start.picoseconds());
+            let end = hardware.cycles_to_time(now);
+            let duration = SimulatedTime::from_picoseconds(end.picoseconds() - start.picoseconds());
             let args = vec![("cycles".to_string(), json!(cycles))];
-            let (track, name) = (Track::Core(core), spent.name.into());
-            timeline.push(Event { track, name, start, duration, args });
+            let (track, name) = (TimelineTrack::Core(core), spent.name.into());
+            timeline.push(TimelineEvent { track, name, start, duration, args });
         }
     }
     timeline

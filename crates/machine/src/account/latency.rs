@@ -1,9 +1,9 @@
 //! How long work takes on a given hardware.
 
-use super::work::{CoreWork, Traffic, Work, WorkKind};
-use crate::hardware::{Hardware, Key, Model};
+use super::work::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
+use crate::hardware::{CycleModel, Hardware, Key};
 use crate::ratio::Ratio;
-use crate::time::Time;
+use crate::time::SimulatedTime;
 use serde::Serialize;
 use std::fmt;
 
@@ -64,13 +64,13 @@ impl fmt::Display for Bottleneck {
 
 /// How long an operation takes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Latency {
+pub struct OperationLatency {
     /// Each core.
     pub cores: Vec<CoreCycles>,
     /// Cycles of the slowest core.
     pub cycles: u64,
     /// The same as time.
-    pub time: Time,
+    pub time: SimulatedTime,
     /// The slowest core, the first of equals; none when nothing was done.
     pub critical_core: Option<usize>,
     /// What that core waits for.
@@ -79,46 +79,51 @@ pub struct Latency {
 
 impl Hardware {
     /// How long this work takes here. It depends on nothing else; see [`account`](crate::account).
-    pub fn latency(&self, work: &Work) -> Latency {
+    pub fn operation_latency(&self, work: &OperationWork) -> OperationLatency {
         self.latency_beside(work, 0)
     }
 
     /// The same while `others` further cores are busy with other work: memory and the host link are
     /// shared with them.
-    pub fn latency_beside(&self, work: &Work, others: usize) -> Latency {
-        let work = &self.served(work);
-        let rates = Rates::of(self, work, others);
+    pub fn latency_beside(&self, work: &OperationWork, others: usize) -> OperationLatency {
+        let work = &self.share_ring_reads(work);
+        let rates = CoreRates::for_operation(self, work, others);
         // Cores mostly do the same, and divisions of 128 bits add up.
         let mut cores: Vec<CoreCycles> = Vec::with_capacity(work.cores.len());
         for (i, core) in work.cores.iter().enumerate() {
             let same = i.checked_sub(1).filter(|before| work.cores[*before] == *core);
-            cores.push(same.map_or_else(|| rates.cycles(core), |before| cores[before]));
+            cores.push(same.map_or_else(|| rates.core_cycles(core), |before| cores[before]));
         }
         let cycles = cores.iter().map(|c| c.total).max().unwrap_or(0);
         let critical_core = cores.iter().position(|c| c.total == cycles && cycles > 0);
-        Latency {
+        OperationLatency {
             cycles,
-            time: self.time(cycles),
-            bottleneck: critical_core.map_or(Bottleneck::Nothing, |i| cores[i].bottleneck()),
+            time: self.cycles_to_time(cycles),
+            bottleneck: critical_core.map_or(Bottleneck::Nothing, |i| cores[i].slowest_unit()),
             critical_core,
             cores,
         }
     }
 
     /// What the host takes to launch a step, or several that run side by side, before the card begins;
-    /// nothing where the preset has no such figure. It is no part of [`Hardware::latency`].
-    pub fn launch(&self) -> Time {
-        match self.figure(Key::Launch) {
-            Some(_) => Time::from_picoseconds(self.number(Key::Launch).ceil_of(1_000_000)),
-            None => Time::ZERO,
+    /// nothing where the preset has no such figure. It is no part of [`Hardware::operation_latency`].
+    pub fn launch_time(&self) -> SimulatedTime {
+        match self.find_figure(Key::Launch) {
+            Some(_) => SimulatedTime::from_picoseconds(
+                self.figure_number(Key::Launch).ceil_product(1_000_000),
+            ),
+            None => SimulatedTime::ZERO,
         }
     }
 
     /// The same in cycles of the cores, rounded up.
     pub fn launch_cycles(&self) -> u64 {
-        match self.figure(Key::Launch) {
+        match self.find_figure(Key::Launch) {
             // GHz times microseconds are thousands of cycles.
-            Some(_) => self.number(Key::Launch).times(self.number(Key::Clock)).ceil_of(1000),
+            Some(_) => self
+                .figure_number(Key::Launch)
+                .multiplied_by(self.figure_number(Key::Clock))
+                .ceil_product(1000),
             None => 0,
         }
     }
@@ -128,42 +133,44 @@ impl Hardware {
     ///
     /// The slowest core does no less than an equal share of what the units do, and slices only add to that; memory gives
     /// all cores together no more than its one-way rate.
-    pub fn least_cycles(&self, whole: &CoreWork, bytes: u64, cores: usize) -> u64 {
-        let number = |key| self.number(key);
-        let shared = |rate: Ratio| rate.over(Ratio::new(cores.max(1) as u64, 1));
-        let lanes = number(Key::Lanes).times(number(Key::Corelets));
-        let (macs, memory) = match self.model() {
-            Model::Ktir => (Ratio::new(2, 1).over(number(Key::Flops)), number(Key::MemoryPeak)),
-            Model::Card => {
-                (number(Key::Clock).over(number(Key::Matmul)), number(Key::MemoryOneWay))
+    pub fn lower_bound_cycles(&self, whole: &CoreWork, bytes: u64, cores: usize) -> u64 {
+        let number = |key| self.figure_number(key);
+        let shared = |rate: Ratio| rate.divided_by(Ratio::new(cores.max(1) as u64, 1));
+        let lanes = number(Key::Lanes).multiplied_by(number(Key::Corelets));
+        let (macs, memory) = match self.cycle_model() {
+            CycleModel::Ktir => {
+                (Ratio::new(2, 1).divided_by(number(Key::Flops)), number(Key::MemoryPeak))
+            }
+            CycleModel::Card => {
+                (number(Key::Clock).divided_by(number(Key::Matmul)), number(Key::MemoryOneWay))
             }
         };
-        let transcendental = shared(number(Key::Transcendental).over(lanes));
+        let transcendental = shared(number(Key::Transcendental).divided_by(lanes));
         let units = [
-            shared(macs).ceil_of(whole.macs),
-            shared(Ratio::ONE.over(lanes)).ceil_of(whole.sfu),
-            transcendental.ceil_of(whole.sfu_transcendental),
+            shared(macs).ceil_product(whole.macs),
+            shared(Ratio::ONE.divided_by(lanes)).ceil_product(whole.sfu),
+            transcendental.ceil_product(whole.sfu_transcendental),
         ];
         // Each was rounded up; their sum is rounded once.
         let together = units.iter().map(|n| n.saturating_sub(1)).fold(0, u64::saturating_add);
-        let memory = number(Key::Clock).over(memory).ceil_of(bytes);
+        let memory = number(Key::Clock).divided_by(memory).ceil_product(bytes);
         units.into_iter().fold(together.max(memory), u64::max)
     }
 
     /// Cycles as time.
-    pub fn time(&self, cycles: u64) -> Time {
-        let picoseconds = Ratio::new(1000, 1).over(self.number(Key::Clock));
-        Time::from_picoseconds(picoseconds.ceil_of(cycles))
+    pub fn cycles_to_time(&self, cycles: u64) -> SimulatedTime {
+        let picoseconds = Ratio::new(1000, 1).divided_by(self.figure_number(Key::Clock));
+        SimulatedTime::from_picoseconds(picoseconds.ceil_product(cycles))
     }
 
     /// The share of the memory's peak that bursts of this many bytes reach.
     pub fn burst_efficiency(&self, bytes: u64) -> Ratio {
-        on_curve(self.curve(Key::Bursts), bytes, log2)
+        interpolate_curve(self.figure_curve(Key::Bursts), bytes, log2_fixed_point)
     }
 }
 
 impl CoreCycles {
-    fn bottleneck(&self) -> Bottleneck {
+    fn slowest_unit(&self) -> Bottleneck {
         let compute = if self.pt >= self.sfu { Bottleneck::Pt } else { Bottleneck::Sfu };
         let candidates = [
             (self.pt.saturating_add(self.sfu), compute),
@@ -178,9 +185,9 @@ impl CoreCycles {
 }
 
 /// Cycles per unit of work for each core of one operation.
-struct Rates<'h> {
+struct CoreRates<'h> {
     hardware: &'h Hardware,
-    model: Model,
+    model: CycleModel,
     pt: Ratio,
     sfu: Ratio,
     transcendental: Ratio,
@@ -194,101 +201,108 @@ struct Rates<'h> {
     granule: u64,
 }
 
-impl<'h> Rates<'h> {
-    fn of(hardware: &'h Hardware, work: &Work, others: usize) -> Rates<'h> {
-        let totals = work.totals();
-        let number = |key| hardware.number(key);
+impl<'h> CoreRates<'h> {
+    fn for_operation(hardware: &'h Hardware, work: &OperationWork, others: usize) -> CoreRates<'h> {
+        let totals = work.sum_over_cores();
+        let number = |key| hardware.figure_number(key);
         let clock = number(Key::Clock);
         let sharers = Ratio::new((totals.cores + others) as u64, 1);
-        let per_byte = |rate: Ratio| clock.times(sharers).over(rate);
-        let lanes = number(Key::Lanes).times(number(Key::Corelets));
-        let pt = match (hardware.model(), work.kind) {
-            (Model::Ktir, _) => Ratio::new(2, 1).over(number(Key::Flops)),
-            (Model::Card, WorkKind::BatchMatmulDefault { batch })
-                if batch >= hardware.count(Key::BatchMatmulFrom) =>
+        let per_byte = |rate: Ratio| clock.multiplied_by(sharers).divided_by(rate);
+        let lanes = number(Key::Lanes).multiplied_by(number(Key::Corelets));
+        let pt = match (hardware.cycle_model(), work.kind) {
+            (CycleModel::Ktir, _) => Ratio::new(2, 1).divided_by(number(Key::Flops)),
+            (CycleModel::Card, WorkKind::BatchMatmulDefault { batch })
+                if batch >= hardware.figure_count(Key::BatchMatmulFrom) =>
             {
-                clock.over(number(Key::BatchMatmul))
+                clock.divided_by(number(Key::BatchMatmul))
             }
-            (Model::Card, _) => clock.over(number(Key::Matmul)),
+            (CycleModel::Card, _) => clock.divided_by(number(Key::Matmul)),
         };
-        let sustained = match (hardware.model(), work.kind) {
-            (Model::Ktir, _) => per_byte(number(Key::MemoryPeak)),
-            (Model::Card, WorkKind::Restickify) => per_byte(number(Key::MemoryRestickify)),
-            (Model::Card, WorkKind::CrossRowReduction) => per_byte(number(Key::MemoryCrossRow)),
-            (Model::Card, kind) => {
+        let sustained = match (hardware.cycle_model(), work.kind) {
+            (CycleModel::Ktir, _) => per_byte(number(Key::MemoryPeak)),
+            (CycleModel::Card, WorkKind::Restickify) => per_byte(number(Key::MemoryRestickify)),
+            (CycleModel::Card, WorkKind::CrossRowReduction) => {
+                per_byte(number(Key::MemoryCrossRow))
+            }
+            (CycleModel::Card, kind) => {
                 // Bytes that are matched by one of the other direction turn the bus around.
                 let all = totals.bytes_in.saturating_add(totals.bytes_out);
                 let matched = totals.bytes_in.min(totals.bytes_out).saturating_mul(2).min(all);
                 let one_way = per_byte(number(Key::MemoryOneWay));
-                let mixed = one_way.mix(per_byte(number(Key::MemoryBalanced)), matched, all);
+                let mixed =
+                    one_way.interpolate_to(per_byte(number(Key::MemoryBalanced)), matched, all);
                 match kind {
                     WorkKind::RowReduction => {
                         let cores = totals.cores as u64;
-                        mixed.over(on_curve(hardware.curve(Key::Derate), cores, |x| x << 16))
+                        mixed.divided_by(interpolate_curve(
+                            hardware.figure_curve(Key::Derate),
+                            cores,
+                            |x| x << 16,
+                        ))
                     }
                     _ => mixed,
                 }
             }
         };
-        Rates {
+        CoreRates {
             hardware,
-            model: hardware.model(),
+            model: hardware.cycle_model(),
             pt,
-            sfu: Ratio::ONE.over(lanes),
-            transcendental: number(Key::Transcendental).over(lanes),
+            sfu: Ratio::ONE.divided_by(lanes),
+            transcendental: number(Key::Transcendental).divided_by(lanes),
             peak: per_byte(number(Key::MemoryPeak)),
             sustained,
             lx: hardware
-                .figure(Key::LxBandwidth)
-                .map(|_| Ratio::ONE.over(number(Key::LxBandwidth))),
-            ring: Ratio::ONE.over(number(Key::Ring)),
+                .find_figure(Key::LxBandwidth)
+                .map(|_| Ratio::ONE.divided_by(number(Key::LxBandwidth))),
+            ring: Ratio::ONE.divided_by(number(Key::Ring)),
             host: per_byte(number(Key::HostLink)),
-            granule: hardware.count(Key::Granule),
+            granule: hardware.figure_count(Key::Granule),
         }
     }
 
-    fn cycles(&self, core: &CoreWork) -> CoreCycles {
-        let sfu = self.sfu.ceil_of(core.sfu);
+    fn core_cycles(&self, core: &CoreWork) -> CoreCycles {
+        let sfu = self.sfu.ceil_product(core.sfu);
         let host = core.host_in.saturating_add(core.host_out);
         let c = CoreCycles {
-            pt: self.pt.ceil_of(core.macs),
-            sfu: sfu.saturating_add(self.transcendental.ceil_of(core.sfu_transcendental)),
-            memory: self.memory(core),
-            lx: self.lx.map_or(0, |rate| rate.ceil_of(core.lx_bytes)),
-            ring: self.ring.ceil_of(core.ring_bytes()),
-            ring_in: self.ring.ceil_of(core.ring_in),
-            host: self.host.ceil_of(host),
+            pt: self.pt.ceil_product(core.macs),
+            sfu: sfu.saturating_add(self.transcendental.ceil_product(core.sfu_transcendental)),
+            memory: self.memory_cycles(core),
+            lx: self.lx.map_or(0, |rate| rate.ceil_product(core.lx_bytes)),
+            ring: self.ring.ceil_product(core.ring_bytes()),
+            ring_in: self.ring.ceil_product(core.ring_in),
+            host: self.host.ceil_product(host),
             total: 0,
         };
         let compute = c.pt.saturating_add(c.sfu);
         let total = match self.model {
-            Model::Card => compute.max(c.memory).max(c.lx).max(c.ring_in).max(c.host),
-            Model::Ktir => compute.saturating_add(c.memory.max(c.host)),
+            CycleModel::Card => compute.max(c.memory).max(c.lx).max(c.ring_in).max(c.host),
+            CycleModel::Ktir => compute.saturating_add(c.memory.max(c.host)),
         };
         CoreCycles { total: total.saturating_add(c.ring), ..c }
     }
 
-    fn memory(&self, core: &CoreWork) -> u64 {
-        let requested = |traffic: &Traffic| {
-            let bytes = |b: &super::work::Burst| {
+    fn memory_cycles(&self, core: &CoreWork) -> u64 {
+        let requested = |traffic: &MemoryTraffic| {
+            let bytes = |b: &super::work::MemoryBurst| {
                 b.bytes.div_ceil(self.granule).saturating_mul(self.granule).saturating_mul(b.count)
             };
             traffic.bursts().iter().map(bytes).fold(0, u64::saturating_add)
         };
         let all = requested(&core.reads).saturating_add(requested(&core.writes));
         match self.model {
-            Model::Ktir => {
+            CycleModel::Ktir => {
                 let unique = core.unique_sticks.map(|n| n.saturating_mul(self.granule));
-                self.peak.ceil_of(unique.unwrap_or(all))
+                self.peak.ceil_product(unique.unwrap_or(all))
             }
-            Model::Card => {
+            CycleModel::Card => {
                 let bursts = core.reads.bursts().iter().chain(core.writes.bursts());
                 let issue = bursts.fold(0_u64, |sum, b| {
                     let length = b.bytes.div_ceil(self.granule).saturating_mul(self.granule);
-                    let rate = self.peak.over(self.hardware.burst_efficiency(length));
-                    sum.saturating_add(rate.ceil_of(length.saturating_mul(b.count)))
+                    let rate = self.peak.divided_by(self.hardware.burst_efficiency(length));
+                    sum.saturating_add(rate.ceil_product(length.saturating_mul(b.count)))
                 });
-                issue.max(self.sustained.ceil_of(all))
+                issue.max(self.sustained.ceil_product(all))
             }
         }
     }
@@ -296,21 +310,21 @@ impl<'h> Rates<'h> {
 
 /// The curve at `x`: its ends beyond them, and in between linear in `scale` of `x`, a growing
 /// function in 16 bits of fraction.
-fn on_curve(points: &[(u64, Ratio)], x: u64, scale: fn(u64) -> u64) -> Ratio {
+fn interpolate_curve(points: &[(u64, Ratio)], x: u64, scale: fn(u64) -> u64) -> Ratio {
     let above = points.partition_point(|(at, _)| *at <= x);
     match (above.checked_sub(1).map(|i| points[i]), points.get(above)) {
         (None, None) => Ratio::ONE,
         (Some((_, y)), None) | (None, Some(&(_, y))) => y,
         (Some((x0, y0)), Some(&(x1, y1))) => {
             let (from, to) = (scale(x0), scale(x1));
-            y0.mix(y1, scale(x) - from, to - from)
+            y0.interpolate_to(y1, scale(x) - from, to - from)
         }
     }
 }
 
 /// The binary logarithm with 16 bits of fraction, rounded down; integers alone, so that all
 /// machines agree. Zero for zero.
-fn log2(x: u64) -> u64 {
+fn log2_fixed_point(x: u64) -> u64 {
     let whole = u64::from(x.checked_ilog2().unwrap_or(0));
     // The mantissa in [1, 2) with 63 bits of fraction; squaring it shifts out one bit at a time.
     let mut mantissa = u128::from(x.max(1)) << (63 - whole);
@@ -334,14 +348,21 @@ mod tests {
     fn the_logarithm_is_that_of_the_reals_rounded_down() {
         for x in (1..5000).chain([u64::MAX, 1 << 40]) {
             let exact = (x as f64).log2() * 65536.0;
-            assert!((exact - log2(x) as f64) < 1.0001 && exact - log2(x) as f64 > -0.01, "{x}");
+            assert!(
+                (exact - log2_fixed_point(x) as f64) < 1.0001
+                    && exact - log2_fixed_point(x) as f64 > -0.01,
+                "{x}"
+            );
         }
-        assert_eq!((log2(0), log2(1), log2(4096)), (0, 0, 12 << 16));
+        assert_eq!(
+            (log2_fixed_point(0), log2_fixed_point(1), log2_fixed_point(4096)),
+            (0, 0, 12 << 16)
+        );
     }
 
     #[test]
     fn curves_end_flat_and_meet_their_points() {
-        let card = Hardware::card();
+        let card = Hardware::card_preset();
         let at = |bytes| card.burst_efficiency(bytes).to_f64();
         assert_eq!((at(1), at(128), at(512), at(4096)), (0.35, 0.35, 0.7, 1.0));
         assert_eq!(at(u64::MAX), 1.0);

@@ -1,8 +1,8 @@
 //! What operations cost.
 //!
-//! [`Work`] says what each core did: bursts of memory, multiply-adds, element operations, bytes of
+//! [`OperationWork`] says what each core did: bursts of memory, multiply-adds, element operations, bytes of
 //! scratchpad and ring. It comes from the plan of an operation and knows no hardware.
-//! [`Hardware::latency`] turns it into cycles with integers and exact fractions alone: the same
+//! [`Hardware::operation_latency`] turns it into cycles with integers and exact fractions alone: the same
 //! work on the same preset always takes the same time, on any machine and any number of host threads.
 //!
 //! # Cycles of a core
@@ -34,7 +34,7 @@
 //! - `ktir`: `PT + SFU + max(memory, host) + ring`, nothing overlapped. That model has no host;
 //!   a transfer streams through link and memory at once.
 //!
-//! A kernel takes as long as its slowest core. What the host takes to launch it ([`Hardware::launch`]) is
+//! A kernel takes as long as its slowest core. What the host takes to launch it ([`Hardware::launch_time`]) is
 //! no part of that: programs add it for every wave of steps. None is published; that of the preset `card`
 //! is fitted to the published times of a model, and says so.
 //!
@@ -60,10 +60,12 @@ mod latency;
 mod shared;
 mod work;
 
-pub use latency::{Bottleneck, CoreCycles, Latency};
-pub use shared::Shared;
-pub use work::product;
-pub use work::{Burst, CoreWork, RingMove, Totals, Traffic, Work, WorkKind};
+pub use latency::{Bottleneck, CoreCycles, OperationLatency};
+pub use shared::SharedReads;
+pub use work::saturating_product;
+pub use work::{
+    CoreWork, MemoryBurst, MemoryTraffic, OperationWork, RingMove, WorkKind, WorkTotals,
+};
 
 use crate::hardware::Hardware;
 use crate::units;
@@ -72,45 +74,50 @@ use std::fmt;
 
 /// What an operation moved and computed, and how long it took.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Cost {
+pub struct OperationCost {
     /// The operation.
     pub name: String,
     /// What it is.
     pub kind: WorkKind,
     /// All cores together.
-    pub totals: Totals,
+    pub totals: WorkTotals,
     /// How long it takes, and why.
-    pub latency: Latency,
+    pub latency: OperationLatency,
 }
 
 impl Hardware {
     /// What this work costs here.
-    pub fn cost(&self, work: &Work) -> Cost {
-        let work = self.served(work);
+    pub fn operation_cost(&self, work: &OperationWork) -> OperationCost {
+        let work = self.share_ring_reads(work);
         let (name, kind) = (work.name.clone(), work.kind);
-        Cost { name, kind, totals: work.totals(), latency: self.latency(&work) }
+        OperationCost {
+            name,
+            kind,
+            totals: work.sum_over_cores(),
+            latency: self.operation_latency(&work),
+        }
     }
 }
 
-impl fmt::Display for Cost {
+impl fmt::Display for OperationCost {
     /// One line: time, what bounds it, bytes, cores, padding; and that the host did it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Totals { bytes_in, bytes_out, host_in, host_out, ring_in, cores, .. } = self.totals;
+        let WorkTotals { bytes_in, bytes_out, host_in, host_out, ring_in, cores, .. } = self.totals;
         write!(f, "{}, {}", self.latency.time, self.latency.bottleneck)?;
         for (bytes, what) in [(host_in, "from the host"), (host_out, "to the host")] {
             if bytes > 0 {
-                write!(f, ", {} {what}", units::Traffic(bytes))?;
+                write!(f, ", {} {what}", units::DecimalBytes(bytes))?;
             }
         }
-        let (input, output) = (units::Traffic(bytes_in), units::Traffic(bytes_out));
+        let (input, output) = (units::DecimalBytes(bytes_in), units::DecimalBytes(bytes_out));
         write!(f, ", {input} in, {output} out")?;
         if ring_in > 0 {
-            write!(f, ", {} over the ring", units::Traffic(ring_in))?;
+            write!(f, ", {} over the ring", units::DecimalBytes(ring_in))?;
         }
         if host_in == 0 && host_out == 0 {
             write!(f, ", {cores} core{}", if cores == 1 { "" } else { "s" })?;
         }
-        write!(f, ", padding {:.1}%", 100.0 * self.totals.padding())?;
+        write!(f, ", padding {:.1}%", 100.0 * self.totals.padding_share())?;
         if self.kind == WorkKind::Fallback {
             write!(f, ", done by the host")?;
         }

@@ -1,66 +1,66 @@
 //! What an operation did, core by core, whatever the hardware.
 
-use super::shared::Shared;
+use super::shared::SharedReads;
 use serde::Serialize;
 use smallvec::SmallVec;
 
 /// Accesses of device memory: how many bursts of which length.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 #[serde(transparent)]
-pub struct Traffic(SmallVec<[Burst; 2]>);
+pub struct MemoryTraffic(SmallVec<[MemoryBurst; 2]>);
 
 /// Consecutive bytes accessed at once, so many times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Burst {
+pub struct MemoryBurst {
     /// Its length.
     pub bytes: u64,
     /// How often.
     pub count: u64,
 }
 
-impl Traffic {
+impl MemoryTraffic {
     /// No traffic.
-    pub fn new() -> Traffic {
-        Traffic::default()
+    pub fn new() -> MemoryTraffic {
+        MemoryTraffic::default()
     }
 
     /// `count` bursts of `bytes` each.
-    pub fn of(bytes: u64, count: u64) -> Traffic {
-        let mut traffic = Traffic::new();
-        traffic.add(bytes, count);
+    pub fn from_bursts(bytes: u64, count: u64) -> MemoryTraffic {
+        let mut traffic = MemoryTraffic::new();
+        traffic.add_bursts(bytes, count);
         traffic
     }
 
     /// Adds `count` bursts of `bytes` each. Bursts of one length are one entry, the order of lengths
     /// is fixed: the order of additions never shows.
-    pub fn add(&mut self, bytes: u64, count: u64) {
+    pub fn add_bursts(&mut self, bytes: u64, count: u64) {
         if bytes == 0 || count == 0 {
             return;
         }
         match self.0.binary_search_by_key(&bytes, |burst| burst.bytes) {
             Ok(at) => self.0[at].count = self.0[at].count.saturating_add(count),
-            Err(at) => self.0.insert(at, Burst { bytes, count }),
+            Err(at) => self.0.insert(at, MemoryBurst { bytes, count }),
         }
     }
 
     /// Adds all bursts of another.
-    pub fn merge(&mut self, other: &Traffic) {
-        other.0.iter().for_each(|b| self.add(b.bytes, b.count));
+    pub fn merge_traffic(&mut self, other: &MemoryTraffic) {
+        other.0.iter().for_each(|b| self.add_bursts(b.bytes, b.count));
     }
 
     /// Without the bursts of another, as many of each length as there are.
     #[must_use]
-    pub fn without(&self, other: &Traffic) -> Traffic {
-        let mut left = Traffic::new();
+    pub fn without_bursts(&self, other: &MemoryTraffic) -> MemoryTraffic {
+        let mut left = MemoryTraffic::new();
         for b in &self.0 {
             let gone = other.0.iter().find(|o| o.bytes == b.bytes).map_or(0, |o| o.count);
-            left.add(b.bytes, b.count.saturating_sub(gone));
+            left.add_bursts(b.bytes, b.count.saturating_sub(gone));
         }
         left
     }
 
     /// What is left when the bursts of another are taken out; none where they are not all there.
-    pub fn minus(&self, other: &Traffic) -> Option<Traffic> {
+    pub fn checked_subtract(&self, other: &MemoryTraffic) -> Option<MemoryTraffic> {
         let mut left = self.clone();
         for burst in &other.0 {
             let at = left.0.binary_search_by_key(&burst.bytes, |b| b.bytes).ok()?;
@@ -71,12 +71,12 @@ impl Traffic {
     }
 
     /// The bursts by length.
-    pub fn bursts(&self) -> &[Burst] {
+    pub fn bursts(&self) -> &[MemoryBurst] {
         &self.0
     }
 
     /// All bytes.
-    pub fn bytes(&self) -> u64 {
+    pub fn total_bytes(&self) -> u64 {
         self.0.iter().fold(0, |sum, b| sum.saturating_add(b.bytes.saturating_mul(b.count)))
     }
 }
@@ -94,11 +94,11 @@ pub struct RingMove {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct CoreWork {
     /// Read from device memory.
-    pub reads: Traffic,
+    pub reads: MemoryTraffic,
     /// Written to device memory.
-    pub writes: Traffic,
+    pub writes: MemoryTraffic,
     /// Of the reads, those that other cores need too.
-    pub shared: SmallVec<[Shared; 2]>,
+    pub shared: SmallVec<[SharedReads; 2]>,
     /// Bytes that arrive over the ring while the core works: read by a core that shares them.
     pub ring_in: u64,
     /// Different sticks among reads and writes, if some were accessed more than once. The model `ktir` charges
@@ -127,7 +127,7 @@ pub struct CoreWork {
 }
 
 /// A product that ends at the largest number of 64 bits; see [`CoreWork::is_countable`].
-pub fn product<const N: usize>(factors: [u64; N]) -> u64 {
+pub fn saturating_product<const N: usize>(factors: [u64; N]) -> u64 {
     factors.into_iter().fold(1, u64::saturating_mul)
 }
 
@@ -136,8 +136,8 @@ impl CoreWork {
     /// products end: a count that is there may have been more.
     pub fn is_countable(&self) -> bool {
         let counts = [
-            self.reads.bytes(),
-            self.writes.bytes(),
+            self.reads.total_bytes(),
+            self.writes.total_bytes(),
             self.padding_bytes,
             self.macs,
             self.macs_valid,
@@ -161,11 +161,11 @@ impl CoreWork {
             && self.host_out == 0
     }
 
-    fn totals(&self) -> Totals {
+    fn core_totals(&self) -> WorkTotals {
         let sfu = self.sfu.saturating_add(self.sfu_transcendental);
-        Totals {
-            bytes_in: self.reads.bytes(),
-            bytes_out: self.writes.bytes(),
+        WorkTotals {
+            bytes_in: self.reads.total_bytes(),
+            bytes_out: self.writes.total_bytes(),
             padding_bytes: self.padding_bytes,
             macs: self.macs,
             macs_valid: self.macs_valid,
@@ -229,7 +229,7 @@ impl WorkKind {
 /// An operation: its name, its kind, and what each core did; entry `i` is core `i`. Of a transfer,
 /// the single entry is the transfer engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Work {
+pub struct OperationWork {
     /// What to call it.
     pub name: String,
     /// What it is.
@@ -240,7 +240,7 @@ pub struct Work {
 
 /// All cores together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Totals {
+pub struct WorkTotals {
     /// Bytes read from device memory.
     pub bytes_in: u64,
     /// Bytes written to device memory.
@@ -271,31 +271,36 @@ pub struct Totals {
     pub cores: usize,
 }
 
-impl Work {
+impl OperationWork {
     /// An operation by what each core did.
-    pub fn new(name: impl Into<String>, kind: WorkKind, cores: Vec<CoreWork>) -> Work {
-        Work { name: name.into(), kind, cores }
+    pub fn new(name: impl Into<String>, kind: WorkKind, cores: Vec<CoreWork>) -> OperationWork {
+        OperationWork { name: name.into(), kind, cores }
     }
 
     /// An operation that `cores` cores share evenly.
-    pub fn uniform(name: impl Into<String>, kind: WorkKind, cores: usize, each: CoreWork) -> Work {
-        Work { name: name.into(), kind, cores: vec![each; cores] }
+    pub fn uniform_cores(
+        name: impl Into<String>,
+        kind: WorkKind,
+        cores: usize,
+        each: CoreWork,
+    ) -> OperationWork {
+        OperationWork { name: name.into(), kind, cores: vec![each; cores] }
     }
 
     /// All cores together; sums end at the largest number of 64 bits.
-    pub fn totals(&self) -> Totals {
-        let mut t = Totals::default();
+    pub fn sum_over_cores(&self) -> WorkTotals {
+        let mut t = WorkTotals::default();
         for core in &self.cores {
-            t.add(&core.totals());
+            t.add_totals(&core.core_totals());
         }
         t.cores = self.cores.iter().filter(|core| !core.is_idle()).count();
         t
     }
 }
 
-impl Totals {
+impl WorkTotals {
     /// Adds another's numbers, of the scratchpad and of cores the larger one.
-    pub fn add(&mut self, other: &Totals) {
+    pub fn add_totals(&mut self, other: &WorkTotals) {
         let sums = [
             (&mut self.bytes_in, other.bytes_in),
             (&mut self.bytes_out, other.bytes_out),
@@ -318,7 +323,7 @@ impl Totals {
     }
 
     /// The share of memory traffic that holds no element.
-    pub fn padding(&self) -> f64 {
+    pub fn padding_share(&self) -> f64 {
         let all = self.bytes_in.saturating_add(self.bytes_out);
         if all == 0 { 0.0 } else { self.padding_bytes as f64 / all as f64 }
     }

@@ -23,37 +23,37 @@ mod named;
 mod parse;
 
 pub use key::Key;
-pub use named::sencores;
+pub use named::parse_sencores;
 
 use crate::error::{MachineError, Result};
 use crate::ratio::Ratio;
-use crate::segment::{Purpose, SegmentSpec};
+use crate::segment::{SegmentPurpose, SegmentSpec};
 use key::ROWS;
 use std::fmt;
 
 /// How cycles are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Model {
+pub enum CycleModel {
     /// Memory overlapped with compute, then the ring.
     Card,
     /// Compute, then memory, then communication.
     Ktir,
 }
 
-impl Model {
+impl CycleModel {
     /// Its name in a preset.
     pub fn name(self) -> &'static str {
         match self {
-            Model::Card => "card",
-            Model::Ktir => "ktir",
+            CycleModel::Card => "card",
+            CycleModel::Ktir => "ktir",
         }
     }
 }
 
 /// One figure: its value, and where it comes from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Figure {
-    pub(crate) value: Value,
+pub struct HardwareFigure {
+    pub(crate) value: FigureValue,
     /// As written: the number or the points.
     written: String,
     unit: &'static str,
@@ -61,14 +61,14 @@ pub struct Figure {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub(crate) enum FigureValue {
     Number(Ratio),
     Curve(Vec<(u64, Ratio)>),
 }
 
-impl Figure {
+impl HardwareFigure {
     /// The number as written, or the points of the curve.
-    pub fn written(&self) -> &str {
+    pub fn written_text(&self) -> &str {
         &self.written
     }
 
@@ -88,9 +88,9 @@ impl Figure {
 pub struct Hardware {
     name: String,
     about: String,
-    model: Model,
+    model: CycleModel,
     /// By [`Key`].
-    figures: Vec<Option<Figure>>,
+    figures: Vec<Option<HardwareFigure>>,
 }
 
 /// The built-in presets, by name.
@@ -101,34 +101,34 @@ const PRESETS: [(&str, &str); 2] = [
 
 impl Hardware {
     /// A built-in preset: `card` or `ktir`.
-    pub fn preset(name: &str) -> Result<Hardware> {
+    pub fn built_in_preset(name: &str) -> Result<Hardware> {
         match PRESETS.iter().find(|(n, _)| *n == name) {
-            Some((_, text)) => parse::hardware(text),
+            Some((_, text)) => parse::parse_hardware(text),
             None => Err(MachineError::UnknownPreset {
                 name: name.into(),
-                known: Hardware::presets().collect::<Vec<_>>().join(", "),
+                known: Hardware::preset_names().collect::<Vec<_>>().join(", "),
             }),
         }
     }
 
     /// The names of the built-in presets.
-    pub fn presets() -> impl Iterator<Item = &'static str> {
+    pub fn preset_names() -> impl Iterator<Item = &'static str> {
         PRESETS.iter().map(|(name, _)| *name)
     }
 
     /// The preset `card`.
-    pub fn card() -> Hardware {
-        Hardware::preset("card").expect("the built-in preset is complete")
+    pub fn card_preset() -> Hardware {
+        Hardware::built_in_preset("card").expect("the built-in preset is complete")
     }
 
     /// The preset `ktir`.
-    pub fn ktir() -> Hardware {
-        Hardware::preset("ktir").expect("the built-in preset is complete")
+    pub fn ktir_preset() -> Hardware {
+        Hardware::built_in_preset("ktir").expect("the built-in preset is complete")
     }
 
     /// A preset of one's own.
     pub fn from_toml(text: &str) -> Result<Hardware> {
-        parse::hardware(text)
+        parse::parse_hardware(text)
     }
 
     /// Its name.
@@ -137,37 +137,37 @@ impl Hardware {
     }
 
     /// What it is, in a sentence.
-    pub fn about(&self) -> &str {
+    pub fn description(&self) -> &str {
         &self.about
     }
 
     /// How cycles are combined.
-    pub fn model(&self) -> Model {
+    pub fn cycle_model(&self) -> CycleModel {
         self.model
     }
 
     /// A figure, if this hardware has it.
-    pub fn figure(&self, key: Key) -> Option<&Figure> {
+    pub fn find_figure(&self, key: Key) -> Option<&HardwareFigure> {
         self.figures[key as usize].as_ref()
     }
 
     /// A number, in the first unit of its key (bytes, GB/s, GHz, ...); 1 where the model has none.
-    pub fn number(&self, key: Key) -> Ratio {
-        match self.figure(key) {
-            Some(Figure { value: Value::Number(number), .. }) => *number,
+    pub fn figure_number(&self, key: Key) -> Ratio {
+        match self.find_figure(key) {
+            Some(HardwareFigure { value: FigureValue::Number(number), .. }) => *number,
             _ => Ratio::ONE,
         }
     }
 
     /// A whole number.
-    pub fn count(&self, key: Key) -> u64 {
-        self.number(key).integer().unwrap_or(1)
+    pub fn figure_count(&self, key: Key) -> u64 {
+        self.figure_number(key).as_integer().unwrap_or(1)
     }
 
     /// The points of a curve; none where the model has none.
-    pub fn curve(&self, key: Key) -> &[(u64, Ratio)] {
-        match self.figure(key) {
-            Some(Figure { value: Value::Curve(points), .. }) => points,
+    pub fn figure_curve(&self, key: Key) -> &[(u64, Ratio)] {
+        match self.find_figure(key) {
+            Some(HardwareFigure { value: FigureValue::Curve(points), .. }) => points,
             _ => &[],
         }
     }
@@ -175,13 +175,13 @@ impl Hardware {
     /// The same hardware with another rate, a positive decimal number in the first unit of its key; none where the
     /// text is no such number, or the key no rate.
     pub fn with_rate(mut self, key: Key, text: &str, source: &str) -> Option<Hardware> {
-        let row = key.row();
-        let number = Ratio::decimal(text).filter(|n| n.to_f64() <= 1e9)?;
-        if row.kind != key::Kind::Rate {
+        let row = key.figure_row();
+        let number = Ratio::parse_decimal(text).filter(|n| n.to_f64() <= 1e9)?;
+        if row.kind != key::FigureKind::Rate {
             return None;
         }
-        self.figures[key as usize] = Some(Figure {
-            value: Value::Number(number),
+        self.figures[key as usize] = Some(HardwareFigure {
+            value: FigureValue::Number(number),
             written: text.to_owned(),
             unit: row.units.first()?.0,
             source: source.to_owned(),
@@ -190,24 +190,28 @@ impl Hardware {
     }
 
     /// How many cores there are.
-    pub fn cores(&self) -> usize {
-        usize::try_from(self.count(Key::Cores)).expect("a preset has at most 1024 cores")
+    pub fn core_count(&self) -> usize {
+        usize::try_from(self.figure_count(Key::Cores)).expect("a preset has at most 1024 cores")
     }
 
     /// The peak of all cores in TFLOP/s.
     pub fn peak_tflops(&self) -> f64 {
-        let per_core = self.number(Key::Clock).times(self.number(Key::Flops));
-        per_core.times(self.number(Key::Cores)).to_f64() / 1000.0
+        let per_core = self.figure_number(Key::Clock).multiplied_by(self.figure_number(Key::Flops));
+        per_core.multiplied_by(self.figure_number(Key::Cores)).to_f64() / 1000.0
     }
 
     /// The segments of the address space: one after the other from 0, the last for programs.
-    pub fn segments(&self) -> Vec<SegmentSpec> {
-        let (count, bytes) = (self.count(Key::Segments), self.count(Key::Segment));
+    pub fn address_segments(&self) -> Vec<SegmentSpec> {
+        let (count, bytes) = (self.figure_count(Key::Segments), self.figure_count(Key::Segment));
         (0..count)
             .map(|i| SegmentSpec {
                 base: i * bytes,
                 bytes,
-                purpose: if i + 1 == count { Purpose::Programs } else { Purpose::Tensors },
+                purpose: if i + 1 == count {
+                    SegmentPurpose::Programs
+                } else {
+                    SegmentPurpose::Tensors
+                },
             })
             .collect()
     }
@@ -217,15 +221,15 @@ impl fmt::Display for Hardware {
     /// Every figure with its unit and source, one per line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {} (model {})", self.name, self.about, self.model.name())?;
-        let rows: Vec<(&str, &Figure)> =
-            ROWS.iter().filter_map(|row| Some((row.path, self.figure(row.key)?))).collect();
+        let rows: Vec<(&str, &HardwareFigure)> =
+            ROWS.iter().filter_map(|row| Some((row.path, self.find_figure(row.key)?))).collect();
         let path = rows.iter().map(|(path, _)| path.len()).max().unwrap_or(0);
         // A curve is longer than any number and takes the room of both columns.
-        let numbers = || rows.iter().filter(|(_, f)| matches!(f.value, Value::Number(_)));
+        let numbers = || rows.iter().filter(|(_, f)| matches!(f.value, FigureValue::Number(_)));
         let value = numbers().map(|(_, f)| f.written.len()).max().unwrap_or(0);
         let unit = numbers().map(|(_, f)| f.unit.len()).max().unwrap_or(0);
         for (name, figure) in &rows {
-            let Figure { written, unit: u, source, .. } = figure;
+            let HardwareFigure { written, unit: u, source, .. } = figure;
             writeln!(f, "  {name:path$}  {written:>value$} {u:unit$}  {source}")?;
         }
         write!(

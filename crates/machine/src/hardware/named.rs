@@ -9,9 +9,9 @@ impl Hardware {
     ///
     /// # Errors
     /// Unknown names, files that cannot be read, and what is wrong in them with its line.
-    pub fn named(text: &str) -> Result<Hardware> {
+    pub fn load_named(text: &str) -> Result<Hardware> {
         if !text.ends_with(".toml") {
-            return Hardware::preset(text).map_err(|e| match e {
+            return Hardware::built_in_preset(text).map_err(|e| match e {
                 MachineError::UnknownPreset { name, known } => MachineError::UnknownPreset {
                     name,
                     known: format!("{known}; a preset of your own is a file named *.toml"),
@@ -27,15 +27,15 @@ impl Hardware {
 
     /// Every figure with its unit and source.
     pub fn to_json(&self) -> Value {
-        let figures: Vec<Value> = Key::all()
+        let figures: Vec<Value> = Key::all_keys()
             .filter_map(|key| {
-                let f = self.figure(key)?;
-                let (value, unit, source) = (f.written(), f.unit(), f.source());
-                Some(json!({"key": key.path(), "value": value, "unit": unit, "source": source}))
+                let f = self.find_figure(key)?;
+                let (value, unit, source) = (f.written_text(), f.unit(), f.source());
+                Some(json!({"key": key.preset_path(), "value": value, "unit": unit, "source": source}))
             })
             .collect();
         json!({
-            "name": self.name(), "about": self.about(), "model": self.model().name(),
+            "name": self.name(), "about": self.description(), "model": self.cycle_model().name(),
             "peak_tflops": self.peak_tflops(), "figures": figures,
         })
     }
@@ -45,7 +45,7 @@ impl Hardware {
 ///
 /// # Errors
 /// Anything but a whole number from 1 to 32.
-pub fn sencores(value: &str) -> Result<usize> {
+pub fn parse_sencores(value: &str) -> Result<usize> {
     let cores = value.parse().ok().filter(|n| (1..=32).contains(n));
     cores.ok_or_else(|| MachineError::BadSencores { value: value.chars().take(40).collect() })
 }

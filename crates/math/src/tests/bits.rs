@@ -1,9 +1,10 @@
 //! The same bits on every instruction set and at every position of a slice.
 
 use super::super::{
-    Binary, IntBinary, IntUnary, Unary, affine, dot, exp_sub_sum, map1, map1_i32, map2, map2_i32,
-    max, max_i32, min, min_i32, product, product_i32, scale, scale_shift, select, select_i32, sum,
-    sum_i32, sum_of_squares, sum_of_squares_about, update1, update2,
+    Binary, IntBinary, IntUnary, Unary, dot, exp_sub_sum, map1, map1_i32, map2, map2_i32, max,
+    max_i32, min, min_i32, normalize_affine, product, product_i32, scale_row, scale_shift,
+    select_by_condition, select_i32, sum, sum_i32, sum_of_squares, sum_of_squares_about,
+    update_binary, update_unary,
 };
 use super::numbers;
 use zellige_isa::Isa;
@@ -31,15 +32,15 @@ fn everything(a: &[f32], b: &[f32]) -> Vec<(String, Bits)> {
         map2(f, a, b, &mut out);
         all.push((format!("{f:?}"), bits(&out)));
     }
-    affine(a, 0.3, 1.7, Some(b), Some(a), &mut out);
+    normalize_affine(a, 0.3, 1.7, Some(b), Some(a), &mut out);
     all.push(("affine".into(), bits(&out)));
-    affine(a, 0.3, 1.7, Some(b), None, &mut out);
+    normalize_affine(a, 0.3, 1.7, Some(b), None, &mut out);
     all.push(("affine, weight".into(), bits(&out)));
-    affine(a, 0.3, 1.7, None, Some(b), &mut out);
+    normalize_affine(a, 0.3, 1.7, None, Some(b), &mut out);
     all.push(("affine, bias".into(), bits(&out)));
-    affine(a, 0.3, 1.7, None, None, &mut out);
+    normalize_affine(a, 0.3, 1.7, None, None, &mut out);
     all.push(("affine, plain".into(), bits(&out)));
-    select(a, b, a, &mut out);
+    select_by_condition(a, b, a, &mut out);
     all.push(("select".into(), bits(&out)));
     let finite: Vec<f32> = a.iter().map(|x| if x.abs() < 1e3 { *x } else { 1.0 }).collect();
     for (name, x) in [("any", a), ("finite", &finite)] {
@@ -58,7 +59,7 @@ fn everything(a: &[f32], b: &[f32]) -> Vec<(String, Bits)> {
         let total = exp_sub_sum(&mut row, 3.0);
         row.push(total);
         all.push((format!("exp_sub_sum, {name}"), bits(&row)));
-        scale(&mut row, 1.1);
+        scale_row(&mut row, 1.1);
         scale_shift(&mut row, 0.7, 0.1);
         all.push((format!("scale, {name}"), bits(&row)));
     }
@@ -85,7 +86,7 @@ fn instruction_sets_agree() {
     for n in [0, 1, 7, 31, 32, 33, 100, 1000] {
         let (a, b) = (numbers(n, 1), numbers(n, 2));
         let expected = Isa::BASELINE.while_lowered(|| everything(&a, &b));
-        for isa in Isa::available() {
+        for isa in Isa::all_available() {
             for (found, due) in isa.while_lowered(|| everything(&a, &b)).iter().zip(&expected) {
                 assert_eq!(found, due, "{isa:?}, {n} elements");
             }
@@ -104,7 +105,7 @@ fn elements_do_not_know_their_neighbours() {
             assert_eq!(one[0].to_bits(), y.to_bits(), "{f:?} of {x:e}: {:e} and {y:e}", one[0]);
         }
         let mut same = a.clone();
-        update1(f, &mut same);
+        update_unary(f, &mut same);
         assert_eq!(bits(&same), bits(&row), "{f:?} in place");
     }
     for &f in Binary::ALL {
@@ -114,7 +115,7 @@ fn elements_do_not_know_their_neighbours() {
             assert_eq!(one[0].to_bits(), y.to_bits(), "{f:?} of {x:e}, {z:e}");
         }
         let mut same = a.clone();
-        update2(f, &mut same, &b);
+        update_binary(f, &mut same, &b);
         assert_eq!(bits(&same), bits(&row), "{f:?} in place");
     }
 }

@@ -3,11 +3,11 @@
 //! An estimate from the kernels of the jobs: rates of one core that hold within a factor of two or three on
 //! the machines that were measured. It need not be better, as all it decides is whether a thread is woken.
 
-use super::job::{ByteLoop, Job, Kernel};
+use super::job::{ByteLoop, JobKernel, NestJob};
 
 /// The estimated time of a run on one thread, and its bytes.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Account {
+pub(super) struct RunEstimate {
     nanoseconds: usize,
     bytes: usize,
 }
@@ -32,49 +32,50 @@ const LEAST_BYTES: usize = 1 << 15;
 
 /// How a run is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Pieces {
+pub(super) struct RunPieces {
     /// Equal parts of all jobs.
     pub(super) count: usize,
     /// How many of them a thread takes together, at most.
     pub(super) together: usize,
 }
 
-impl Account {
+impl RunEstimate {
     /// For jobs that read elements of `width` bytes and write `bytes` in all; `far` ones more than the caches hold.
-    pub(super) fn of(jobs: &[Job], width: usize, bytes: usize, far: bool) -> Account {
-        let kernels = jobs.iter().map(|j| job_picoseconds(j, width)).fold(0, usize::saturating_add);
+    pub(super) fn for_jobs(jobs: &[NestJob], width: usize, bytes: usize, far: bool) -> RunEstimate {
+        let kernels =
+            jobs.iter().map(|j| estimate_job_picoseconds(j, width)).fold(0, usize::saturating_add);
         // Memory gives one core about 15 GB/s each way, the caches at most twice that to what is not one row.
         let memory = bytes.saturating_mul(if far { 65 } else { 30 });
-        Account { nanoseconds: kernels.max(memory) / 1000, bytes }
+        RunEstimate { nanoseconds: kernels.max(memory) / 1000, bytes }
     }
 
     /// Threads that the run is worth.
-    pub(super) fn threads(self) -> usize {
+    pub(super) fn useful_threads(self) -> usize {
         (self.nanoseconds / THREAD_NS).max(1)
     }
 
     /// Pieces for so many threads, of a run of so many jobs.
-    pub(super) fn pieces(self, threads: usize, jobs: usize) -> Pieces {
+    pub(super) fn divide_into_pieces(self, threads: usize, jobs: usize) -> RunPieces {
         let least = (threads * FEW_PIECES).min(self.bytes / LEAST_BYTES).max(threads);
         let count = (self.bytes / PIECE_BYTES).min(MOST_PIECES / jobs.max(1)).max(least);
         let together = (RANGE_BYTES / (self.bytes / count).max(1)).max(1);
-        Pieces { count, together }
+        RunPieces { count, together }
     }
 }
 
 /// The estimated time of a job on one thread, where its kernel is the limit.
-fn job_picoseconds(job: &Job, width: usize) -> usize {
+fn estimate_job_picoseconds(job: &NestJob, width: usize) -> usize {
     let steps = |sum: usize, l: &ByteLoop| sum.saturating_mul(l.n.unsigned_abs());
     let around = job.outer.iter().fold(job.starts.len(), steps);
     let calls = [&job.x, &job.y].into_iter().fold(around, steps);
     let each = match &job.kernel {
-        Kernel::Rows { bytes, .. } | Kernel::Table { bytes, .. } => 1500 + 30 * bytes,
-        Kernel::Splat { bytes, .. } => 1500 + 20 * bytes,
-        Kernel::Reverse { count, .. } => 1500 + 60 * width * count,
-        Kernel::Transpose { .. } => 100 * width + 100,
-        Kernel::Convert { count, .. } => 2000 + 150 * count,
-        Kernel::Linear { .. } => 30 * super::job::CHUNK,
-        Kernel::Elements { .. } => 1000,
+        JobKernel::Rows { bytes, .. } | JobKernel::Table { bytes, .. } => 1500 + 30 * bytes,
+        JobKernel::Splat { bytes, .. } => 1500 + 20 * bytes,
+        JobKernel::Reverse { count, .. } => 1500 + 60 * width * count,
+        JobKernel::Transpose { .. } => 100 * width + 100,
+        JobKernel::Convert { count, .. } => 2000 + 150 * count,
+        JobKernel::Linear { .. } => 30 * super::job::LINEAR_CHUNK_BYTES,
+        JobKernel::Elements { .. } => 1000,
         // Single elements, or something that is counted by what it writes.
         _ => 500 * width,
     };
@@ -85,13 +86,13 @@ fn job_picoseconds(job: &Job, width: usize) -> usize {
 mod tests {
     use super::*;
     use crate::engine::Mover;
-    use crate::{Fill, Plan};
+    use crate::{MovePlan, PaddingFill};
     use zellige_layout::{Layout, TileLayout};
 
-    fn account(size: [i64; 2], stride: [i64; 2], width: usize) -> Account {
+    fn account(size: [i64; 2], stride: [i64; 2], width: usize) -> RunEstimate {
         let src = Layout::from(TileLayout::row_major(&size).expect("small"));
         let dst = Layout::from(TileLayout::from_strides(&size, &stride, 0).expect("small"));
-        let plan = Plan::between(&src, &dst, &size, Fill::Leave).expect("a plan");
+        let plan = MovePlan::between(&src, &dst, &size, PaddingFill::Leave).expect("a plan");
         Mover::new(&plan, width).expect("a width").account
     }
 
@@ -99,13 +100,16 @@ mod tests {
     #[test]
     fn threads_are_for_long_moves() {
         for width in [1, 2, 4, 8, 16] {
-            assert_eq!(account([16, 16], [16, 1], width).threads(), 1);
-            assert_eq!(account([32, 32], [1, 32], width).threads(), 1);
-            assert!(account([4096, 4096], [1, 4096], width).threads() >= 16, "{width} bytes");
+            assert_eq!(account([16, 16], [16, 1], width).useful_threads(), 1);
+            assert_eq!(account([32, 32], [1, 32], width).useful_threads(), 1);
+            assert!(
+                account([4096, 4096], [1, 4096], width).useful_threads() >= 16,
+                "{width} bytes"
+            );
         }
         // Rows of a megabyte in the caches are copied sooner than a thread wakes; 64 MB are not.
-        assert_eq!(account([1024, 1024], [1025, 1], 1).threads(), 1);
-        assert!(account([4096, 4096], [4097, 1], 4).threads() >= 16);
+        assert_eq!(account([1024, 1024], [1025, 1], 1).useful_threads(), 1);
+        assert!(account([4096, 4096], [4097, 1], 4).useful_threads() >= 16);
     }
 
     #[test]
@@ -113,7 +117,8 @@ mod tests {
         for bytes in [0, 1 << 16, 1 << 20, 1 << 24, 1 << 30, usize::MAX] {
             for threads in [2, 16, 256] {
                 for jobs in [1, 7, 5000] {
-                    let pieces = Account { nanoseconds: 0, bytes }.pieces(threads, jobs);
+                    let pieces =
+                        RunEstimate { nanoseconds: 0, bytes }.divide_into_pieces(threads, jobs);
                     assert!(pieces.count >= threads, "{bytes} bytes, {threads} threads");
                     let most = (MOST_PIECES / jobs).max(threads * FEW_PIECES);
                     assert!(pieces.count <= most, "{bytes} bytes, {threads} threads, {jobs} jobs");

@@ -6,32 +6,32 @@
 //! Rows are made in a stage, and leave it one row later: stores are done in order, so a row that was just
 //! made still waits behind the last one on its way to memory, and to read it at once is to wait for both.
 
-use super::cell::{Lane, Plain, copy};
-use super::stream::LINE;
+use super::cell::{CopyLane, PortableLane, copy_bytes};
+use super::stream::LINE_BYTES;
 use std::mem::MaybeUninit;
 
 /// The unfinished lines of a run, one for every row of a tile.
 #[derive(Debug)]
-pub(super) struct Carries {
-    lines: Vec<Carry>,
+pub(super) struct LineCarries {
+    lines: Vec<CarriedLine>,
     /// Two stages, one behind the other; only what was written is read.
-    stages: Vec<Room>,
+    stages: Vec<AlignedLine>,
     /// Bytes of a stage.
     stage: usize,
     second: bool,
-    pending: Option<Pending>,
+    pending: Option<PendingRow>,
 }
 
 /// Memory that begins on a line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Room {
-    _bytes: [MaybeUninit<u8>; LINE],
+struct AlignedLine {
+    _bytes: [MaybeUninit<u8>; LINE_BYTES],
 }
 
 /// A row that is made, and where it goes.
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct PendingRow {
     row: usize,
     from: *const u8,
     to: *mut u8,
@@ -41,24 +41,25 @@ struct Pending {
 /// The bytes `begin .. end` of a line of the destination.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Carry {
-    bytes: [u8; LINE],
+struct CarriedLine {
+    bytes: [u8; LINE_BYTES],
     line: *mut u8,
     begin: usize,
     end: usize,
 }
 
-impl Carries {
+impl LineCarries {
     /// For tiles of some rows, each of at most `stage` bytes.
-    pub(super) fn new(rows: usize, stage: usize) -> Carries {
-        let none = Carry { bytes: [0; LINE], line: std::ptr::null_mut(), begin: 0, end: 0 };
-        let stage = if rows > 0 { stage.next_multiple_of(LINE) } else { 0 };
-        let stages = Vec::with_capacity(2 * stage / LINE);
-        Carries { lines: vec![none; rows], stages, stage, second: false, pending: None }
+    pub(super) fn new(rows: usize, stage: usize) -> LineCarries {
+        let none =
+            CarriedLine { bytes: [0; LINE_BYTES], line: std::ptr::null_mut(), begin: 0, end: 0 };
+        let stage = if rows > 0 { stage.next_multiple_of(LINE_BYTES) } else { 0 };
+        let stages = Vec::with_capacity(2 * stage / LINE_BYTES);
+        LineCarries { lines: vec![none; rows], stages, stage, second: false, pending: None }
     }
 
     /// Where the next row is made.
-    pub(super) fn stage(&mut self) -> *mut u8 {
+    pub(super) fn stage_memory(&mut self) -> *mut u8 {
         let second = if self.second { self.stage } else { 0 };
         self.stages.as_mut_ptr().cast::<u8>().wrapping_add(second)
     }
@@ -66,25 +67,25 @@ impl Carries {
     /// Takes a row that was made in the stage, and writes the one before.
     ///
     /// # Safety
-    /// As [`Carries::write`], of the stage.
+    /// As [`LineCarries::write_row`], of the stage.
     #[inline(always)]
-    pub(super) unsafe fn hand_over<L: Lane>(&mut self, row: usize, to: *mut u8, bytes: usize) {
-        let made = Pending { row, from: self.stage(), to, bytes };
+    pub(super) unsafe fn hand_over<L: CopyLane>(&mut self, row: usize, to: *mut u8, bytes: usize) {
+        let made = PendingRow { row, from: self.stage_memory(), to, bytes };
         self.second = !self.second;
-        if let Some(Pending { row, from, to, bytes }) = self.pending.replace(made) {
+        if let Some(PendingRow { row, from, to, bytes }) = self.pending.replace(made) {
             // SAFETY: by the contract of this function, when that row was handed over.
-            unsafe { self.write::<L>(row, from, to, bytes) };
+            unsafe { self.write_row::<L>(row, from, to, bytes) };
         }
     }
 
     /// Writes `bytes` of row `row` around the caches. What is behind the last whole line comes later, at
-    /// the latest with [`Carries::finish`].
+    /// the latest with [`LineCarries::write_remaining`].
     ///
     /// # Safety
     /// `from` is readable and `to` writable for `bytes`, the latter until it is finished, they do not
     /// overlap, and the machine has the instructions of `L`.
     #[inline(always)]
-    unsafe fn write<L: Lane>(
+    unsafe fn write_row<L: CopyLane>(
         &mut self,
         row: usize,
         mut from: *const u8,
@@ -97,31 +98,35 @@ impl Carries {
         unsafe {
             let follows = carry.end > 0 && carry.line.wrapping_add(carry.end) == to;
             if !follows {
-                carry.flush();
-                let off = to.addr() % LINE;
-                *carry = Carry { line: to.wrapping_sub(off), begin: off, end: off, ..*carry };
+                carry.write_carried();
+                let off = to.addr() % LINE_BYTES;
+                *carry = CarriedLine { line: to.wrapping_sub(off), begin: off, end: off, ..*carry };
             }
             if carry.end > 0 {
-                let some = bytes.min(LINE - carry.end);
-                copy::<Plain, false>(from, carry.bytes.as_mut_ptr().add(carry.end), some);
+                let some = bytes.min(LINE_BYTES - carry.end);
+                copy_bytes::<PortableLane, false>(
+                    from,
+                    carry.bytes.as_mut_ptr().add(carry.end),
+                    some,
+                );
                 carry.end += some;
                 (from, to, bytes) = (from.add(some), to.add(some), bytes - some);
-                if carry.end < LINE {
+                if carry.end < LINE_BYTES {
                     return;
                 }
                 if carry.begin == 0 {
-                    line::<L>(carry.bytes.as_ptr(), carry.line);
+                    copy_line::<L>(carry.bytes.as_ptr(), carry.line);
                     carry.end = 0;
                 } else {
-                    carry.flush();
+                    carry.write_carried();
                 }
             }
-            while bytes >= LINE {
-                line::<L>(from, to);
-                (from, to, bytes) = (from.add(LINE), to.add(LINE), bytes - LINE);
+            while bytes >= LINE_BYTES {
+                copy_line::<L>(from, to);
+                (from, to, bytes) = (from.add(LINE_BYTES), to.add(LINE_BYTES), bytes - LINE_BYTES);
             }
-            copy::<Plain, false>(from, carry.bytes.as_mut_ptr(), bytes);
-            *carry = Carry { line: to, begin: 0, end: bytes, ..*carry };
+            copy_bytes::<PortableLane, false>(from, carry.bytes.as_mut_ptr(), bytes);
+            *carry = CarriedLine { line: to, begin: 0, end: bytes, ..*carry };
         }
     }
 
@@ -129,27 +134,27 @@ impl Carries {
     ///
     /// # Safety
     /// What was handed over is still writable.
-    pub(super) unsafe fn finish(&mut self) {
-        if let Some(Pending { row, from, to, bytes }) = self.pending.take() {
+    pub(super) unsafe fn write_remaining(&mut self) {
+        if let Some(PendingRow { row, from, to, bytes }) = self.pending.take() {
             // SAFETY: by the contract of this function.
-            unsafe { self.write::<Plain>(row, from, to, bytes) };
+            unsafe { self.write_row::<PortableLane>(row, from, to, bytes) };
         }
         for carry in &mut self.lines {
             // SAFETY: by the contract of this function.
-            unsafe { carry.flush() };
+            unsafe { carry.write_carried() };
         }
     }
 }
 
-impl Carry {
+impl CarriedLine {
     /// # Safety
     /// Its part of the line is writable.
-    unsafe fn flush(&mut self) {
+    unsafe fn write_carried(&mut self) {
         if self.begin < self.end {
             // SAFETY: by the contract of this function; the part lies inside of a line.
             unsafe {
                 let (from, to) = (self.bytes.as_ptr().add(self.begin), self.line.add(self.begin));
-                copy::<Plain, false>(from, to, self.end - self.begin);
+                copy_bytes::<PortableLane, false>(from, to, self.end - self.begin);
             }
         }
         (self.begin, self.end) = (0, 0);
@@ -159,10 +164,10 @@ impl Carry {
 /// # Safety
 /// A line is readable at `from`; `to` is writable and begins on one; the machine has the instructions.
 #[inline(always)]
-unsafe fn line<L: Lane>(from: *const u8, to: *mut u8) {
-    for at in (0..LINE).step_by(L::BYTES) {
+unsafe fn copy_line<L: CopyLane>(from: *const u8, to: *mut u8) {
+    for at in (0..LINE_BYTES).step_by(L::BYTES) {
         // SAFETY: by the contract of this function.
-        unsafe { L::load(from.add(at)).stream(to.add(at)) };
+        unsafe { L::load_lane(from.add(at)).store_non_temporal(to.add(at)) };
     }
 }
 
@@ -177,7 +182,7 @@ mod tests {
         for begin in [0, 1, 30, 63, 64, 100] {
             for piece in [1, 7, 50, 63, 64, 65, 200, 1000] {
                 let mut out = vec![0u8; 2400];
-                let mut carries = Carries::new(2, 1000);
+                let mut carries = LineCarries::new(2, 1000);
                 let (mut at, to) = (0, out.as_mut_ptr());
                 while at + piece <= 1000 {
                     for row in [0, 1] {
@@ -185,16 +190,16 @@ mod tests {
                         // SAFETY: rows lie inside of the buffer, which lives until they are finished, and
                         // pieces are no longer than the stage.
                         unsafe {
-                            carries.stage().copy_from_nonoverlapping(from.as_ptr(), piece);
+                            carries.stage_memory().copy_from_nonoverlapping(from.as_ptr(), piece);
                             let place = to.add(row * 1200 + begin + at);
-                            carries.hand_over::<Plain>(row, place, piece);
+                            carries.hand_over::<PortableLane>(row, place, piece);
                         }
                     }
                     at += piece;
                 }
                 // SAFETY: as above.
-                unsafe { carries.finish() };
-                super::super::cell::fence();
+                unsafe { carries.write_remaining() };
+                super::super::cell::fence_stores();
                 let mut want = vec![0u8; 2400];
                 want[begin..begin + at].copy_from_slice(&source[..at]);
                 want[1200 + begin..][..at].copy_from_slice(&source[2000..][..at]);

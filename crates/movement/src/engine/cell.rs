@@ -1,38 +1,38 @@
 //! Copying one run of adjacent bytes with the widest registers of the machine.
 
-use super::stream::{LINE, LONG};
+use super::stream::{LINE_BYTES, LONG_ROW_BYTES};
 
 /// A register and how it touches memory.
-pub(super) trait Lane: Copy {
+pub(super) trait CopyLane: Copy {
     /// Its width in bytes.
     const BYTES: usize;
     /// # Safety
     /// `p` is readable for `BYTES`, and the machine has the instructions.
-    unsafe fn load(p: *const u8) -> Self;
+    unsafe fn load_lane(p: *const u8) -> Self;
     /// # Safety
     /// `p` is writable for `BYTES`, and the machine has the instructions.
-    unsafe fn store(self, p: *mut u8);
+    unsafe fn store_lane(self, p: *mut u8);
     /// An element over and over; its width divides `BYTES`.
     /// # Safety
     /// The machine has the instructions.
     #[inline(always)]
-    unsafe fn splat<const E: usize>(element: [u8; E]) -> Self {
+    unsafe fn splat_element<const E: usize>(element: [u8; E]) -> Self {
         let mut all = [0u8; 64];
         for part in all.chunks_exact_mut(E) {
             part.copy_from_slice(&element);
         }
         // SAFETY: no register is wider than this.
-        unsafe { Self::load(all.as_ptr()) }
+        unsafe { Self::load_lane(all.as_ptr()) }
     }
     /// A store that goes around the caches.
     /// # Safety
     /// As `store`, and `p` is aligned to `BYTES`.
-    unsafe fn stream(self, p: *mut u8);
+    unsafe fn store_non_temporal(self, p: *mut u8);
 }
 
 /// Asks for a cache line that will be read soon.
 #[inline(always)]
-pub(super) fn prefetch(p: *const u8) {
+pub(super) fn prefetch_line(p: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch of any address is harmless.
     unsafe {
@@ -53,7 +53,7 @@ pub(super) fn prefetch(p: *const u8) {
 }
 
 /// Makes streamed stores visible to other threads. Only x86-64 lets them overtake others.
-pub(super) fn fence() {
+pub(super) fn fence_stores() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: `sfence` is part of the x86-64 baseline and touches no memory of its own.
     unsafe {
@@ -62,14 +62,14 @@ pub(super) fn fence() {
 }
 
 /// Bytes ahead that are asked for while a long run is copied by registers shorter than a line.
-const AHEAD: usize = 512;
+const PREFETCH_BYTES: usize = 512;
 
 /// Runs of at least this many bytes are stored from register to register of the destination.
-const ALIGNED: usize = 256;
+const ALIGNED_RUN_BYTES: usize = 256;
 
 /// Runs of at least this many bytes that stay in the caches are left to the system, which knows the processor:
 /// in the second and third level caches its copy is up to a third faster.
-const SYSTEM: usize = 2048;
+const SYSTEM_COPY_BYTES: usize = 2048;
 
 /// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines go around the caches. Broken lines do not:
 /// half a line that is streamed costs a transfer of its own, and drives the rest out of the caches.
@@ -78,57 +78,61 @@ const SYSTEM: usize = 2048;
 /// `s` is readable and `d` writable for `bytes`, they do not overlap, and the machine has the
 /// instructions of `L`.
 #[inline(always)]
-pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8, bytes: usize) {
+pub(super) unsafe fn copy_bytes<L: CopyLane, const STREAM: bool>(
+    s: *const u8,
+    d: *mut u8,
+    bytes: usize,
+) {
     // SAFETY: every access below stays inside `[0, bytes)` of both pointers.
     unsafe {
         let mut at = 0;
         if STREAM {
-            let off = d.addr() % LINE;
+            let off = d.addr() % LINE_BYTES;
             if off != 0 {
-                at = (LINE - off).min(bytes);
-                small(s, d, at);
+                at = (LINE_BYTES - off).min(bytes);
+                copy_short_run(s, d, at);
             }
-            while at + LINE <= bytes {
-                if L::BYTES == 32 && bytes >= LONG {
-                    prefetch(s.wrapping_add(at + AHEAD));
+            while at + LINE_BYTES <= bytes {
+                if L::BYTES == 32 && bytes >= LONG_ROW_BYTES {
+                    prefetch_line(s.wrapping_add(at + PREFETCH_BYTES));
                 }
-                for part in (at..at + LINE).step_by(L::BYTES) {
-                    L::load(s.add(part)).stream(d.add(part));
+                for part in (at..at + LINE_BYTES).step_by(L::BYTES) {
+                    L::load_lane(s.add(part)).store_non_temporal(d.add(part));
                 }
-                at += LINE;
+                at += LINE_BYTES;
             }
             if at < bytes {
-                small(s.add(at), d.add(at), bytes - at);
+                copy_short_run(s.add(at), d.add(at), bytes - at);
             }
             return;
         }
-        if bytes >= SYSTEM {
+        if bytes >= SYSTEM_COPY_BYTES {
             s.copy_to_nonoverlapping(d, bytes);
             return;
         }
-        if bytes >= ALIGNED {
+        if bytes >= ALIGNED_RUN_BYTES {
             // Stores that straddle lines cost twice; a long run has one at the front and one at the end.
-            L::load(s).store(d);
+            L::load_lane(s).store_lane(d);
             at = d.addr().wrapping_neg() % L::BYTES;
             // Loads that miss wait together.
             while at + 4 * L::BYTES <= bytes {
-                let v = [0, 1, 2, 3].map(|k| L::load(s.add(at + k * L::BYTES)));
+                let v = [0, 1, 2, 3].map(|k| L::load_lane(s.add(at + k * L::BYTES)));
                 for (k, v) in v.into_iter().enumerate() {
-                    v.store(d.add(at + k * L::BYTES));
+                    v.store_lane(d.add(at + k * L::BYTES));
                 }
                 at += 4 * L::BYTES;
             }
         }
         while at + L::BYTES <= bytes {
-            L::load(s.add(at)).store(d.add(at));
+            L::load_lane(s.add(at)).store_lane(d.add(at));
             at += L::BYTES;
         }
         if at < bytes {
             if bytes >= L::BYTES {
                 // The last register overlaps what is already written, with the same bytes.
-                L::load(s.add(bytes - L::BYTES)).store(d.add(bytes - L::BYTES));
+                L::load_lane(s.add(bytes - L::BYTES)).store_lane(d.add(bytes - L::BYTES));
             } else {
-                small(s, d, bytes);
+                copy_short_run(s, d, bytes);
             }
         }
     }
@@ -137,9 +141,9 @@ pub(super) unsafe fn copy<L: Lane, const STREAM: bool>(s: *const u8, d: *mut u8,
 /// Fewer than 64 bytes, by halves that may overlap.
 ///
 /// # Safety
-/// As [`copy`].
+/// As [`copy_bytes`].
 #[inline(always)]
-unsafe fn small(s: *const u8, d: *mut u8, bytes: usize) {
+unsafe fn copy_short_run(s: *const u8, d: *mut u8, bytes: usize) {
     macro_rules! halves {
         ($t:ty) => {
             if bytes >= size_of::<$t>() {
@@ -162,12 +166,13 @@ unsafe fn small(s: *const u8, d: *mut u8, bytes: usize) {
         // SAFETY: both stretches of 32 bytes lie inside `[0, bytes)`, and runs here are shorter than
         // 64, so that together they cover it.
         unsafe {
-            let head = (Plain::load(s), Plain::load(s.add(16)));
-            let tail = (Plain::load(s.add(last)), Plain::load(s.add(last + 16)));
-            head.0.store(d);
-            head.1.store(d.add(16));
-            tail.0.store(d.add(last));
-            tail.1.store(d.add(last + 16));
+            let head = (PortableLane::load_lane(s), PortableLane::load_lane(s.add(16)));
+            let tail =
+                (PortableLane::load_lane(s.add(last)), PortableLane::load_lane(s.add(last + 16)));
+            head.0.store_lane(d);
+            head.1.store_lane(d.add(16));
+            tail.0.store_lane(d.add(last));
+            tail.1.store_lane(d.add(last + 16));
         }
         return;
     }
@@ -180,22 +185,22 @@ unsafe fn small(s: *const u8, d: *mut u8, bytes: usize) {
 
 /// Sixteen bytes, everywhere.
 #[derive(Clone, Copy)]
-pub(super) struct Plain(u128);
+pub(super) struct PortableLane(u128);
 
-impl Lane for Plain {
+impl CopyLane for PortableLane {
     const BYTES: usize = 16;
     #[inline(always)]
-    unsafe fn load(p: *const u8) -> Plain {
+    unsafe fn load_lane(p: *const u8) -> PortableLane {
         // SAFETY: readable by the contract; the access is unaligned.
-        Plain(unsafe { p.cast::<u128>().read_unaligned() })
+        PortableLane(unsafe { p.cast::<u128>().read_unaligned() })
     }
     #[inline(always)]
-    unsafe fn store(self, p: *mut u8) {
+    unsafe fn store_lane(self, p: *mut u8) {
         // SAFETY: writable by the contract; the access is unaligned.
         unsafe { p.cast::<u128>().write_unaligned(self.0) };
     }
     #[inline(always)]
-    unsafe fn stream(self, p: *mut u8) {
+    unsafe fn store_non_temporal(self, p: *mut u8) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: SSE2 is part of the x86-64 baseline; `p` is aligned and writable by the contract.
         unsafe {
@@ -205,7 +210,7 @@ impl Lane for Plain {
         #[cfg(not(target_arch = "x86_64"))]
         // SAFETY: writable by the contract.
         unsafe {
-            self.store(p);
+            self.store_lane(p);
         }
     }
 }
@@ -216,28 +221,28 @@ pub(super) mod neon;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod x86 {
     //! Wider registers, where the machine has them.
-    use super::Lane;
+    use super::CopyLane;
     use std::arch::x86_64::*;
 
     /// 32 bytes: AVX.
     #[derive(Clone, Copy)]
     pub(in super::super) struct Avx(__m256i);
 
-    impl Lane for Avx {
+    impl CopyLane for Avx {
         const BYTES: usize = 32;
         #[inline(always)]
-        unsafe fn load(p: *const u8) -> Avx {
-            // SAFETY: by the contract of `Lane`.
+        unsafe fn load_lane(p: *const u8) -> Avx {
+            // SAFETY: by the contract of `CopyLane`.
             Avx(unsafe { _mm256_loadu_si256(p.cast()) })
         }
         #[inline(always)]
-        unsafe fn store(self, p: *mut u8) {
-            // SAFETY: by the contract of `Lane`.
+        unsafe fn store_lane(self, p: *mut u8) {
+            // SAFETY: by the contract of `CopyLane`.
             unsafe { _mm256_storeu_si256(p.cast(), self.0) };
         }
         #[inline(always)]
-        unsafe fn splat<const E: usize>(element: [u8; E]) -> Avx {
-            // SAFETY: by the contract of `Lane`; what is read of the element are its `E` bytes.
+        unsafe fn splat_element<const E: usize>(element: [u8; E]) -> Avx {
+            // SAFETY: by the contract of `CopyLane`; what is read of the element are its `E` bytes.
             unsafe {
                 let e = element.as_ptr();
                 Avx(match E {
@@ -252,8 +257,8 @@ pub(super) mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn stream(self, p: *mut u8) {
-            // SAFETY: by the contract of `Lane`, `p` is aligned.
+        unsafe fn store_non_temporal(self, p: *mut u8) {
+            // SAFETY: by the contract of `CopyLane`, `p` is aligned.
             unsafe { _mm256_stream_si256(p.cast(), self.0) };
         }
     }
@@ -262,21 +267,21 @@ pub(super) mod x86 {
     #[derive(Clone, Copy)]
     pub(in super::super) struct Avx512(__m512i);
 
-    impl Lane for Avx512 {
+    impl CopyLane for Avx512 {
         const BYTES: usize = 64;
         #[inline(always)]
-        unsafe fn load(p: *const u8) -> Avx512 {
-            // SAFETY: by the contract of `Lane`.
+        unsafe fn load_lane(p: *const u8) -> Avx512 {
+            // SAFETY: by the contract of `CopyLane`.
             Avx512(unsafe { _mm512_loadu_si512(p.cast()) })
         }
         #[inline(always)]
-        unsafe fn store(self, p: *mut u8) {
-            // SAFETY: by the contract of `Lane`.
+        unsafe fn store_lane(self, p: *mut u8) {
+            // SAFETY: by the contract of `CopyLane`.
             unsafe { _mm512_storeu_si512(p.cast(), self.0) };
         }
         #[inline(always)]
-        unsafe fn splat<const E: usize>(element: [u8; E]) -> Avx512 {
-            // SAFETY: by the contract of `Lane`; what is read of the element are its `E` bytes.
+        unsafe fn splat_element<const E: usize>(element: [u8; E]) -> Avx512 {
+            // SAFETY: by the contract of `CopyLane`; what is read of the element are its `E` bytes.
             unsafe {
                 let e = element.as_ptr();
                 Avx512(match E {
@@ -289,8 +294,8 @@ pub(super) mod x86 {
             }
         }
         #[inline(always)]
-        unsafe fn stream(self, p: *mut u8) {
-            // SAFETY: by the contract of `Lane`, `p` is aligned.
+        unsafe fn store_non_temporal(self, p: *mut u8) {
+            // SAFETY: by the contract of `CopyLane`, `p` is aligned.
             unsafe { _mm512_stream_si512(p.cast(), self.0) };
         }
     }

@@ -3,23 +3,23 @@
 use super::job::ByteLoop;
 
 /// Copies one element at every step of `x` and, inside it, of `y`.
-pub(super) type Elements = unsafe fn(src: *const u8, dst: *mut u8, x: ByteLoop, y: ByteLoop);
+pub(super) type ElementsKernel = unsafe fn(src: *const u8, dst: *mut u8, x: ByteLoop, y: ByteLoop);
 
 /// The version for elements of `width` bytes: 1, 2, 4, 8 or 16.
-pub(super) fn select(width: usize) -> Elements {
+pub(super) fn select_elements_kernel(width: usize) -> ElementsKernel {
     match width {
-        1 => body::<u8>,
-        2 => body::<u16>,
-        4 => body::<u32>,
-        8 => body::<u64>,
-        _ => body::<u128>,
+        1 => copy_each_element::<u8>,
+        2 => copy_each_element::<u16>,
+        4 => copy_each_element::<u32>,
+        8 => copy_each_element::<u64>,
+        _ => copy_each_element::<u128>,
     }
 }
 
 /// # Safety
 /// Every element of the two loops is readable at `src` and writable at `dst`, and they do not
 /// overlap.
-unsafe fn body<T: Copy>(src: *const u8, dst: *mut u8, x: ByteLoop, y: ByteLoop) {
+unsafe fn copy_each_element<T: Copy>(src: *const u8, dst: *mut u8, x: ByteLoop, y: ByteLoop) {
     // SAFETY: offsets are those of the loops, which the caller vouches for; accesses are unaligned.
     unsafe {
         for i in 0..x.n {

@@ -4,21 +4,21 @@
 //! both, 16 bytes at a time, and nothing is read that is not of the two rows.
 
 use super::cell::neon::Neon;
-use super::cell::{self, Lane, Plain, copy};
+use super::cell::{self, CopyLane, PortableLane, copy_bytes};
 use super::job::ByteLoop;
-use super::stream::LINE;
+use super::stream::LINE_BYTES;
 use std::arch::aarch64::*;
 
 /// The 16 bytes of a joined line that two rows share: the last `from_first` of the one, then the first of
 /// the other.
 #[derive(Clone, Copy)]
-struct Seam {
+struct NeonSeam {
     first: [u8; 16],
     second: [u8; 16],
 }
 
-impl Seam {
-    fn new(from_first: u8) -> Seam {
+impl NeonSeam {
+    fn new(from_first: u8) -> NeonSeam {
         // A place outside of the register gives zero.
         let (mut first, mut second) = ([0x80u8; 16], [0x80u8; 16]);
         for (i, (f, s)) in (0..).zip(first.iter_mut().zip(&mut second)) {
@@ -28,7 +28,7 @@ impl Seam {
                 *s = i - from_first;
             }
         }
-        Seam { first, second }
+        NeonSeam { first, second }
     }
 
     /// The last bytes of 16 before `end`, then the first of 16 from `beginning` on.
@@ -36,7 +36,7 @@ impl Seam {
     /// # Safety
     /// Both stretches are readable.
     #[inline(always)]
-    unsafe fn join(&self, end: *const u8, beginning: *const u8) -> uint8x16_t {
+    unsafe fn join_halves(&self, end: *const u8, beginning: *const u8) -> uint8x16_t {
         // SAFETY: by the contract of this function; every AArch64 machine has NEON.
         unsafe {
             let end = vqtbl1q_u8(vld1q_u8(end.sub(16)), vld1q_u8(self.first.as_ptr()));
@@ -50,15 +50,21 @@ impl Seam {
 /// the loop along which rows follow one another are written in part.
 ///
 /// # Safety
-/// As for [`Rows`](super::rows::Rows); rows are whole lines long, and follow one another in the
+/// As for [`RowCopyKernel`](super::rows::Rows); rows are whole lines long, and follow one another in the
 /// destination along `x` or along `y`, all of them equally far from the beginning of a line, and not 0.
-pub(super) unsafe fn neon(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop) {
+pub(super) unsafe fn copy_joined_neon(
+    src: *const u8,
+    dst: *mut u8,
+    bytes: usize,
+    x: ByteLoop,
+    y: ByteLoop,
+) {
     let along_x = x.dst == bytes.cast_signed();
-    let off = dst.addr() % LINE;
-    let head = LINE - off;
+    let off = dst.addr() % LINE_BYTES;
+    let head = LINE_BYTES - off;
     // So many times 16 bytes of a joined line are of the first row alone.
     let whole = off / 16;
-    let seam = Seam::new((off % 16).to_le_bytes()[0]);
+    let seam = NeonSeam::new((off % 16).to_le_bytes()[0]);
     // SAFETY: offsets are those of the loops, which the caller vouches for. A row is at least a line
     // long, so that 16 bytes on either side of the seam are inside of the two rows. A prefetch may point
     // anywhere.
@@ -68,29 +74,29 @@ pub(super) unsafe fn neon(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoo
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
                 let next = s.wrapping_offset(y.src * 4);
-                for at in (0..bytes.min(256)).step_by(LINE) {
-                    cell::prefetch(next.wrapping_add(at));
+                for at in (0..bytes.min(256)).step_by(LINE_BYTES) {
+                    cell::prefetch_line(next.wrapping_add(at));
                 }
                 let (step, last, back) =
                     if along_x { (i, x.n - 1, x.src) } else { (j, y.n - 1, y.src) };
                 if step == 0 {
-                    copy::<Plain, false>(s, d, head);
+                    copy_bytes::<PortableLane, false>(s, d, head);
                 } else {
                     let end = s.wrapping_offset(-back).wrapping_add(bytes);
                     let part = |i: usize| match i.cmp(&whole) {
                         std::cmp::Ordering::Less => vld1q_u8(end.sub(off).add(i * 16)),
-                        std::cmp::Ordering::Equal => seam.join(end, s),
+                        std::cmp::Ordering::Equal => seam.join_halves(end, s),
                         std::cmp::Ordering::Greater => vld1q_u8(s.add(i * 16 - off)),
                     };
-                    Neon(part(0), part(1)).stream(d.sub(off));
-                    Neon(part(2), part(3)).stream(d.sub(off).add(32));
+                    Neon(part(0), part(1)).store_non_temporal(d.sub(off));
+                    Neon(part(2), part(3)).store_non_temporal(d.sub(off).add(32));
                 }
-                for at in (head..bytes - off).step_by(LINE) {
-                    Neon::load(s.add(at)).stream(d.add(at));
-                    Neon::load(s.add(at + 32)).stream(d.add(at + 32));
+                for at in (head..bytes - off).step_by(LINE_BYTES) {
+                    Neon::load_lane(s.add(at)).store_non_temporal(d.add(at));
+                    Neon::load_lane(s.add(at + 32)).store_non_temporal(d.add(at + 32));
                 }
                 if step == last {
-                    copy::<Plain, false>(s.add(bytes - off), d.add(bytes - off), off);
+                    copy_bytes::<PortableLane, false>(s.add(bytes - off), d.add(bytes - off), off);
                 }
             }
         }
@@ -106,16 +112,16 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "inline assembly")]
     fn joined_rows_are_the_rows() {
-        for off in 1..LINE {
-            for bytes in [LINE, 2 * LINE, 5 * LINE] {
+        for off in 1..LINE_BYTES {
+            for bytes in [LINE_BYTES, 2 * LINE_BYTES, 5 * LINE_BYTES] {
                 for (n, along_x) in [(1, true), (2, true), (7, true), (1, false), (6, false)] {
                     let (apart, others) = (bytes + 37, 3);
                     let src: Vec<u8> =
                         (0..n * others * apart).map(|i| (i * 11 % 241).to_le_bytes()[0]).collect();
                     // The other loop goes to another place, as far from the beginning of a line.
-                    let far = n * bytes + 2 * LINE;
-                    let mut memory = vec![0xee_u8; others * far + 2 * LINE];
-                    let start = memory.as_ptr().align_offset(LINE) + off;
+                    let far = n * bytes + 2 * LINE_BYTES;
+                    let mut memory = vec![0xee_u8; others * far + 2 * LINE_BYTES];
+                    let start = memory.as_ptr().align_offset(LINE_BYTES) + off;
                     let mut want = memory.clone();
                     for other in 0..others {
                         for row in 0..n {
@@ -132,7 +138,9 @@ mod tests {
                     let (follow, other) = (step(n, apart, bytes), step(others, n * apart, far));
                     let (x, y) = if along_x { (follow, other) } else { (other, follow) };
                     // SAFETY: rows lie inside of both buffers, and are whole lines that follow one another.
-                    unsafe { neon(src.as_ptr(), memory.as_mut_ptr().add(start), bytes, x, y) };
+                    unsafe {
+                        copy_joined_neon(src.as_ptr(), memory.as_mut_ptr().add(start), bytes, x, y)
+                    };
                     assert!(memory == want, "{n} rows of {bytes} at {off}, {along_x}");
                 }
             }

@@ -5,30 +5,30 @@
 //! them. Lines that follow one another are written along the inner loop before those of the next group, so
 //! that both sides see long stretches.
 
-use super::cell::{Lane, Plain, prefetch};
+use super::cell::{CopyLane, PortableLane, prefetch_line};
 use super::job::ByteLoop;
-use super::rows::Table;
-use super::stream::LINE;
+use super::rows::TableCopyKernel;
+use super::stream::LINE_BYTES;
 #[cfg(target_arch = "x86_64")]
 use zellige_isa::Isa;
 
 /// Bytes ahead that are asked for.
-const AHEAD: usize = 512;
+const PREFETCH_BYTES: usize = 512;
 
 /// The kernel for runs of `bytes` that are parts of whole lines, where it is one of registers.
-pub(super) fn select(bytes: usize) -> Option<Table> {
+pub(super) fn select_line_table(bytes: usize) -> Option<TableCopyKernel> {
     #[cfg(target_arch = "x86_64")]
-    if bytes == x86::PIECE {
-        if Isa::best().has_avx512() {
+    if bytes == x86::PIECE_BYTES {
+        if Isa::process_isa().has_avx512() {
             return Some(x86::avx512);
         }
-        if Isa::best().has_avx2() {
+        if Isa::process_isa().has_avx2() {
             return Some(x86::avx2);
         }
     }
     match bytes {
-        16 => Some(body::<1>),
-        32 => Some(body::<2>),
+        16 => Some(copy_line_table::<1>),
+        32 => Some(copy_line_table::<2>),
         _ => None,
     }
 }
@@ -38,7 +38,7 @@ pub(super) fn select(bytes: usize) -> Option<Table> {
 /// # Safety
 /// Every run of the loops and starts is readable at `src` and writable at `dst`, the two do not overlap,
 /// and places of the destination are multiples of 16.
-unsafe fn body<const N: usize>(
+unsafe fn copy_line_table<const N: usize>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -46,7 +46,7 @@ unsafe fn body<const N: usize>(
     y: ByteLoop,
     starts: &[(isize, isize)],
 ) {
-    debug_assert_eq!(bytes, N * Plain::BYTES);
+    debug_assert_eq!(bytes, N * PortableLane::BYTES);
     let follows = |a: &(isize, isize), b: &(isize, isize)| b.1 == a.1 + bytes.cast_signed();
     // SAFETY: offsets are those of the loops and starts, which the caller vouches for.
     unsafe {
@@ -55,14 +55,15 @@ unsafe fn body<const N: usize>(
                 for j in 0..y.n {
                     let s = src.offset(i * x.src + j * y.src);
                     let d = dst.offset(i * x.dst + j * y.dst);
-                    let soon = s.wrapping_offset(group[0].0).wrapping_add(AHEAD);
-                    for at in (0..group.len() * bytes).step_by(LINE) {
-                        prefetch(soon.wrapping_add(at));
+                    let soon = s.wrapping_offset(group[0].0).wrapping_add(PREFETCH_BYTES);
+                    for at in (0..group.len() * bytes).step_by(LINE_BYTES) {
+                        prefetch_line(soon.wrapping_add(at));
                     }
                     for (a, b) in group {
                         let (s, d) = (s.offset(*a), d.offset(*b));
                         for k in 0..N {
-                            Plain::load(s.add(k * 16)).stream(d.add(k * 16));
+                            PortableLane::load_lane(s.add(k * 16))
+                                .store_non_temporal(d.add(k * 16));
                         }
                     }
                 }
@@ -74,18 +75,18 @@ unsafe fn body<const N: usize>(
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     //! Lines of four runs each, put together in registers: fewer stores, and no half of a line.
-    use super::{AHEAD, ByteLoop, LINE, prefetch};
+    use super::{ByteLoop, LINE_BYTES, PREFETCH_BYTES, prefetch_line};
     use std::arch::x86_64::*;
 
     /// Bytes of a run.
-    pub(super) const PIECE: usize = 16;
+    pub(super) const PIECE_BYTES: usize = 16;
 
     macro_rules! table {
         ($(#[$doc:meta])* $name:ident, $features:literal, |$lane:ident, $to:ident| $put:block) => {
             $(#[$doc])*
             ///
             /// # Safety
-            /// As [`super::body`]; every four runs, in order, are a line of the destination.
+            /// As [`super::copy_line_table`]; every four runs, in order, are a line of the destination.
             #[target_feature(enable = $features)]
             pub(super) unsafe fn $name(
                 src: *const u8,
@@ -95,7 +96,7 @@ mod x86 {
                 y: ByteLoop,
                 starts: &[(isize, isize)],
             ) {
-                debug_assert_eq!(bytes, PIECE);
+                debug_assert_eq!(bytes, PIECE_BYTES);
                 let follows = |a: &(isize, isize), b: &(isize, isize)| b.1 == a.1 + 16;
                 // SAFETY: offsets are those of the loops and starts, which the caller vouches for.
                 unsafe {
@@ -103,8 +104,8 @@ mod x86 {
                         for group in starts.chunk_by(follows) {
                             let (mut s, mut d) = (src.offset(i * x.src), dst.offset(i * x.dst));
                             for _ in 0..y.n {
-                                for line in group.chunks_exact(LINE / PIECE) {
-                                    prefetch(s.wrapping_offset(line[0].0 & !63).wrapping_add(AHEAD));
+                                for line in group.chunks_exact(LINE_BYTES / PIECE_BYTES) {
+                                    prefetch_line(s.wrapping_offset(line[0].0 & !63).wrapping_add(PREFETCH_BYTES));
                                     let $lane = |k: usize| {
                                         _mm_loadu_si128(s.wrapping_offset(line[k].0).cast())
                                     };
@@ -139,20 +140,20 @@ mod x86 {
             };
             let (low, high) = (two(0), two(2));
             _mm256_stream_si256(to.cast(), low);
-            _mm256_stream_si256(to.add(LINE / 2).cast(), high);
+            _mm256_stream_si256(to.add(LINE_BYTES / 2).cast(), high);
         }
     }
 }
 
 /// Whether runs of `bytes`, sorted by destination, come in groups that are whole lines.
-pub(super) fn whole(starts: &[(isize, isize)], bytes: usize) -> bool {
-    let per_line = LINE / bytes.clamp(1, LINE);
-    if bytes * per_line != LINE || !starts.len().is_multiple_of(per_line) {
+pub(super) fn runs_fill_lines(starts: &[(isize, isize)], bytes: usize) -> bool {
+    let per_line = LINE_BYTES / bytes.clamp(1, LINE_BYTES);
+    if bytes * per_line != LINE_BYTES || !starts.len().is_multiple_of(per_line) {
         return false;
     }
     starts.chunks_exact(per_line).all(|line| {
         let first = line[0].1;
         let adjacent = (0..).zip(line).all(|(k, s)| s.1 == first + k * bytes.cast_signed());
-        first.unsigned_abs().is_multiple_of(LINE) && adjacent
+        first.unsigned_abs().is_multiple_of(LINE_BYTES) && adjacent
     })
 }

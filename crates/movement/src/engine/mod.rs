@@ -28,11 +28,11 @@ mod stream;
 mod transpose;
 mod walk;
 
-use crate::between::Fill;
-use crate::dtypes::Dtypes;
-use crate::plan::{Cost, FillNest, Nest, Plan};
-use account::{Account, Pieces};
-use job::Job;
+use crate::between::PaddingFill;
+use crate::dtypes::MoveDtypes;
+use crate::plan::{CopyNest, FillNest, MovePlan, PlanCost};
+use account::{RunEstimate, RunPieces};
+use job::NestJob;
 use zellige_float::{Converter, Format};
 use zellige_host::crew;
 use zellige_layout::{Layout, LayoutError};
@@ -41,14 +41,14 @@ use zellige_layout::{Layout, LayoutError};
 #[derive(Debug, Clone)]
 pub struct Mover {
     /// Fills the whole destination before anything else, where its gaps are too scattered.
-    first: Vec<Job>,
-    jobs: Vec<Job>,
-    fills: Vec<Job>,
+    first: Vec<NestJob>,
+    jobs: Vec<NestJob>,
+    fills: Vec<NestJob>,
     src_bytes: usize,
     dst_bytes: usize,
-    account: Account,
+    account: RunEstimate,
     width: usize,
-    cost: Cost,
+    cost: PlanCost,
     elements: i64,
     lengths: Vec<(i64, i64)>,
 }
@@ -108,7 +108,7 @@ const MAX_THREADS: usize = 256;
 
 impl Mover {
     /// Plans the move of a tensor of `shape` from `src` to `dst` and makes it ready, in one call:
-    /// [`Plan::between`], then [`Mover::new`] or [`Mover::converting`] as the elements ask for.
+    /// [`MovePlan::search_between`], then [`Mover::new`] or [`Mover::with_conversion`] as the elements ask for.
     ///
     /// # Errors
     /// [`MoveError::Plan`] with the witness of the planner: layouts that are not of this shape or do
@@ -118,23 +118,24 @@ impl Mover {
         src: &Layout,
         dst: &Layout,
         shape: &[i64],
-        dtypes: impl Into<Dtypes>,
-        fill: Fill,
+        dtypes: impl Into<MoveDtypes>,
+        fill: PaddingFill,
     ) -> Result<Mover, MoveError> {
-        let plan = Plan::between(src, dst, shape, fill);
-        let (Fill::Rest { len }, Err(LayoutError::TooLarge { .. })) = (fill, &plan) else {
+        let plan = MovePlan::between(src, dst, shape, fill);
+        let (PaddingFill::Rest { len }, Err(LayoutError::TooLarge { .. })) = (fill, &plan) else {
             return Mover::with_dtypes(&plan?, dtypes);
         };
-        let copies = Plan::between(src, dst, shape, Fill::Leave)?;
+        let copies = MovePlan::between(src, dst, shape, PaddingFill::Leave)?;
         let mover = Mover::with_dtypes(&copies, dtypes)?;
-        mover.filled_first(len.max(copies.dst_len()))
+        mover.with_fill_first(len.max(copies.dst_len()))
     }
 
     /// The same move behind a fill of all `len` elements of the destination.
-    fn filled_first(self, len: i64) -> Result<Mover, MoveError> {
-        let dst_bytes = bytes(len, self.width)?;
+    fn with_fill_first(self, len: i64) -> Result<Mover, MoveError> {
+        let dst_bytes = elements_to_bytes(len, self.width)?;
         let whole = FillNest { loops: vec![(len, 1)], starts: vec![0] };
-        let first = Job::fills(&whole, self.width, stream::pays(0, dst_bytes)).collect();
+        let first =
+            NestJob::fill_jobs(&whole, self.width, stream::exceeds_caches(0, dst_bytes)).collect();
         let mut cost = self.cost;
         let written = i64::try_from(dst_bytes).unwrap_or(i64::MAX);
         cost.bytes_written = cost.bytes_written.saturating_add(written);
@@ -144,37 +145,37 @@ impl Mover {
     }
 
     /// Makes a plan ready for some elements.
-    pub fn with_dtypes(plan: &Plan, dtypes: impl Into<Dtypes>) -> Result<Mover, MoveError> {
+    pub fn with_dtypes(plan: &MovePlan, dtypes: impl Into<MoveDtypes>) -> Result<Mover, MoveError> {
         Mover::with_stores(plan, dtypes.into(), None)
     }
 
     /// Makes a plan ready for elements of `width` bytes.
-    pub fn new(plan: &Plan, width: usize) -> Result<Mover, MoveError> {
-        Mover::with_stores(plan, Dtypes::Bytes(width), None)
+    pub fn new(plan: &MovePlan, width: usize) -> Result<Mover, MoveError> {
+        Mover::with_stores(plan, MoveDtypes::Bytes(width), None)
     }
 
     /// As [`Mover::with_dtypes`], told whether stores go around the caches: for tests, which would
     /// need large tensors otherwise.
     #[doc(hidden)]
     pub fn with_stores(
-        plan: &Plan,
-        dtypes: Dtypes,
+        plan: &MovePlan,
+        dtypes: MoveDtypes,
         around: Option<bool>,
     ) -> Result<Mover, MoveError> {
         match dtypes {
-            Dtypes::Bytes(width) if !matches!(width, 1 | 2 | 4 | 8 | 16) => {
+            MoveDtypes::Bytes(width) if !matches!(width, 1 | 2 | 4 | 8 | 16) => {
                 Err(MoveError::Width(width))
             }
-            Dtypes::Bytes(width) => {
-                Mover::build(plan, width, width, around, |n, s| Job::copy(n, width, s))
+            MoveDtypes::Bytes(width) => Mover::build_jobs(plan, width, width, around, |n, s| {
+                NestJob::copy_nest(n, width, s)
+            }),
+            MoveDtypes::Formats { from, to } if from == to => {
+                Mover::with_stores(plan, MoveDtypes::Bytes(from.byte_size()), around)
             }
-            Dtypes::Formats { from, to } if from == to => {
-                Mover::with_stores(plan, Dtypes::Bytes(from.size()), around)
-            }
-            Dtypes::Formats { from, to } => {
+            MoveDtypes::Formats { from, to } => {
                 let converter = Converter::new(from, to);
-                let job = |n: &Nest, s| Job::convert(n, &converter, s);
-                Mover::build(plan, from.size(), to.size(), around, job)
+                let job = |n: &CopyNest, s| NestJob::convert_nest(n, &converter, s);
+                Mover::build_jobs(plan, from.byte_size(), to.byte_size(), around, job)
             }
         }
     }
@@ -183,27 +184,29 @@ impl Mover {
     ///
     /// **Law**: the result is that of moving first and converting every element then, by
     /// [`zellige_float::Element::cast_from`].
-    pub fn converting(plan: &Plan, from: Format, to: Format) -> Result<Mover, MoveError> {
-        Mover::with_stores(plan, Dtypes::Formats { from, to }, None)
+    pub fn with_conversion(plan: &MovePlan, from: Format, to: Format) -> Result<Mover, MoveError> {
+        Mover::with_stores(plan, MoveDtypes::Formats { from, to }, None)
     }
 
-    fn build(
-        plan: &Plan,
+    fn build_jobs(
+        plan: &MovePlan,
         src_width: usize,
         dst_width: usize,
         around: Option<bool>,
-        job: impl Fn(&Nest, bool) -> Job,
+        job: impl Fn(&CopyNest, bool) -> NestJob,
     ) -> Result<Mover, MoveError> {
-        let src_bytes = bytes(plan.src_len(), src_width)?;
-        let dst_bytes = bytes(plan.dst_len(), dst_width)?;
-        let total = bytes(plan.elements().saturating_mul(plan.copies), dst_width)?;
-        let stream = around.unwrap_or_else(|| stream::pays(src_bytes.min(total), total));
-        let jobs: Vec<Job> = plan.nests().iter().map(|n| job(n, stream)).collect();
-        let fills = plan.fills().iter().flat_map(|f| Job::fills(f, dst_width, stream)).collect();
-        let cost = plan.cost(src_width.cast_signed() as i64, dst_width.cast_signed() as i64);
-        let account = Account::of(&jobs, src_width, total, stream);
+        let src_bytes = elements_to_bytes(plan.src_len(), src_width)?;
+        let dst_bytes = elements_to_bytes(plan.dst_len(), dst_width)?;
+        let total = elements_to_bytes(plan.element_count().saturating_mul(plan.copies), dst_width)?;
+        let stream = around.unwrap_or_else(|| stream::exceeds_caches(src_bytes.min(total), total));
+        let jobs: Vec<NestJob> = plan.nests().iter().map(|n| job(n, stream)).collect();
+        let fills =
+            plan.fills().iter().flat_map(|f| NestJob::fill_jobs(f, dst_width, stream)).collect();
+        let cost =
+            plan.cost_in_bytes(src_width.cast_signed() as i64, dst_width.cast_signed() as i64);
+        let account = RunEstimate::for_jobs(&jobs, src_width, total, stream);
         let first = Vec::new();
-        let (elements, lengths) = (plan.elements(), plan.run_lengths());
+        let (elements, lengths) = (plan.element_count(), plan.run_lengths());
         let width = dst_width;
         Ok(Mover {
             first,
@@ -230,24 +233,24 @@ impl Mover {
     }
 
     /// What a run reads and writes, fills included, computed from the plan.
-    pub fn cost(&self) -> Cost {
+    pub fn cost(&self) -> PlanCost {
         self.cost
     }
 
-    /// [`Plan::elements`] of the plan.
+    /// [`MovePlan::element_count`] of the plan.
     pub fn elements(&self) -> i64 {
         self.elements
     }
 
-    /// [`Plan::run_lengths`] of the plan.
-    pub fn run_lengths(&self) -> &[(i64, i64)] {
+    /// [`MovePlan::run_length_counts`] of the plan.
+    pub fn run_length_counts(&self) -> &[(i64, i64)] {
         &self.lengths
     }
 
     /// Moves, with up to `threads` threads; `fill` is the element written to padding.
     ///
     /// Nothing is written when the buffers are too short.
-    pub fn run(
+    pub fn run_on_slices(
         &self,
         src: &[u8],
         dst: &mut [u8],
@@ -267,7 +270,7 @@ impl Mover {
             return Err(MoveError::FillWidth { needed: self.width, found: value.len() });
         }
         let fills = !(self.fills.is_empty() && self.first.is_empty());
-        let pattern = fill.filter(|_| fills).map(job::pattern);
+        let pattern = fill.filter(|_| fills).map(job::repeat_fill_element);
         // SAFETY: the plan was built by this crate: its addresses lie in `[0, src_len)` and
         // `[0, dst_len)` elements, which the buffers were just checked to hold; `src` and `dst` are
         // distinct borrows and so do not overlap.
@@ -281,35 +284,35 @@ impl Mover {
         &self,
         src: *const u8,
         dst: *mut u8,
-        fill: Option<&job::Pattern>,
+        fill: Option<&job::FillPattern>,
         threads: usize,
     ) {
         // WebAssembly has no threads to start.
         let most = match threads {
             _ if cfg!(target_family = "wasm") => 1,
             2.. if crew::is_insisting_on_helpers() => MAX_THREADS,
-            _ => self.account.threads(),
+            _ => self.account.useful_threads(),
         };
         let threads = threads.clamp(1, MAX_THREADS).min(most);
         let fills = fill.map(|p| (p.as_ptr(), self.fills.as_slice())).unwrap_or((src, &[]));
         if let Some(pattern) = fill {
             for job in &self.first {
-                let cut = job.cut(pattern.as_ptr(), dst);
+                let cut = job.cut_for_buffers(pattern.as_ptr(), dst);
                 // SAFETY: by the contract of this function; it reads only its pattern, and nothing
                 // else is written before it is done.
-                unsafe { job.run(0..job.items(cut), pattern.as_ptr(), dst, cut) };
+                unsafe { job.run_tiles(0..job.tile_count(cut), pattern.as_ptr(), dst, cut) };
             }
         }
         let parts = [(src, self.jobs.as_slice()), fills];
         if threads > 1 {
             // SAFETY: by the contract of this function.
-            unsafe { self.run_together(parts, dst, threads) };
+            unsafe { self.run_shared(parts, dst, threads) };
         } else {
             for (from, jobs) in parts {
                 for job in jobs {
-                    let cut = job.cut(from, dst);
+                    let cut = job.cut_for_buffers(from, dst);
                     // SAFETY: by the contract of this function; a fill reads only its pattern.
-                    unsafe { job.run(0..job.items(cut), from, dst, cut) };
+                    unsafe { job.run_tiles(0..job.tile_count(cut), from, dst, cut) };
                 }
             }
         }
@@ -318,36 +321,39 @@ impl Mover {
     /// # Safety
     /// As [`Mover::run_raw`]; parts are sources and the jobs that read them.
     #[inline(never)]
-    unsafe fn run_together(&self, parts: [(*const u8, &[Job]); 2], dst: *mut u8, threads: usize) {
+    unsafe fn run_shared(&self, parts: [(*const u8, &[NestJob]); 2], dst: *mut u8, threads: usize) {
         let work = parts.iter().flat_map(|(from, jobs)| jobs.iter().map(|j| (j, *from))).collect();
         let shared = SharedRun { work, dst };
-        let Pieces { count, together } = self.account.pieces(threads, shared.work.len());
-        let items = |(job, from): &(&Job, *const u8)| job.items(job.cut_for(*from, dst, count));
+        let RunPieces { count, together } =
+            self.account.divide_into_pieces(threads, shared.work.len());
+        let items = |(job, from): &(&NestJob, *const u8)| {
+            job.tile_count(job.cut_for_pieces(*from, dst, count))
+        };
         let most = shared.work.iter().map(items).max().unwrap_or(0);
         let count = count.min(most.max(1));
         crew::share_piece_ranges(threads, count, together, &|range| {
             let shared = &shared;
             for (job, from) in &shared.work {
-                let cut = job.cut_for(*from, shared.dst, count);
-                let items = job.items(cut);
+                let cut = job.cut_for_pieces(*from, shared.dst, count);
+                let items = job.tile_count(cut);
                 let range = items * range.start / count..items * range.end / count;
                 // SAFETY: as above; the ranges of the pieces are disjoint sets of tiles, every piece is taken
                 // once, and a plan writes every place once.
-                unsafe { job.run(range, *from, shared.dst, cut) };
+                unsafe { job.run_tiles(range, *from, shared.dst, cut) };
             }
         });
     }
 }
 
 /// Elements in bytes, where an address can name them all.
-fn bytes(elements: i64, width: usize) -> Result<usize, MoveError> {
+fn elements_to_bytes(elements: i64, width: usize) -> Result<usize, MoveError> {
     let fits = usize::try_from(elements).ok().and_then(|n| n.checked_mul(width));
     fits.filter(|b| isize::try_from(*b).is_ok()).ok_or(MoveError::TooLarge)
 }
 
 /// What the threads of one run share.
 struct SharedRun<'a> {
-    work: Vec<(&'a Job, *const u8)>,
+    work: Vec<(&'a NestJob, *const u8)>,
     dst: *mut u8,
 }
 

@@ -1,31 +1,31 @@
 //! Sources that stand still along a loop: what is inside the loop is moved once, and copied.
 
-use super::job::{ByteLoop, Job};
-use super::rows::{self, Rows};
+use super::job::{ByteLoop, NestJob};
+use super::rows::{self, RowCopyKernel};
 
 /// A dense stretch of the destination that is written once by a job of its own, then copied.
 #[derive(Debug, Clone)]
-pub(super) struct Repeat {
-    body: Job,
+pub(super) struct RepeatedStretch {
+    body: NestJob,
     bytes: usize,
     /// From one copy to the next.
     step: isize,
-    copy: Rows,
+    copy: RowCopyKernel,
 }
 
 /// Bytes of a stretch, at most: it is still in the second level cache when it is copied.
-const MOST: usize = 1 << 18;
+const MAX_STRETCH_BYTES: usize = 1 << 18;
 /// A run shorter than this is made longer before it is copied on, where its copies are adjacent.
 const SHORT_RUN: usize = 256;
 /// Bytes of the longer stretch.
-const GROWN: usize = 1 << 13;
+const GROWN_STRETCH_BYTES: usize = 1 << 13;
 
 /// Bytes that a tile writes, and copies of the stretch in it at least.
-const TILE: usize = 1 << 20;
+const TILE_BYTES: usize = 1 << 20;
 const LEAST_COPIES: usize = 16;
 
 /// What a repeat takes of some loops, in bytes.
-pub(super) struct Split {
+pub(super) struct RepeatSplit {
     /// The loop along which the source stands still.
     pub(super) over: ByteLoop,
     pub(super) inner: Vec<ByteLoop>,
@@ -34,7 +34,7 @@ pub(super) struct Split {
 }
 
 /// The outermost loop that can be a repeat: its inner loops fill a stretch without gaps.
-pub(super) fn split(loops: &[ByteLoop], width: usize) -> Option<Split> {
+pub(super) fn split_repeat_loop(loops: &[ByteLoop], width: usize) -> Option<RepeatSplit> {
     let still = loops.iter().filter(|l| l.src == 0 && l.n > 1 && l.dst > 0);
     let fits = still.filter_map(|over| {
         let (mut inner, mut outer) = (Vec::new(), Vec::new());
@@ -50,32 +50,37 @@ pub(super) fn split(loops: &[ByteLoop], width: usize) -> Option<Split> {
         // Runs that are long enough are copied as well from where they are.
         let plain = inner.iter().all(|l| l.src == l.dst) && inner.len() < 2;
         let short = bytes < SHORT_RUN && over.dst == bytes.cast_signed();
-        let good = !inner.is_empty() && bytes <= MOST && (!plain || short);
-        good.then_some(Split { over: *over, inner, outer, bytes })
+        let good = !inner.is_empty() && bytes <= MAX_STRETCH_BYTES && (!plain || short);
+        good.then_some(RepeatSplit { over: *over, inner, outer, bytes })
     });
     fits.max_by_key(|s| s.over.dst)
 }
 
-impl Split {
+impl RepeatSplit {
     /// Whether a stretch is too short for a job of its own.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(super) fn is_short(&self) -> bool {
-        self.bytes < GROWN
+        self.bytes < GROWN_STRETCH_BYTES
     }
 }
 
-impl Repeat {
+impl RepeatedStretch {
     /// The kernel, made of the job of the inner loops.
-    pub(super) fn new(split: &Split, body: Job, stream: bool) -> Repeat {
+    pub(super) fn new(split: &RepeatSplit, body: NestJob, stream: bool) -> RepeatedStretch {
         let step = split.over.dst;
-        let grows = step.unsigned_abs() == split.bytes && split.bytes < GROWN;
+        let grows = step.unsigned_abs() == split.bytes && split.bytes < GROWN_STRETCH_BYTES;
         let bytes = split.bytes;
-        Repeat { body, bytes, step, copy: rows::select(bytes, stream && !grows) }
+        RepeatedStretch {
+            body,
+            bytes,
+            step,
+            copy: rows::select_row_kernel(bytes, stream && !grows),
+        }
     }
 
     /// Steps of the loop that one tile takes: many, as each tile moves the stretch once.
-    pub(super) fn tile(&self) -> isize {
-        (TILE / self.bytes).max(LEAST_COPIES).cast_signed()
+    pub(super) fn tile_steps(&self) -> isize {
+        (TILE_BYTES / self.bytes).max(LEAST_COPIES).cast_signed()
     }
 
     /// Writes the stretch at `dst` and its copies, `count` in all.
@@ -83,19 +88,19 @@ impl Repeat {
     /// # Safety
     /// What the body reads is readable at `src`, the stretch and its copies are writable at `dst`,
     /// and the two do not overlap.
-    pub(super) unsafe fn run(&self, src: *const u8, dst: *mut u8, count: usize) {
+    pub(super) unsafe fn write_copies(&self, src: *const u8, dst: *mut u8, count: usize) {
         // SAFETY: by the contract of this function. The stretch is written before it is read, and no
         // copy overlaps what it is copied from.
         unsafe {
-            let cut = self.body.cut(src, dst);
-            self.body.run(0..self.body.items(cut), src, dst, cut);
+            let cut = self.body.cut_for_buffers(src, dst);
+            self.body.run_tiles(0..self.body.tile_count(cut), src, dst, cut);
             if count < 2 {
                 return;
             }
-            if self.step.unsigned_abs() != self.bytes || self.bytes >= GROWN {
+            if self.step.unsigned_abs() != self.bytes || self.bytes >= GROWN_STRETCH_BYTES {
                 let copies = ByteLoop { n: count.cast_signed() - 1, src: 0, dst: self.step };
                 let to = dst.offset(self.step);
-                (self.copy)(dst.cast_const(), to, self.bytes, ByteLoop::UNIT, copies);
+                (self.copy)(dst.cast_const(), to, self.bytes, ByteLoop::UNIT_LOOP, copies);
                 return;
             }
             let all = self.bytes * count;
@@ -104,7 +109,7 @@ impl Repeat {
                 let next = part.min(all - done);
                 dst.cast_const().copy_to_nonoverlapping(dst.add(done), next);
                 done += next;
-                if part < GROWN {
+                if part < GROWN_STRETCH_BYTES {
                     part = done;
                 }
             }

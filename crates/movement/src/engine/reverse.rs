@@ -6,11 +6,11 @@ use zellige_isa::Isa;
 
 /// Writes `count` elements at every step of `x` and, inside it, of `y`; the source of a row is its
 /// first element, and those after it lie before it.
-pub(super) type Reverse =
+pub(super) type ReverseKernel =
     unsafe fn(src: *const u8, dst: *mut u8, count: usize, x: ByteLoop, y: ByteLoop);
 
 /// The fastest version for elements of `width` bytes: 1, 2, 4, 8 or 16.
-pub(super) fn select(width: usize) -> Reverse {
+pub(super) fn select_reverse_kernel(width: usize) -> ReverseKernel {
     macro_rules! widths {
         ($f:ident) => {
             match width {
@@ -23,16 +23,16 @@ pub(super) fn select(width: usize) -> Reverse {
         };
     }
     #[cfg(target_arch = "x86_64")]
-    if Isa::best().has_avx2() {
-        return widths!(avx2);
+    if Isa::process_isa().has_avx2() {
+        return widths!(reverse_rows_avx2);
     }
-    widths!(body)
+    widths!(reverse_rows)
 }
 
 /// # Safety
 /// Every element of the loops is readable before `src` and writable at `dst`, and they do not overlap.
 #[inline(always)]
-unsafe fn body<T: Copy, const N: usize>(
+unsafe fn reverse_rows<T: Copy, const N: usize>(
     src: *const u8,
     dst: *mut u8,
     count: usize,
@@ -70,7 +70,7 @@ unsafe fn body<T: Copy, const N: usize>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn avx2<T: Copy, const N: usize>(
+unsafe fn reverse_rows_avx2<T: Copy, const N: usize>(
     src: *const u8,
     dst: *mut u8,
     count: usize,
@@ -78,5 +78,5 @@ unsafe fn avx2<T: Copy, const N: usize>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
-    unsafe { body::<T, N>(src, dst, count, x, y) };
+    unsafe { reverse_rows::<T, N>(src, dst, count, x, y) };
 }

@@ -1,6 +1,6 @@
 //! Two loops around a run of adjacent bytes.
 
-use super::cell::{self, Lane, Plain, copy};
+use super::cell::{self, CopyLane, PortableLane, copy_bytes};
 use super::job::ByteLoop;
 #[cfg(target_arch = "x86_64")]
 use super::joined;
@@ -8,16 +8,16 @@ use super::joined;
 use super::joined_neon;
 use super::short;
 #[cfg(target_arch = "x86_64")]
-use super::stream::LINE;
+use super::stream::LINE_BYTES;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
 /// Copies `bytes` at every step of `x` and, inside it, of `y`.
-pub(super) type Rows =
+pub(super) type RowCopyKernel =
     unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop);
 
 /// Copies `bytes` at every start of a table, at every step of `x` and `y`.
-pub(super) type Table = unsafe fn(
+pub(super) type TableCopyKernel = unsafe fn(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -27,20 +27,20 @@ pub(super) type Table = unsafe fn(
 );
 
 /// The fastest version for tables.
-pub(super) fn select_table(bytes: usize, stream: bool) -> Table {
+pub(super) fn select_table_kernel(bytes: usize, stream: bool) -> TableCopyKernel {
     #[cfg(target_arch = "x86_64")]
-    if bytes.is_multiple_of(64) && Isa::best().has_avx512() {
-        return if stream { table_avx512::<true> } else { table_avx512::<false> };
+    if bytes.is_multiple_of(64) && Isa::process_isa().has_avx512() {
+        return if stream { copy_table_avx512::<true> } else { copy_table_avx512::<false> };
     }
     // Shorter runs: registers no wider than the run.
     let _ = bytes;
-    if stream { table_body::<Plain, true> } else { table_body::<Plain, false> }
+    if stream { copy_table::<PortableLane, true> } else { copy_table::<PortableLane, false> }
 }
 
 /// # Safety
-/// As [`body`], at every start.
+/// As [`copy_rows`], at every start.
 #[inline(always)]
-unsafe fn table_body<L: Lane, const STREAM: bool>(
+unsafe fn copy_table<L: CopyLane, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -55,11 +55,11 @@ unsafe fn table_body<L: Lane, const STREAM: bool>(
                 let (s, d) = (src.offset(i * x.src + j * y.src), dst.offset(i * x.dst + j * y.dst));
                 if bytes == 16 {
                     for (a, b) in starts {
-                        copy::<L, STREAM>(s.offset(*a), d.offset(*b), 16);
+                        copy_bytes::<L, STREAM>(s.offset(*a), d.offset(*b), 16);
                     }
                 } else {
                     for (a, b) in starts {
-                        copy::<L, STREAM>(s.offset(*a), d.offset(*b), bytes);
+                        copy_bytes::<L, STREAM>(s.offset(*a), d.offset(*b), bytes);
                     }
                 }
             }
@@ -69,7 +69,7 @@ unsafe fn table_body<L: Lane, const STREAM: bool>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn table_avx512<const STREAM: bool>(
+unsafe fn copy_table_avx512<const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -78,32 +78,32 @@ unsafe fn table_avx512<const STREAM: bool>(
     starts: &[(isize, isize)],
 ) {
     // SAFETY: the caller's contract is that of `table_body`; the feature is enabled here.
-    unsafe { table_body::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y, starts) };
+    unsafe { copy_table::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y, starts) };
 }
 
 /// The fastest version for this machine and rows of `bytes`.
-pub(super) fn select(bytes: usize, stream: bool) -> Rows {
-    if !stream && let Some(run) = short::select(bytes) {
+pub(super) fn select_row_kernel(bytes: usize, stream: bool) -> RowCopyKernel {
+    if !stream && let Some(run) = short::select_short_rows(bytes) {
         return run;
     }
     #[cfg(target_arch = "x86_64")]
     {
-        if Isa::best().has_avx512() {
-            return if stream { avx512::<true> } else { avx512::<false> };
+        if Isa::process_isa().has_avx512() {
+            return if stream { copy_rows_avx512::<true> } else { copy_rows_avx512::<false> };
         }
-        if Isa::best().has_avx2() {
-            return if stream { avx::<true> } else { avx::<false> };
+        if Isa::process_isa().has_avx2() {
+            return if stream { copy_rows_avx::<true> } else { copy_rows_avx::<false> };
         }
     }
     #[cfg(target_arch = "aarch64")]
-    if Isa::best().has_neon() {
+    if Isa::process_isa().has_neon() {
         return if stream {
-            body::<cell::neon::Neon, true>
+            copy_rows::<cell::neon::Neon, true>
         } else {
-            body::<cell::neon::Neon, false>
+            copy_rows::<cell::neon::Neon, false>
         };
     }
-    if stream { body::<Plain, true> } else { body::<Plain, false> }
+    if stream { copy_rows::<PortableLane, true> } else { copy_rows::<PortableLane, false> }
 }
 
 /// Whether streamed stores of pieces `step` bytes apart are fast only in bursts of several lines. Measured
@@ -111,10 +111,10 @@ pub(super) fn select(bytes: usize, stream: bool) -> Rows {
 /// which writes whole lines at once, they do where they are pages apart, and the bursts cost a little elsewhere.
 pub(super) fn streams_by_bursts(step: isize) -> bool {
     #[cfg(target_arch = "x86_64")]
-    return if Isa::best().has_avx512() {
-        super::stream::is_amd() && step.unsigned_abs().is_multiple_of(PAGE)
+    return if Isa::process_isa().has_avx512() {
+        super::stream::is_amd_processor() && step.unsigned_abs().is_multiple_of(PAGE_BYTES)
     } else {
-        Isa::best().has_avx2()
+        Isa::process_isa().has_avx2()
     };
     #[cfg(not(target_arch = "x86_64"))]
     {
@@ -125,22 +125,22 @@ pub(super) fn streams_by_bursts(step: isize) -> bool {
 
 /// Bytes of a page.
 #[cfg(target_arch = "x86_64")]
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 /// Rows that follow one another in a destination of broken lines, where the machine can join them.
-pub(super) fn select_joined() -> Option<Rows> {
+pub(super) fn select_joined_kernel() -> Option<RowCopyKernel> {
     #[cfg(target_arch = "x86_64")]
     {
-        if Isa::best().has_avx512() {
-            return Some(joined_avx512);
+        if Isa::process_isa().has_avx512() {
+            return Some(copy_joined_avx512);
         }
-        if Isa::best().has_avx2() {
-            return Some(joined::avx2);
+        if Isa::process_isa().has_avx2() {
+            return Some(joined::copy_joined_avx2);
         }
     }
     #[cfg(target_arch = "aarch64")]
-    if Isa::best().has_neon() {
-        return Some(joined_neon::neon);
+    if Isa::process_isa().has_neon() {
+        return Some(joined_neon::copy_joined_neon);
     }
     None
 }
@@ -150,18 +150,18 @@ pub(super) fn select_joined() -> Option<Rows> {
 /// follow one another are written in part.
 ///
 /// # Safety
-/// As [`body`]; rows are whole lines long, and follow one another in the destination along `x` or along
+/// As [`copy_rows`]; rows are whole lines long, and follow one another in the destination along `x` or along
 /// `y`, all of them equally far from the beginning of a line, and not 0.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop) {
+unsafe fn copy_joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop) {
     use std::arch::x86_64::{
         __mmask64, _mm512_loadu_si512, _mm512_mask_loadu_epi8, _mm512_maskz_loadu_epi8,
         _mm512_stream_si512,
     };
     let along_x = x.dst == bytes.cast_signed();
-    let off = dst.addr() % LINE;
-    let head = LINE - off;
+    let off = dst.addr() % LINE_BYTES;
+    let head = LINE_BYTES - off;
     let ends: __mmask64 = (1 << off) - 1;
     // SAFETY: offsets are those of the loops, which the caller vouches for. Of a joined line only the
     // bytes of the two rows are read: a mask hides the others. A prefetch may point anywhere.
@@ -171,24 +171,24 @@ unsafe fn joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop,
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
                 let next = s.wrapping_offset(y.src * 4);
-                for at in (0..bytes.min(256)).step_by(LINE) {
-                    cell::prefetch(next.wrapping_add(at));
+                for at in (0..bytes.min(256)).step_by(LINE_BYTES) {
+                    cell::prefetch_line(next.wrapping_add(at));
                 }
                 let (step, last, back) =
                     if along_x { (i, x.n - 1, x.src) } else { (j, y.n - 1, y.src) };
                 if step == 0 {
-                    copy::<Plain, false>(s, d, head);
+                    copy_bytes::<PortableLane, false>(s, d, head);
                 } else {
                     let before = s.wrapping_offset(-back).wrapping_add(bytes - off);
                     let end = _mm512_maskz_loadu_epi8(ends, before.cast());
                     let line = _mm512_mask_loadu_epi8(end, !ends, s.wrapping_sub(off).cast());
                     _mm512_stream_si512(d.sub(off).cast(), line);
                 }
-                for at in (head..bytes - off).step_by(LINE) {
+                for at in (head..bytes - off).step_by(LINE_BYTES) {
                     _mm512_stream_si512(d.add(at).cast(), _mm512_loadu_si512(s.add(at).cast()));
                 }
                 if step == last {
-                    copy::<Plain, false>(s.add(bytes - off), d.add(bytes - off), off);
+                    copy_bytes::<PortableLane, false>(s.add(bytes - off), d.add(bytes - off), off);
                 }
             }
         }
@@ -196,13 +196,13 @@ unsafe fn joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop,
 }
 
 /// Lines ahead that are asked for while a row is copied.
-const AHEAD: usize = 512;
+const PREFETCH_LINES: usize = 512;
 
 /// # Safety
 /// Every run of the two loops is readable at `src` and writable at `dst`, the two do not overlap,
 /// and the machine has the instructions of `L`.
 #[inline(always)]
-unsafe fn body<L: Lane, const STREAM: bool>(
+unsafe fn copy_rows<L: CopyLane, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -218,15 +218,18 @@ unsafe fn body<L: Lane, const STREAM: bool>(
             let skips = y.src.unsigned_abs() != bytes;
             for _ in 0..y.n {
                 if STREAM {
-                    let next =
-                        if skips { s.wrapping_offset(y.src * 4) } else { s.wrapping_add(AHEAD) };
+                    let next = if skips {
+                        s.wrapping_offset(y.src * 4)
+                    } else {
+                        s.wrapping_add(PREFETCH_LINES)
+                    };
                     let mut at = 0;
                     while at < bytes && at < 256 {
-                        cell::prefetch(next.wrapping_add(at));
+                        cell::prefetch_line(next.wrapping_add(at));
                         at += 64;
                     }
                 }
-                copy::<L, STREAM>(s, d, bytes);
+                copy_bytes::<L, STREAM>(s, d, bytes);
                 s = s.wrapping_offset(y.src);
                 d = d.wrapping_offset(y.dst);
             }
@@ -236,7 +239,7 @@ unsafe fn body<L: Lane, const STREAM: bool>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const STREAM: bool>(
+unsafe fn copy_rows_avx512<const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -244,12 +247,12 @@ unsafe fn avx512<const STREAM: bool>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
-    unsafe { body::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y) };
+    unsafe { copy_rows::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn avx<const STREAM: bool>(
+unsafe fn copy_rows_avx<const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -257,5 +260,5 @@ unsafe fn avx<const STREAM: bool>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
-    unsafe { body::<cell::x86::Avx, STREAM>(src, dst, bytes, x, y) };
+    unsafe { copy_rows::<cell::x86::Avx, STREAM>(src, dst, bytes, x, y) };
 }

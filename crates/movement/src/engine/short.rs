@@ -1,52 +1,52 @@
 //! Rows of a few registers: how many is decided once, not for every row.
 
-use super::cell::{Lane, Plain};
+use super::cell::{CopyLane, PortableLane};
 use super::job::ByteLoop;
-use super::rows::Rows;
+use super::rows::RowCopyKernel;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
 /// The version for rows of `bytes`, if they are short enough for one.
-pub(super) fn select(bytes: usize) -> Option<Rows> {
+pub(super) fn select_short_rows(bytes: usize) -> Option<RowCopyKernel> {
     Some(match bytes {
-        2..=3 => body::<Word<u16>, 2>,
-        4..=7 => body::<Word<u32>, 2>,
-        8..=15 => body::<Word<u64>, 2>,
-        16 => body::<Plain, 1>,
-        17..=32 => body::<Plain, 2>,
-        33..=64 => wider(bytes).unwrap_or(body::<Plain, 4>),
-        65..=256 => return wider(bytes),
+        2..=3 => copy_short_rows::<IntegerLane<u16>, 2>,
+        4..=7 => copy_short_rows::<IntegerLane<u32>, 2>,
+        8..=15 => copy_short_rows::<IntegerLane<u64>, 2>,
+        16 => copy_short_rows::<PortableLane, 1>,
+        17..=32 => copy_short_rows::<PortableLane, 2>,
+        33..=64 => select_wide_rows(bytes).unwrap_or(copy_short_rows::<PortableLane, 4>),
+        65..=256 => return select_wide_rows(bytes),
         _ => return None,
     })
 }
 
 #[cfg(target_arch = "x86_64")]
-fn wider(bytes: usize) -> Option<Rows> {
+fn select_wide_rows(bytes: usize) -> Option<RowCopyKernel> {
     if bytes <= 64 {
-        return Isa::best().has_avx2().then_some(avx::<2> as Rows);
+        return Isa::process_isa().has_avx2().then_some(copy_short_rows_avx::<2> as RowCopyKernel);
     }
-    if bytes <= 128 && Isa::best().has_avx512() {
-        return Some(avx512::<2>);
+    if bytes <= 128 && Isa::process_isa().has_avx512() {
+        return Some(copy_short_rows_avx512::<2>);
     }
     if bytes <= 128 {
-        return Isa::best().has_avx2().then_some(avx::<4> as Rows);
+        return Isa::process_isa().has_avx2().then_some(copy_short_rows_avx::<4> as RowCopyKernel);
     }
-    Isa::best().has_avx512().then_some(avx512::<4> as Rows)
+    Isa::process_isa().has_avx512().then_some(copy_short_rows_avx512::<4> as RowCopyKernel)
 }
 
 #[cfg(target_arch = "aarch64")]
-fn wider(bytes: usize) -> Option<Rows> {
+fn select_wide_rows(bytes: usize) -> Option<RowCopyKernel> {
     use super::cell::neon::Neon;
-    let run: Rows = match bytes {
-        ..=64 => body::<Neon, 2>,
-        65..=128 => body::<Neon, 4>,
-        _ => body::<Neon, 8>,
+    let run: RowCopyKernel = match bytes {
+        ..=64 => copy_short_rows::<Neon, 2>,
+        65..=128 => copy_short_rows::<Neon, 4>,
+        _ => copy_short_rows::<Neon, 8>,
     };
-    Isa::best().has_neon().then_some(run)
+    Isa::process_isa().has_neon().then_some(run)
 }
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-fn wider(_: usize) -> Option<Rows> {
+fn select_wide_rows(_: usize) -> Option<RowCopyKernel> {
     None
 }
 
@@ -57,7 +57,7 @@ fn wider(_: usize) -> Option<Rows> {
 /// Every row of the two loops is readable at `src` and writable at `dst`, the two do not overlap, rows
 /// have that length, and the machine has the instructions of `L`.
 #[inline(always)]
-unsafe fn body<L: Lane, const N: usize>(
+unsafe fn copy_short_rows<L: CopyLane, const N: usize>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -73,9 +73,9 @@ unsafe fn body<L: Lane, const N: usize>(
         for i in 0..x.n {
             let (mut s, mut d) = (src.offset(i * x.src), dst.offset(i * x.dst));
             for _ in 0..y.n {
-                let v: [L; N] = std::array::from_fn(|k| L::load(s.add(place(k))));
+                let v: [L; N] = std::array::from_fn(|k| L::load_lane(s.add(place(k))));
                 for (k, v) in v.into_iter().enumerate() {
-                    v.store(d.add(place(k)));
+                    v.store_lane(d.add(place(k)));
                 }
                 s = s.wrapping_offset(y.src);
                 d = d.wrapping_offset(y.dst);
@@ -86,7 +86,7 @@ unsafe fn body<L: Lane, const N: usize>(
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn avx<const N: usize>(
+unsafe fn copy_short_rows_avx<const N: usize>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -94,12 +94,12 @@ unsafe fn avx<const N: usize>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
-    unsafe { body::<super::cell::x86::Avx, N>(src, dst, bytes, x, y) };
+    unsafe { copy_short_rows::<super::cell::x86::Avx, N>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const N: usize>(
+unsafe fn copy_short_rows_avx512<const N: usize>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -107,28 +107,28 @@ unsafe fn avx512<const N: usize>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
-    unsafe { body::<super::cell::x86::Avx512, N>(src, dst, bytes, x, y) };
+    unsafe { copy_short_rows::<super::cell::x86::Avx512, N>(src, dst, bytes, x, y) };
 }
 
 /// An integer as a register. It is never streamed: it is no line.
 #[derive(Clone, Copy)]
-struct Word<T>(T);
+struct IntegerLane<T>(T);
 
-impl<T: Copy> Lane for Word<T> {
+impl<T: Copy> CopyLane for IntegerLane<T> {
     const BYTES: usize = size_of::<T>();
     #[inline(always)]
-    unsafe fn load(p: *const u8) -> Word<T> {
+    unsafe fn load_lane(p: *const u8) -> IntegerLane<T> {
         // SAFETY: readable by the contract; the access is unaligned.
-        Word(unsafe { p.cast::<T>().read_unaligned() })
+        IntegerLane(unsafe { p.cast::<T>().read_unaligned() })
     }
     #[inline(always)]
-    unsafe fn store(self, p: *mut u8) {
+    unsafe fn store_lane(self, p: *mut u8) {
         // SAFETY: writable by the contract; the access is unaligned.
         unsafe { p.cast::<T>().write_unaligned(self.0) };
     }
     #[inline(always)]
-    unsafe fn stream(self, p: *mut u8) {
+    unsafe fn store_non_temporal(self, p: *mut u8) {
         // SAFETY: writable by the contract.
-        unsafe { self.store(p) };
+        unsafe { self.store_lane(p) };
     }
 }

@@ -1,24 +1,24 @@
 //! Rows of one element over and over: sources that stand still along what is adjacent.
 
-use super::cell::{Lane, Plain};
+use super::cell::{CopyLane, PortableLane};
 use super::job::ByteLoop;
-use super::stream::LINE;
+use super::stream::LINE_BYTES;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
 /// Fills `bytes` with the element there, at every step of `x` and, inside it, of `y`.
-pub(super) type Splat =
+pub(super) type SplatKernel =
     unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop);
 
 /// Rows shorter than this are left to other kernels.
-pub(super) const LEAST: usize = 16;
+pub(super) const MIN_SPLAT_BYTES: usize = 16;
 
 /// Rows of at least this many bytes are written from line to line.
-const LONG: usize = 256;
+const ALIGNED_ROW_BYTES: usize = 256;
 
-/// The fastest version for elements of `width` bytes in rows of `bytes`, at least [`LEAST`]; with `stream`,
+/// The fastest version for elements of `width` bytes in rows of `bytes`, at least [`MIN_SPLAT_BYTES`]; with `stream`,
 /// whole lines go around the caches.
-pub(super) fn select(width: usize, bytes: usize, stream: bool) -> Splat {
+pub(super) fn select_splat_kernel(width: usize, bytes: usize, stream: bool) -> SplatKernel {
     macro_rules! widths {
         ($f:ident) => {
             match (width, stream) {
@@ -37,26 +37,26 @@ pub(super) fn select(width: usize, bytes: usize, stream: bool) -> Splat {
     }
     #[cfg(target_arch = "x86_64")]
     {
-        if bytes >= 64 && Isa::best().has_avx512() {
-            return widths!(avx512);
+        if bytes >= 64 && Isa::process_isa().has_avx512() {
+            return widths!(splat_rows_avx512);
         }
-        if bytes >= 32 && Isa::best().has_avx2() {
-            return widths!(avx);
+        if bytes >= 32 && Isa::process_isa().has_avx2() {
+            return widths!(splat_rows_avx);
         }
     }
     #[cfg(target_arch = "aarch64")]
-    if bytes >= 32 && Isa::best().has_neon() {
-        return widths!(neon);
+    if bytes >= 32 && Isa::process_isa().has_neon() {
+        return widths!(splat_rows_neon);
     }
     let _ = bytes;
-    widths!(plain)
+    widths!(splat_rows_portable)
 }
 
 /// # Safety
 /// Every element of the two loops is readable at `src` and `bytes` from every step writable at `dst`,
 /// `bytes` is a multiple of `E` and at least a register, and the machine has the instructions of `L`.
 #[inline(always)]
-unsafe fn body<L: Lane, const E: usize, const STREAM: bool>(
+unsafe fn splat_rows<L: CopyLane, const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -70,39 +70,41 @@ unsafe fn body<L: Lane, const E: usize, const STREAM: bool>(
             for j in 0..y.n {
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
-                let value = L::splat(s.cast::<[u8; E]>().read_unaligned());
+                let value = L::splat_element(s.cast::<[u8; E]>().read_unaligned());
                 // Stores that straddle lines cost twice; long rows have one at the front, at most.
                 let skip = d.addr().wrapping_neg() % L::BYTES;
                 let mut at = 0;
-                if bytes >= LONG && skip.is_multiple_of(E) {
-                    value.store(d);
+                if bytes >= ALIGNED_ROW_BYTES && skip.is_multiple_of(E) {
+                    value.store_lane(d);
                     at = skip;
                 }
                 if STREAM && d.addr().wrapping_add(at).is_multiple_of(L::BYTES) {
                     // Half a line is not streamed.
-                    while at + L::BYTES < bytes && !d.addr().wrapping_add(at).is_multiple_of(LINE) {
-                        value.store(d.add(at));
+                    while at + L::BYTES < bytes
+                        && !d.addr().wrapping_add(at).is_multiple_of(LINE_BYTES)
+                    {
+                        value.store_lane(d.add(at));
                         at += L::BYTES;
                     }
-                    while at + LINE <= bytes {
-                        for part in (at..at + LINE).step_by(L::BYTES) {
-                            value.stream(d.add(part));
+                    while at + LINE_BYTES <= bytes {
+                        for part in (at..at + LINE_BYTES).step_by(L::BYTES) {
+                            value.store_non_temporal(d.add(part));
                         }
-                        at += LINE;
+                        at += LINE_BYTES;
                     }
                 }
                 while at + 4 * L::BYTES <= bytes {
                     for part in (at..at + 4 * L::BYTES).step_by(L::BYTES) {
-                        value.store(d.add(part));
+                        value.store_lane(d.add(part));
                     }
                     at += 4 * L::BYTES;
                 }
                 while at + L::BYTES < bytes {
-                    value.store(d.add(at));
+                    value.store_lane(d.add(at));
                     at += L::BYTES;
                 }
                 if at < bytes {
-                    value.store(d.add(bytes - L::BYTES));
+                    value.store_lane(d.add(bytes - L::BYTES));
                 }
             }
         }
@@ -110,8 +112,8 @@ unsafe fn body<L: Lane, const E: usize, const STREAM: bool>(
 }
 
 /// # Safety
-/// As [`body`].
-unsafe fn plain<const E: usize, const STREAM: bool>(
+/// As [`splat_rows`].
+unsafe fn splat_rows_portable<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -119,13 +121,13 @@ unsafe fn plain<const E: usize, const STREAM: bool>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`.
-    unsafe { body::<Plain, E, STREAM>(src, dst, bytes, x, y) };
+    unsafe { splat_rows::<PortableLane, E, STREAM>(src, dst, bytes, x, y) };
 }
 
 /// # Safety
-/// As [`body`].
+/// As [`splat_rows`].
 #[cfg(target_arch = "aarch64")]
-unsafe fn neon<const E: usize, const STREAM: bool>(
+unsafe fn splat_rows_neon<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -133,12 +135,12 @@ unsafe fn neon<const E: usize, const STREAM: bool>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`.
-    unsafe { body::<super::cell::neon::Neon, E, STREAM>(src, dst, bytes, x, y) };
+    unsafe { splat_rows::<super::cell::neon::Neon, E, STREAM>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx")]
-unsafe fn avx<const E: usize, const STREAM: bool>(
+unsafe fn splat_rows_avx<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -146,12 +148,12 @@ unsafe fn avx<const E: usize, const STREAM: bool>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
-    unsafe { body::<super::cell::x86::Avx, E, STREAM>(src, dst, bytes, x, y) };
+    unsafe { splat_rows::<super::cell::x86::Avx, E, STREAM>(src, dst, bytes, x, y) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
-unsafe fn avx512<const E: usize, const STREAM: bool>(
+unsafe fn splat_rows_avx512<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     bytes: usize,
@@ -159,5 +161,5 @@ unsafe fn avx512<const E: usize, const STREAM: bool>(
     y: ByteLoop,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
-    unsafe { body::<super::cell::x86::Avx512, E, STREAM>(src, dst, bytes, x, y) };
+    unsafe { splat_rows::<super::cell::x86::Avx512, E, STREAM>(src, dst, bytes, x, y) };
 }

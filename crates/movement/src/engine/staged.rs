@@ -5,35 +5,35 @@
 //! narrower of the two formats: narrowing rows are converted first and transposed as narrow
 //! elements, widening ones are transposed first.
 
-use super::cell::prefetch;
-use super::elements::{self, Elements};
+use super::cell::prefetch_line;
+use super::elements::{self, ElementsKernel};
 use super::job::ByteLoop;
-use super::transpose::{self, ROW, Scratch, Tile, Transpose};
+use super::transpose::{self, MAX_ROW_BYTES, Scratch, TransposeKernel, TransposeTile};
 use std::mem::MaybeUninit;
 use zellige_float::Converter;
 
 /// A converting kernel for two loops without runs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Staged {
+pub(super) struct StagedConversion {
     converter: Converter,
-    how: How,
+    how: StagedMethod,
     /// Whether a destination larger than the caches is written past them.
     pub(super) stream: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum How {
+enum StagedMethod {
     /// Rows of the source are converted into the stage and transposed out of it.
-    Narrowing(Transpose),
+    Narrowing(TransposeKernel),
     /// Rows of the source are transposed into the stage and converted out of it.
-    Widening(Transpose),
+    Widening(TransposeKernel),
     /// Elements are gathered into a stage, converted into another, and scattered.
-    Scattered { gather: Elements, scatter: Elements },
+    Scattered { gather: ElementsKernel, scatter: ElementsKernel },
 }
 
 /// A kernel, the two loops it takes, their tiles, and the loops that are left.
 pub(super) struct StagedLoops {
-    pub(super) kernel: Staged,
+    pub(super) kernel: StagedConversion,
     pub(super) x: ByteLoop,
     pub(super) y: ByteLoop,
     pub(super) tile: (isize, isize),
@@ -41,28 +41,32 @@ pub(super) struct StagedLoops {
 }
 
 /// Elements of the longer side of a transposed tile, at most.
-const LONG: isize = 256;
+const MAX_LONG_SIDE: isize = 256;
 /// Elements of the shorter side, at most.
-const SHORT: isize = 128;
+const MAX_SHORT_SIDE: isize = 128;
 /// Elements of a scattered tile, at most.
-const FEW: isize = 2048;
+const MAX_SCATTERED_ELEMENTS: isize = 2048;
 /// Adjacent elements from which a stretch is converted where it lies.
-const STRETCH: isize = 32;
+const MIN_STRETCH_ELEMENTS: isize = 32;
 
 /// Rows that are asked for before they are converted.
-const AHEAD: usize = 12;
+const PREFETCH_ROWS: usize = 12;
 /// Bytes between rows of the stage beyond their own: columns spread over the sets of the cache.
-const GAP: usize = 64;
+const ROW_GAP_BYTES: usize = 64;
 /// Bytes of the stage: the longest tile of either kind.
-const STAGE: usize = 96 << 10;
+const STAGE_BYTES: usize = 96 << 10;
 
 /// Memory of one tile. It begins on a line, and only what was written is read.
 #[repr(align(64))]
-struct TileStage([MaybeUninit<u8>; STAGE]);
+struct TileStage([MaybeUninit<u8>; STAGE_BYTES]);
 
 /// The kernel for some loops, in bytes, of which none is a long run.
-pub(super) fn select(loops: &[ByteLoop], converter: &Converter, stream: bool) -> StagedLoops {
-    let (from, to) = (converter.src().size(), converter.dst().size());
+pub(super) fn select_staged_loops(
+    loops: &[ByteLoop],
+    converter: &Converter,
+    stream: bool,
+) -> StagedLoops {
+    let (from, to) = (converter.src_format().byte_size(), converter.dst_format().byte_size());
     let adjacent = |f: fn(&ByteLoop) -> isize, size: usize| {
         let fits = loops.iter().enumerate().filter(|(_, l)| f(l) == size.cast_signed() && l.n > 1);
         fits.max_by_key(|(_, l)| l.n).map(|(i, _)| i)
@@ -71,22 +75,27 @@ pub(super) fn select(loops: &[ByteLoop], converter: &Converter, stream: bool) ->
     let rest = |drop: &[usize]| -> Vec<ByteLoop> {
         loops.iter().enumerate().filter(|(i, _)| !drop.contains(i)).map(|(_, l)| *l).collect()
     };
-    let kernel = |how, stream| Staged { converter: *converter, how, stream };
+    let kernel = |how, stream| StagedConversion { converter: *converter, how, stream };
     if let (Some(a), Some(b)) = (along_dst, along_src)
         && a != b
     {
         let (x, y) = (loops[a], loops[b]);
         let outer = rest(&[a, b]);
         let narrowing = to <= from;
-        let (most_x, most_y) = if narrowing { (SHORT, LONG) } else { (LONG, SHORT) };
-        let width = if narrowing { to } else { from };
-        // A row of the kernel is at most `ROW` bytes; a row of the stage no longer than that.
-        let fits = (ROW / width).cast_signed();
-        let tile = (cut(x.n, most_x.min(fits), to), cut(y.n, most_y.min(fits), from));
-        let kernel = if narrowing {
-            kernel(How::Narrowing(transpose::select(width, stream)), stream)
+        let (most_x, most_y) = if narrowing {
+            (MAX_SHORT_SIDE, MAX_LONG_SIDE)
         } else {
-            kernel(How::Widening(transpose::select(width, false)), stream)
+            (MAX_LONG_SIDE, MAX_SHORT_SIDE)
+        };
+        let width = if narrowing { to } else { from };
+        // A row of the kernel is at most `MAX_ROW_BYTES` bytes; a row of the stage no longer than that.
+        let fits = (MAX_ROW_BYTES / width).cast_signed();
+        let tile =
+            (cut_to_lines(x.n, most_x.min(fits), to), cut_to_lines(y.n, most_y.min(fits), from));
+        let kernel = if narrowing {
+            kernel(StagedMethod::Narrowing(transpose::select_transpose(width, stream)), stream)
+        } else {
+            kernel(StagedMethod::Widening(transpose::select_transpose(width, false)), stream)
         };
         return StagedLoops { kernel, x, y, tile, outer };
     }
@@ -101,42 +110,45 @@ pub(super) fn select(loops: &[ByteLoop], converter: &Converter, stream: bool) ->
     let taken: Vec<usize> = [first, second].into_iter().flatten().collect();
     let y = first.map_or(unit, |i| loops[i]);
     let x = second.map_or(unit, |i| loops[i]);
-    let ty = even(y.n, FEW);
-    let how = How::Scattered { gather: elements::select(from), scatter: elements::select(to) };
-    let tile = (even(x.n, (FEW / ty).max(1)), ty);
+    let ty = even_tile(y.n, MAX_SCATTERED_ELEMENTS);
+    let how = StagedMethod::Scattered {
+        gather: elements::select_elements_kernel(from),
+        scatter: elements::select_elements_kernel(to),
+    };
+    let tile = (even_tile(x.n, (MAX_SCATTERED_ELEMENTS / ty).max(1)), ty);
     StagedLoops { kernel: kernel(how, false), x, y, tile, outer: rest(&taken) }
 }
 
 /// A tile of at most `most` steps, in whole lines of elements of `width` bytes where it is cut.
-fn cut(n: isize, most: isize, width: usize) -> isize {
+fn cut_to_lines(n: isize, most: isize, width: usize) -> isize {
     let unit = (64 / width).cast_signed();
-    let even = even(n, most);
+    let even = even_tile(n, most);
     if even == n { n } else { ((even + unit - 1) / unit * unit).min(most) }
 }
 
-fn even(n: isize, most: isize) -> isize {
+fn even_tile(n: isize, most: isize) -> isize {
     let parts = n.unsigned_abs().div_ceil(most.max(1).unsigned_abs()).max(1);
     n.unsigned_abs().div_ceil(parts).max(1).cast_signed()
 }
 
 /// Asks for the lines of a row; where it points to nothing, nothing happens.
 #[inline(always)]
-fn fetch(row: *const u8, bytes: usize) {
+fn prefetch_row(row: *const u8, bytes: usize) {
     for at in (0..bytes).step_by(64) {
-        prefetch(row.wrapping_add(at));
+        prefetch_line(row.wrapping_add(at));
     }
 }
 
-impl Staged {
+impl StagedConversion {
     /// One tile; `next` is where the next one begins in the source.
     ///
     /// # Safety
     /// Every element of the two loops is readable at `src` and writable at `dst`, the two do not
-    /// overlap, the loops are no longer than the tile of [`select`], and `scratch` is that of the job,
+    /// overlap, the loops are no longer than the tile of [`select_staged_loops`], and `scratch` is that of the job,
     /// finished after its last tile.
     // Its stage lies on the stack, page by page; other jobs should not pay for that.
     #[inline(never)]
-    pub(super) unsafe fn run(
+    pub(super) unsafe fn convert_tile(
         &self,
         src: *const u8,
         dst: *mut u8,
@@ -145,39 +157,48 @@ impl Staged {
         next: *const u8,
         scratch: *mut Scratch,
     ) {
-        let mut stage = TileStage([MaybeUninit::uninit(); STAGE]);
+        let mut stage = TileStage([MaybeUninit::uninit(); STAGE_BYTES]);
         let stage = stage.0.as_mut_ptr().cast::<u8>();
-        let (from, to) = (self.converter.src().size(), self.converter.dst().size());
+        let (from, to) =
+            (self.converter.src_format().byte_size(), self.converter.dst_format().byte_size());
         let (nx, ny) = (x.n.unsigned_abs(), y.n.unsigned_abs());
         // SAFETY: addresses of `src` and `dst` are those of the loops, which the caller vouches for.
-        // Rows of the stage: at most 128 of `ROW + GAP` bytes (or 256 of half), which is less than
-        // `STAGE`; scattered tiles hold at most `FEW` elements of 8 bytes twice. Every byte of the
+        // Rows of the stage: at most 128 of `MAX_ROW_BYTES + ROW_GAP_BYTES` bytes (or 256 of half), which is less than
+        // `STAGE_BYTES`; scattered tiles hold at most `MAX_SCATTERED_ELEMENTS` elements of 8 bytes twice. Every byte of the
         // stage is written before it is read.
         unsafe {
             match self.how {
-                How::Narrowing(run) => {
-                    let pitch = ny * to + GAP;
+                StagedMethod::Narrowing(run) => {
+                    let pitch = ny * to + ROW_GAP_BYTES;
                     for i in 0..nx {
                         let row = src.offset(i.cast_signed() * x.src);
-                        let ahead = i + AHEAD;
+                        let ahead = i + PREFETCH_ROWS;
                         let (tile, k) = if ahead < nx { (src, ahead) } else { (next, ahead - nx) };
-                        fetch(tile.wrapping_offset(k.cast_signed() * x.src), ny * from);
+                        prefetch_row(tile.wrapping_offset(k.cast_signed() * x.src), ny * from);
                         self.converter.convert_raw(row, stage.add(i * pitch), ny);
                     }
                     let (sa, at) = (pitch.cast_signed(), stage.cast_const());
                     run(
                         at,
                         dst,
-                        Tile { na: nx, sa, nb: ny, db: y.dst, next: at, next_step: sa, scratch },
+                        TransposeTile {
+                            na: nx,
+                            sa,
+                            nb: ny,
+                            db: y.dst,
+                            next: at,
+                            next_step: sa,
+                            scratch,
+                        },
                     );
                 }
-                How::Widening(run) => {
-                    let pitch = nx * from + GAP;
+                StagedMethod::Widening(run) => {
+                    let pitch = nx * from + ROW_GAP_BYTES;
                     let db = pitch.cast_signed();
                     run(
                         src,
                         stage,
-                        Tile {
+                        TransposeTile {
                             na: nx,
                             sa: x.src,
                             nb: ny,
@@ -190,7 +211,7 @@ impl Staged {
                     for j in 0..ny {
                         // The next tile is fetched while this one is written.
                         for i in j * nx / ny..(j + 1) * nx / ny {
-                            fetch(next.wrapping_offset(i.cast_signed() * x.src), ny * from);
+                            prefetch_row(next.wrapping_offset(i.cast_signed() * x.src), ny * from);
                         }
                         let (row, out) =
                             (stage.add(j * pitch), dst.offset(j.cast_signed() * y.dst));
@@ -201,11 +222,11 @@ impl Staged {
                         }
                     }
                 }
-                How::Scattered { gather, scatter } => {
+                StagedMethod::Scattered { gather, scatter } => {
                     let (from, to) = (from.cast_signed(), to.cast_signed());
-                    let (a, b) = (stage, stage.add(STAGE / 2));
-                    let reads_rows = y.src == from && y.n >= STRETCH;
-                    let writes_rows = y.dst == to && y.n >= STRETCH;
+                    let (a, b) = (stage, stage.add(STAGE_BYTES / 2));
+                    let reads_rows = y.src == from && y.n >= MIN_STRETCH_ELEMENTS;
+                    let writes_rows = y.dst == to && y.n >= MIN_STRETCH_ELEMENTS;
                     let source = if reads_rows {
                         (src, x.src)
                     } else {

@@ -6,26 +6,27 @@
 use std::sync::OnceLock;
 
 /// Bytes of a cache line.
-pub(super) const LINE: usize = 64;
+pub(super) const LINE_BYTES: usize = 64;
 
 /// Bytes read and written from which streaming pays where nothing better is known.
-const USUAL: usize = 8 << 20;
+const DEFAULT_STREAM_BYTES: usize = 8 << 20;
 
 /// Rows of at least this many bytes are streamed wherever they begin: few of their lines are broken.
-pub(super) const LONG: usize = 1024;
+pub(super) const LONG_ROW_BYTES: usize = 1024;
 
 /// Whether a move that reads and writes so many bytes is more than the caches hold.
-pub(super) fn pays(read: usize, written: usize) -> bool {
+pub(super) fn exceeds_caches(read: usize, written: usize) -> bool {
     static FROM: OnceLock<usize> = OnceLock::new();
-    read.saturating_add(written) >= *FROM.get_or_init(|| from_last_level().unwrap_or(USUAL))
+    read.saturating_add(written)
+        >= *FROM.get_or_init(|| last_level_threshold().unwrap_or(DEFAULT_STREAM_BYTES))
 }
 
 /// Three quarters of the last level cache of an AMD processor, which answers one core as fast as the
 /// core can ask. Measured on Intel's, one core streams faster than its share of that cache is filled.
 #[cfg(target_arch = "x86_64")]
-fn from_last_level() -> Option<usize> {
+fn last_level_threshold() -> Option<usize> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    if !is_amd() {
+    if !is_amd_processor() {
         return None;
     }
     if __cpuid(0x8000_0000).eax < 0x8000_001d {
@@ -36,12 +37,12 @@ fn from_last_level() -> Option<usize> {
     let field = |word: u32, low: u32, bits: u32| ((word >> low) & ((1 << bits) - 1)) as usize + 1;
     let ways = field(third.ebx, 22, 10) * field(third.ebx, 12, 10);
     let bytes = ways * field(third.ebx, 0, 12) * (third.ecx as usize + 1);
-    Some(bytes / 4 * 3).filter(|b| *b >= USUAL)
+    Some(bytes / 4 * 3).filter(|b| *b >= DEFAULT_STREAM_BYTES)
 }
 
 /// Whether AMD made the processor.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn is_amd() -> bool {
+pub(super) fn is_amd_processor() -> bool {
     static AMD: OnceLock<bool> = OnceLock::new();
     *AMD.get_or_init(|| {
         let vendor = std::arch::x86_64::__cpuid(0);
@@ -50,13 +51,13 @@ pub(super) fn is_amd() -> bool {
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn from_last_level() -> Option<usize> {
+fn last_level_threshold() -> Option<usize> {
     None
 }
 
 /// Where the rows of a job may be streamed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(super) enum StreamRule {
     /// Nowhere: the caches hold the move, or most lines would be written in parts.
     Never,
     /// Where the destination begins on a line: then every row is whole lines.
@@ -65,18 +66,23 @@ pub(super) enum Stream {
     Always,
 }
 
-impl Stream {
+impl StreamRule {
     /// For rows of `bytes` at places that are sums of multiples of `steps`.
-    pub(super) fn of(asked: bool, bytes: usize, mut steps: impl Iterator<Item = isize>) -> Stream {
+    pub(super) fn for_rows(
+        asked: bool,
+        bytes: usize,
+        mut steps: impl Iterator<Item = isize>,
+    ) -> StreamRule {
         if !asked {
-            Stream::Never
-        } else if bytes >= LONG {
-            Stream::Always
-        } else if bytes.is_multiple_of(LINE) && steps.all(|s| s.unsigned_abs().is_multiple_of(LINE))
+            StreamRule::Never
+        } else if bytes >= LONG_ROW_BYTES {
+            StreamRule::Always
+        } else if bytes.is_multiple_of(LINE_BYTES)
+            && steps.all(|s| s.unsigned_abs().is_multiple_of(LINE_BYTES))
         {
-            Stream::Aligned
+            StreamRule::Aligned
         } else {
-            Stream::Never
+            StreamRule::Never
         }
     }
 }

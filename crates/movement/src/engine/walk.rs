@@ -1,25 +1,25 @@
 //! Running a job: its tiles in order, each with its kernel.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-use super::carry::Carries;
+use super::carry::LineCarries;
 use super::cell;
-use super::job::{ByteLoop, CHUNK, Job, Kernel};
+use super::job::{ByteLoop, JobKernel, LINEAR_CHUNK_BYTES, NestJob};
 use super::rows;
-use super::stream::{LINE, LONG, Stream};
-use super::transpose::{Scratch, Tile, Trim};
+use super::stream::{LINE_BYTES, LONG_ROW_BYTES, StreamRule};
+use super::transpose::{Scratch, TransposeTile, Trim};
 use smallvec::SmallVec;
 use std::ops::Range;
-use zellige_float::Rows;
+use zellige_float::RowStrides;
 
 /// What small tiles keep from one to the next.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-type Kept = Carries;
+type TileCarries = LineCarries;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-type Kept = ();
+type TileCarries = ();
 
 /// A tile: its first steps of the two loops, and its offsets in bytes.
 #[derive(Debug, Clone, Copy)]
-struct At {
+struct TilePosition {
     i: isize,
     j: isize,
     a: isize,
@@ -28,7 +28,7 @@ struct At {
 
 /// How a job meets one destination: where the lines of that memory begin inside its rows.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Cut {
+pub(super) struct JobCut {
     stores: StoreMode,
     /// Steps of `x` before its first whole line of the destination, and of `y` before that of the source:
     /// tiles are cut there, and begin on lines from then on.
@@ -41,21 +41,21 @@ enum StoreMode {
     Usual,
     Around,
     /// Around the caches, also lines that hold the end of one row and the beginning of the next.
-    Joined(rows::Rows),
+    Joined(rows::RowCopyKernel),
 }
 
 impl StoreMode {
-    fn around(self) -> bool {
+    fn is_non_temporal(self) -> bool {
         !matches!(self, StoreMode::Usual)
     }
 }
 
-impl Job {
+impl NestJob {
     /// The cut for memory that begins at `src` and `dst`.
     #[inline]
-    pub(super) fn cut(&self, src: *const u8, dst: *mut u8) -> Cut {
-        let whole = |stores| Cut { stores, shift: (0, 0), tile: self.tile };
-        if self.stream == Stream::Never {
+    pub(super) fn cut_for_buffers(&self, src: *const u8, dst: *mut u8) -> JobCut {
+        let whole = |stores| JobCut { stores, shift: (0, 0), tile: self.tile };
+        if self.stream == StreamRule::Never {
             return whole(StoreMode::Usual);
         }
         self.cut_streamed(src, dst)
@@ -63,17 +63,17 @@ impl Job {
 
     /// The same where about so many pieces are shared: large tiles are divided, as far as every tile may
     /// begin anywhere.
-    pub(super) fn cut_for(&self, src: *const u8, dst: *mut u8, pieces: usize) -> Cut {
-        let mut cut = self.cut(src, dst);
+    pub(super) fn cut_for_pieces(&self, src: *const u8, dst: *mut u8, pieces: usize) -> JobCut {
+        let mut cut = self.cut_for_buffers(src, dst);
         let divides = match self.kernel {
-            Kernel::Rows { .. } => !matches!(cut.stores, StoreMode::Joined(_)),
-            Kernel::Linear { .. }
-            | Kernel::Table { .. }
-            | Kernel::Convert { .. }
-            | Kernel::Elements { .. } => true,
+            JobKernel::Rows { .. } => !matches!(cut.stores, StoreMode::Joined(_)),
+            JobKernel::Linear { .. }
+            | JobKernel::Table { .. }
+            | JobKernel::Convert { .. }
+            | JobKernel::Elements { .. } => true,
             _ => false,
         };
-        while divides && self.items(cut) < pieces && cut.tile != (1, 1) {
+        while divides && self.tile_count(cut) < pieces && cut.tile != (1, 1) {
             // Along `x` first: inside it, `y` is read or written in one stretch.
             let side = if cut.tile.0 > 1 { &mut cut.tile.0 } else { &mut cut.tile.1 };
             *side = (*side + 1) / 2;
@@ -82,51 +82,52 @@ impl Job {
     }
 
     #[cold]
-    fn cut_streamed(&self, src: *const u8, dst: *mut u8) -> Cut {
-        let whole = |stores| Cut { stores, shift: (0, 0), tile: self.tile };
-        let aligned = dst.addr().is_multiple_of(LINE);
+    fn cut_streamed(&self, src: *const u8, dst: *mut u8) -> JobCut {
+        let whole = |stores| JobCut { stores, shift: (0, 0), tile: self.tile };
+        let aligned = dst.addr().is_multiple_of(LINE_BYTES);
         match (&self.kernel, self.stream) {
-            (Kernel::Transpose { .. }, stream) => {
+            (JobKernel::Transpose { .. }, stream) => {
                 let x = match stream {
-                    Stream::Aligned => shift(dst, self.x.n, self.x.dst),
+                    StreamRule::Aligned => steps_to_line(dst, self.x.n, self.x.dst),
                     _ => Some(0),
                 };
                 let Some(x) = x else { return whole(StoreMode::Usual) };
                 let steps = self.outer.iter().map(|l| l.src).chain([self.x.src]);
                 let mut steps = steps.chain(self.starts.iter().map(|s| s.0));
-                let lines = steps.all(|s| s.unsigned_abs().is_multiple_of(LINE));
-                let y = shift(src, self.y.n, self.y.src).filter(|_| lines);
+                let lines = steps.all(|s| s.unsigned_abs().is_multiple_of(LINE_BYTES));
+                let y = steps_to_line(src, self.y.n, self.y.src).filter(|_| lines);
                 let shift = (x, y.unwrap_or(0));
-                Cut { stores: StoreMode::Around, shift, tile: self.tile }
+                JobCut { stores: StoreMode::Around, shift, tile: self.tile }
             }
-            (_, Stream::Always) => whole(StoreMode::Around),
-            (_, Stream::Aligned) if aligned => whole(StoreMode::Around),
-            (Kernel::Rows { bytes, .. }, _) if self.adjacent(*bytes) => match rows::select_joined()
-            {
-                Some(run) => whole(StoreMode::Joined(run)),
-                None => whole(StoreMode::Usual),
-            },
+            (_, StreamRule::Always) => whole(StoreMode::Around),
+            (_, StreamRule::Aligned) if aligned => whole(StoreMode::Around),
+            (JobKernel::Rows { bytes, .. }, _) if self.has_adjacent_rows(*bytes) => {
+                match rows::select_joined_kernel() {
+                    Some(run) => whole(StoreMode::Joined(run)),
+                    None => whole(StoreMode::Usual),
+                }
+            }
             _ => whole(StoreMode::Usual),
         }
     }
 
     /// Whether rows follow one another in the destination, for long enough.
-    fn adjacent(&self, bytes: usize) -> bool {
+    fn has_adjacent_rows(&self, bytes: usize) -> bool {
         let follow = |l: ByteLoop, tile: isize| {
-            l.dst == bytes.cast_signed() && l.n.min(tile).unsigned_abs() * bytes >= LONG
+            l.dst == bytes.cast_signed() && l.n.min(tile).unsigned_abs() * bytes >= LONG_ROW_BYTES
         };
         follow(self.x, self.tile.0) || follow(self.y, self.tile.1)
     }
 
     /// Tiles of the job: what threads share.
-    pub(super) fn items(&self, cut: Cut) -> usize {
+    pub(super) fn tile_count(&self, cut: JobCut) -> usize {
         let starts = if self.is_table() { 1 } else { self.starts.len() };
         let outer: usize = self.outer.iter().map(|a| a.n.unsigned_abs()).product();
-        let (tx, ty) = self.tiles(cut);
+        let (tx, ty) = self.tile_counts(cut);
         starts * outer * tx * ty
     }
 
-    fn tiles(&self, cut: Cut) -> (usize, usize) {
+    fn tile_counts(&self, cut: JobCut) -> (usize, usize) {
         let count = |n: isize, shift: isize, tile: isize| {
             usize::from(shift > 0) + (n - shift).unsigned_abs().div_ceil(tile.unsigned_abs())
         };
@@ -138,13 +139,19 @@ impl Job {
     /// # Safety
     /// Everything that the nest reads from `src` is readable, everything it writes to `dst` is
     /// writable, and the two do not overlap.
-    pub(super) unsafe fn run(&self, items: Range<usize>, src: *const u8, dst: *mut u8, cut: Cut) {
+    pub(super) unsafe fn run_tiles(
+        &self,
+        items: Range<usize>,
+        src: *const u8,
+        dst: *mut u8,
+        cut: JobCut,
+    ) {
         // A nest without a start has no first tile.
         if items.is_empty() {
             return;
         }
         let table = self.is_table();
-        let (tx, ty) = self.tiles(cut);
+        let (tx, ty) = self.tile_counts(cut);
         let mut rest = items.start;
         let mut split = |n: usize| {
             let digit = rest % n.max(1);
@@ -169,19 +176,19 @@ impl Job {
                 a += axis.src * digit;
                 b += axis.dst * digit;
             }
-            let i = first(cut.shift.0, cut.tile.0, i);
-            let j = first(cut.shift.1, cut.tile.1, j);
-            At {
+            let i = first_step_of_tile(cut.shift.0, cut.tile.0, i);
+            let j = first_step_of_tile(cut.shift.1, cut.tile.1, j);
+            TilePosition {
                 i,
                 j,
                 a: a + i * self.x.src + j * self.y.src,
                 b: b + i * self.x.dst + j * self.y.dst,
             }
         };
-        let stream = cut.stores.around();
-        let mut scratch = Scratch::new(stream && self.transposes());
+        let stream = cut.stores.is_non_temporal();
+        let mut scratch = Scratch::new(stream && self.needs_scratch());
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-        let mut carries = self.carries(stream);
+        let mut carries = self.carries_for_rows(stream);
         #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         let mut carries = ();
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
@@ -215,89 +222,99 @@ impl Job {
             // SAFETY: by the contract of this function: these are offsets of the nest, and the
             // scratch is as long as a streamed tile needs.
             unsafe {
-                self.one(current, ahead, src, dst, cut, &raw mut scratch, &raw mut carries);
+                self.run_one_tile(
+                    current,
+                    ahead,
+                    src,
+                    dst,
+                    cut,
+                    &raw mut scratch,
+                    &raw mut carries,
+                );
             }
             current = next;
         }
         // SAFETY: by the contract of this function the destination is still writable.
         unsafe {
-            scratch.finish();
+            scratch.flush_pending();
             #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-            carries.finish();
+            carries.write_remaining();
         }
         if stream {
-            cell::fence();
+            cell::fence_stores();
         }
     }
 
     /// Room for the rows of a tile whose last lines are kept back for the next one.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-    fn carries(&self, stream: bool) -> Carries {
+    fn carries_for_rows(&self, stream: bool) -> LineCarries {
         match &self.kernel {
-            Kernel::Small(small) if stream => {
-                Carries::new(small.rows() * self.tile.1.unsigned_abs(), small.row())
-            }
-            _ => Carries::new(0, 0),
+            JobKernel::Small(small) if stream => LineCarries::new(
+                small.growing_rows() * self.tile.1.unsigned_abs(),
+                small.row_bytes(),
+            ),
+            _ => LineCarries::new(0, 0),
         }
     }
 
     /// Whether its tiles are transposed, which takes scratch memory where they are streamed.
-    fn transposes(&self) -> bool {
-        matches!(self.kernel, Kernel::Transpose { .. } | Kernel::Staged(_))
+    fn needs_scratch(&self) -> bool {
+        matches!(self.kernel, JobKernel::Transpose { .. } | JobKernel::Staged(_))
     }
 
     /// One tile.
     ///
     /// # Safety
-    /// As [`Job::run`]; `scratch` has memory where tiles are streamed, and `carries` a line for every row.
+    /// As [`NestJob::run_tiles`]; `scratch` has memory where tiles are streamed, and `carries` a line for every row.
     #[inline]
     #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
-    unsafe fn one(
+    unsafe fn run_one_tile(
         &self,
-        at: At,
+        at: TilePosition,
         next: *const u8,
         src: *const u8,
         dst: *mut u8,
-        cut: Cut,
+        cut: JobCut,
         scratch: *mut Scratch,
         #[cfg_attr(
             not(any(target_arch = "x86_64", target_arch = "aarch64")),
             allow(unused_variables)
         )]
-        carries: *mut Kept,
+        carries: *mut TileCarries,
     ) {
-        let At { i, j, a, b } = at;
-        let x = ByteLoop { n: part(cut.shift.0, cut.tile.0, self.x.n, i), ..self.x };
-        let y = ByteLoop { n: part(cut.shift.1, cut.tile.1, self.y.n, j), ..self.y };
+        let TilePosition { i, j, a, b } = at;
+        let x = ByteLoop { n: steps_in_tile(cut.shift.0, cut.tile.0, self.x.n, i), ..self.x };
+        let y = ByteLoop { n: steps_in_tile(cut.shift.1, cut.tile.1, self.y.n, j), ..self.y };
         // Before the first line nothing is whole.
         let stores = if i < cut.shift.0 { StoreMode::Usual } else { cut.stores };
-        let stream = stores.around();
+        let stream = stores.is_non_temporal();
         // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
         unsafe {
             match &self.kernel {
-                Kernel::Table { run, bytes } => {
+                JobKernel::Table { run, bytes } => {
                     let (from, to) = (src.offset(a), dst.offset(b));
-                    run.get(stream)(from, to, *bytes, x, y, &self.starts);
+                    run.for_stores(stream)(from, to, *bytes, x, y, &self.starts);
                 }
-                Kernel::Rows { run, bytes } => {
+                JobKernel::Rows { run, bytes } => {
                     let run = match stores {
                         StoreMode::Joined(run) => run,
-                        _ => run.get(stream),
+                        _ => run.for_stores(stream),
                     };
                     run(src.offset(a), dst.offset(b), *bytes, x, y);
                 }
-                Kernel::Splat { run, bytes } => {
-                    run.get(stream)(src.offset(a), dst.offset(b), *bytes, x, y);
+                JobKernel::Splat { run, bytes } => {
+                    run.for_stores(stream)(src.offset(a), dst.offset(b), *bytes, x, y);
                 }
-                Kernel::Reverse { run, count } => {
+                JobKernel::Reverse { run, count } => {
                     run(src.offset(a), dst.offset(b), *count, x, y);
                 }
-                Kernel::Repeat(repeat) => {
-                    repeat.run(src.offset(a), dst.offset(b), y.n.unsigned_abs());
+                JobKernel::Repeat(repeat) => {
+                    repeat.write_copies(src.offset(a), dst.offset(b), y.n.unsigned_abs());
                 }
-                Kernel::Transpose { run, far, skewed } => {
+                JobKernel::Transpose { run, far, skewed } => {
                     let own = x.n;
-                    let more = if *skewed && stream { LINE.cast_signed() / self.x.dst } else { 0 };
+                    let more =
+                        if *skewed && stream { LINE_BYTES.cast_signed() / self.x.dst } else { 0 };
                     let x = ByteLoop { n: (own + more).min(self.x.n - i), ..x };
                     if *skewed && stream {
                         let last = i + own >= self.x.n;
@@ -309,12 +326,12 @@ impl Job {
                         // Streamed tiles ask for the next one themselves.
                         let bytes = (y.n * y.src).unsigned_abs();
                         for row in (0..x.n).map(|k| next.wrapping_offset(k * x.src)) {
-                            for at in (0..bytes).step_by(LINE) {
-                                cell::prefetch(row.wrapping_add(at));
+                            for at in (0..bytes).step_by(LINE_BYTES) {
+                                cell::prefetch_line(row.wrapping_add(at));
                             }
                         }
                     }
-                    let tile = Tile {
+                    let tile = TransposeTile {
                         next,
                         next_step: x.src,
                         scratch,
@@ -323,14 +340,15 @@ impl Job {
                         nb: y.n.unsigned_abs(),
                         db: y.dst,
                     };
-                    run.get(stream)(src.offset(a), dst.offset(b), tile);
+                    run.for_stores(stream)(src.offset(a), dst.offset(b), tile);
                 }
-                Kernel::Convert { converter, count } => {
+                JobKernel::Convert { converter, count } => {
                     for p in 0..x.n {
                         let s = src.offset(a + p * x.src);
                         let d = dst.offset(b + p * x.dst);
                         if stream {
-                            let rows = Rows { count: y.n.unsigned_abs(), src: y.src, dst: y.dst };
+                            let rows =
+                                RowStrides { count: y.n.unsigned_abs(), src: y.src, dst: y.dst };
                             converter.convert_streaming_rows_raw(s, d, *count, rows);
                             continue;
                         }
@@ -339,19 +357,25 @@ impl Job {
                         }
                     }
                 }
-                Kernel::Staged(staged) => {
-                    staged.run(src.offset(a), dst.offset(b), x, y, next, scratch);
+                JobKernel::Staged(staged) => {
+                    staged.convert_tile(src.offset(a), dst.offset(b), x, y, next, scratch);
                 }
                 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
-                Kernel::Small(small) => {
-                    small.run(src.offset(a), dst.offset(b), x, y, next, carries, stream);
+                JobKernel::Small(small) => {
+                    small.run_tile(src.offset(a), dst.offset(b), x, y, next, carries, stream);
                 }
-                Kernel::Elements { run } => run(src.offset(a), dst.offset(b), x, y),
-                Kernel::Linear { run, bytes } => {
-                    let done = j.unsigned_abs() * CHUNK;
-                    let length = (bytes - done).min(CHUNK * y.n.unsigned_abs());
+                JobKernel::Elements { run } => run(src.offset(a), dst.offset(b), x, y),
+                JobKernel::Linear { run, bytes } => {
+                    let done = j.unsigned_abs() * LINEAR_CHUNK_BYTES;
+                    let length = (bytes - done).min(LINEAR_CHUNK_BYTES * y.n.unsigned_abs());
                     let (from, to) = (src.offset(a), dst.offset(b));
-                    run.get(stream)(from, to, length, ByteLoop::UNIT, ByteLoop::UNIT);
+                    run.for_stores(stream)(
+                        from,
+                        to,
+                        length,
+                        ByteLoop::UNIT_LOOP,
+                        ByteLoop::UNIT_LOOP,
+                    );
                 }
             }
         }
@@ -360,9 +384,9 @@ impl Job {
 
 /// Steps of a loop of `e` bytes before the first whole line from `start` on: 0 where it begins there, and
 /// `None` where lines begin inside of steps, or the loop is too short to be cut for them.
-fn shift(start: *const u8, n: isize, e: isize) -> Option<isize> {
-    let left = start.addr().wrapping_neg() % LINE;
-    let long = (n * e).unsigned_abs() >= LONG;
+fn steps_to_line(start: *const u8, n: isize, e: isize) -> Option<isize> {
+    let left = start.addr().wrapping_neg() % LINE_BYTES;
+    let long = (n * e).unsigned_abs() >= LONG_ROW_BYTES;
     match left.cast_signed() {
         0 => Some(0),
         left if long && left % e == 0 => Some(left / e),
@@ -372,14 +396,14 @@ fn shift(start: *const u8, n: isize, e: isize) -> Option<isize> {
 
 /// The first step of tile `i`.
 #[inline]
-fn first(shift: isize, tile: isize, i: usize) -> isize {
+fn first_step_of_tile(shift: isize, tile: isize, i: usize) -> isize {
     let i = i.cast_signed();
     if shift > 0 && i > 0 { shift + (i - 1) * tile } else { i * tile }
 }
 
 /// The steps of a loop of `n` in the tile that begins at `first`.
 #[inline]
-fn part(shift: isize, tile: isize, n: isize, first: isize) -> isize {
+fn steps_in_tile(shift: isize, tile: isize, n: isize, first: isize) -> isize {
     let end = if first < shift { shift } else { first + tile };
     end.min(n) - first
 }

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use zellige_layout::{Axis, Layout};
-use zellige_movement::{Fill, Plan, reference};
+use zellige_movement::{MovePlan, PaddingFill, reference};
 
 /// Runs a plan and the reference side by side on fresh buffers.
 pub fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseError> {
-    let plan = match Plan::between(src, dst, shape, Fill::Padding) {
+    let plan = match MovePlan::between(src, dst, shape, PaddingFill::Padding) {
         Ok(p) => p,
         Err(e) if e.kind() == "aliased" => {
             prop_assert!(!dst.is_injective().expect("small"), "{e}");
@@ -38,7 +38,7 @@ pub fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseEr
         let mut parts = vec![0u32; len(dst)];
         for (k, part) in parts.chunks_mut(slab).enumerate() {
             let low = i64::try_from(k * slab).expect("small");
-            let clip = plan.clip(low, low + i64::try_from(part.len()).expect("small"));
+            let clip = plan.clip_destination(low, low + i64::try_from(part.len()).expect("small"));
             prop_assert!(clip.dst_len() <= i64::try_from(part.len()).expect("small"), "{}", clip);
             reference::run_plan(&clip, &from, part, Some(9_999_999));
         }
@@ -46,8 +46,8 @@ pub fn check(src: &Layout, dst: &Layout, shape: &[i64]) -> Result<(), TestCaseEr
     }
     for most in [1, 5, 40] {
         let mut parts = vec![0u32; len(dst)];
-        for part in plan.split_source(most) {
-            let (low, high) = part.src_window();
+        for part in plan.split_by_source(most) {
+            let (low, high) = part.source_window();
             prop_assert!(high - low <= most || part.nests().iter().all(|n| n.loops.is_empty()));
             let low_at = usize::try_from(low).expect("0 or more");
             reference::run_plan(

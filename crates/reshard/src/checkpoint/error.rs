@@ -4,12 +4,12 @@ use zellige_files::RelayoutError;
 use zellige_notation::make_visible;
 
 /// The result of every fallible operation on checkpoints.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
+pub type Result<T, E = CheckpointError> = std::result::Result<T, E>;
 
 /// A refused plan, checkpoint or tensor.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
+pub enum CheckpointError {
     /// The text of the rules.
     #[error("plan, line {line}: {key}: {reason}")]
     Rules {
@@ -68,11 +68,11 @@ pub enum Error {
     },
     /// A file could not be read or written. It is the cause, so that who asks a chain of causes for it finds it.
     #[error("{0}")]
-    File(#[from] zellige_files::Error),
+    File(#[from] zellige_files::FileError),
     /// A move within files, which is the cause.
     #[error("{0}")]
     Move(#[from] RelayoutError),
     /// There is no plan.
     #[error(transparent)]
-    Plan(#[from] crate::Error),
+    Plan(#[from] crate::ReshardError),
 }

@@ -1,11 +1,11 @@
 //! A checkpoint that is read: its files, and the tensors that their shards are.
 
-use super::error::{Error, Result};
-use super::rules::{Files, Rules};
+use super::error::{CheckpointError, Result};
+use super::rules::{DivisionRules, ShardFiles};
 use crate::boxes::ShardBox;
-use crate::placed::Placed;
+use crate::placed::PlacementText;
 use crate::reshard::Reshard;
-use crate::sharded::Sharded;
+use crate::sharded::ShardedLayout;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use zellige_files::{Container, TensorInfo};
@@ -15,34 +15,35 @@ use zellige_float::Dtype;
 const MAX_INDEX: u64 = 1 << 28;
 
 /// Where shapes of flat shards are written down, in the metadata of the files.
-pub(crate) const SHAPES: &str = "zellige.shapes";
+pub(crate) const SHAPES_KEY: &str = "zellige.shapes";
 
 /// Opened files of one side.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct OpenedFiles {
     pub(crate) containers: Vec<Container>,
     /// The container of every rank; with an index that of every tensor.
     by_file: BTreeMap<String, usize>,
     by_tensor: Option<BTreeMap<String, usize>>,
 }
 
-impl Opened {
+impl OpenedFiles {
     /// Opens every file of a side.
     ///
     /// # Errors
     /// A file that is not there, or not whole.
-    pub(crate) fn open(folder: &Path, files: &Files) -> Result<Opened> {
+    pub(crate) fn open_files(folder: &Path, files: &ShardFiles) -> Result<OpenedFiles> {
         let mut opened =
-            Opened { containers: Vec::new(), by_file: BTreeMap::new(), by_tensor: None };
-        if !files.by_index() {
-            for rank in 0..files.mesh().ranks() {
-                opened.add(folder, &files.of_rank(rank))?;
+            OpenedFiles { containers: Vec::new(), by_file: BTreeMap::new(), by_tensor: None };
+        if !files.named_by_index() {
+            for rank in 0..files.mesh().rank_count() {
+                opened.open_file(folder, &files.file_of_rank(rank))?;
             }
             return Ok(opened);
         }
         let path = folder.join("model.safetensors.index.json");
         let text = zellige_files::read_text(&path, MAX_INDEX)?;
-        let bad = |reason: String| Error::Output { folder: path.display().to_string(), reason };
+        let bad =
+            |reason: String| CheckpointError::Output { folder: path.display().to_string(), reason };
         let index: serde_json::Value =
             serde_json::from_str(&text).map_err(|e| bad(e.to_string()))?;
         let map = index.get("weight_map").and_then(|m| m.as_object());
@@ -51,8 +52,8 @@ impl Opened {
         for (name, file) in map {
             let file = file.as_str().filter(|f| !f.contains('/') && !f.starts_with('.'));
             let file = file.ok_or_else(|| bad(format!("`{name}` has no plain file name")))?;
-            let at = opened.add(folder, file)?;
-            opened.containers[at].tensor(name)?;
+            let at = opened.open_file(folder, file)?;
+            opened.containers[at].find_tensor(name)?;
             by_tensor.insert(name.clone(), at);
         }
         for container in &opened.containers {
@@ -66,13 +67,13 @@ impl Opened {
         Ok(opened)
     }
 
-    fn add(&mut self, folder: &Path, file: &str) -> Result<usize> {
+    fn open_file(&mut self, folder: &Path, file: &str) -> Result<usize> {
         if let Some(at) = self.by_file.get(file) {
             return Ok(*at);
         }
         let container = Container::open(folder.join(file))?;
-        if let Some((name, reason)) = container.refused().first() {
-            return Err(Error::Tensor { name: name.clone(), reason: reason.to_string() });
+        if let Some((name, reason)) = container.refused_entries().first() {
+            return Err(CheckpointError::Tensor { name: name.clone(), reason: reason.to_string() });
         }
         self.containers.push(container);
         self.by_file.insert(file.to_string(), self.containers.len() - 1);
@@ -80,28 +81,28 @@ impl Opened {
     }
 
     /// The shard of a rank.
-    pub(crate) fn shard(
+    pub(crate) fn find_shard(
         &self,
-        files: &Files,
+        files: &ShardFiles,
         name: &str,
         rank: i64,
     ) -> Result<(&Container, &TensorInfo)> {
         let at = match &self.by_tensor {
             Some(map) => map.get(name),
-            None => self.by_file.get(&files.of_rank(rank)),
+            None => self.by_file.get(&files.file_of_rank(rank)),
         };
         let container = at.and_then(|at| self.containers.get(*at)).ok_or_else(|| {
             let reason = format!("no file of rank {rank}");
-            Error::Tensor { name: name.to_string(), reason }
+            CheckpointError::Tensor { name: name.to_string(), reason }
         })?;
-        Ok((container, container.tensor(name)?))
+        Ok((container, container.find_tensor(name)?))
     }
 }
 
 /// One side of a tensor: its sharding, and what files hold of it.
 #[derive(Debug)]
-pub(crate) struct Division {
-    pub(crate) sharded: Sharded,
+pub(crate) struct TensorDivision {
+    pub(crate) sharded: ShardedLayout,
     /// The shape whose boxes shards are: that of the tensor, or its elements in a row.
     pub(crate) boxes: Vec<i64>,
     pub(crate) padded: bool,
@@ -109,15 +110,15 @@ pub(crate) struct Division {
     pub(crate) empty: Vec<bool>,
 }
 
-impl Division {
+impl TensorDivision {
     /// The box of a rank; `None` where its shard is kept as the layout has it.
     pub(crate) fn shard_box(&self, rank: i64) -> Option<ShardBox> {
-        ShardBox::of(&self.sharded, &self.boxes, rank).filter(|_| !self.padded)
+        ShardBox::of_rank(&self.sharded, &self.boxes, rank).filter(|_| !self.padded)
     }
 
     /// The shape of the tensor in the file of a rank.
-    pub(crate) fn file_shape(&self, rank: i64) -> Vec<i64> {
-        let mut shape = match ShardBox::of(&self.sharded, &self.boxes, rank) {
+    pub(crate) fn shape_in_file(&self, rank: i64) -> Vec<i64> {
+        let mut shape = match ShardBox::of_rank(&self.sharded, &self.boxes, rank) {
             Some(b) if self.padded => b.padded,
             Some(b) => b.actual,
             None => vec![self.sharded.shard_len()],
@@ -133,27 +134,30 @@ impl Division {
 
 /// A tensor on its way.
 #[derive(Debug)]
-pub(crate) struct Tensor {
+pub(crate) struct CheckpointTensor {
     pub(crate) name: String,
     pub(crate) dtype: Dtype,
     /// Bytes of an element.
     pub(crate) width: usize,
     pub(crate) shape: Vec<i64>,
-    pub(crate) from: Division,
-    pub(crate) to: Division,
+    pub(crate) from: TensorDivision,
+    pub(crate) to: TensorDivision,
     pub(crate) flat: bool,
     pub(crate) plan: Reshard,
 }
 
-impl Tensor {
-    pub(crate) fn bytes(&self) -> u64 {
+impl CheckpointTensor {
+    pub(crate) fn byte_len(&self) -> u64 {
         let elements: i64 = self.shape.iter().product();
         elements.cast_unsigned() * self.width as u64
     }
 }
 
 /// Every tensor of the input, in the order of the files, planned and checked against them.
-pub(crate) fn tensors(opened: &Opened, rules: &Rules) -> Result<Vec<Tensor>> {
+pub(crate) fn plan_tensors(
+    opened: &OpenedFiles,
+    rules: &DivisionRules,
+) -> Result<Vec<CheckpointTensor>> {
     let mut names: Vec<&str> = Vec::new();
     let mut seen = BTreeSet::new();
     for container in &opened.containers {
@@ -161,7 +165,7 @@ pub(crate) fn tensors(opened: &Opened, rules: &Rules) -> Result<Vec<Tensor>> {
     }
     let mut shapes: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     for container in &opened.containers {
-        if let Some(text) = container.metadata().get(SHAPES) {
+        if let Some(text) = container.metadata().get(SHAPES_KEY) {
             shapes.extend(
                 serde_json::from_str::<BTreeMap<String, Vec<i64>>>(text).unwrap_or_default(),
             );
@@ -169,42 +173,44 @@ pub(crate) fn tensors(opened: &Opened, rules: &Rules) -> Result<Vec<Tensor>> {
     }
     let mut out = Vec::new();
     for name in names {
-        let (rule, numbers) =
-            rules.find(name).ok_or_else(|| Error::LeftOut { name: name.to_string() })?;
+        let (rule, numbers) = rules
+            .find_rule(name)
+            .ok_or_else(|| CheckpointError::LeftOut { name: name.to_string() })?;
         if rule.to.text == "drop" {
             continue;
         }
-        let fail = |reason: String| Error::Tensor {
+        let fail = |reason: String| CheckpointError::Tensor {
             name: name.to_string(),
             reason: format!("{reason} (rule in line {})", rule.line),
         };
         let given = rule.shape.clone().or_else(|| shapes.get(name).cloned());
         let shape = match given {
             Some(shape) => shape,
-            None => inferred(opened, rules, name, &rule.from, &numbers)?,
+            None => infer_shape(opened, rules, name, &rule.from, &numbers)?,
         };
         // A tensor without elements is divided as one that every rank has some of.
-        let ranks = rules.from.mesh().ranks().saturating_mul(rules.to.mesh().ranks());
+        let ranks = rules.from.mesh().rank_count().saturating_mul(rules.to.mesh().rank_count());
         let full: Vec<i64> = shape.iter().map(|n| if *n == 0 { ranks } else { *n }).collect();
-        let divided = |placed: &Placed, files: &Files| -> Result<Division> {
-            let sharded = placed.sharded(files.mesh(), &full, &numbers).map_err(&fail)?;
+        let divided = |placed: &PlacementText, files: &ShardFiles| -> Result<TensorDivision> {
+            let sharded = placed.shard_over_mesh(files.mesh(), &full, &numbers).map_err(&fail)?;
             let row = |shape: &[i64]| vec![shape.iter().product()];
             let flat = placed.is_flat();
             let (boxes, held) =
                 if flat { (row(&full), row(&shape)) } else { (full.clone(), shape.clone()) };
             let empty = held.iter().map(|n| *n == 0).collect();
-            Ok(Division { sharded, boxes, padded: placed.padded, empty })
+            Ok(TensorDivision { sharded, boxes, padded: placed.padded, empty })
         };
         let (mut from, to) = (divided(&rule.from, &rules.from)?, divided(&rule.to, &rules.to)?);
-        let holders: Vec<i64> =
-            (0..rules.from.mesh().ranks()).filter(|r| from.sharded.holds(*r)).collect();
+        let holders: Vec<i64> = (0..rules.from.mesh().rank_count())
+            .filter(|r| from.sharded.holds_elements(*r))
+            .collect();
         let mut shards = Vec::with_capacity(holders.len());
         for rank in &holders {
-            shards.push(opened.shard(&rules.from, name, *rank)?);
+            shards.push(opened.find_shard(&rules.from, name, *rank)?);
         }
-        let fits = |division: &Division| {
+        let fits = |division: &TensorDivision| {
             let fit = |(rank, shard): (&i64, &(&Container, &TensorInfo))| {
-                shard.1.shape() == division.file_shape(*rank)
+                shard.1.shape() == division.shape_in_file(*rank)
             };
             holders.iter().zip(&shards).all(fit)
         };
@@ -217,7 +223,7 @@ pub(crate) fn tensors(opened: &Opened, rules: &Rules) -> Result<Vec<Tensor>> {
         }
         let mut dtype = None;
         for (rank, (container, info)) in holders.iter().zip(&shards) {
-            let expected = from.file_shape(*rank);
+            let expected = from.shape_in_file(*rank);
             if info.shape() != expected {
                 return Err(fail(format!(
                     "the shard of rank {rank} in {} is {:?}, and {expected:?} follows from {shape:?}",
@@ -237,25 +243,25 @@ pub(crate) fn tensors(opened: &Opened, rules: &Rules) -> Result<Vec<Tensor>> {
         let plan =
             Reshard::between(&from.sharded, &to.sharded, &full).map_err(|e| fail(e.to_string()))?;
         let (name, flat) = (name.to_string(), rule.to.is_flat());
-        out.push(Tensor { name, dtype, width, shape, from, to, flat, plan });
+        out.push(CheckpointTensor { name, dtype, width, shape, from, to, flat, plan });
     }
     Ok(out)
 }
 
 /// The shape that shards tell: along each dimension the sum of the parts.
-fn inferred(
-    opened: &Opened,
-    rules: &Rules,
+fn infer_shape(
+    opened: &OpenedFiles,
+    rules: &DivisionRules,
     name: &str,
-    placed: &Placed,
+    placed: &PlacementText,
     numbers: &[(String, i64)],
 ) -> Result<Vec<i64>> {
-    let fail = |reason: String| Error::Tensor { name: name.to_string(), reason };
+    let fail = |reason: String| CheckpointError::Tensor { name: name.to_string(), reason };
     let mesh = rules.from.mesh();
     // Which ranks hold it does not depend on the shape.
-    let any = |rank: i64| opened.shard(&rules.from, name, rank).ok();
+    let any = |rank: i64| opened.find_shard(&rules.from, name, rank).ok();
     let shards: Vec<(i64, Vec<i64>)> =
-        (0..mesh.ranks()).filter_map(|r| Some((r, any(r)?.1.shape().to_vec()))).collect();
+        (0..mesh.rank_count()).filter_map(|r| Some((r, any(r)?.1.shape().to_vec()))).collect();
     let Some((_, first)) = shards.first() else { return Err(fail("no rank holds it".into())) };
     let mut longest = first.clone();
     for (rank, shape) in &shards {
@@ -265,13 +271,13 @@ fn inferred(
         longest.iter_mut().zip(shape).for_each(|(a, b)| *a = (*a).max(*b));
     }
     // Extents that any number of ranks divides, to see into how many parts each is cut.
-    let trial: Vec<i64> = longest.iter().map(|n| n.max(&1) * mesh.ranks()).collect();
-    let sharded = placed.sharded(mesh, &trial, numbers).map_err(&fail)?;
+    let trial: Vec<i64> = longest.iter().map(|n| n.max(&1) * mesh.rank_count()).collect();
+    let sharded = placed.shard_over_mesh(mesh, &trial, numbers).map_err(&fail)?;
     let boxes = if placed.is_flat() { vec![trial.iter().product()] } else { trial.clone() };
     let mut sums: Vec<BTreeMap<i64, i64>> = vec![BTreeMap::new(); longest.len()];
     for (rank, shape) in &shards {
-        let Some(found) = ShardBox::of(&sharded, &boxes, *rank) else {
-            if sharded.holds(*rank) {
+        let Some(found) = ShardBox::of_rank(&sharded, &boxes, *rank) else {
+            if sharded.holds_elements(*rank) {
                 return Err(fail(
                     "its shards do not tell its shape: the rule needs shape = [..]".into(),
                 ));

@@ -1,8 +1,8 @@
 //! A checkpoint on its way from one sharding to another: file by file, slab by slab.
 
-use super::error::{Error, Result};
-use super::input::{Opened, Tensor, tensors};
-use super::rules::Rules;
+use super::error::{CheckpointError, Result};
+use super::input::{CheckpointTensor, OpenedFiles, plan_tensors};
+use super::rules::DivisionRules;
 use super::write::write_files;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use zellige_files::{Container, NewTensor, content_hash, make_folder, read_text, write_bytes};
 
 /// What is being written is said here, until all is done.
-const STATE: &str = "reshard-state.json";
+const STATE_FILE: &str = "reshard-state.json";
 
 /// A checkpoint and the rules that divide it anew: everything is known and checked, nothing is written.
 #[derive(Debug)]
-pub struct Job {
-    pub(crate) rules: Rules,
-    pub(crate) opened: Opened,
-    pub(crate) tensors: Vec<Tensor>,
+pub struct CheckpointJob {
+    pub(crate) rules: DivisionRules,
+    pub(crate) opened: OpenedFiles,
+    pub(crate) tensors: Vec<CheckpointTensor>,
     /// The files of the output, each with the lowest rank whose file it is.
     pub(crate) outputs: Vec<(String, i64)>,
     /// Of the rules and the input.
@@ -26,7 +26,7 @@ pub struct Job {
 
 /// How much may be used.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct JobLimits {
     /// Bytes of memory for buffers, about.
     pub memory: usize,
     /// Threads at most.
@@ -35,7 +35,7 @@ pub struct Limits {
 
 /// What was done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Done {
+pub struct JobSummary {
     /// Files written now.
     pub written: usize,
     /// Files that an earlier run had finished.
@@ -47,7 +47,7 @@ pub struct Done {
 }
 
 /// What a folder holds when a run begins.
-enum Begun {
+enum FolderState {
     /// None of the files, or what an earlier run has written of them.
     Unfinished,
     /// All of them, and no state: perhaps those of a run that ended before its process did.
@@ -63,33 +63,33 @@ fn is_link(path: &Path) -> std::io::Result<Option<bool>> {
     }
 }
 
-fn refusal(place: &Path, reason: &str) -> Error {
-    Error::Output { folder: place.display().to_string(), reason: reason.to_string() }
+fn folder_refusal(place: &Path, reason: &str) -> CheckpointError {
+    CheckpointError::Output { folder: place.display().to_string(), reason: reason.to_string() }
 }
 
-impl Job {
+impl CheckpointJob {
     /// Reads the rules, opens every file of the input and plans every tensor.
     ///
     /// # Errors
     /// A text that is no plan; a file that is missing, truncated or not as the rules say; a tensor that no rule names.
-    pub fn new(input: impl AsRef<Path>, rules: &str) -> Result<Job> {
+    pub fn new(input: impl AsRef<Path>, rules: &str) -> Result<CheckpointJob> {
         let input = input.as_ref();
         let text = rules;
-        let rules = Rules::parse(text)?;
-        let opened = Opened::open(input, &rules.from)?;
-        let tensors = tensors(&opened, &rules)?;
+        let rules = DivisionRules::parse(text)?;
+        let opened = OpenedFiles::open_files(input, &rules.from)?;
+        let tensors = plan_tensors(&opened, &rules)?;
         let mut outputs: Vec<(String, i64)> = Vec::new();
         let mut first: BTreeMap<String, i64> = BTreeMap::new();
-        for rank in 0..rules.to.mesh().ranks() {
-            let file = rules.to.of_rank(rank);
+        for rank in 0..rules.to.mesh().rank_count() {
+            let file = rules.to.file_of_rank(rank);
             let known = *first.entry(file.clone()).or_insert(rank);
             if known == rank {
                 outputs.push((file.clone(), rank));
             }
             for tensor in &tensors {
-                let of = |r: i64| tensor.to.sharded.first_copy(r);
+                let of = |r: i64| tensor.to.sharded.first_copy_of(r);
                 if of(rank) != of(known) {
-                    return Err(Error::Tensor {
+                    return Err(CheckpointError::Tensor {
                         name: tensor.name.clone(),
                         reason: format!(
                             "ranks {known} and {rank} hold different parts and both go to {file}; name files by every axis that divides"
@@ -105,28 +105,28 @@ impl Job {
             parts.push(format!("{:?} {known:?}", path.file_name()).into_bytes());
         }
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-        Ok(Job { key: content_hash(&parts), rules, opened, tensors, outputs })
+        Ok(CheckpointJob { key: content_hash(&parts), rules, opened, tensors, outputs })
     }
 
     /// Bytes of all shards of the output.
-    pub fn bytes(&self) -> u64 {
+    pub fn output_bytes(&self) -> u64 {
         self.outputs.iter().map(|(_, rank)| self.file_bytes(*rank)).sum()
     }
 
     /// Tensors that are moved.
-    pub fn tensors(&self) -> usize {
+    pub fn tensor_count(&self) -> usize {
         self.tensors.len()
     }
 
     /// Files of the output.
-    pub fn files(&self) -> usize {
+    pub fn file_count(&self) -> usize {
         self.outputs.len()
     }
 
     pub(crate) fn file_bytes(&self, rank: i64) -> u64 {
-        let held = self.tensors.iter().filter(|t| t.to.sharded.holds(rank));
+        let held = self.tensors.iter().filter(|t| t.to.sharded.holds_elements(rank));
         held.map(|t| {
-            let elements: i64 = t.to.file_shape(rank).iter().product();
+            let elements: i64 = t.to.shape_in_file(rank).iter().product();
             elements.cast_unsigned() * t.width as u64
         })
         .sum()
@@ -134,21 +134,21 @@ impl Job {
 
     /// Writes the output, each file under its name only when it is complete. A run that was ended goes on in the middle of the files that it
     /// had not finished, as long as the system was not started anew. Files that are all complete are compared with the input and stay: a
-    /// run may end between [`Job::close`] and the end of its process. `progress` hears the bytes that are done.
+    /// run may end between [`CheckpointJob::close_output`] and the end of its process. `progress` hears the bytes that are done.
     ///
     /// # Errors
     /// A folder that holds something else; files that cannot be read or written, or that change meanwhile.
-    pub fn run(
+    pub fn write_output(
         &self,
         output: impl AsRef<Path>,
-        limits: Limits,
+        limits: JobLimits,
         progress: impl FnMut(u64) + Send,
-    ) -> Result<Done> {
+    ) -> Result<JobSummary> {
         let folder = output.as_ref();
         make_folder(folder)?;
-        let done = match self.begin(folder)? {
-            Begun::Unfinished => write_files(self, folder, limits, progress)?,
-            Begun::Complete => self.confirm(folder, limits, progress)?,
+        let done = match self.begin_output(folder)? {
+            FolderState::Unfinished => write_files(self, folder, limits, progress)?,
+            FolderState::Complete => self.confirm_output(folder, limits, progress)?,
         };
         for container in &self.opened.containers {
             container.check_unchanged()?;
@@ -160,114 +160,117 @@ impl Job {
     ///
     /// # Errors
     /// A file that cannot be removed.
-    pub fn close(&self, output: impl AsRef<Path>) -> Result<()> {
-        let path = output.as_ref().join(STATE);
+    pub fn close_output(&self, output: impl AsRef<Path>) -> Result<()> {
+        let path = output.as_ref().join(STATE_FILE);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                Err(refusal(&path, &format!("cannot be removed: {error}")))
+                Err(folder_refusal(&path, &format!("cannot be removed: {error}")))
             }
             _ => Ok(()),
         }
     }
 
     /// That a folder is empty of these files, or holds those of an earlier run of the same plan.
-    fn begin(&self, folder: &Path) -> Result<Begun> {
-        let path = folder.join(STATE);
+    fn begin_output(&self, folder: &Path) -> Result<FolderState> {
+        let path = folder.join(STATE_FILE);
         // A link of somebody else would name the file to be written.
         match is_link(&path) {
             Ok(Some(true)) => {
                 let reason =
                     "is a symbolic link, through which nothing is written; remove the link";
-                Err(refusal(&path, reason))
+                Err(folder_refusal(&path, reason))
             }
-            Ok(Some(false)) => self.continues(folder, &path),
+            Ok(Some(false)) => self.check_continues(folder, &path),
             Ok(None) => self.begin_anew(folder, &path),
-            Err(error) => Err(refusal(&path, &format!("cannot be looked at: {error}"))),
+            Err(error) => Err(folder_refusal(&path, &format!("cannot be looked at: {error}"))),
         }
     }
 
     /// That the state in a folder is of this plan and this input.
-    fn continues(&self, folder: &Path, path: &Path) -> Result<Begun> {
+    fn check_continues(&self, folder: &Path, path: &Path) -> Result<FolderState> {
         let text = read_text(path, 1 << 24)?;
         let state: serde_json::Value = serde_json::from_str(&text)
-            .map_err(|e| refusal(folder, &format!("{STATE} is not ours: {e}")))?;
+            .map_err(|e| folder_refusal(folder, &format!("{STATE_FILE} is not ours: {e}")))?;
         if state.get("plan").and_then(|p| p.as_str()) != Some(&self.key) {
-            return Err(refusal(
+            return Err(folder_refusal(
                 folder,
                 &format!(
-                    "{STATE} is of another plan or of an input that was changed; remove the folder or name another one"
+                    "{STATE_FILE} is of another plan or of an input that was changed; remove the folder or name another one"
                 ),
             ));
         }
-        Ok(Begun::Unfinished)
+        Ok(FolderState::Unfinished)
     }
 
     /// Writes the state into a folder that holds none of the files; one that holds all of them is left as it is.
-    fn begin_anew(&self, folder: &Path, path: &Path) -> Result<Begun> {
+    fn begin_anew(&self, folder: &Path, path: &Path) -> Result<FolderState> {
         // A link that leads nowhere is a name that is taken, too.
         let taken = |file: &str| is_link(&folder.join(file)).is_ok_and(|found| found.is_some());
         if let Some((file, _)) = self.outputs.iter().find(|(file, _)| taken(file)) {
             return match self.is_complete(folder) {
-                true => Ok(Begun::Complete),
-                false => {
-                    Err(refusal(folder, &format!("holds {file} already; name a folder without it")))
-                }
+                true => Ok(FolderState::Complete),
+                false => Err(folder_refusal(
+                    folder,
+                    &format!("holds {file} already; name a folder without it"),
+                )),
             };
         }
         let state = serde_json::json!({"plan": self.key});
         write_bytes(path, state.to_string().as_bytes())?;
-        Ok(Begun::Unfinished)
+        Ok(FolderState::Unfinished)
     }
 
     /// Whether a folder has every file, with the tensors and texts that this job writes; their bytes are not looked at.
     fn is_complete(&self, folder: &Path) -> bool {
         self.outputs.iter().all(|(file, rank)| {
             let path = folder.join(file);
-            self.is_whole(&path, *rank)
-                && Container::open(&path).is_ok_and(|c| *c.metadata() == self.metadata(*rank))
+            self.is_whole_file(&path, *rank)
+                && Container::open(&path)
+                    .is_ok_and(|c| *c.metadata() == self.output_metadata(*rank))
         })
     }
 
     /// Compares files that are all there with the input: without a state nothing else says whose they are.
-    fn confirm(
+    fn confirm_output(
         &self,
         folder: &Path,
-        limits: Limits,
+        limits: JobLimits,
         progress: impl FnMut(u64) + Send,
-    ) -> Result<Done> {
-        match self.verify(folder, limits, progress) {
-            Ok(_) => Ok(Done { found: self.outputs.len(), ..Done::default() }),
-            Err(Error::Differs { name, .. }) => {
+    ) -> Result<JobSummary> {
+        match self.verify_output(folder, limits, progress) {
+            Ok(_) => Ok(JobSummary { found: self.outputs.len(), ..JobSummary::default() }),
+            Err(CheckpointError::Differs { name, .. }) => {
                 let name = zellige_notation::make_visible(&name);
                 let reason = format!(
                     "holds these files already, and `{name}` in them is not that of the input; name a folder without them"
                 );
-                Err(refusal(folder, &reason))
+                Err(folder_refusal(folder, &reason))
             }
             Err(error) => Err(error),
         }
     }
 
     /// Whether a file holds the tensors of a rank.
-    pub(crate) fn is_whole(&self, path: &Path, rank: i64) -> bool {
+    pub(crate) fn is_whole_file(&self, path: &Path, rank: i64) -> bool {
         let Ok(container) = Container::open(path) else { return false };
-        let wanted = self.wanted(rank);
+        let wanted = self.tensors_of_rank(rank);
         container.tensors().len() == wanted.len()
             && wanted.iter().all(|(_, new)| {
-                let found = container.tensor(&new.name);
+                let found = container.find_tensor(&new.name);
                 found.is_ok_and(|f| f.shape() == new.shape && f.dtype() == new.dtype)
             })
     }
 
     /// The tensors of a rank, each with its number, and with the shape that its file has.
-    pub(crate) fn wanted(&self, rank: i64) -> Vec<(usize, NewTensor)> {
-        let held = self.tensors.iter().enumerate().filter(|(_, t)| t.to.sharded.holds(rank));
-        held.map(|(k, t)| (k, NewTensor::new(t.name.clone(), t.dtype, t.to.file_shape(rank))))
+    pub(crate) fn tensors_of_rank(&self, rank: i64) -> Vec<(usize, NewTensor)> {
+        let held =
+            self.tensors.iter().enumerate().filter(|(_, t)| t.to.sharded.holds_elements(rank));
+        held.map(|(k, t)| (k, NewTensor::new(t.name.clone(), t.dtype, t.to.shape_in_file(rank))))
             .collect()
     }
 
     /// The paths of the output below a folder.
-    pub fn paths(&self, output: impl AsRef<Path>) -> Vec<PathBuf> {
+    pub fn output_paths(&self, output: impl AsRef<Path>) -> Vec<PathBuf> {
         self.outputs.iter().map(|(file, _)| output.as_ref().join(file)).collect()
     }
 }

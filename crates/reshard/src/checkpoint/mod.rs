@@ -1,7 +1,7 @@
 //! Checkpoints: safetensors files of one sharding, written anew as files of another.
 //!
-//! [`Job::new`] reads the rules ([`rules`]) and every header, and refuses what does not fit before anything is written. [`Job::run`] writes
-//! file by file, each under its name only when it is complete; shards are gathered slab by slab in bounded memory. [`Job::verify`] compares
+//! [`CheckpointJob::new`] reads the rules ([`rules`]) and every header, and refuses what does not fit before anything is written. [`CheckpointJob::write_output`] writes
+//! file by file, each under its name only when it is complete; shards are gathered slab by slab in bounded memory. [`CheckpointJob::verify_output`] compares
 //! checksums of logical tensors.
 
 mod error;
@@ -14,6 +14,6 @@ mod traffic;
 mod verify;
 mod write;
 
-pub use error::{Error, Result};
-pub use job::{Done, Job, Limits};
-pub use traffic::{ChainTraffic, Traffic};
+pub use error::{CheckpointError, Result};
+pub use job::{CheckpointJob, JobLimits, JobSummary};
+pub use traffic::{ChainTraffic, RankTraffic};

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 /// A part of a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Token {
+enum PatternToken {
     /// Any characters, none as well.
     Any,
     /// A number, under the word in the brackets.
@@ -19,14 +19,14 @@ enum Token {
 
 /// Patterns in their order.
 #[derive(Debug, Clone)]
-pub(crate) struct Patterns {
-    patterns: Vec<Vec<Token>>,
-    nodes: Vec<Node>,
+pub(crate) struct NamePatterns {
+    patterns: Vec<Vec<PatternToken>>,
+    nodes: Vec<PatternNode>,
 }
 
 /// What begins with the same tokens.
 #[derive(Debug, Clone)]
-struct Node {
+struct PatternNode {
     /// Whether the last token is `*`, which takes more characters.
     repeats: bool,
     literal: HashMap<char, usize>,
@@ -38,37 +38,37 @@ struct Node {
     first: usize,
 }
 
-impl Patterns {
+impl NamePatterns {
     /// Patterns as rules write them.
-    pub(crate) fn new<'p>(patterns: impl Iterator<Item = &'p str>) -> Patterns {
-        let patterns: Vec<Vec<Token>> = patterns.map(tokens).collect();
-        let mut nodes = vec![Node::new(false, 0)];
+    pub(crate) fn new<'p>(patterns: impl Iterator<Item = &'p str>) -> NamePatterns {
+        let patterns: Vec<Vec<PatternToken>> = patterns.map(split_tokens).collect();
+        let mut nodes = vec![PatternNode::new(false, 0)];
         for (index, pattern) in patterns.iter().enumerate() {
             let mut at = 0;
             for token in pattern {
                 let next = nodes.len();
                 let node = &mut nodes[at];
                 at = match token {
-                    Token::Any => *node.any.get_or_insert(next),
-                    Token::Number(_) => *node.number.get_or_insert(next),
-                    Token::Literal(c) => *node.literal.entry(*c).or_insert(next),
+                    PatternToken::Any => *node.any.get_or_insert(next),
+                    PatternToken::Number(_) => *node.number.get_or_insert(next),
+                    PatternToken::Literal(c) => *node.literal.entry(*c).or_insert(next),
                 };
                 if at == next {
-                    nodes.push(Node::new(*token == Token::Any, index));
+                    nodes.push(PatternNode::new(*token == PatternToken::Any, index));
                 }
             }
             nodes[at].ends.get_or_insert(index);
         }
-        Patterns { patterns, nodes }
+        NamePatterns { patterns, nodes }
     }
 
     /// The first pattern that a name matches, with the numbers in it.
-    pub(crate) fn find(&self, name: &str) -> Option<(usize, Vec<(String, i64)>)> {
-        let index = self.first(name)?;
-        Some((index, numbers(&self.patterns[index], name)?))
+    pub(crate) fn find_pattern(&self, name: &str) -> Option<(usize, Vec<(String, i64)>)> {
+        let index = self.first_match(name)?;
+        Some((index, match_numbers(&self.patterns[index], name)?))
     }
 
-    fn first(&self, name: &str) -> Option<usize> {
+    fn first_match(&self, name: &str) -> Option<usize> {
         let mut found: Option<usize> = None;
         let (mut open, mut seen) = (vec![(0, 0)], HashSet::new());
         while let Some((node, at)) = open.pop() {
@@ -82,7 +82,7 @@ impl Patterns {
                 found = Some(found.map_or(index, |found| found.min(index)));
             }
             open.extend(here.any.map(|next| (next, at)));
-            if let (Some(next), Some((_, end))) = (here.number, number(name, at)) {
+            if let (Some(next), Some((_, end))) = (here.number, parse_number_at(name, at)) {
                 open.push((next, end));
             }
             let Some(c) = name[at..].chars().next() else { continue };
@@ -95,13 +95,13 @@ impl Patterns {
     }
 }
 
-impl Node {
-    fn new(repeats: bool, first: usize) -> Node {
-        Node { repeats, literal: HashMap::new(), any: None, number: None, ends: None, first }
+impl PatternNode {
+    fn new(repeats: bool, first: usize) -> PatternNode {
+        PatternNode { repeats, literal: HashMap::new(), any: None, number: None, ends: None, first }
     }
 }
 
-fn tokens(pattern: &str) -> Vec<Token> {
+fn split_tokens(pattern: &str) -> Vec<PatternToken> {
     let (mut tokens, mut rest) = (Vec::new(), pattern);
     while let Some(c) = rest.chars().next() {
         rest = &rest[c.len_utf8()..];
@@ -109,25 +109,25 @@ fn tokens(pattern: &str) -> Vec<Token> {
         tokens.push(match (c, word) {
             (_, Some((word, behind))) => {
                 rest = behind;
-                Token::Number(word.to_string())
+                PatternToken::Number(word.to_string())
             }
             // Several stars in a row are one.
-            ('*', None) if tokens.last() == Some(&Token::Any) => continue,
-            ('*', None) => Token::Any,
-            (c, None) => Token::Literal(c),
+            ('*', None) if tokens.last() == Some(&PatternToken::Any) => continue,
+            ('*', None) => PatternToken::Any,
+            (c, None) => PatternToken::Literal(c),
         });
     }
     tokens
 }
 
 /// The number that begins at a byte of a name, and where it ends.
-fn number(name: &str, at: usize) -> Option<(i64, usize)> {
+fn parse_number_at(name: &str, at: usize) -> Option<(i64, usize)> {
     let digits = name.as_bytes()[at..].iter().take_while(|b| b.is_ascii_digit()).count();
     Some((name[at..at + digits].parse().ok()?, at + digits))
 }
 
 /// The numbers that a pattern takes from a name; every `*` stands for as few characters as the rest allows, the first one first.
-fn numbers(pattern: &[Token], name: &str) -> Option<Vec<(String, i64)>> {
+fn match_numbers(pattern: &[PatternToken], name: &str) -> Option<Vec<(String, i64)>> {
     let mut taken: Vec<(String, i64)> = Vec::new();
     // Tokens and bytes from which on the rest did not match, or is tried already: each is tried once.
     let mut tried = HashSet::new();
@@ -140,16 +140,16 @@ fn numbers(pattern: &[Token], name: &str) -> Option<Vec<(String, i64)>> {
             match pattern.get(token) {
                 None if at == name.len() => return Some(taken),
                 None => break,
-                Some(Token::Any) => {
+                Some(PatternToken::Any) => {
                     branches.extend(next.map(|c| (token, at + c.len_utf8(), taken.len())));
                 }
-                Some(Token::Number(word)) => {
-                    let Some((number, end)) = number(name, at) else { break };
+                Some(PatternToken::Number(word)) => {
+                    let Some((number, end)) = parse_number_at(name, at) else { break };
                     taken.push((word.clone(), number));
                     at = end;
                 }
-                Some(Token::Literal(c)) if next == Some(*c) => at += c.len_utf8(),
-                Some(Token::Literal(_)) => break,
+                Some(PatternToken::Literal(c)) if next == Some(*c) => at += c.len_utf8(),
+                Some(PatternToken::Literal(_)) => break,
             }
             token += 1;
         }
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn names_match_patterns() {
         let found = |pattern: &str, name: &str| {
-            Patterns::new([pattern].into_iter()).find(name).map(|(_, numbers)| numbers)
+            NamePatterns::new([pattern].into_iter()).find_pattern(name).map(|(_, numbers)| numbers)
         };
         assert_eq!(found("a.{i}.b", "a.12.b"), Some(vec![("i".into(), 12)]));
         assert_eq!(found("*.{i}.*.w", "m.layers.3.x.w"), Some(vec![("i".into(), 3)]));
@@ -176,11 +176,11 @@ mod tests {
     }
 
     /// Whether a name matches, by the definition of a pattern.
-    fn slowly(pattern: &str, name: &str, numbers: &mut Vec<(String, i64)>) -> bool {
+    fn matches_by_definition(pattern: &str, name: &str, numbers: &mut Vec<(String, i64)>) -> bool {
         if let Some(rest) = pattern.strip_prefix('*') {
             return (0..=name.len()).filter(|k| name.is_char_boundary(*k)).any(|k| {
                 let before = numbers.len();
-                let found = slowly(rest, &name[k..], numbers);
+                let found = matches_by_definition(rest, &name[k..], numbers);
                 if !found {
                     numbers.truncate(before);
                 }
@@ -191,12 +191,12 @@ mod tests {
             let digits = name.bytes().take_while(u8::is_ascii_digit).count();
             let Ok(number) = name[..digits].parse() else { return false };
             numbers.push((word.to_string(), number));
-            return slowly(rest, &name[digits..], numbers);
+            return matches_by_definition(rest, &name[digits..], numbers);
         }
         match (pattern.chars().next(), name.chars().next()) {
             (None, None) => true,
             (Some(a), Some(b)) if a == b => {
-                slowly(&pattern[a.len_utf8()..], &name[b.len_utf8()..], numbers)
+                matches_by_definition(&pattern[a.len_utf8()..], &name[b.len_utf8()..], numbers)
             }
             _ => false,
         }
@@ -221,11 +221,11 @@ mod tests {
             let name = text(&["a", "b", ".", "1", "20", "é", "{", "99999999999999999999"], 6);
             let expected = patterns.iter().enumerate().find_map(|(k, pattern)| {
                 let mut numbers = Vec::new();
-                slowly(pattern, &name, &mut numbers).then_some((k, numbers))
+                matches_by_definition(pattern, &name, &mut numbers).then_some((k, numbers))
             });
             found += usize::from(expected.is_some());
-            let all = Patterns::new(patterns.iter().map(String::as_str));
-            assert_eq!(all.find(&name), expected, "case {case}: {patterns:?} of `{name}`");
+            let all = NamePatterns::new(patterns.iter().map(String::as_str));
+            assert_eq!(all.find_pattern(&name), expected, "case {case}: {patterns:?} of `{name}`");
         }
         assert!(found > 4_000, "{found}");
     }

@@ -1,51 +1,52 @@
 //! Checksums of logical tensors: those of the input beside those of every copy of the output.
 
-use super::error::{Error, Result};
-use super::gather::{Buffers, Gather};
-use super::input::{Division, Opened, Tensor};
-use super::job::{Job, Limits};
-use super::rules::Files;
-use super::write::{SLAB, locked};
-use crate::mesh::Mesh;
+use super::error::{CheckpointError, Result};
+use super::gather::{ShardGather, SlabBuffers};
+use super::input::{CheckpointTensor, OpenedFiles, TensorDivision};
+use super::job::{CheckpointJob, JobLimits};
+use super::rules::ShardFiles;
+use super::write::{SLAB_BYTES, lock_shared};
+use crate::mesh::DeviceMesh;
 use crate::reshard::Reshard;
-use crate::sharded::Sharded;
+use crate::sharded::ShardedLayout;
 use std::path::Path;
 use std::sync::Mutex;
 use zellige_layout::{Layout, TileLayout};
 
-impl Job {
+impl CheckpointJob {
     /// Reads input and output and compares the checksum of every tensor, its elements row-major whatever the shards: BLAKE3 of each
     /// copy of the output beside that of the input. Answers the checksums by name; `progress` hears the bytes of tensors that are
     /// compared.
     ///
     /// # Errors
-    /// [`Error::Differs`] with the tensor and the copy, and files that cannot be read.
-    pub fn verify(
+    /// [`CheckpointError::Differs`] with the tensor and the copy, and files that cannot be read.
+    pub fn verify_output(
         &self,
         output: impl AsRef<Path>,
-        limits: Limits,
+        limits: JobLimits,
         progress: impl FnMut(u64) + Send,
     ) -> Result<Vec<(String, String)>> {
-        let written = Opened::open(output.as_ref(), &self.rules.to)?;
+        let written = OpenedFiles::open_files(output.as_ref(), &self.rules.to)?;
         let threads = limits.threads.clamp(1, 64);
-        let slab = (limits.memory / 2 / threads).clamp(1 << 16, SLAB);
+        let slab = (limits.memory / 2 / threads).clamp(1 << 16, SLAB_BYTES);
         // The next tensor, what was found of those before it, and the bytes that are compared.
         let state = Mutex::new((0usize, vec![String::new(); self.tensors.len()], 0u64, progress));
         let work = || -> Result<()> {
-            let mut buffers = Buffers::new(slab)?;
+            let mut buffers = SlabBuffers::new(slab)?;
             loop {
-                let mut next = locked(&state);
+                let mut next = lock_shared(&state);
                 let at = next.0;
                 let Some(tensor) = self.tensors.get(at) else { return Ok(()) };
                 next.0 += 1;
                 drop(next);
-                let sum =
-                    self.compared(&written, tensor, slab, &mut buffers).inspect_err(|_| {
-                        locked(&state).0 = self.tensors.len();
+                let sum = self
+                    .compare_checksums(&written, tensor, slab, &mut buffers)
+                    .inspect_err(|_| {
+                        lock_shared(&state).0 = self.tensors.len();
                     })?;
-                let mut done = locked(&state);
+                let mut done = lock_shared(&state);
                 done.1[at] = sum;
-                done.2 += tensor.bytes();
+                done.2 += tensor.byte_len();
                 let reached = done.2;
                 (done.3)(reached);
             }
@@ -64,49 +65,50 @@ impl Job {
     }
 
     /// The checksum of a tensor, the same in every copy.
-    fn compared(
+    fn compare_checksums(
         &self,
-        written: &Opened,
-        tensor: &Tensor,
+        written: &OpenedFiles,
+        tensor: &CheckpointTensor,
         slab: usize,
-        buffers: &mut Buffers,
+        buffers: &mut SlabBuffers,
     ) -> Result<String> {
         let (from, to) = (&self.rules.from, &self.rules.to);
-        let expected = checksum(&self.opened, from, tensor, (&tensor.from, 0), slab, buffers)?;
-        for copy in 0..tensor.to.sharded.copies() {
-            let found = checksum(written, to, tensor, (&tensor.to, copy), slab, buffers)?;
+        let expected =
+            tensor_checksum(&self.opened, from, tensor, (&tensor.from, 0), slab, buffers)?;
+        for copy in 0..tensor.to.sharded.copy_count() {
+            let found = tensor_checksum(written, to, tensor, (&tensor.to, copy), slab, buffers)?;
             if found != expected {
                 let (name, place) = (tensor.name.clone(), format!("copy {copy}"));
-                return Err(Error::Differs { name, place, found, expected });
+                return Err(CheckpointError::Differs { name, place, found, expected });
             }
         }
         Ok(expected)
     }
 }
 
-fn checksum(
-    opened: &Opened,
-    files: &Files,
-    tensor: &Tensor,
-    (division, copy): (&Division, i64),
+fn tensor_checksum(
+    opened: &OpenedFiles,
+    files: &ShardFiles,
+    tensor: &CheckpointTensor,
+    (division, copy): (&TensorDivision, i64),
     slab: usize,
-    buffers: &mut Buffers,
+    buffers: &mut SlabBuffers,
 ) -> Result<String> {
-    if tensor.bytes() == 0 {
+    if tensor.byte_len() == 0 {
         return Ok(blake3::hash(&[]).to_hex().to_string());
     }
-    let whole = TileLayout::row_major(&tensor.shape).map_err(crate::Error::Layout)?;
-    let one = Sharded::new(Layout::from(whole), Mesh::new(Vec::new())?)?;
+    let whole = TileLayout::row_major(&tensor.shape).map_err(crate::ReshardError::Layout)?;
+    let one = ShardedLayout::new(Layout::from(whole), DeviceMesh::new(Vec::new())?)?;
     let plan = Reshard::between(&division.sharded, &one, &tensor.shape)?;
     let named = (tensor.name.as_str(), tensor.width);
-    let gather = Gather::new(opened, files, named, division, None, &plan, (0, copy))?;
+    let gather = ShardGather::new(opened, files, named, division, None, &plan, (0, copy))?;
     let mut hash = blake3::Hasher::new();
-    let (total, width) = (tensor.bytes(), tensor.width as u64);
+    let (total, width) = (tensor.byte_len(), tensor.width as u64);
     let slab = (slab as u64 / width * width).max(width);
     let mut at = 0;
     while at < total {
         let len = slab.min(total - at);
-        hash.update(gather.read((at, len), buffers)?);
+        hash.update(gather.read_shard_range((at, len), buffers)?);
         at += len;
     }
     Ok(hash.finalize().to_hex().to_string())

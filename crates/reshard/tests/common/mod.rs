@@ -2,8 +2,8 @@
 #![allow(dead_code, reason = "each test uses a part")]
 
 use zellige_layout::{Axis, AxisKind, Iter, Layout, PaddedExtent, TileLayout, ValidWindow};
-use zellige_movement::Nest;
-use zellige_reshard::{Mesh, Sharded};
+use zellige_movement::CopyNest;
+use zellige_reshard::{DeviceMesh, ShardedLayout};
 
 /// A small generator of its own: the same cases on every machine.
 pub(crate) struct Random(pub(crate) u64);
@@ -26,7 +26,7 @@ pub(crate) fn axis(name: &str) -> Axis {
 }
 
 /// A sharding of a shape: every mesh axis divides a dimension, holds copies, both in factors, or holds the tensor at one place.
-pub(crate) fn sharding(random: &mut Random, shape: &[i64], destination: bool) -> Sharded {
+pub(crate) fn sharding(random: &mut Random, shape: &[i64], destination: bool) -> ShardedLayout {
     let names = ["x", "y", "z"];
     let axes: Vec<(Axis, i64)> = (0..1 + random.below(3))
         .map(|k| {
@@ -106,7 +106,7 @@ pub(crate) fn sharding(random: &mut Random, shape: &[i64], destination: bool) ->
     }
     let tile = TileLayout::new(shard, replica, offset).unwrap();
     let layout = Layout::from(tile).with_window(ValidWindow::new(window).unwrap()).unwrap();
-    Sharded::new(layout, Mesh::new(axes).unwrap()).unwrap()
+    ShardedLayout::new(layout, DeviceMesh::new(axes).unwrap()).unwrap()
 }
 
 pub(crate) fn shape(random: &mut Random) -> Vec<i64> {
@@ -119,7 +119,7 @@ pub(crate) fn shape(random: &mut Random) -> Vec<i64> {
 }
 
 /// Every shard by definition: element numbers from 1, and 0 where there is none.
-pub(crate) fn shards(sharded: &Sharded, ranks: i64) -> Vec<Vec<i64>> {
+pub(crate) fn shards(sharded: &ShardedLayout, ranks: i64) -> Vec<Vec<i64>> {
     let len = usize::try_from(sharded.shard_len()).unwrap();
     let mut all = vec![vec![0; len]; usize::try_from(ranks).unwrap()];
     let layout = sharded.layout();
@@ -134,7 +134,7 @@ pub(crate) fn shards(sharded: &Sharded, ranks: i64) -> Vec<Vec<i64>> {
     all
 }
 
-pub(crate) fn copy(nests: &[Nest], from: &[i64], to: &mut [i64]) {
+pub(crate) fn copy(nests: &[CopyNest], from: &[i64], to: &mut [i64]) {
     for nest in nests {
         let mut pairs = nest.starts.clone();
         for l in &nest.loops {

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use zellige_files::{Kind, NewTensor, read_all, write_all};
+use zellige_files::{ContainerKind, NewTensor, read_tensor_file, write_tensor_file};
 use zellige_float::Dtype;
-use zellige_reshard::checkpoint::{Job, Limits};
+use zellige_reshard::checkpoint::{CheckpointJob, JobLimits};
 
 /// As little memory as there is a slab for, so that tensors come in several.
-pub(crate) const LIMITS: Limits = Limits { memory: 1 << 17, threads: 1 };
+pub(crate) const LIMITS: JobLimits = JobLimits { memory: 1 << 17, threads: 1 };
 
 /// A folder of its own, which goes at the end.
 pub(crate) struct Folder(pub(crate) PathBuf);
@@ -56,7 +56,7 @@ pub(crate) fn write(path: &Path, tensors: &[(&str, &[i64], &[u16])]) {
     let new = |t: &(&str, &[i64], &[u16])| NewTensor::new(t.0, Dtype::Bfloat16, t.1);
     let all: Vec<(NewTensor, &[u8])> =
         tensors.iter().zip(&bytes).map(|(t, b)| (new(t), b.as_slice())).collect();
-    write_all(path, &all, Kind::Safetensors).unwrap();
+    write_tensor_file(path, &all, ContainerKind::Safetensors).unwrap();
 }
 
 pub(crate) fn write_model(path: &Path, model: &Model) {
@@ -66,7 +66,7 @@ pub(crate) fn write_model(path: &Path, model: &Model) {
 }
 
 pub(crate) fn read(path: &Path, name: &str) -> (Vec<i64>, Vec<u16>) {
-    let (info, bytes) = read_all(path, Some(name)).unwrap();
+    let (info, bytes) = read_tensor_file(path, Some(name)).unwrap();
     let values = bytes.chunks_exact(2).map(|b| u16::from_le_bytes([b[0], b[1]])).collect();
     (info.shape().to_vec(), values)
 }
@@ -77,16 +77,16 @@ pub(crate) fn example(name: &str) -> String {
 }
 
 pub(crate) fn reshard(from: &Path, to: &Path, rules: &str) {
-    let job = Job::new(from, rules).unwrap();
+    let job = CheckpointJob::new(from, rules).unwrap();
     let mut last = 0;
-    job.run(to, LIMITS, |n| {
+    job.write_output(to, LIMITS, |n| {
         assert!(n >= last);
         last = n;
     })
     .unwrap();
-    assert_eq!(last, job.bytes());
-    assert_eq!(job.verify(to, LIMITS, |_| {}).unwrap().len(), job.tensors());
-    job.close(to).unwrap();
+    assert_eq!(last, job.output_bytes());
+    assert_eq!(job.verify_output(to, LIMITS, |_| {}).unwrap().len(), job.tensor_count());
+    job.close_output(to).unwrap();
 }
 
 /// The files of an index, two of them.

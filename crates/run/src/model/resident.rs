@@ -6,7 +6,7 @@ use std::sync::Arc;
 use zellige_compile::{BufferId, Origin, Program};
 use zellige_device::{Card, StreamId, Tensor, TensorLayout};
 use zellige_graph::Role;
-use zellige_machine::{Time, Work, WorkKind};
+use zellige_machine::{OperationWork, SimulatedTime, WorkKind};
 
 impl Model {
     /// As [`Model::load`], with weights that are on the card already: one that lies as the program wants
@@ -24,7 +24,8 @@ impl Model {
             let buffer = model.program.buffer(id);
             let tensor = weight(&buffer.name, &buffer.laid)?;
             let (fitted, work) = model.fit(id, &tensor)?;
-            let time = work.map_or(Time::ZERO, |w| model.card.hardware().latency(&w).time);
+            let time = work
+                .map_or(SimulatedTime::ZERO, |w| model.card.hardware().operation_latency(&w).time);
             Ok((fitted, time))
         })
     }
@@ -80,7 +81,7 @@ impl Model {
         }
         let kept: Vec<BufferId> = self.program.outputs.iter().map(|o| o.buffer).collect();
         let program = Arc::clone(&self.program);
-        let mut wave: Vec<(&Work, usize)> = Vec::new();
+        let mut wave: Vec<(&OperationWork, usize)> = Vec::new();
         for (i, step) in program.steps.iter().enumerate().filter(|(_, step)| !step.load) {
             if !go_on() {
                 return Err(RunError::Ended { step: step.name.clone() });
@@ -140,7 +141,7 @@ impl Model {
     }
 
     /// A tensor as a buffer holds it, and the work of moving it there.
-    fn fit(&self, id: BufferId, tensor: &Tensor) -> Result<(Tensor, Option<Work>)> {
+    fn fit(&self, id: BufferId, tensor: &Tensor) -> Result<(Tensor, Option<OperationWork>)> {
         let buffer = self.program.buffer(id);
         let wanted = &buffer.laid;
         if (tensor.size(), tensor.dtype()) != (wanted.size(), wanted.dtype())

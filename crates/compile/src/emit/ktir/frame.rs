@@ -424,13 +424,13 @@ fn shared(program: &Program, forms: &[Sticks]) -> (Vec<Span>, Vec<usize>, Vec<Ve
 
 /// The elements of a tile in that format.
 fn elem(format: Format, card_float: CardFloat) -> Option<Elem> {
-    if format.plain() == Format::DL16 && card_float == CardFloat::F16 {
+    if format.arithmetic_format() == Format::DL16 && card_float == CardFloat::F16 {
         return Some(Elem::F16);
     }
     // Kernels compute with what stands for an infinity as with any number.
     [Elem::F16, Elem::F32, Elem::BF16, Elem::DF16, Elem::F8E4M3, Elem::F8E5M2]
         .into_iter()
-        .find(|e| e.format() == format.plain())
+        .find(|e| e.format() == format.arithmetic_format())
 }
 
 /// A size as the builder counts.

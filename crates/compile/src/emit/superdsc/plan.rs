@@ -79,7 +79,7 @@ impl KernelPlan {
                 used,
                 first_core: step.first_core,
                 cores,
-                span: program.options.hardware.count(Key::Span),
+                span: program.options.hardware.figure_count(Key::Span),
             };
             let made = planner.step(program, step, &mut bench, DEPTH);
             let end = if made.is_ok() { bench.used } else { used };

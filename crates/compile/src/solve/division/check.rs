@@ -69,7 +69,7 @@ pub fn check(
         let reason = format!("the slices have {points} points, the space {all}");
         return Err(broken(Witness::Core(0), reason));
     }
-    let limit = hardware.count(Key::Span);
+    let limit = hardware.figure_count(Key::Span);
     for ((t, stated), found) in space.tensors().iter().zip(&plan.span_bytes).zip(largest) {
         let found = if space.is_empty() { *stated } else { found };
         if *stated != found || *stated > limit {

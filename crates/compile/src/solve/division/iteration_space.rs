@@ -4,7 +4,7 @@ use super::tensor_access::{AccessRole, TensorAccess};
 use crate::error::{CompileError, Result};
 use zellige_device::PlanOp;
 use zellige_device::{Division, Loops, Span, TensorLayout};
-use zellige_machine::{Charge, Charges, PartialSums, WorkKind};
+use zellige_machine::{LoopCharge, OperationCharges, PartialSums, WorkKind};
 use zellige_op::Op;
 
 /// Dimensions of an iteration space at most.
@@ -58,7 +58,7 @@ pub struct IterationSpace {
     units: Vec<u64>,
     tensors: Vec<TensorAccess>,
     effort: PointCost,
-    charges: Vec<Charge>,
+    charges: Vec<LoopCharge>,
     partial: PartialSums,
     product: Option<[usize; 2]>,
 }
@@ -120,7 +120,7 @@ impl IterationSpace {
             dims.map(|(d, _)| (d, unit(d))).collect()
         };
         let PointCost { macs, sfu, transcendental, .. } = effort;
-        let charge = Charge { loops: loops(true), macs, sfu, transcendental, finishing: false };
+        let charge = LoopCharge { loops: loops(true), macs, sfu, transcendental, finishing: false };
         let partial = PartialSums { loops: loops(false), bytes: 4 };
         let mut space = IterationSpace {
             dims,
@@ -177,7 +177,7 @@ impl IterationSpace {
             };
             tensors.push(TensorAccess::laid(name, role, laid, &dims, loops.follows(i))?);
         }
-        let sum = |f: fn(&Charge) -> u64| charges.each.iter().map(f).sum();
+        let sum = |f: fn(&LoopCharge) -> u64| charges.each.iter().map(f).sum();
         let effort = PointCost {
             kind: charges.kind,
             macs: sum(|c| c.macs),
@@ -186,7 +186,7 @@ impl IterationSpace {
         };
         let space = IterationSpace::new(dims, tensors, effort)?;
         let units = spans.iter().map(|s| s.unit.max(1) as u64).collect();
-        let Charges { each, partial, product, unread, .. } = charges;
+        let OperationCharges { each, partial, product, unread, .. } = charges;
         // Operands that are not read are no tensors of the space.
         let place = |i: usize| i - unread.iter().filter(|u| **u < i).count();
         let product = product.map(|both| both.map(place));
@@ -194,7 +194,7 @@ impl IterationSpace {
     }
 
     /// What the units do.
-    pub(super) fn charges(&self) -> &[Charge] {
+    pub(super) fn charges(&self) -> &[LoopCharge] {
         &self.charges
     }
 
@@ -304,7 +304,7 @@ fn operand(op: &Op, i: usize) -> String {
 }
 
 /// Names of the loops: by what A, B and the result of a product follow, else numbered.
-fn names(loops: &Loops, charges: &Charges, inputs: usize) -> Vec<String> {
+fn names(loops: &Loops, charges: &OperationCharges, inputs: usize) -> Vec<String> {
     let numbered = || (0..loops.spans().len()).map(|l| format!("c{l}")).collect();
     let Some([a, b]) = charges.product.filter(|_| inputs < loops.tensors()) else {
         return numbered();

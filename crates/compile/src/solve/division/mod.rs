@@ -92,10 +92,10 @@ pub fn divide(
     policy: Policy,
     hints: &[SplitHint],
 ) -> Result<DivisionPlan> {
-    let most = hardware.cores();
+    let most = hardware.core_count();
     let accepted = u64::try_from(cores).ok().filter(|c| *c > 0 && *c <= most as u64);
     let count = accepted.ok_or(CompileError::Cores { cores, most })?;
-    let limit = hardware.count(Key::Span);
+    let limit = hardware.figure_count(Key::Span);
     let fixed = hint::fix(space, hints, count)?;
     if let Some(empty) = space.dims().iter().find(|d| d.size == 0) {
         let reason = format!("nothing to do: dimension {} has size 0", empty.name);

@@ -13,9 +13,10 @@ use super::tensor_access::{AccessRole, TensorAccess};
 use crate::solve::memory::{LX_RESERVED, lx_limit};
 use smallvec::SmallVec;
 use zellige_device::core_order;
-use zellige_machine::account::{Shared, Traffic};
+use zellige_machine::account::{MemoryTraffic, SharedReads};
 use zellige_machine::{
-    CoreWork, Factor, Hardware, STREAMED, SumGroup, Work, WorkKind, product_reads, unit_work,
+    CoreWork, Hardware, OperationWork, ProductOperand, STREAMED_TENSOR_BYTES, SumGroup, WorkKind,
+    plan_product_reads, sum_unit_work,
 };
 
 /// The slices of one dimension.
@@ -30,10 +31,10 @@ struct LoopSlices {
 
 /// What each core does under these splits; core numbers are those of
 /// [`Division`](zellige_device::Division).
-pub fn work(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> Work {
+pub fn work(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> OperationWork {
     let cuts: Vec<LoopSlices> = (0..splits.len()).map(|d| cut(space, d, splits[d])).collect();
     let cores: u64 = splits.iter().product();
-    let room = lx_limit(hardware, LX_RESERVED).saturating_sub(2 * STREAMED).max(1);
+    let room = lx_limit(hardware, LX_RESERVED).saturating_sub(2 * STREAMED_TENSOR_BYTES).max(1);
     let sharings: SmallVec<[Sharing; 4]> =
         space.tensors().iter().map(|t| Sharing::of(space, t, splits)).collect();
     let order = core_order(space.dims().iter().map(|d| d.reduced));
@@ -56,12 +57,16 @@ pub fn work(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> Work
             let sharing = &sharings[*tensor];
             if sharing.cores > 1 {
                 let place = sharing.place(splits, &digits);
-                work.shared.push(Shared { bursts: bursts.clone(), cores: sharing.cores, place });
+                work.shared.push(SharedReads {
+                    bursts: bursts.clone(),
+                    cores: sharing.cores,
+                    place,
+                });
             }
         }
         list.push(work);
     }
-    Work::new("divided", space.effort().kind, list)
+    OperationWork::new("divided", space.effort().kind, list)
 }
 
 /// The cores that have the same slice of a tensor: those that differ in these loops alone.
@@ -89,12 +94,12 @@ impl Sharing {
 /// What a core does, and what it reads of which tensor.
 struct CoreSlice {
     work: CoreWork,
-    reads: SmallVec<[(usize, Traffic); 4]>,
+    reads: SmallVec<[(usize, MemoryTraffic); 4]>,
 }
 
 /// The latency of a division in cycles and in microseconds.
 pub fn latency(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> (u64, f64) {
-    let latency = hardware.latency(&work(space, hardware, splits));
+    let latency = hardware.operation_latency(&work(space, hardware, splits));
     (latency.cycles, latency.time.microseconds())
 }
 
@@ -113,8 +118,8 @@ pub(super) fn units(space: &IterationSpace, hardware: &Hardware, splits: &[u64])
         core.sfu += points * charge.sfu;
         core.sfu_transcendental += points * charge.transcendental;
     }
-    let alone = Work::new(String::new(), space.effort().kind, vec![core]);
-    hardware.latency(&alone).cycles
+    let alone = OperationWork::new(String::new(), space.effort().kind, vec![core]);
+    hardware.operation_latency(&alone).cycles
 }
 
 /// Cycles that memory takes for everything once, in bursts as long as can be: no division is faster, as
@@ -122,17 +127,18 @@ pub(super) fn units(space: &IterationSpace, hardware: &Hardware, splits: &[u64])
 pub(super) fn memory(space: &IterationSpace, hardware: &Hardware) -> u64 {
     let alone = work(space, hardware, &vec![1; space.dims().len()]);
     let Some(core) = alone.cores.first() else { return 0 };
-    let out = core.writes.bytes();
-    let all = core.reads.bytes().saturating_add(out);
+    let out = core.writes.total_bytes();
+    let all = core.reads.total_bytes().saturating_add(out);
     let once = core.unique_sticks.map_or(all, |n| n.saturating_mul(128));
-    let reads = Traffic::of(once.saturating_sub(out), 1);
-    let core = CoreWork { reads, writes: Traffic::of(out, 1), ..CoreWork::default() };
+    let reads = MemoryTraffic::from_bursts(once.saturating_sub(out), 1);
+    let core =
+        CoreWork { reads, writes: MemoryTraffic::from_bursts(out, 1), ..CoreWork::default() };
     // Few cores do not reach the rate of a reduction within rows, and all of them that of any stream.
     let kind = match alone.kind {
         WorkKind::RowReduction => WorkKind::Pointwise,
         kind => kind,
     };
-    hardware.latency(&Work::new(String::new(), kind, vec![core])).cycles
+    hardware.operation_latency(&OperationWork::new(String::new(), kind, vec![core])).cycles
 }
 
 /// The place of a core in every dimension, these from the fastest on.
@@ -208,7 +214,7 @@ fn one(
     let dims = 0..space.dims().len();
     let last = group.place + 1 == group.size;
     let sums = SumGroup { size: group.size, place: group.place };
-    let mut work = unit_work(space.charges(), space.partial(), length, sums);
+    let mut work = sum_unit_work(space.charges(), space.partial(), length, sums);
 
     let mut times: SmallVec<[u64; 4]> = SmallVec::from_elem(1, parts.len());
     if let Some([a, b]) = space.product() {
@@ -221,9 +227,10 @@ fn one(
         let (rows, columns) =
             (only(tensors[0], tensors[1], false), only(tensors[1], tensors[0], true));
         let bytes = [parts[a].bytes(), parts[b].bytes()];
-        let factor = |i: usize| Factor { width: 128 / tensors[i].eps().max(1), bytes: bytes[i] };
+        let factor =
+            |i: usize| ProductOperand { width: 128 / tensors[i].eps().max(1), bytes: bytes[i] };
         let factors = [factor(0), factor(1)];
-        let reads = product_reads([rows, columns, depth], factors, tensors[1].eps(), room);
+        let reads = plan_product_reads([rows, columns, depth], factors, tensors[1].eps(), room);
         (times[a], times[b]) = (reads.times[0], reads.times[1]);
     }
     let mut unique = 0_u64;
@@ -232,17 +239,18 @@ fn one(
         match tensor.role {
             AccessRole::Read if !last && space.finishes(tensor) => continue,
             AccessRole::Read => {
-                let bursts = Traffic::of(part.burst, part.count.saturating_mul(times[i]));
-                work.reads.merge(&bursts);
+                let bursts =
+                    MemoryTraffic::from_bursts(part.burst, part.count.saturating_mul(times[i]));
+                work.reads.merge_traffic(&bursts);
                 read.push((i, bursts));
             }
-            AccessRole::Write if last => work.writes.add(part.burst, part.count),
+            AccessRole::Write if last => work.writes.add_bursts(part.burst, part.count),
             AccessRole::Write => continue,
         }
         unique = unique.saturating_add(part.bytes() / 128);
     }
     work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique);
-    work.lx_bytes = work.reads.bytes().saturating_add(work.writes.bytes());
+    work.lx_bytes = work.reads.total_bytes().saturating_add(work.writes.total_bytes());
     CoreSlice { work, reads: read }
 }
 

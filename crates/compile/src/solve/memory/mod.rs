@@ -50,7 +50,7 @@ pub const LX_RESERVED: f64 = 0.2;
 /// and 1.
 #[expect(clippy::cast_possible_truncation, reason = "a part of the size, in whole bytes")]
 pub fn lx_limit(hardware: &Hardware, reserved: f64) -> u64 {
-    let size = hardware.count(Key::LxSize);
+    let size = hardware.figure_count(Key::LxSize);
     size.saturating_sub((size as f64 * reserved).ceil() as u64)
 }
 

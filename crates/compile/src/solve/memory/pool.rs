@@ -15,7 +15,7 @@ use zellige_stick::STICK_BYTES;
 /// As [`MemoryRequest::new`], and a buffer that has no place.
 pub fn pool(buffers: Vec<LiveBuffer>, hardware: &Hardware) -> Result<(MemoryRequest, MemoryPlan)> {
     let alignment = STICK_BYTES.unsigned_abs();
-    let request = MemoryRequest::new(hardware.count(Key::Segment), alignment, buffers)?;
+    let request = MemoryRequest::new(hardware.figure_count(Key::Segment), alignment, buffers)?;
     let members: Vec<usize> = (0..request.buffers().len()).collect();
     let first = plan(&request, PlacementPolicy::FirstFit);
     if first.spilled(&request).next().is_none() {

@@ -3,8 +3,8 @@
 use super::super::matmul::account::padded;
 use super::super::share::Share;
 use crate::tensor::sticks::Sticks;
-use zellige_machine::account::{CoreWork, product};
-use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED};
+use zellige_machine::account::{CoreWork, saturating_product};
+use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED_TENSOR_BYTES};
 
 /// Who has the same parts of the operands as a core.
 pub(super) struct Shares {
@@ -31,10 +31,10 @@ pub(super) fn work(
     let keys = padded(k, key);
     let (depth, width) = (padded(q, column), padded(v, value));
     let valid = [k.size[key] as u64, (q.size[column] + v.size[value]) as u64];
-    work.macs = product([rows, keys, depth + width]);
-    work.macs_valid = product([rows, valid[0], valid[1]]);
-    work.sfu = product([rows, keys, if mask.is_some() { 5 } else { 4 }]);
-    work.sfu_transcendental = product([rows, keys]);
+    work.macs = saturating_product([rows, keys, depth + width]);
+    work.macs_valid = saturating_product([rows, valid[0], valid[1]]);
+    work.sfu = saturating_product([rows, keys, if mask.is_some() { 5 } else { 4 }]);
+    work.sfu_transcendental = saturating_product([rows, keys]);
     for (t, share) in [(Some(q), shares.q), (mask, shares.mask)] {
         let Some(t) = t else { continue };
         let (bursts, padding) = t.traffic();
@@ -42,23 +42,25 @@ pub(super) fn work(
         work.padding_bytes += padding;
     }
     let (bursts, padding) = out.traffic();
-    work.writes.merge(&bursts);
+    work.writes.merge_traffic(&bursts);
     work.padding_bytes += padding;
     let lines = q.size[row] as u64;
-    let resident = depth * q.format.size() as u64 + keys * 4 + width * 4;
-    let block = ((KERNEL_SCRATCHPAD - 2 * STREAMED) / resident.max(1)).clamp(1, lines.max(1));
-    work.lx_peak = (block * resident + 2 * STREAMED).min(KERNEL_SCRATCHPAD);
+    let resident = depth * q.format.byte_size() as u64 + keys * 4 + width * 4;
+    let block =
+        ((KERNEL_SCRATCHPAD - 2 * STREAMED_TENSOR_BYTES) / resident.max(1)).clamp(1, lines.max(1));
+    work.lx_peak = (block * resident + 2 * STREAMED_TENSOR_BYTES).min(KERNEL_SCRATCHPAD);
     let batches: u64 = q.size[..row].iter().map(|n| *n as u64).product();
     let times = batches * lines.div_ceil(block);
     for (t, share) in [(k, shares.keys), (v, shares.values)] {
         let (bursts, padding) = t.traffic();
         share.read(&mut work, &bursts, times);
-        work.padding_bytes = work.padding_bytes.saturating_add(product([padding, times]));
+        work.padding_bytes =
+            work.padding_bytes.saturating_add(saturating_product([padding, times]));
     }
-    work.lx_bytes = work.reads.bytes().saturating_add(work.writes.bytes());
+    work.lx_bytes = work.reads.total_bytes().saturating_add(work.writes.total_bytes());
     if k.stick == Some(value) {
         // Tiles of K are turned: written and read once more.
-        let turned = product([2, times, k.traffic().0.bytes()]);
+        let turned = saturating_product([2, times, k.traffic().0.total_bytes()]);
         work.lx_bytes = work.lx_bytes.saturating_add(turned);
     }
     work

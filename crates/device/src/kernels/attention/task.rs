@@ -101,7 +101,7 @@ impl Task for Work {
             let scores = &mut scores.slice()[..block.len()];
             let depth = tiles(0..self.q.column.size);
             product(self.isa, &left, &right, depth, &block, &mut packed, scores);
-            math::scale(scores, self.scale);
+            math::scale_row(scores, self.scale);
             if let Some(mask) = &self.mask {
                 let lowest = f32::NEG_INFINITY;
                 // SAFETY: by the contract of `Task::run`.
@@ -129,7 +129,7 @@ impl Task for Work {
             let sums = &mut sums.slice()[..block.len()];
             let depth = tiles(0..keys);
             product(self.isa, &Panels(scores), &right, depth, &block, &mut packed, sums);
-            sums.iter_mut().for_each(|x| *x = math::canonical(*x));
+            sums.iter_mut().for_each(|x| *x = math::canonicalize_nan(*x));
             let sink = Sink {
                 store: &self.store,
                 base: memory.outputs[0],
@@ -158,7 +158,7 @@ impl Work {
             line.fill(0.0);
         } else {
             let sum = math::exp_sub_sum(line, max);
-            math::scale(line, 1.0 / sum);
+            math::scale_row(line, 1.0 / sum);
         }
         for (panel, line) in scores.chunks_exact_mut(rows * DEPTH).zip(line.chunks(DEPTH)) {
             panel[r * DEPTH..][..line.len()].copy_from_slice(line);

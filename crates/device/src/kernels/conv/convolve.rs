@@ -13,8 +13,8 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use std::ops::Range;
 use zellige_layout::StridedLayout;
-use zellige_machine::account::{CoreWork, product};
-use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED};
+use zellige_machine::account::{CoreWork, saturating_product};
+use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED_TENSOR_BYTES};
 use zellige_op::{Convolution, TensorType, Window};
 
 impl Kernel for Convolution {
@@ -138,24 +138,26 @@ fn charge(
     let (reads, writes) = (std::slice::from_ref(&images), std::slice::from_ref(&part));
     let mut work = streamed_with(reads, &[image_share], writes);
     let (bursts, padding) = weights.traffic();
-    let room = KERNEL_SCRATCHPAD - 2 * STREAMED;
-    let times = images.traffic().0.bytes().div_ceil(room).max(1);
+    let room = KERNEL_SCRATCHPAD - 2 * STREAMED_TENSOR_BYTES;
+    let times = images.traffic().0.total_bytes().div_ceil(room).max(1);
     weight_share.read(&mut work, &bursts, times);
     work.padding_bytes += padding * times;
-    work.lx_peak = (images.traffic().0.bytes().min(room) + 2 * STREAMED).min(KERNEL_SCRATCHPAD);
+    work.lx_peak = (images.traffic().0.total_bytes().min(room) + 2 * STREAMED_TENSOR_BYTES)
+        .min(KERNEL_SCRATCHPAD);
     let pixels = (part.size[0] * part.size[2] * part.size[3]) as u64;
     let positions = (w.size[2] * w.size[3]) as u64;
     let unit = x.eps.max(1);
     let depth = (w.size[1].div_ceil(unit) * unit) as u64;
-    work.macs = product([pixels, positions, depth, padded(&part, 1)]);
-    work.macs_valid = product([pixels, positions, w.size[1] as u64, part.size[1] as u64]);
+    work.macs = saturating_product([pixels, positions, depth, padded(&part, 1)]);
+    work.macs_valid =
+        saturating_product([pixels, positions, w.size[1] as u64, part.size[1] as u64]);
     if let Some(bias) = bias {
         let (bursts, padding) = bias.slice(1, ranges[1].clone()).traffic();
         weight_share.read(&mut work, &bursts, 1);
         work.padding_bytes += padding;
         work.sfu = pixels * padded(&part, 1);
     }
-    work.lx_bytes = work.reads.bytes() + work.writes.bytes();
+    work.lx_bytes = work.reads.total_bytes() + work.writes.total_bytes();
     work
 }
 

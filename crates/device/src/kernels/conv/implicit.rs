@@ -61,7 +61,7 @@ impl Work {
         };
         let steps = bias.map(|_| Step::Plus { operand: 0, factor: 1.0 });
         Work {
-            isa: Isa::best(),
+            isa: Isa::process_isa(),
             x: x.clone(),
             load: Load::new(x.format, out.format),
             w: w.clone(),

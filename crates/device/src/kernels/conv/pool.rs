@@ -124,12 +124,12 @@ impl Task for Work {
                             unsafe { self.load.run(memory.inputs[0], start + at, value) };
                         });
                         let step = if largest { math::Binary::Maximum } else { math::Binary::Add };
-                        math::update2(step, &mut best, &value);
+                        math::update_binary(step, &mut best, &value);
                     }
                     if !largest {
                         #[allow(clippy::cast_precision_loss, reason = "places of a window")]
                         let count = (ci * cj) as f32;
-                        best.iter_mut().for_each(|x| *x = math::canonical(*x / count));
+                        best.iter_mut().for_each(|x| *x = math::canonicalize_nan(*x / count));
                     }
                     let row = (n * out.size[2] + oh) * out.size[3] + ow;
                     let start = out.offset + to_rows.place(row);

@@ -11,7 +11,7 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use zellige_layout::StridedLayout;
-use zellige_machine::account::{CoreWork, Traffic, WorkKind};
+use zellige_machine::account::{CoreWork, MemoryTraffic, WorkKind};
 use zellige_op::{IndexRead, IndexSource, TensorType};
 
 impl Kernel for IndexRead {
@@ -116,7 +116,7 @@ impl Task for Copying {
             Some(s) => out.numel() / out.size[s].max(1) * out.count(),
             None => out.numel(),
         } as u64;
-        work.reads.merge(&Traffic::of(128, sticks));
+        work.reads.merge_traffic(&MemoryTraffic::from_bursts(128, sticks));
         work.lx_bytes += 128 * sticks;
         work.sfu = out.numel() as u64;
         work
@@ -129,7 +129,7 @@ impl Task for Copying {
 
     unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
         let (out, start) = (&self.slices[core], &self.starts[core]);
-        let width = out.format.size();
+        let width = out.format.byte_size();
         let mut box_size = out.size.clone();
         if let Some(s) = self.along {
             box_size[s] = out.size[s].div_ceil(out.eps);

@@ -12,8 +12,8 @@ use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use zellige_float::Format;
-use zellige_machine::account::{CoreWork, Traffic, WorkKind};
-use zellige_math::Whole;
+use zellige_machine::account::{CoreWork, MemoryTraffic, WorkKind};
+use zellige_math::WrappingInteger;
 use zellige_op::{Combine, IndexSource, IndexWrite, TensorType};
 
 impl Kernel for IndexWrite {
@@ -155,7 +155,7 @@ impl<T: Number> Typed<T> {
             self.scatter.slice(&self.scatter.x, core),
             self.scatter.slice(&self.scatter.out, core),
         );
-        let width = out.format.size();
+        let width = out.format.byte_size();
         let mut box_size = out.size.clone();
         if let Some(s) = out.stick {
             box_size[s] = out.count();
@@ -188,12 +188,13 @@ impl<T: Number + Meets> Task for Typed<T> {
         let (x, out) = (s.slice(&s.x, core), [s.slice(&s.out, core)]);
         let mut work = streamed(s.indices.tensors(), if s.over { &[] } else { &out });
         if !s.over {
-            work.reads.merge(&x.traffic().0);
+            work.reads.merge_traffic(&x.traffic().0);
         }
         let share = (s.size.iter().product::<usize>() / self.scatter.ranges.len().max(1)) as u64;
-        let (reads, writes) = (Traffic::of(128, share), Traffic::of(128, share));
-        work.reads.merge(&reads);
-        work.writes.merge(&writes);
+        let (reads, writes) =
+            (MemoryTraffic::from_bursts(128, share), MemoryTraffic::from_bursts(128, share));
+        work.reads.merge_traffic(&reads);
+        work.writes.merge_traffic(&writes);
         work.sfu = share;
         work
     }
@@ -266,11 +267,11 @@ impl Meets for f32 {
 }
 
 /// The same of integers, which wrap.
-fn met<T: Whole>(combine: Combine, old: T, new: T) -> T {
+fn met<T: WrappingInteger>(combine: Combine, old: T, new: T) -> T {
     match combine {
         Combine::Replace => new,
-        Combine::Add => old.plus(new),
-        Combine::Multiply => old.times(new),
+        Combine::Add => old.add_wrapping(new),
+        Combine::Multiply => old.multiply_wrapping(new),
         Combine::Max => old.max(new),
         Combine::Min => old.min(new),
     }

@@ -17,7 +17,8 @@ use crate::tensor::sticks::Sticks;
 use std::ops::Range;
 use zellige_machine::account::CoreWork;
 use zellige_machine::{
-    Charges, Factor, KERNEL_SCRATCHPAD, ProductReads, STREAMED, SumGroup, product_reads,
+    KERNEL_SCRATCHPAD, OperationCharges, ProductOperand, ProductReads, STREAMED_TENSOR_BYTES,
+    SumGroup, plan_product_reads,
 };
 
 /// The slices of one core, as batches of matrices.
@@ -32,7 +33,7 @@ pub(crate) struct Slices<'a> {
     /// The core among those that share its result.
     pub(crate) group: SumGroup,
     /// What the units do, and the core's slices of the loops.
-    pub(crate) charges: &'a Charges,
+    pub(crate) charges: &'a OperationCharges,
     pub(crate) ranges: &'a [Range<usize>],
 }
 
@@ -59,34 +60,35 @@ impl Slices<'_> {
             batches.map(|d| c.size[d] as u64).product()
         };
         let (rows, columns) = (m * only(a, b), np * only(b, a));
-        let room = KERNEL_SCRATCHPAD - 2 * STREAMED;
+        let room = KERNEL_SCRATCHPAD - 2 * STREAMED_TENSOR_BYTES;
         let (of_a, of_b) = (a.traffic(), b.traffic());
-        let factor = |t: &Sticks, bytes: u64| Factor { width: t.format.size() as u64, bytes };
-        let factors = [factor(a, of_a.0.bytes()), factor(b, of_b.0.bytes())];
+        let factor =
+            |t: &Sticks, bytes: u64| ProductOperand { width: t.format.byte_size() as u64, bytes };
+        let factors = [factor(a, of_a.0.total_bytes()), factor(b, of_b.0.total_bytes())];
         let ProductReads { times, resident } =
-            product_reads([rows, columns, kp], factors, b.eps as u64, room);
+            plan_product_reads([rows, columns, kp], factors, b.eps as u64, room);
         let mut unique = 0;
         for (((bursts, padding), times), share) in [of_a, of_b].iter().zip(times).zip(self.shares) {
             share.read(&mut work, bursts, times);
             work.padding_bytes += padding * times;
-            unique += bursts.bytes();
+            unique += bursts.total_bytes();
         }
-        work.lx_peak = (resident + 2 * STREAMED).min(KERNEL_SCRATCHPAD);
+        work.lx_peak = (resident + 2 * STREAMED_TENSOR_BYTES).min(KERNEL_SCRATCHPAD);
 
         if self.group.is_last() {
             for (t, share) in self.extras.iter().zip(&self.shares[2..]) {
                 let (bursts, padding) = t.traffic();
                 share.read(&mut work, &bursts, 1);
                 work.padding_bytes += padding;
-                unique += bursts.bytes();
+                unique += bursts.total_bytes();
             }
             let (bursts, padding) = c.traffic();
-            work.writes.merge(&bursts);
+            work.writes.merge_traffic(&bursts);
             work.padding_bytes += padding;
-            unique += bursts.bytes();
+            unique += bursts.total_bytes();
         }
         work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique / 128);
-        work.lx_bytes = work.reads.bytes() + work.writes.bytes();
+        work.lx_bytes = work.reads.total_bytes() + work.writes.total_bytes();
         work
     }
 }

@@ -6,7 +6,7 @@
 
 use super::micro::{Cell, DEPTH, Isa, multiply};
 use std::ops::Range;
-use zellige_float::{Format, PANEL};
+use zellige_float::{Format, PANEL_COLUMNS};
 
 /// Some of the summed dimension: an operand knows what `at` means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -197,7 +197,7 @@ impl<R> Multiply<'_, R> {
         R: Right<T>,
     {
         assert!(tile.depth <= a.len() && c.len() == self.width, "one row");
-        let stored = self.right.stored(tile, panel).filter(|_| self.width == PANEL);
+        let stored = self.right.stored(tile, panel).filter(|_| self.width == PANEL_COLUMNS);
         let kernel = stored.and_then(|b| T::row(self.isa, b.format).map(|run| (run, b.at)));
         // SAFETY: `a` is as long as the tile is deep, `c` as the panel is wide.
         kernel.is_some_and(|(run, b)| unsafe { run(tile.depth, a.as_ptr(), b, c.as_mut_ptr()) })

@@ -13,7 +13,7 @@ use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use zellige_float::Format;
 use zellige_layout::StridedLayout;
-use zellige_machine::Charges;
+use zellige_machine::OperationCharges;
 use zellige_op::{Factors, Meeting, Product, TensorType};
 
 /// The further operands in the order of the steps, and the steps.
@@ -103,7 +103,7 @@ impl Kernel for Product {
         Some(operands.chain([(0..out.rank()).map(Some).collect()]).collect())
     }
 
-    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<OperationCharges> {
         let matrices = Matrices::new(self, inputs, outputs).ok()?;
         Some(matrices.charges([self.roles.a, self.roles.b], inputs.len()))
     }

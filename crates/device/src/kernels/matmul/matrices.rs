@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::error::refuse;
 use crate::run::division::{Division, Span};
 use crate::tensor::sticks::Sticks;
-use zellige_machine::{Charge, Charges, PartialSums};
+use zellige_machine::{LoopCharge, OperationCharges, PartialSums};
 use zellige_op::{Product, Roles};
 
 /// The tensors of a product as batches of matrices of one rank, operands expanded to the batches.
@@ -138,7 +138,7 @@ impl Matrices {
     }
 
     /// What the units do: multiply-adds in whole sticks, then the steps that finish a sum.
-    pub(super) fn charges(&self, product: [usize; 2], inputs: usize) -> Charges {
+    pub(super) fn charges(&self, product: [usize; 2], inputs: usize) -> OperationCharges {
         let read = |i: &usize| product.contains(i) || self.extras.iter().any(|e| e.0 == *i);
         let unread = (0..inputs).filter(|i| !read(i)).collect();
         let rank = self.c.rank();
@@ -153,15 +153,16 @@ impl Matrices {
         }
         let depth = (outer.len(), eps(&self.a, n).max(eps(&self.b, m)));
         let all: Vec<(usize, usize)> = outer.iter().copied().chain([depth]).collect();
-        let products = Charge { loops: all, macs: 1, sfu: 0, transcendental: 0, finishing: false };
-        let steps = Charge {
+        let products =
+            LoopCharge { loops: all, macs: 1, sfu: 0, transcendental: 0, finishing: false };
+        let steps = LoopCharge {
             loops: outer.clone(),
             macs: 0,
             sfu: self.steps.len() as u64,
             finishing: true,
             ..products.clone()
         };
-        Charges {
+        OperationCharges {
             kind: kind(&self.a, &self.b, &self.c),
             each: vec![products, steps],
             partial: PartialSums { loops: outer, bytes: 4 },

@@ -11,7 +11,7 @@ use super::super::io::Number;
 use zellige_float::Format;
 pub(crate) use zellige_isa::Isa;
 #[cfg(target_arch = "x86_64")]
-use zellige_isa::Kind;
+use zellige_isa::IsaKind;
 
 /// Elements between rows of a tile of the left operand, and its largest depth.
 pub(crate) const DEPTH: usize = 64;
@@ -137,22 +137,22 @@ impl Cell for f32 {
     }
 
     fn stored(self, _: Format) -> f32 {
-        zellige_math::canonical(self)
+        zellige_math::canonicalize_nan(self)
     }
 
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "AVX-512 asks"))]
     fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<f32>) {
         match isa.kind() {
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => x86::float_256(rows),
+            IsaKind::Avx2 => x86::float_256(rows),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => x86::float_512(width, rows),
+            IsaKind::Avx512 => x86::float_512(width, rows),
             _ => pick_portable(rows),
         }
     }
 
     fn row(isa: Isa, format: Format) -> Option<Row<f32>> {
-        zellige_float::row_kernel(format, isa)
+        zellige_float::select_panel_kernel(format, isa)
     }
 }
 
@@ -184,9 +184,9 @@ impl Cell for i32 {
     fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<i32>) {
         match isa.kind() {
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => x86::int_256(rows),
+            IsaKind::Avx2 => x86::int_256(rows),
             #[cfg(target_arch = "x86_64")]
-            Kind::Avx512 => x86::int_512(width, rows),
+            IsaKind::Avx512 => x86::int_512(width, rows),
             _ => pick_portable(rows),
         }
     }
@@ -227,7 +227,7 @@ mod tests {
 
     /// Compares every instruction set with the law.
     fn follows_the_law<T: Cell>(number: impl Fn(usize) -> T) {
-        for isa in Isa::available() {
+        for isa in Isa::all_available() {
             for width in [32, 64, 128] {
                 for (rows, k) in [(1, 64), (2, 5), (7, 64), (12, 1), (13, 0), (25, 63)] {
                     let a: Vec<T> = (0..rows * DEPTH).map(&number).collect();

@@ -87,7 +87,7 @@ impl<T: Cell> Right<T> for SticksRight<'_, T> {
         let format = self.load.format();
         let at = self.in_line(tile, panel)?;
         // SAFETY: an element of the tensor.
-        Some(Stored { at: unsafe { self.base.add(at * format.size()) }, format })
+        Some(Stored { at: unsafe { self.base.add(at * format.byte_size()) }, format })
     }
 }
 

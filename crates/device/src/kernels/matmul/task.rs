@@ -106,7 +106,7 @@ impl<T: Cell> Work<T> {
         let work = work.collect();
         let sides = (side(a, product.roles.a, &rows), side(b, product.roles.b, &[]));
         Work {
-            isa: Isa::best(),
+            isa: Isa::process_isa(),
             a: sides.0,
             b: sides.1,
             store: Store::new(c.format),

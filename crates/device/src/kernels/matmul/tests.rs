@@ -55,8 +55,8 @@ fn sums_of_split_depths_are_added_in_the_order_of_cores() {
         // The partial sums travel: every group of cores has one chain.
         let hops = splits[2] as u64 - 1;
         let rows: u64 = 13;
-        assert_eq!(work.totals().ring_bytes, hops * rows * 96 * 4);
-        assert_eq!(work.totals().macs_valid, (m * k * n) as u64);
-        assert_eq!(work.totals().bytes_out, 13 * 96 * 4);
+        assert_eq!(work.sum_over_cores().ring_bytes, hops * rows * 96 * 4);
+        assert_eq!(work.sum_over_cores().macs_valid, (m * k * n) as u64);
+        assert_eq!(work.sum_over_cores().bytes_out, 13 * 96 * 4);
     }
 }

@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use zellige_float::Format;
 use zellige_math::pow::{pow, sqrt};
 use zellige_math::round::{maximum, minimum};
-use zellige_math::{Whole, canonical};
+use zellige_math::{WrappingInteger, canonicalize_nan};
 use zellige_op::Reduction;
 
 /// The task for operands and results in these formats.
@@ -42,26 +42,26 @@ fn float<P: FnOnce(PassCost) -> Result<Plan>>(
     b: Binding<'_, P>,
 ) -> Result<Box<dyn Task>> {
     match reduction {
-        Reduction::Sum => b.one(0f32, |a, x: f32| a + x, |a, b| a + b, |a, _| canonical(a)),
+        Reduction::Sum => b.one(0f32, |a, x: f32| a + x, |a, b| a + b, |a, _| canonicalize_nan(a)),
         Reduction::Mean => {
-            b.one(0f32, |a, x: f32| a + x, |a, b| a + b, |a, n| canonical(a / n as f32))
+            b.one(0f32, |a, x: f32| a + x, |a, b| a + b, |a, n| canonicalize_nan(a / n as f32))
         }
-        Reduction::Prod => b.one(1f32, |a, x: f32| a * x, |a, b| a * b, |a, _| canonical(a)),
+        Reduction::Prod => b.one(1f32, |a, x: f32| a * x, |a, b| a * b, |a, _| canonicalize_nan(a)),
         Reduction::Amax => b.one(
             f32::NEG_INFINITY,
             |a, x: f32| maximum(x, a),
             |a, b| maximum(b, a),
-            |a, _| canonical(a),
+            |a, _| canonicalize_nan(a),
         ),
         Reduction::Amin => b.one(
             f32::INFINITY,
             |a, x: f32| minimum(x, a),
             |a, b| minimum(b, a),
-            |a, _| canonical(a),
+            |a, _| canonicalize_nan(a),
         ),
         Reduction::Max | Reduction::Min => b.fold(Arg {
             largest: reduction == Reduction::Max,
-            first: |x: f32, _| canonical(x),
+            first: |x: f32, _| canonicalize_nan(x),
             number: PhantomData,
         }),
         Reduction::ArgMax | Reduction::ArgMin => b.fold(Arg {
@@ -91,36 +91,44 @@ fn float<P: FnOnce(PassCost) -> Result<Plan>>(
             0f32,
             |a, x: f32| if x.is_nan() { a } else { a + x },
             |a, b| a + b,
-            |a, _| canonical(a),
+            |a, _| canonicalize_nan(a),
         ),
         Reduction::NanMean => b.one(
             (0f32, 0i32),
             |a, x: f32| if x.is_nan() { a } else { (a.0 + x, a.1 + 1) },
             |a, b| (a.0 + b.0, a.1 + b.1),
-            |a, _| canonical(a.0 / a.1 as f32),
+            |a, _| canonicalize_nan(a.0 / a.1 as f32),
         ),
         Reduction::Var { correction, root, .. } => b.fold(Var { correction, root }),
         Reduction::Exx2 => b.two(
             (0f32, 0f32),
             |a, x: f32| (a.0 + x, a.1 + x * x),
             |a, b| (a.0 + b.0, a.1 + b.1),
-            |a, n| (canonical(a.0 / n as f32), canonical(a.1 / n as f32)),
+            |a, n| (canonicalize_nan(a.0 / n as f32), canonicalize_nan(a.1 / n as f32)),
         ),
         Reduction::LogSumExp => b.fold(LogSumExp),
         Reduction::Norm { p } => norm(p, b),
     }
 }
 
-fn int<T: Whole + Ordered, P: FnOnce(PassCost) -> Result<Plan>>(
+fn int<T: WrappingInteger + Ordered, P: FnOnce(PassCost) -> Result<Plan>>(
     reduction: Reduction,
     b: Binding<'_, P>,
 ) -> Result<Box<dyn Task>> {
     match reduction {
-        Reduction::Prod => b.one(T::ONE, T::times, T::times, |a, _| a),
-        Reduction::Amax => {
-            b.one(<T as Whole>::LEAST, |a, x: T| a.max(x), |a, b| a.max(b), |a, _| a)
-        }
-        Reduction::Amin => b.one(<T as Whole>::MOST, |a, x: T| a.min(x), |a, b| a.min(b), |a, _| a),
+        Reduction::Prod => b.one(T::ONE, T::multiply_wrapping, T::multiply_wrapping, |a, _| a),
+        Reduction::Amax => b.one(
+            <T as WrappingInteger>::LEAST_INTEGER,
+            |a, x: T| a.max(x),
+            |a, b| a.max(b),
+            |a, _| a,
+        ),
+        Reduction::Amin => b.one(
+            <T as WrappingInteger>::GREATEST_INTEGER,
+            |a, x: T| a.min(x),
+            |a, b| a.min(b),
+            |a, _| a,
+        ),
         Reduction::Max | Reduction::Min => b.fold(Arg {
             largest: reduction == Reduction::Max,
             first: |x: T, _| x,
@@ -146,7 +154,7 @@ fn int<T: Whole + Ordered, P: FnOnce(PassCost) -> Result<Plan>>(
             |a, _| a,
         ),
         // Sums; what is for floats was refused before.
-        _ => b.one(T::ZERO, T::plus, T::plus, |a, _| a),
+        _ => b.one(T::ZERO, T::add_wrapping, T::add_wrapping, |a, _| a),
     }
 }
 
@@ -154,23 +162,23 @@ fn norm<P: FnOnce(PassCost) -> Result<Plan>>(p: f32, b: Binding<'_, P>) -> Resul
     let join = |a: f32, b: f32| a + b;
     if p == f32::INFINITY {
         let (take, join) = (|a, x: f32| maximum(x.abs(), a), |a, b| maximum(b, a));
-        b.one(0f32, take, join, |a, _| canonical(a))
+        b.one(0f32, take, join, |a, _| canonicalize_nan(a))
     } else if p == f32::NEG_INFINITY {
         let (take, join) = (|a, x: f32| minimum(x.abs(), a), |a, b| minimum(b, a));
-        b.one(f32::INFINITY, take, join, |a, _| canonical(a))
+        b.one(f32::INFINITY, take, join, |a, _| canonicalize_nan(a))
     } else if p == 0.0 {
         b.one(0f32, |a, x: f32| a + f32::from(u8::from(x != 0.0)), join, |a, _| a)
     } else if p == 1.0 {
-        b.one(0f32, |a, x: f32| a + x.abs(), join, |a, _| canonical(a))
+        b.one(0f32, |a, x: f32| a + x.abs(), join, |a, _| canonicalize_nan(a))
     } else if p == 2.0 {
-        b.one(0f32, |a, x: f32| a + x * x, join, |a, _| canonical(sqrt(a)))
+        b.one(0f32, |a, x: f32| a + x * x, join, |a, _| canonicalize_nan(sqrt(a)))
     } else {
         let b = Binding { slow: true, ..b };
         b.one(
             0f32,
             move |a, x: f32| a + pow(x.abs(), p),
             join,
-            move |a, _| canonical(pow(a, 1.0 / p)),
+            move |a, _| canonicalize_nan(pow(a, 1.0 / p)),
         )
     }
 }

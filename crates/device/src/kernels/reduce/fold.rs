@@ -2,7 +2,7 @@
 
 use crate::kernels::io::Number;
 use zellige_isa::Isa;
-use zellige_math::{Loop, run};
+use zellige_math::{IsaLoop, run_for_isa};
 
 /// Accumulators of one line along the lanes.
 pub(super) const LANES: usize = 32;
@@ -98,10 +98,10 @@ pub(super) fn rows<F: Fold, const PASS: usize>(
         at: i32,
         step: i32,
     }
-    impl<F: Fold, const PASS: usize> Loop for Rows<'_, F, PASS> {
+    impl<F: Fold, const PASS: usize> IsaLoop for Rows<'_, F, PASS> {
         type Out = ();
         #[inline(always)]
-        fn run(self) {
+        fn run_loop(self) {
             let mut at = self.at;
             for row in self.x.chunks_exact(self.acc.len()) {
                 for (acc, x) in self.acc.iter_mut().zip(row) {
@@ -111,7 +111,7 @@ pub(super) fn rows<F: Fold, const PASS: usize>(
             }
         }
     }
-    run(Isa::best(), Rows::<F, PASS> { fold: *fold, acc, x, at, step });
+    run_for_isa(Isa::process_isa(), Rows::<F, PASS> { fold: *fold, acc, x, at, step });
 }
 
 /// A part of a line along the lanes that begins with a multiple of [`LANES`]: number `i` is taken
@@ -130,11 +130,11 @@ pub(super) fn line<F: Fold, const PASS: usize>(
         at: i32,
         step: i32,
     }
-    impl<F: Fold, const PASS: usize> Loop for Line<'_, F, PASS> {
+    impl<F: Fold, const PASS: usize> IsaLoop for Line<'_, F, PASS> {
         type Out = ();
         #[inline(always)]
         #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "i < 32")]
-        fn run(self) {
+        fn run_loop(self) {
             let Line { fold, step, mut at, .. } = self;
             let mut acc = *self.acc;
             let (pieces, rest) = self.x.as_chunks::<LANES>();
@@ -152,7 +152,7 @@ pub(super) fn line<F: Fold, const PASS: usize>(
             *self.acc = acc;
         }
     }
-    run(Isa::best(), Line::<F, PASS> { fold: *fold, acc, x, at, step });
+    run_for_isa(Isa::process_isa(), Line::<F, PASS> { fold: *fold, acc, x, at, step });
 }
 
 /// Every accumulator takes in the one beside it.

@@ -40,7 +40,7 @@ use crate::tensor::sticks::Sticks;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Format;
 use zellige_layout::StridedLayout;
-use zellige_machine::Charges;
+use zellige_machine::OperationCharges;
 use zellige_op::{Dims, Reduce, TensorType};
 use zellige_stick::{DataFormat, StickLayout};
 
@@ -79,7 +79,7 @@ impl Kernel for Reduce {
         Some(inputs.iter().map(own).chain(results).collect())
     }
 
-    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<OperationCharges> {
         let (x, rank) = (plain(&inputs[0]), inputs[0].rank());
         let gone = self.gone(rank).ok()?;
         let formats = |list: &[Sticks]| list.iter().map(|t| t.format).collect::<Vec<Format>>();

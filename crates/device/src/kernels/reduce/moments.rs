@@ -4,7 +4,7 @@ use super::fold::Fold;
 use zellige_math::exp::exp;
 use zellige_math::log::log;
 use zellige_math::round::maximum;
-use zellige_math::{canonical, pow};
+use zellige_math::{canonicalize_nan, pow};
 
 /// Variance or standard deviation, and the mean.
 ///
@@ -46,7 +46,7 @@ impl Fold for Var {
     fn finish(&self, (mean, sum): (f32, f32), n: usize) -> (f32, f32) {
         let var = sum / (n as f32 - self.correction).max(0.0);
         let var = if self.root { pow::sqrt(var) } else { var };
-        (canonical(var), canonical(mean))
+        (canonicalize_nan(var), canonicalize_nan(mean))
     }
 }
 
@@ -84,6 +84,6 @@ impl Fold for LogSumExp {
     }
 
     fn finish(&self, (most, sum): (f32, f32), _: usize) -> (f32, f32) {
-        (canonical(log(sum) + most), 0.0)
+        (canonicalize_nan(log(sum) + most), 0.0)
     }
 }

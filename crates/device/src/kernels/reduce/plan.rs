@@ -8,7 +8,7 @@ use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use std::ops::Range;
 use zellige_machine::account::{CoreWork, WorkKind};
-use zellige_machine::{Charge, Charges, PartialSums, SumGroup};
+use zellige_machine::{LoopCharge, OperationCharges, PartialSums, SumGroup};
 use zellige_op::Dims;
 
 /// A reduction cut over cores.
@@ -67,12 +67,12 @@ pub(super) struct PassCost {
 
 impl PassCost {
     /// The cost of one pass, as charges of the loops: those of the result, then those that are reduced.
-    pub(super) fn charges(self, kind: WorkKind, outer: usize, reduced: usize) -> Charges {
+    pub(super) fn charges(self, kind: WorkKind, outer: usize, reduced: usize) -> OperationCharges {
         let slow = u64::from(self.transcendental);
         let partial = (0..outer).map(|l| (l, 1)).collect();
-        Charges {
+        OperationCharges {
             kind,
-            each: vec![Charge {
+            each: vec![LoopCharge {
                 loops: (0..outer + reduced).map(|l| (l, 1)).collect(),
                 macs: 0,
                 sfu: 1 - slow,
@@ -199,25 +199,25 @@ fn account(
     ins: &[Sticks],
     outs: &[Sticks],
     cost: PassCost,
-    (charges, ranges): (&Charges, &[Range<usize>]),
+    (charges, ranges): (&OperationCharges, &[Range<usize>]),
     place: &Place,
 ) -> CoreWork {
     let mut work = streamed(ins, if place.last { outs } else { &[] });
     let read = work.reads.clone();
     let results = outs[0].numel() as u64;
-    let per_result: u64 = ins.iter().map(|t| t.traffic().0.bytes()).sum::<u64>()
+    let per_result: u64 = ins.iter().map(|t| t.traffic().0.total_bytes()).sum::<u64>()
         / (results / outs[0].stick.map_or(1, |s| outs[0].size[s] as u64)).max(1);
     if cost.passes > 1 && (place.group > 1 || per_result > RESIDENT) {
         for _ in 1..cost.passes {
-            work.reads.merge(&read);
-            work.lx_bytes += read.bytes();
+            work.reads.merge_traffic(&read);
+            work.lx_bytes += read.total_bytes();
         }
     } else if cost.passes > 1 {
-        work.lx_bytes += read.bytes();
+        work.lx_bytes += read.total_bytes();
         work.lx_peak = work.lx_peak.max(per_result);
     }
     let group = SumGroup { size: place.group as u64, place: (place.core % place.group) as u64 };
-    let mut units = charges.units(|l| ranges[l].len() as u64, group);
+    let mut units = charges.core_unit_work(|l| ranges[l].len() as u64, group);
     // Further passes are of plain operations; each goes along the group, and all but the last one back.
     let further = cost.passes as u64 - 1;
     units.sfu += ins[0].numel() as u64 * further;

@@ -39,7 +39,7 @@ fn split(
     t: &Tensor,
     like: &[Tensor],
     splits: &[usize],
-) -> (Vec<Tensor>, zellige_machine::Work) {
+) -> (Vec<Tensor>, zellige_machine::OperationWork) {
     let outputs: Vec<Tensor> =
         like.iter().map(|o| Tensor::zeros(o.card(), o.dtype(), o.layout()).unwrap()).collect();
     let space = crate::kernels::kernel(op).space(
@@ -93,7 +93,7 @@ fn split_reductions_join_in_core_order() {
                 let two = matches!(*name, "var_mean" | "logsumexp");
                 let hops: u64 = work.cores.iter().flat_map(|c| &c.ring).map(|m| m.hops).sum();
                 assert_eq!(hops, (groups * (group - 1) * if two { 3 } else { 1 }) as u64);
-                let writers = work.cores.iter().filter(|c| c.writes.bytes() > 0).count();
+                let writers = work.cores.iter().filter(|c| c.writes.total_bytes() > 0).count();
                 assert_eq!(writers, groups);
             }
         }

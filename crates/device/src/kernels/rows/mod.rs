@@ -22,7 +22,7 @@ use crate::tensor::tensor_layout::TensorLayout;
 use std::sync::Arc;
 use zellige_float::Format;
 use zellige_machine::account::WorkKind;
-use zellige_machine::{Charge, Charges};
+use zellige_machine::{LoopCharge, OperationCharges};
 use zellige_op::{Dims, LineOperation, LineResults, Lines, TensorType};
 
 /// One line of results from one line of operands.
@@ -181,7 +181,7 @@ impl<K: LineOp> Kernel for Lines<K> {
         Some(all)
     }
 
-    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Charges> {
+    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<OperationCharges> {
         let wide = wide(&self.0, inputs, outputs).ok()?;
         Some(charges(&self.0, &wide))
     }
@@ -217,17 +217,17 @@ fn wide(op: &impl LineOp, inputs: &[Sticks], outputs: &[Sticks]) -> Result<Wide>
 }
 
 /// The cost of every line, for all of them.
-fn charges(op: &impl LineOp, wide: &Wide) -> Charges {
+fn charges(op: &impl LineOp, wide: &Wide) -> OperationCharges {
     let n = wide.along.iter().map(|d| wide.inputs[0].size[*d]).product();
     let LineCost { plain, transcendental } = op.cost(n);
-    let charge = Charge {
+    let charge = LoopCharge {
         loops: (0..outer(wide).len()).map(|l| (l, 1)).collect(),
         macs: 0,
         sfu: plain,
         transcendental,
         finishing: false,
     };
-    Charges::one(kind(wide), charge)
+    OperationCharges::single_charge(kind(wide), charge)
 }
 
 fn bind<T: Number>(

@@ -125,7 +125,7 @@ impl Line<f32> for Row {
             for (v, x) in values.iter_mut().zip(x) {
                 let y = (*x - mean) * rstd;
                 let y = weight.map_or(y, |w| y * w);
-                *v = math::canonical(bias.map_or(y, |b| y + b));
+                *v = math::canonicalize_nan(bias.map_or(y, |b| y + b));
             }
             return;
         }
@@ -136,6 +136,6 @@ impl Line<f32> for Row {
             (mean, math::sum_of_squares_about(x, mean))
         };
         let (weight, bias) = (others.first().copied(), others.get(1).copied());
-        math::affine(x, mean, rstd(squares / n), weight, bias, values);
+        math::normalize_affine(x, mean, rstd(squares / n), weight, bias, values);
     }
 }

@@ -44,10 +44,10 @@ impl Line<f32> for Row {
             values.copy_from_slice(x);
             let sum = math::exp_sub_sum(x, most);
             let log = math::log::log(sum);
-            values.iter_mut().for_each(|v| *v = math::canonical(*v - most - log));
+            values.iter_mut().for_each(|v| *v = math::canonicalize_nan(*v - most - log));
         } else {
             let sum = math::exp_sub_sum(x, most);
-            math::scale(x, 1.0 / sum);
+            math::scale_row(x, 1.0 / sum);
         }
     }
 }

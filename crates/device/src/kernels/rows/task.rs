@@ -11,7 +11,7 @@ use crate::tensor::sticks::Sticks;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use zellige_machine::account::{CoreWork, WorkKind};
-use zellige_machine::{Charges, SumGroup};
+use zellige_machine::{OperationCharges, SumGroup};
 use zellige_op::{Dims, LineResults};
 
 /// Numbers of a block of lines along the lanes: what operand and result take of a first-level cache.
@@ -51,7 +51,7 @@ impl<T: Number> LineTask<T> {
     pub(super) fn new(
         line: Arc<dyn Line<T>>,
         gives: LineResults,
-        charges: &Charges,
+        charges: &OperationCharges,
         wide: &Wide,
         division: &Division,
         infinities: bool,
@@ -86,7 +86,7 @@ impl<T: Number> LineTask<T> {
             let most = most.clamp(1, if across { x.eps } else { 64 });
             // Scratch memory is taken for a whole block: a core with a single line needs no more than that line.
             let block_lines = most.min(lines.max(1));
-            let kept = (n * x.format.size() * if across { x.eps } else { 1 }) as u64;
+            let kept = (n * x.format.byte_size() * if across { x.eps } else { 1 }) as u64;
             work.lx_peak = work.lx_peak.max(2 * kept);
             let form = |t: &Sticks| Lines::new(t, &wide.along, block);
             Slice {

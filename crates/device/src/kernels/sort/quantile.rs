@@ -3,7 +3,7 @@
 use super::places;
 use crate::kernels::rows::{Line, LineCost, LineOp};
 use std::sync::Arc;
-use zellige_math::canonical;
+use zellige_math::canonicalize_nan;
 use zellige_op::{Interpolation, Quantile};
 
 impl LineOp for Quantile {
@@ -43,6 +43,6 @@ impl Line<f32> for Quantile {
             Interpolation::Nearest => at(rank.round_ties_even()),
             Interpolation::Midpoint => a + (b - a) * 0.5,
         };
-        values.fill(canonical(if a == b { a } else { value }));
+        values.fill(canonicalize_nan(if a == b { a } else { value }));
     }
 }

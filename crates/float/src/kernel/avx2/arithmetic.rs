@@ -2,43 +2,47 @@
 
 use std::arch::x86_64::*;
 
-use super::reader::{self, Reader};
-use super::row::{Codes, Dl16};
-use super::through::{each, instead, is_nan, set};
-use super::writer::{self, Writer};
-use super::{STEP, get, put};
-use crate::arithmetic::{Arithmetic, PairKernel};
+use super::reader::{self, Avx2Reader};
+use super::row::{Avx2Dl16Codes, Avx2PanelCodes};
+use super::through::{blend_masked, broadcast_u32, each, mask_nans};
+use super::writer::{self, Avx2Writer};
+use super::{STEP_ELEMENTS, load_register, store_register};
+use crate::arithmetic::{PairArithmetic, PairKernel};
 use crate::format::Format;
 use crate::minifloat::{F32_NAN, F32_SIGN};
 use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
 
 /// The kernels of this file: operands in DL16, the result with infinities.
-pub(in crate::kernel) fn select(f: Arithmetic, from: Format, to: Format) -> Option<PairKernel> {
+pub(in crate::kernel) fn select_arithmetic_kernel(
+    f: PairArithmetic,
+    from: Format,
+    to: Format,
+) -> Option<PairKernel> {
     if (from, to) != (Format::DL16, Format::DL16INF) {
         return None;
     }
     Some(match f {
-        Arithmetic::Add => run::<Add>,
-        Arithmetic::Sub => run::<Sub>,
-        Arithmetic::Mul => run::<Mul>,
+        PairArithmetic::Add => run_pairs::<Add>,
+        PairArithmetic::Sub => run_pairs::<Sub>,
+        PairArithmetic::Mul => run_pairs::<Mul>,
     })
 }
 
 /// An operation on 8 pairs.
-trait Operation {
+trait Avx2PairOperation {
     /// # Safety
     /// The machine has AVX2.
-    unsafe fn of(a: __m256, b: __m256) -> __m256;
+    unsafe fn apply_lanes(a: __m256, b: __m256) -> __m256;
 }
 
 macro_rules! operations {
     ($($name:ident $instruction:ident)*) => {$(
         struct $name;
 
-        impl Operation for $name {
+        impl Avx2PairOperation for $name {
             #[inline]
             #[target_feature(enable = "avx2")]
-            unsafe fn of(a: __m256, b: __m256) -> __m256 {
+            unsafe fn apply_lanes(a: __m256, b: __m256) -> __m256 {
                 $instruction(a, b)
             }
         }
@@ -53,22 +57,28 @@ operations! {
 
 /// As [`PairKernel`] says.
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn run<F: Operation>(a: *const u8, b: *const u8, dst: *mut u8, count: usize) {
-    type Numbers = Dl16<DL16_MERGED>;
-    for at in (0..count).step_by(STEP) {
+unsafe fn run_pairs<F: Avx2PairOperation>(a: *const u8, b: *const u8, dst: *mut u8, count: usize) {
+    type Avx2MergedDl16 = Avx2Dl16Codes<DL16_MERGED>;
+    for at in (0..count).step_by(STEP_ELEMENTS) {
         // SAFETY: the caller's promise; 32 codes are two vectors.
         unsafe {
             let (a, b, dst) = (a.add(at * 2), b.add(at * 2), dst.add(at * 2));
             let mut largest = _mm256_setzero_si256();
-            let x = Numbers::widen(get(a), &mut largest);
-            let y = Numbers::widen(get(b), &mut largest);
-            let u = Numbers::widen(get(a.add(32)), &mut largest);
-            let v = Numbers::widen(get(b.add(32)), &mut largest);
-            if Numbers::are_numbers(largest) {
-                put::<false>(dst, narrow([F::of(x[0], y[0]), F::of(x[1], y[1])]));
-                put::<false>(dst.add(32), narrow([F::of(u[0], v[0]), F::of(u[1], v[1])]));
+            let x = Avx2MergedDl16::widen_codes(load_register(a), &mut largest);
+            let y = Avx2MergedDl16::widen_codes(load_register(b), &mut largest);
+            let u = Avx2MergedDl16::widen_codes(load_register(a.add(32)), &mut largest);
+            let v = Avx2MergedDl16::widen_codes(load_register(b.add(32)), &mut largest);
+            if Avx2MergedDl16::are_numbers(largest) {
+                store_register::<false>(
+                    dst,
+                    narrow_to_dl16_inf([F::apply_lanes(x[0], y[0]), F::apply_lanes(x[1], y[1])]),
+                );
+                store_register::<false>(
+                    dst.add(32),
+                    narrow_to_dl16_inf([F::apply_lanes(u[0], v[0]), F::apply_lanes(u[1], v[1])]),
+                );
             } else {
-                any_codes::<F>(a, b, dst);
+                run_any_codes::<F>(a, b, dst);
             }
         }
     }
@@ -78,28 +88,30 @@ unsafe fn run<F: Operation>(a: *const u8, b: *const u8, dst: *mut u8, count: usi
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx2,fma,f16c")]
-unsafe fn any_codes<F: Operation>(a: *const u8, b: *const u8, dst: *mut u8) {
+unsafe fn run_any_codes<F: Avx2PairOperation>(a: *const u8, b: *const u8, dst: *mut u8) {
     // SAFETY: the caller's promise is passed on.
     unsafe {
-        let (x, y) = (reader::Dl16::read(a), reader::Dl16::read(b));
-        let of =
-            |(x, y)| _mm256_castps_si256(F::of(_mm256_castsi256_ps(x), _mm256_castsi256_ps(y)));
+        let (x, y) = (reader::Avx2Dl16Reader::read_lanes(a), reader::Avx2Dl16Reader::read_lanes(b));
+        let of = |(x, y)| {
+            _mm256_castps_si256(F::apply_lanes(_mm256_castsi256_ps(x), _mm256_castsi256_ps(y)))
+        };
         let lanes = each!([(x[0], y[0]), (x[1], y[1]), (x[2], y[2]), (x[3], y[3])], of);
-        let lanes = each!(lanes, |bits| instead(bits, is_nan(bits), set(F32_NAN)));
-        writer::Dl16Inf::write::<false>(dst, lanes);
+        let lanes =
+            each!(lanes, |bits| blend_masked(bits, mask_nans(bits), broadcast_u32(F32_NAN)));
+        writer::Avx2Dl16InfWriter::write_lanes::<false>(dst, lanes);
     }
 }
 
-/// What [`writer::Dl16Inf`] does, of numbers in the order of [`Codes::widen`], none of which is a NaN: packing undoes that
+/// What [`writer::Dl16Inf`] does, of numbers in the order of [`Avx2PanelCodes::widen_codes`], none of which is a NaN: packing undoes that
 /// order.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn narrow(numbers: [__m256; 2]) -> __m256i {
+fn narrow_to_dl16_inf(numbers: [__m256; 2]) -> __m256i {
     let (low, high) = (_mm256_castps_si256(numbers[0]), _mm256_castps_si256(numbers[1]));
     let code = |bits| {
-        let magnitude = _mm256_and_si256(bits, set(!F32_SIGN));
+        let magnitude = _mm256_and_si256(bits, broadcast_u32(!F32_SIGN));
         let half = 1_u32 << (DL16_DROPPED - 1);
-        let rounded = _mm256_add_epi32(magnitude, set(half.wrapping_sub(DL16_REBIAS)));
+        let rounded = _mm256_add_epi32(magnitude, broadcast_u32(half.wrapping_sub(DL16_REBIAS)));
         let rounded = _mm256_max_epi32(rounded, _mm256_setzero_si256());
         _mm256_srli_epi32::<{ DL16_DROPPED.cast_signed() }>(rounded)
     };

@@ -3,58 +3,58 @@
 
 use std::arch::x86_64::*;
 
-use super::reader::{self, Reader};
-use super::writer::{self, Writer};
-use super::{Pair, Step, pair};
+use super::reader::{self, Avx2Reader};
+use super::writer::{self, Avx2Writer};
+use super::{Avx2Step, KernelPair, step_kernels};
 use crate::format::Format;
 
 /// 32 binary32 numbers, as bits.
-pub(super) type Lanes = [__m256i; 4];
+pub(super) type Avx2Lanes = [__m256i; 4];
 
 /// The step that reads one format and writes another.
-pub(super) struct Through<R, W>(R, W);
+pub(super) struct Avx2ThroughF32<R, W>(R, W);
 
-impl<R: Reader, W: Writer> Step for Through<R, W> {
+impl<R: Avx2Reader, W: Avx2Writer> Avx2Step for Avx2ThroughF32<R, W> {
     const IN: usize = R::SIZE;
     const OUT: usize = W::SIZE;
 
     #[inline]
     #[target_feature(enable = "avx2,f16c")]
-    unsafe fn step<const STREAM: bool>(src: *const u8, dst: *mut u8) {
+    unsafe fn convert_step<const STREAM: bool>(src: *const u8, dst: *mut u8) {
         // SAFETY: the caller's promise is passed on.
-        unsafe { W::write::<STREAM>(dst, R::read(src)) }
+        unsafe { W::write_lanes::<STREAM>(dst, R::read_lanes(src)) }
     }
 }
 
 /// The pairs that go this way: sources that are exact as binary32.
-pub(super) fn select(src: Format, dst: Format) -> Option<Pair> {
+pub(super) fn select_through_kernels(src: Format, dst: Format) -> Option<KernelPair> {
     match src {
-        Format::F32 => to_float::<reader::F32>(dst),
-        Format::F16 => to_float::<reader::F16>(dst),
-        Format::BF16 => to_float::<reader::Bf16>(dst),
-        Format::DL16 => to_float::<reader::Dl16>(dst),
-        Format::DL16INF => to_float::<reader::Dl16Inf>(dst),
-        Format::F8E4M3FN => to_float::<reader::E4m3>(dst),
-        Format::F8E5M2 => to_float::<reader::E5m2>(dst),
-        Format::F8E5M2FNUZ => to_float::<reader::Fnuz>(dst),
-        Format::I16 => to_float::<reader::I16>(dst),
-        Format::I8 => to_float::<reader::I8>(dst),
-        Format::U8 => to_float::<reader::U8>(dst),
-        Format::Bool => to_float::<reader::Bool>(dst),
+        Format::F32 => select_to_float::<reader::Avx2F32Reader>(dst),
+        Format::F16 => select_to_float::<reader::Avx2F16Reader>(dst),
+        Format::BF16 => select_to_float::<reader::Avx2Bf16Reader>(dst),
+        Format::DL16 => select_to_float::<reader::Avx2Dl16Reader>(dst),
+        Format::DL16INF => select_to_float::<reader::Avx2Dl16InfReader>(dst),
+        Format::F8E4M3FN => select_to_float::<reader::Avx2E4m3Reader>(dst),
+        Format::F8E5M2 => select_to_float::<reader::Avx2E5m2Reader>(dst),
+        Format::F8E5M2FNUZ => select_to_float::<reader::Avx2FnuzReader>(dst),
+        Format::I16 => select_to_float::<reader::Avx2I16Reader>(dst),
+        Format::I8 => select_to_float::<reader::Avx2I8Reader>(dst),
+        Format::U8 => select_to_float::<reader::Avx2U8Reader>(dst),
+        Format::Bool => select_to_float::<reader::Avx2BoolReader>(dst),
         Format::F64 | Format::I64 | Format::I32 | Format::U32 => None,
     }
 }
 
-fn to_float<R: Reader>(dst: Format) -> Option<Pair> {
+fn select_to_float<R: Avx2Reader>(dst: Format) -> Option<KernelPair> {
     Some(match dst {
-        Format::F32 => pair::<Through<R, writer::F32>>(),
-        Format::F16 => pair::<Through<R, writer::F16>>(),
-        Format::BF16 => pair::<Through<R, writer::Bf16>>(),
-        Format::DL16 => pair::<Through<R, writer::Dl16>>(),
-        Format::DL16INF => pair::<Through<R, writer::Dl16Inf>>(),
-        Format::F8E4M3FN => pair::<Through<R, writer::E4m3>>(),
-        Format::F8E5M2 => pair::<Through<R, writer::E5m2>>(),
-        Format::F8E5M2FNUZ => pair::<Through<R, writer::Fnuz>>(),
+        Format::F32 => step_kernels::<Avx2ThroughF32<R, writer::Avx2F32Writer>>(),
+        Format::F16 => step_kernels::<Avx2ThroughF32<R, writer::Avx2F16Writer>>(),
+        Format::BF16 => step_kernels::<Avx2ThroughF32<R, writer::Avx2Bf16Writer>>(),
+        Format::DL16 => step_kernels::<Avx2ThroughF32<R, writer::Avx2Dl16Writer>>(),
+        Format::DL16INF => step_kernels::<Avx2ThroughF32<R, writer::Avx2Dl16InfWriter>>(),
+        Format::F8E4M3FN => step_kernels::<Avx2ThroughF32<R, writer::Avx2E4m3Writer>>(),
+        Format::F8E5M2 => step_kernels::<Avx2ThroughF32<R, writer::Avx2E5m2Writer>>(),
+        Format::F8E5M2FNUZ => step_kernels::<Avx2ThroughF32<R, writer::Avx2FnuzWriter>>(),
         _ => return None,
     })
 }
@@ -73,14 +73,14 @@ pub(super) use each;
 
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn set(value: u32) -> __m256i {
+pub(super) fn broadcast_u32(value: u32) -> __m256i {
     _mm256_set1_epi32(value.cast_signed())
 }
 
 /// All bits of the binary32 numbers that are NaNs.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn is_nan(bits: __m256i) -> __m256i {
+pub(super) fn mask_nans(bits: __m256i) -> __m256i {
     let value = _mm256_castsi256_ps(bits);
     _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(value, value))
 }
@@ -88,7 +88,7 @@ pub(super) fn is_nan(bits: __m256i) -> __m256i {
 /// `other` where the mask has all bits, else `value`.
 #[inline]
 #[target_feature(enable = "avx2")]
-pub(super) fn instead(value: __m256i, mask: __m256i, other: __m256i) -> __m256i {
+pub(super) fn blend_masked(value: __m256i, mask: __m256i, other: __m256i) -> __m256i {
     _mm256_blendv_epi8(value, other, mask)
 }
 

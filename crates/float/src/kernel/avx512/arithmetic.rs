@@ -2,43 +2,47 @@
 
 use std::arch::x86_64::*;
 
-use super::reader::{self, Reader};
-use super::row::{Codes, Dl16};
-use super::through::{both, is_nan, set};
-use super::writer::{self, Writer};
-use super::{STEP, put};
-use crate::arithmetic::{Arithmetic, PairKernel};
+use super::reader::{self, Avx512Reader};
+use super::row::{Avx512Dl16Codes, Avx512PanelCodes};
+use super::through::{both, broadcast_u32, mask_nans};
+use super::writer::{self, Avx512Writer};
+use super::{STEP_ELEMENTS, store_register};
+use crate::arithmetic::{PairArithmetic, PairKernel};
 use crate::format::Format;
 use crate::minifloat::{F32_NAN, F32_SIGN};
 use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
 
 /// The kernels of this file: operands in DL16, the result with infinities.
-pub(in crate::kernel) fn select(f: Arithmetic, from: Format, to: Format) -> Option<PairKernel> {
+pub(in crate::kernel) fn select_arithmetic_kernel(
+    f: PairArithmetic,
+    from: Format,
+    to: Format,
+) -> Option<PairKernel> {
     if (from, to) != (Format::DL16, Format::DL16INF) {
         return None;
     }
     Some(match f {
-        Arithmetic::Add => run::<Add>,
-        Arithmetic::Sub => run::<Sub>,
-        Arithmetic::Mul => run::<Mul>,
+        PairArithmetic::Add => run_pairs::<Add>,
+        PairArithmetic::Sub => run_pairs::<Sub>,
+        PairArithmetic::Mul => run_pairs::<Mul>,
     })
 }
 
 /// An operation on 16 pairs.
-trait Operation {
+trait Avx512PairOperation {
     /// # Safety
     /// The machine has AVX-512.
-    unsafe fn of(a: __m512, b: __m512) -> __m512;
+    unsafe fn apply_lanes(a: __m512, b: __m512) -> __m512;
 }
 
 macro_rules! operations {
     ($($name:ident $instruction:ident)*) => {$(
         struct $name;
 
-        impl Operation for $name {
+        impl Avx512PairOperation for $name {
             #[inline]
             #[target_feature(enable = "avx512f")]
-            unsafe fn of(a: __m512, b: __m512) -> __m512 {
+            unsafe fn apply_lanes(a: __m512, b: __m512) -> __m512 {
                 $instruction(a, b)
             }
         }
@@ -53,19 +57,27 @@ operations! {
 
 /// As [`PairKernel`] says.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn run<F: Operation>(a: *const u8, b: *const u8, dst: *mut u8, count: usize) {
-    type Numbers = Dl16<DL16_MERGED>;
-    for at in (0..count).step_by(STEP) {
+unsafe fn run_pairs<F: Avx512PairOperation>(
+    a: *const u8,
+    b: *const u8,
+    dst: *mut u8,
+    count: usize,
+) {
+    type Avx512MergedDl16 = Avx512Dl16Codes<DL16_MERGED>;
+    for at in (0..count).step_by(STEP_ELEMENTS) {
         // SAFETY: the caller's promise; 32 codes are one vector.
         unsafe {
             let (a, b, dst) = (a.add(at * 2), b.add(at * 2), dst.add(at * 2));
             let mut largest = _mm512_setzero_si512();
-            let x = Numbers::widen(_mm512_loadu_si512(a.cast()), &mut largest);
-            let y = Numbers::widen(_mm512_loadu_si512(b.cast()), &mut largest);
-            if Numbers::are_numbers(largest) {
-                put::<false>(dst, narrow([F::of(x[0], y[0]), F::of(x[1], y[1])]));
+            let x = Avx512MergedDl16::widen_codes(_mm512_loadu_si512(a.cast()), &mut largest);
+            let y = Avx512MergedDl16::widen_codes(_mm512_loadu_si512(b.cast()), &mut largest);
+            if Avx512MergedDl16::are_numbers(largest) {
+                store_register::<false>(
+                    dst,
+                    narrow_to_dl16_inf([F::apply_lanes(x[0], y[0]), F::apply_lanes(x[1], y[1])]),
+                );
             } else {
-                any_codes::<F>(a, b, dst);
+                run_any_codes::<F>(a, b, dst);
             }
         }
     }
@@ -75,28 +87,34 @@ unsafe fn run<F: Operation>(a: *const u8, b: *const u8, dst: *mut u8, count: usi
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-unsafe fn any_codes<F: Operation>(a: *const u8, b: *const u8, dst: *mut u8) {
+unsafe fn run_any_codes<F: Avx512PairOperation>(a: *const u8, b: *const u8, dst: *mut u8) {
     // SAFETY: the caller's promise is passed on.
     unsafe {
-        let ([a, c], [b, d]) = (reader::Dl16::read(a), reader::Dl16::read(b));
-        let of =
-            |(a, b)| _mm512_castps_si512(F::of(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b)));
+        let ([a, c], [b, d]) =
+            (reader::Avx512Dl16Reader::read_lanes(a), reader::Avx512Dl16Reader::read_lanes(b));
+        let of = |(a, b)| {
+            _mm512_castps_si512(F::apply_lanes(_mm512_castsi512_ps(a), _mm512_castsi512_ps(b)))
+        };
         let lanes = both!([(a, b), (c, d)], of);
-        let lanes = both!(lanes, |bits| _mm512_mask_mov_epi32(bits, is_nan(bits), set(F32_NAN)));
-        writer::Dl16Inf::write::<false>(dst, lanes);
+        let lanes = both!(lanes, |bits| _mm512_mask_mov_epi32(
+            bits,
+            mask_nans(bits),
+            broadcast_u32(F32_NAN)
+        ));
+        writer::Avx512Dl16InfWriter::write_lanes::<false>(dst, lanes);
     }
 }
 
-/// What [`writer::Dl16Inf`] does, of numbers in the order of [`Codes::widen`], none of which is a NaN: packing undoes that
+/// What [`writer::Dl16Inf`] does, of numbers in the order of [`Avx512PanelCodes::widen`], none of which is a NaN: packing undoes that
 /// order.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn narrow(numbers: [__m512; 2]) -> __m512i {
+fn narrow_to_dl16_inf(numbers: [__m512; 2]) -> __m512i {
     let [low, high] = both!(numbers, |number| _mm512_castps_si512(number));
     let code = |bits| {
-        let magnitude = _mm512_and_si512(bits, set(!F32_SIGN));
+        let magnitude = _mm512_and_si512(bits, broadcast_u32(!F32_SIGN));
         let half = 1_u32 << (DL16_DROPPED - 1);
-        let rounded = _mm512_add_epi32(magnitude, set(half.wrapping_sub(DL16_REBIAS)));
+        let rounded = _mm512_add_epi32(magnitude, broadcast_u32(half.wrapping_sub(DL16_REBIAS)));
         let rounded = _mm512_max_epi32(rounded, _mm512_setzero_si512());
         _mm512_srli_epi32::<DL16_DROPPED>(rounded)
     };

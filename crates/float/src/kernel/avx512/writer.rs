@@ -2,138 +2,138 @@
 
 use std::arch::x86_64::*;
 
-use super::through::{Lanes, both, is_nan, set, with_sign_of};
-use super::{put, put_half};
-use crate::minifloat::{self, F32_QUIET, F32_SIGN, Shape, Specials};
+use super::through::{Avx512Lanes, both, broadcast_u32, mask_nans, with_sign_of};
+use super::{store_half_register, store_register};
+use crate::minifloat::{self, F32_QUIET, F32_SIGN, MinifloatShape, SpecialCodes};
 use crate::small::{DL16_DROPPED, DL16_INFINITE, DL16_MERGED, DL16_REBIAS};
 
 /// A format that binary32 numbers become.
-pub(super) trait Writer {
+pub(super) trait Avx512Writer {
     /// Bytes of an element.
     const SIZE: usize;
 
     /// # Safety
     /// The machine has AVX-512, and `dst` is valid for 32 elements and aligned as
     /// [`Step`](super::Step) says.
-    unsafe fn write<const STREAM: bool>(dst: *mut u8, lanes: Lanes);
+    unsafe fn write_lanes<const STREAM: bool>(dst: *mut u8, lanes: Avx512Lanes);
 }
 
-pub(super) struct F32;
-pub(super) struct F16;
-pub(super) struct Bf16;
-pub(super) struct Dl16;
-pub(super) struct Dl16Inf;
-pub(super) struct E4m3;
-pub(super) struct E5m2;
-pub(super) struct Fnuz;
-pub(super) struct I64;
-pub(super) struct I32;
-pub(super) struct U32;
-pub(super) struct I16;
-pub(super) struct I8;
-pub(super) struct U8;
+pub(super) struct Avx512F32Writer;
+pub(super) struct Avx512F16Writer;
+pub(super) struct Avx512Bf16Writer;
+pub(super) struct Avx512Dl16Writer;
+pub(super) struct Avx512Dl16InfWriter;
+pub(super) struct Avx512E4m3Writer;
+pub(super) struct Avx512E5m2Writer;
+pub(super) struct Avx512FnuzWriter;
+pub(super) struct Avx512I64Writer;
+pub(super) struct Avx512I32Writer;
+pub(super) struct Avx512U32Writer;
+pub(super) struct Avx512I16Writer;
+pub(super) struct Avx512I8Writer;
+pub(super) struct Avx512U8Writer;
 
 macro_rules! writers {
     ($($name:ident, $size:literal: |$dst:ident, $lanes:ident| $body:block)*) => {$(
-        impl Writer for $name {
+        impl Avx512Writer for $name {
             const SIZE: usize = $size;
             #[inline]
             #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-            unsafe fn write<const STREAM: bool>($dst: *mut u8, $lanes: Lanes) $body
+            unsafe fn write_lanes<const STREAM: bool>($dst: *mut u8, $lanes: Avx512Lanes) $body
         }
     )*};
 }
 
-const ROUND: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+const ROUND_MODE: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
 
 writers! {
-    F32, 4: |dst, lanes| {
+    Avx512F32Writer, 4: |dst, lanes| {
         // SAFETY: 32 elements are two vectors.
         unsafe {
-            put::<STREAM>(dst, lanes[0]);
-            put::<STREAM>(dst.add(64), lanes[1]);
+            store_register::<STREAM>(dst, lanes[0]);
+            store_register::<STREAM>(dst.add(64), lanes[1]);
         }
     }
-    F16, 2: |dst, lanes| {
-        let [low, high] = both!(lanes, |bits| _mm512_cvtps_ph::<ROUND>(_mm512_castsi512_ps(bits)));
+    Avx512F16Writer, 2: |dst, lanes| {
+        let [low, high] = both!(lanes, |bits| _mm512_cvtps_ph::<ROUND_MODE>(_mm512_castsi512_ps(bits)));
         // SAFETY: 32 elements are two half vectors.
         unsafe {
-            put_half::<STREAM>(dst, low);
-            put_half::<STREAM>(dst.add(32), high);
+            store_half_register::<STREAM>(dst, low);
+            store_half_register::<STREAM>(dst.add(32), high);
         }
     }
-    Bf16, 2: |dst, lanes| {
+    Avx512Bf16Writer, 2: |dst, lanes| {
         let codes = both!(lanes, |bits| {
-            let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), set(1));
-            let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, set(0x7fff)), even);
-            let nan = is_nan(bits);
-            let value = _mm512_mask_or_epi32(rounded, nan, bits, set(F32_QUIET));
+            let even = _mm512_and_si512(_mm512_srli_epi32::<16>(bits), broadcast_u32(1));
+            let rounded = _mm512_add_epi32(_mm512_add_epi32(bits, broadcast_u32(0x7fff)), even);
+            let nan = mask_nans(bits);
+            let value = _mm512_mask_or_epi32(rounded, nan, bits, broadcast_u32(F32_QUIET));
             _mm512_srli_epi32::<16>(value)
         });
         // SAFETY: 32 elements are one vector.
-        unsafe { put::<STREAM>(dst, narrow(codes)) }
+        unsafe { store_register::<STREAM>(dst, narrow_to_u16(codes)) }
     }
-    Dl16, 2: |dst, lanes| {
+    Avx512Dl16Writer, 2: |dst, lanes| {
         let codes = both!(lanes, |bits| {
-            let magnitude = _mm512_and_si512(bits, set(!F32_SIGN));
-            let rounded = _mm512_add_epi32(magnitude, set(1 << (DL16_DROPPED - 1)));
-            let floor = _mm512_max_epu32(rounded, set(DL16_REBIAS));
-            let code = _mm512_srli_epi32::<DL16_DROPPED>(_mm512_sub_epi32(floor, set(DL16_REBIAS)));
-            let code = _mm512_min_epu32(code, set(DL16_MERGED));
-            with_sign_of(code, _mm512_srli_epi32::<16>(bits), set(0x8000))
+            let magnitude = _mm512_and_si512(bits, broadcast_u32(!F32_SIGN));
+            let rounded = _mm512_add_epi32(magnitude, broadcast_u32(1 << (DL16_DROPPED - 1)));
+            let floor = _mm512_max_epu32(rounded, broadcast_u32(DL16_REBIAS));
+            let code = _mm512_srli_epi32::<DL16_DROPPED>(_mm512_sub_epi32(floor, broadcast_u32(DL16_REBIAS)));
+            let code = _mm512_min_epu32(code, broadcast_u32(DL16_MERGED));
+            with_sign_of(code, _mm512_srli_epi32::<16>(bits), broadcast_u32(0x8000))
         });
         // SAFETY: 32 elements are one vector.
-        unsafe { put::<STREAM>(dst, narrow(codes)) }
+        unsafe { store_register::<STREAM>(dst, narrow_to_u16(codes)) }
     }
-    Dl16Inf, 2: |dst, lanes| {
+    Avx512Dl16InfWriter, 2: |dst, lanes| {
         let codes = both!(lanes, |bits| {
-            let magnitude = _mm512_and_si512(bits, set(!F32_SIGN));
-            let rounded = _mm512_add_epi32(magnitude, set(1 << (DL16_DROPPED - 1)));
-            let floor = _mm512_max_epu32(rounded, set(DL16_REBIAS));
-            let code = _mm512_srli_epi32::<DL16_DROPPED>(_mm512_sub_epi32(floor, set(DL16_REBIAS)));
-            let code = _mm512_min_epu32(code, set(DL16_INFINITE));
-            let code = _mm512_mask_mov_epi32(code, is_nan(bits), set(DL16_MERGED));
-            with_sign_of(code, _mm512_srli_epi32::<16>(bits), set(0x8000))
+            let magnitude = _mm512_and_si512(bits, broadcast_u32(!F32_SIGN));
+            let rounded = _mm512_add_epi32(magnitude, broadcast_u32(1 << (DL16_DROPPED - 1)));
+            let floor = _mm512_max_epu32(rounded, broadcast_u32(DL16_REBIAS));
+            let code = _mm512_srli_epi32::<DL16_DROPPED>(_mm512_sub_epi32(floor, broadcast_u32(DL16_REBIAS)));
+            let code = _mm512_min_epu32(code, broadcast_u32(DL16_INFINITE));
+            let code = _mm512_mask_mov_epi32(code, mask_nans(bits), broadcast_u32(DL16_MERGED));
+            with_sign_of(code, _mm512_srli_epi32::<16>(bits), broadcast_u32(0x8000))
         });
         // SAFETY: 32 elements are one vector.
-        unsafe { put::<STREAM>(dst, narrow(codes)) }
+        unsafe { store_register::<STREAM>(dst, narrow_to_u16(codes)) }
     }
-    E4m3, 1: |dst, lanes| {
-        let codes = both!(lanes, |bits| encode(bits, minifloat::F8E4M3FN));
+    Avx512E4m3Writer, 1: |dst, lanes| {
+        let codes = both!(lanes, |bits| encode_magnitudes(bits, minifloat::F8E4M3FN));
         // SAFETY: 32 elements are half a vector.
-        unsafe { put_half::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow(codes))) }
+        unsafe { store_half_register::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow_to_u16(codes))) }
     }
-    E5m2, 1: |dst, lanes| {
-        let codes = both!(lanes, |bits| encode(bits, minifloat::F8E5M2));
+    Avx512E5m2Writer, 1: |dst, lanes| {
+        let codes = both!(lanes, |bits| encode_magnitudes(bits, minifloat::F8E5M2));
         // SAFETY: 32 elements are half a vector.
-        unsafe { put_half::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow(codes))) }
+        unsafe { store_half_register::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow_to_u16(codes))) }
     }
-    Fnuz, 1: |dst, lanes| {
-        let codes = both!(lanes, |bits| encode(bits, minifloat::F8E5M2FNUZ));
+    Avx512FnuzWriter, 1: |dst, lanes| {
+        let codes = both!(lanes, |bits| encode_magnitudes(bits, minifloat::F8E5M2FNUZ));
         // SAFETY: 32 elements are half a vector.
-        unsafe { put_half::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow(codes))) }
+        unsafe { store_half_register::<STREAM>(dst, _mm512_cvtepi16_epi8(narrow_to_u16(codes))) }
     }
-    I64, 8: |dst, lanes| {
+    Avx512I64Writer, 8: |dst, lanes| {
         for (half, bits) in lanes.into_iter().enumerate() {
-            let low = to_i64(_mm512_castsi512_si256(bits));
-            let high = to_i64(_mm512_extracti64x4_epi64::<1>(bits));
+            let low = saturate_to_i64(_mm512_castsi512_si256(bits));
+            let high = saturate_to_i64(_mm512_extracti64x4_epi64::<1>(bits));
             // SAFETY: 32 elements are four vectors.
             unsafe {
-                put::<STREAM>(dst.add(half * 128), low);
-                put::<STREAM>(dst.add(half * 128 + 64), high);
+                store_register::<STREAM>(dst.add(half * 128), low);
+                store_register::<STREAM>(dst.add(half * 128 + 64), high);
             }
         }
     }
-    I32, 4: |dst, lanes| {
-        let [low, high] = both!(lanes, to_i32);
+    Avx512I32Writer, 4: |dst, lanes| {
+        let [low, high] = both!(lanes, saturate_to_i32);
         // SAFETY: 32 elements are two vectors.
         unsafe {
-            put::<STREAM>(dst, low);
-            put::<STREAM>(dst.add(64), high);
+            store_register::<STREAM>(dst, low);
+            store_register::<STREAM>(dst.add(64), high);
         }
     }
     // Past the range the instruction gives all ones, which is right above it only.
-    U32, 4: |dst, lanes| {
+    Avx512U32Writer, 4: |dst, lanes| {
         let [low, high] = both!(lanes, |bits| {
             let value = _mm512_castsi512_ps(bits);
             let above = _mm512_cmp_ps_mask::<_CMP_GT_OQ>(value, _mm512_setzero_ps());
@@ -141,59 +141,62 @@ writers! {
         });
         // SAFETY: 32 elements are two vectors.
         unsafe {
-            put::<STREAM>(dst, low);
-            put::<STREAM>(dst.add(64), high);
+            store_register::<STREAM>(dst, low);
+            store_register::<STREAM>(dst.add(64), high);
         }
     }
-    I16, 2: |dst, lanes| {
+    Avx512I16Writer, 2: |dst, lanes| {
         // SAFETY: 32 elements are one vector.
-        unsafe { put::<STREAM>(dst, to_i16(lanes)) }
+        unsafe { store_register::<STREAM>(dst, saturate_to_i16(lanes)) }
     }
-    I8, 1: |dst, lanes| {
+    Avx512I8Writer, 1: |dst, lanes| {
         // SAFETY: 32 elements are half a vector.
-        unsafe { put_half::<STREAM>(dst, _mm512_cvtsepi16_epi8(to_i16(lanes))) }
+        unsafe { store_half_register::<STREAM>(dst, _mm512_cvtsepi16_epi8(saturate_to_i16(lanes))) }
     }
-    U8, 1: |dst, lanes| {
-        let positive = _mm512_max_epi16(to_i16(lanes), _mm512_setzero_si512());
+    Avx512U8Writer, 1: |dst, lanes| {
+        let positive = _mm512_max_epi16(saturate_to_i16(lanes), _mm512_setzero_si512());
         // SAFETY: 32 elements are half a vector.
-        unsafe { put_half::<STREAM>(dst, _mm512_cvtusepi16_epi8(positive)) }
+        unsafe { store_half_register::<STREAM>(dst, _mm512_cvtusepi16_epi8(positive)) }
     }
 }
 
-/// [`Shape::encode`] on 16 numbers, 8-bit shapes only.
+/// [`MinifloatShape::encode_magnitudes`] on 16 numbers, 8-bit shapes only.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn encode(bits: __m512i, shape: Shape) -> __m512i {
-    let dropped = set(shape.dropped());
-    let magnitude = _mm512_and_si512(bits, set(!F32_SIGN));
+fn encode_magnitudes(bits: __m512i, shape: MinifloatShape) -> __m512i {
+    let dropped = broadcast_u32(shape.dropped_bits());
+    let magnitude = _mm512_and_si512(bits, broadcast_u32(!F32_SIGN));
     let whole = _mm512_srlv_epi32(magnitude, dropped);
-    let even = _mm512_and_si512(whole, set(1));
-    let half = set((1 << (shape.dropped() - 1)) - 1);
-    let offset = _mm512_sub_epi32(half, set(shape.rebias()));
+    let even = _mm512_and_si512(whole, broadcast_u32(1));
+    let half = broadcast_u32((1 << (shape.dropped_bits() - 1)) - 1);
+    let offset = _mm512_sub_epi32(half, broadcast_u32(shape.exponent_rebias()));
     let rounded = _mm512_add_epi32(_mm512_add_epi32(magnitude, offset), even);
     let normal = _mm512_srlv_epi32(rounded, dropped);
-    let magic = set(shape.magic());
+    let magic = broadcast_u32(shape.rounding_magic_bits());
     let sum = _mm512_add_ps(_mm512_castsi512_ps(magnitude), _mm512_castsi512_ps(magic));
     let subnormal = _mm512_sub_epi32(_mm512_castps_si512(sum), magic);
-    let small = _mm512_cmplt_epu32_mask(magnitude, set(shape.min_normal()));
+    let small = _mm512_cmplt_epu32_mask(magnitude, broadcast_u32(shape.min_normal_bits()));
     let code = _mm512_mask_mov_epi32(normal, small, subnormal);
-    let mut code = _mm512_min_epu32(code, set(shape.max + 1));
-    let sign = _mm512_and_si512(_mm512_srli_epi32::<24>(bits), set(0x80));
+    let mut code = _mm512_min_epu32(code, broadcast_u32(shape.max + 1));
+    let sign = _mm512_and_si512(_mm512_srli_epi32::<24>(bits), broadcast_u32(0x80));
     match shape.specials {
-        Specials::Ieee => {
-            let payload = _mm512_and_si512(whole, set((1 << shape.fraction) - 1));
-            let quiet = set((shape.max + 1) | (1 << (shape.fraction - 1)));
-            code = _mm512_mask_or_epi32(code, is_nan(bits), payload, quiet);
+        SpecialCodes::Ieee => {
+            let payload = _mm512_and_si512(whole, broadcast_u32((1 << shape.fraction) - 1));
+            let quiet = broadcast_u32((shape.max + 1) | (1 << (shape.fraction - 1)));
+            code = _mm512_mask_or_epi32(code, mask_nans(bits), payload, quiet);
             _mm512_or_si512(code, sign)
         }
-        Specials::AllOnesNan => {
-            code = _mm512_min_epu32(code, set(shape.max));
-            code = _mm512_mask_mov_epi32(code, is_nan(bits), set(shape.max + 1));
+        SpecialCodes::AllOnesNan => {
+            code = _mm512_min_epu32(code, broadcast_u32(shape.max));
+            code = _mm512_mask_mov_epi32(code, mask_nans(bits), broadcast_u32(shape.max + 1));
             _mm512_or_si512(code, sign)
         }
-        Specials::MinusZeroNan => {
+        SpecialCodes::MinusZeroNan => {
             // Codes 1 to 0x7f: one comparison, as zero wraps around.
-            let signed = _mm512_cmplt_epu32_mask(_mm512_sub_epi32(code, set(1)), set(shape.max));
+            let signed = _mm512_cmplt_epu32_mask(
+                _mm512_sub_epi32(code, broadcast_u32(1)),
+                broadcast_u32(shape.max),
+            );
             _mm512_mask_or_epi32(code, signed, code, sign)
         }
     }
@@ -202,7 +205,7 @@ fn encode(bits: __m512i, shape: Shape) -> __m512i {
 /// Truncates and saturates. Past the range the instruction gives the least integer.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn to_i32(bits: __m512i) -> __m512i {
+fn saturate_to_i32(bits: __m512i) -> __m512i {
     let value = _mm512_castsi512_ps(bits);
     let number = _mm512_cmp_ps_mask::<_CMP_ORD_Q>(value, value);
     let above = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(value, _mm512_set1_ps(TWO_31));
@@ -216,7 +219,7 @@ const TWO_63: f32 = TWO_31 * TWO_31 * 2.0;
 /// Truncates and saturates eight numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn to_i64(bits: __m256i) -> __m512i {
+fn saturate_to_i64(bits: __m256i) -> __m512i {
     let value = _mm256_castsi256_ps(bits);
     let number = _mm256_cmp_ps_mask::<_CMP_ORD_Q>(value, value);
     let above = _mm256_cmp_ps_mask::<_CMP_GE_OQ>(value, _mm256_set1_ps(TWO_63));
@@ -227,21 +230,21 @@ fn to_i64(bits: __m256i) -> __m512i {
 /// Truncates and saturates 32 numbers.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn to_i16(lanes: Lanes) -> __m512i {
-    let [low, high] = both!(lanes, to_i32);
-    in_order(_mm512_packs_epi32(low, high))
+fn saturate_to_i16(lanes: Avx512Lanes) -> __m512i {
+    let [low, high] = both!(lanes, saturate_to_i32);
+    restore_element_order(_mm512_packs_epi32(low, high))
 }
 
 /// 32 numbers below 2^16 to 16 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn narrow(codes: Lanes) -> __m512i {
-    in_order(_mm512_packus_epi32(codes[0], codes[1]))
+fn narrow_to_u16(codes: Avx512Lanes) -> __m512i {
+    restore_element_order(_mm512_packus_epi32(codes[0], codes[1]))
 }
 
 /// Packing takes quarters of both vectors in turn; this puts them back.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn in_order(packed: __m512i) -> __m512i {
+fn restore_element_order(packed: __m512i) -> __m512i {
     _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), packed)
 }

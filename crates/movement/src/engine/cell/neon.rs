@@ -1,22 +1,22 @@
 //! Two registers of NEON as one of 32 bytes.
 
-use super::Lane;
+use super::CopyLane;
 use std::arch::aarch64::*;
 
 /// 32 bytes: what one instruction stores around the caches.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Neon(pub(in super::super) uint8x16_t, pub(in super::super) uint8x16_t);
 
-impl Lane for Neon {
+impl CopyLane for Neon {
     const BYTES: usize = 32;
     #[inline(always)]
-    unsafe fn load(p: *const u8) -> Neon {
-        // SAFETY: by the contract of `Lane`.
+    unsafe fn load_lane(p: *const u8) -> Neon {
+        // SAFETY: by the contract of `CopyLane`.
         unsafe { Neon(vld1q_u8(p), vld1q_u8(p.add(16))) }
     }
     #[inline(always)]
-    unsafe fn store(self, p: *mut u8) {
-        // SAFETY: by the contract of `Lane`.
+    unsafe fn store_lane(self, p: *mut u8) {
+        // SAFETY: by the contract of `CopyLane`.
         unsafe {
             vst1q_u8(p, self.0);
             vst1q_u8(p.add(16), self.1);
@@ -25,8 +25,8 @@ impl Lane for Neon {
     /// A store of two registers with the hint that they are not read again soon. It is ordered as every
     /// other store is, so it needs no fence of its own.
     #[inline(always)]
-    unsafe fn stream(self, p: *mut u8) {
-        // SAFETY: by the contract of `Lane`; the instruction writes these 32 bytes and nothing else.
+    unsafe fn store_non_temporal(self, p: *mut u8) {
+        // SAFETY: by the contract of `CopyLane`; the instruction writes these 32 bytes and nothing else.
         unsafe {
             std::arch::asm!(
                 "stnp {low:q}, {high:q}, [{p}]",

@@ -1,20 +1,20 @@
 //! Which loops make up a small tile, and which program runs inside it.
 
-use super::super::job::{ByteLoop, Job, Kernel, even, without};
-use super::super::stream::{LINE, Stream};
-use super::gather::{Gather, REGISTER};
+use super::super::job::{ByteLoop, JobKernel, NestJob, even_tile, without_loops};
+use super::super::stream::{LINE_BYTES, StreamRule};
+use super::gather::{REGISTER_BYTES, StretchGather};
 use super::kernels;
-use super::run::{GatherTile, PITCH_GAP, Program, STAGE_IN, Small, SquareTile};
+use super::run::{GatherTile, PITCH_GAP, STAGE_IN, Small, SmallProgram, SquareTile};
 use zellige_isa::Isa;
 
 /// Nests of fewer bytes are not worth a plan of their own.
-const LEAST: usize = 4096;
+const MIN_NEST_BYTES: usize = 4096;
 /// Bytes of a row that squares write, at most.
 pub(super) const SQUARE_ROW: usize = 512;
 /// Adjacent bytes that squares read, at most.
 const SQUARE_SRC: usize = 256;
 /// Adjacent bytes that squares read, at least: of narrow elements, and of those of 4 and 8 bytes.
-const SQUARE_READ: [usize; 2] = [16, LINE];
+const SQUARE_READ: [usize; 2] = [16, LINE_BYTES];
 /// Rows and columns of bytes from which one loop on either side is enough, and a transpose its kernel.
 const LONG_ROW: usize = 128;
 /// Bytes of a row that is gathered, at most and at least; and of a tile of them.
@@ -24,61 +24,61 @@ const GATHER_TILE: usize = 12288;
 /// What it costs to begin a run of registers, in registers.
 const RUN_COST: usize = 6;
 /// Rows that are further apart than this in the source may share the sets of the caches.
-const FAR: usize = 4096;
+const CONFLICT_ROW_BYTES: usize = 4096;
 /// As many of them as the first level cache holds, whatever sets they share.
 const FEW_FAR: isize = 4;
 /// Elements of fewer bytes are gathered; wider ones move as well by themselves.
-const GATHERED: usize = 16;
+const MIN_WIDE_ELEMENT_BYTES: usize = 16;
 /// The same for runs that are no registers of any width: two words that overlap move them.
 const GATHERED_RUN: usize = 16;
 /// Stretches of the source that are asked for before a tile, at most.
 const MOST_AHEAD: usize = 64;
 /// Rows from which streaming pays although the first and last lines are broken.
-const STREAMED: usize = 192;
+const MIN_STREAMED_ROW_BYTES: usize = 192;
 
 /// The job of some loops, in bytes, around elements of `width` bytes, where small tiles are the best.
-pub(in super::super) fn select(
+pub(in super::super) fn select_small_tiles(
     loops: &[ByteLoop],
     starts: &[(isize, isize)],
     width: usize,
     stream: bool,
-) -> Option<Job> {
+) -> Option<NestJob> {
     let steps = loops.iter().fold(width, |all, l| all.saturating_mul(l.n.unsigned_abs()));
-    if steps < LEAST || width > REGISTER || Isa::best() == Isa::BASELINE {
+    if steps < MIN_NEST_BYTES || width > REGISTER_BYTES || Isa::process_isa() == Isa::BASELINE {
         return None;
     }
-    let tile = squares(loops, width, stream).or_else(|| gathers(loops, width))?;
-    let Tile { program, row, inside, x, y, parts, outer } = tile;
+    let tile = plan_square_tile(loops, width, stream).or_else(|| plan_gather_tile(loops, width))?;
+    let SmallTile { program, row, inside, x, y, parts, outer } = tile;
     let whole = if x.n > parts.0 { parts.0 * x.dst } else { 0 };
-    let places = without(loops, &inside).into_iter().map(|l| l.dst).chain([whole]);
-    let stream = if stream && row >= STREAMED {
-        Stream::Always
+    let places = without_loops(loops, &inside).into_iter().map(|l| l.dst).chain([whole]);
+    let stream = if stream && row >= MIN_STREAMED_ROW_BYTES {
+        StreamRule::Always
     } else {
-        Stream::of(stream, row, places.chain(starts.iter().map(|s| s.1)))
+        StreamRule::for_rows(stream, row, places.chain(starts.iter().map(|s| s.1)))
     };
     let small = Small { program, row };
-    let x_first = small.grows();
-    let kernel = Kernel::Small(Box::new(small));
-    Some(Job { kernel, stream, x, y, tile: parts, x_first, outer, starts: starts.to_vec() })
+    let x_first = small.grows_rows();
+    let kernel = JobKernel::Small(Box::new(small));
+    Some(NestJob { kernel, stream, x, y, tile: parts, x_first, outer, starts: starts.to_vec() })
 }
 
-/// As [`select`], of loops one of which may be a run that is adjacent on both sides.
-pub(in super::super) fn around_run(
+/// As [`select_small_tiles`], of loops one of which may be a run that is adjacent on both sides.
+pub(in super::super) fn select_outside_run(
     loops: &[ByteLoop],
     run: Option<usize>,
     starts: &[(isize, isize)],
     width: usize,
     stream: bool,
-) -> Option<Job> {
+) -> Option<NestJob> {
     let bytes = run.map_or(width, |i| loops[i].n.unsigned_abs() * width);
     let rest: Vec<usize> = run.into_iter().collect();
-    select(&without(loops, &rest), starts, bytes, stream)
+    select_small_tiles(&without_loops(loops, &rest), starts, bytes, stream)
 }
 
 /// A program, the bytes of its rows and the loops inside them, the two loops that are cut, the steps of
 /// a tile, and the rest.
-struct Tile {
-    program: Program,
+struct SmallTile {
+    program: SmallProgram,
     row: usize,
     inside: Vec<usize>,
     x: ByteLoop,
@@ -89,7 +89,7 @@ struct Tile {
 
 /// Loops that follow one another on one side, innermost first, up to some bytes; those that are barred
 /// are not among them.
-fn chain(
+fn chain_loops(
     loops: &[ByteLoop],
     width: usize,
     most: usize,
@@ -110,53 +110,56 @@ fn chain(
 
 /// A part of `n` steps of `unit` bytes that is no more than `most` bytes: in whole lines, where no short
 /// end is left then.
-fn part(n: isize, unit: usize, most: usize) -> isize {
+fn cut_loop(n: isize, unit: usize, most: usize) -> isize {
     let most = (most / unit).max(1).cast_signed();
     if n <= most {
         return n;
     }
-    let lines = |p: &isize| (p.unsigned_abs() * unit).is_multiple_of(LINE);
+    let lines = |p: &isize| (p.unsigned_abs() * unit).is_multiple_of(LINE_BYTES);
     let tidy = |p: &isize| n % p == 0 || n % p >= p / 2;
-    (most / 2 + 1..=most).rev().find(|p| lines(p) && tidy(p)).unwrap_or_else(|| even(n, most))
+    (most / 2 + 1..=most).rev().find(|p| lines(p) && tidy(p)).unwrap_or_else(|| even_tile(n, most))
 }
 
 /// Offsets of all combinations of digits, innermost loop first, and fastest.
-fn offsets(loops: &[ByteLoop], side: fn(&ByteLoop) -> isize) -> Vec<isize> {
+fn list_offsets(loops: &[ByteLoop], side: fn(&ByteLoop) -> isize) -> Vec<isize> {
     loops.iter().fold(vec![0], |inner, l| {
         (0..l.n).flat_map(|i| inner.iter().map(move |a| a + i * side(l))).collect()
     })
 }
 
-fn squares(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Tile> {
-    let run = kernels::squares(width)?;
+fn plan_square_tile(loops: &[ByteLoop], width: usize, stream: bool) -> Option<SmallTile> {
+    let run = kernels::select_square_kernel(width)?;
     let e = width.cast_signed();
-    let (xs, _) = chain(loops, width, SQUARE_ROW, |l| l.dst, |_, l| l.src == e);
+    let (xs, _) = chain_loops(loops, width, SQUARE_ROW, |l| l.dst, |_, l| l.src == e);
     let (mut ys, _) =
-        chain(loops, width, SQUARE_SRC, |l| l.src, |_, l| xs.iter().any(|i| loops[*i] == *l));
+        chain_loops(loops, width, SQUARE_SRC, |l| l.src, |_, l| xs.iter().any(|i| loops[*i] == *l));
     let x = loops[*xs.last()?];
     ys.first()?;
     let long = |l: &ByteLoop, bytes: usize| l.n.unsigned_abs() * width >= bytes;
-    if long(&loops[xs[0]], LONG_ROW) && long(&loops[ys[0]], REGISTER) {
+    if long(&loops[xs[0]], LONG_ROW) && long(&loops[ys[0]], REGISTER_BYTES) {
         return None;
     }
     // In the caches, wide elements need no more than a line of either.
-    if !stream && width >= 8 && long(&loops[xs[0]], LINE) && long(&loops[ys[0]], LINE) {
+    if !stream && width >= 8 && long(&loops[xs[0]], LINE_BYTES) && long(&loops[ys[0]], LINE_BYTES) {
         return None;
     }
     // Whole lines that follow one another: the registers of a transpose make them.
     let whole = loops[xs[0]].n * e;
-    if whole % LINE.cast_signed() == 0 && loops[ys[0]].dst == whole && long(&loops[ys[0]], LINE) {
+    if whole % LINE_BYTES.cast_signed() == 0
+        && loops[ys[0]].dst == whole
+        && long(&loops[ys[0]], LINE_BYTES)
+    {
         return None;
     }
-    let px = part(x.n, x.dst.unsigned_abs(), SQUARE_ROW);
+    let px = cut_loop(x.n, x.dst.unsigned_abs(), SQUARE_ROW);
     let row = (px * x.dst).unsigned_abs();
     // Rows in the stage are whole lines apart.
-    let fits = ((STAGE_IN / (row / width) - PITCH_GAP) / LINE * LINE).min(SQUARE_SRC);
+    let fits = ((STAGE_IN / (row / width) - PITCH_GAP) / LINE_BYTES * LINE_BYTES).min(SQUARE_SRC);
     while ys.len() > 1 && loops[ys[ys.len() - 1]].src.unsigned_abs() > fits {
         ys.pop();
     }
     let y = loops[*ys.last()?];
-    let py = part(y.n, y.src.unsigned_abs(), fits);
+    let py = cut_loop(y.n, y.src.unsigned_abs(), fits);
     let cut = |taken: &[usize], n: isize| -> Vec<ByteLoop> {
         let mut all: Vec<ByteLoop> = taken.iter().map(|i| loops[*i]).collect();
         if let Some(last) = all.last_mut() {
@@ -164,23 +167,35 @@ fn squares(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Tile> {
         }
         all
     };
-    let (rows, columns) = (offsets(&cut(&xs, px), |l| l.src), offsets(&cut(&ys, py), |l| l.dst));
+    let (rows, columns) =
+        (list_offsets(&cut(&xs, px), |l| l.src), list_offsets(&cut(&ys, py), |l| l.dst));
     let read = columns.len() * width;
-    if row < LINE || read < SQUARE_READ[usize::from(width >= 4)] || read > fits {
+    if row < LINE_BYTES || read < SQUARE_READ[usize::from(width >= 4)] || read > fits {
         return None;
     }
     // Stretches of the source that may share the sets of the caches.
-    let far: isize =
-        cut(&xs, px).iter().filter(|l| l.src.unsigned_abs() >= FAR).map(|l| l.n).product();
+    let far: isize = cut(&xs, px)
+        .iter()
+        .filter(|l| l.src.unsigned_abs() >= CONFLICT_ROW_BYTES)
+        .map(|l| l.n)
+        .product();
     let far = stream && far > FEW_FAR;
     let tile = SquareTile::new(run, rows, columns, (px, py), width, far);
     let taken: Vec<usize> = xs.iter().chain(&ys).copied().collect();
-    let outer = without(loops, &taken);
-    Some(Tile { program: Program::Squares(tile), row, inside: xs, x, y, parts: (px, py), outer })
+    let outer = without_loops(loops, &taken);
+    Some(SmallTile {
+        program: SmallProgram::Squares(tile),
+        row,
+        inside: xs,
+        x,
+        y,
+        parts: (px, py),
+        outer,
+    })
 }
 
 /// Whether one loop of either side fills the registers of a transpose.
-fn transposes(loops: &[ByteLoop], width: usize) -> bool {
+fn fills_transpose(loops: &[ByteLoop], width: usize) -> bool {
     let (e, side) = (width.cast_signed(), (16 / width.min(16)).cast_signed());
     let x = loops.iter().any(|l| l.dst == e && l.n >= side);
     x && loops.iter().any(|l| l.src == e && l.dst != e && l.n >= 2 * side)
@@ -188,14 +203,14 @@ fn transposes(loops: &[ByteLoop], width: usize) -> bool {
 
 /// The stretches of the source that the loops of a tile read: where they begin, and their bytes; none
 /// where they are many.
-fn ahead(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usize) {
+fn source_stretches(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usize) {
     loops.retain(|l| l.n > 1 && l.src != 0);
     loops.sort_unstable_by_key(|l| l.src.unsigned_abs());
     let (mut bytes, mut first, mut far) = (width, 0, 1);
     let mut apart: Vec<ByteLoop> = Vec::new();
     for l in loops {
         let span = (l.n - 1).unsigned_abs() * l.src.unsigned_abs();
-        if l.src.unsigned_abs() < bytes + LINE && apart.is_empty() {
+        if l.src.unsigned_abs() < bytes + LINE_BYTES && apart.is_empty() {
             bytes += span;
             first += if l.src < 0 { -span.cast_signed() } else { 0 };
         } else {
@@ -206,18 +221,18 @@ fn ahead(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usize) {
     if far > MOST_AHEAD {
         return (Vec::new(), 0);
     }
-    (offsets(&apart, |l| l.src).into_iter().map(|a| a + first).collect(), bytes)
+    (list_offsets(&apart, |l| l.src).into_iter().map(|a| a + first).collect(), bytes)
 }
 
-fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
-    let (xs, bytes) = chain(loops, width, GATHER_ROW, |l| l.dst, |_, _| false);
-    let widest = if width.is_power_of_two() { GATHERED } else { GATHERED_RUN };
-    if bytes < REGISTER || width >= widest || transposes(loops, width) {
+fn plan_gather_tile(loops: &[ByteLoop], width: usize) -> Option<SmallTile> {
+    let (xs, bytes) = chain_loops(loops, width, GATHER_ROW, |l| l.dst, |_, _| false);
+    let widest = if width.is_power_of_two() { MIN_WIDE_ELEMENT_BYTES } else { GATHERED_RUN };
+    if bytes < REGISTER_BYTES || width >= widest || fills_transpose(loops, width) {
         return None;
     }
     // Loops outside of the row that share its lines of the source, nearest first.
     let mut near: Vec<usize> = (0..loops.len()).filter(|i| !xs.contains(i)).collect();
-    near.retain(|i| loops[*i].src != 0 && loops[*i].src.unsigned_abs() < LINE);
+    near.retain(|i| loops[*i].src != 0 && loops[*i].src.unsigned_abs() < LINE_BYTES);
     near.sort_unstable_by_key(|i| loops[*i].src.unsigned_abs());
     let mut rows = 1;
     near.retain(|i| {
@@ -231,8 +246,8 @@ fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
     // Rows are cut in the first loop that makes them too long, if one does.
     let cut = xs.iter().position(|i| loops[*i].dst * loops[*i].n > most.cast_signed());
     let inside = cut.unwrap_or(xs.len());
-    let x = cut.map_or(ByteLoop::UNIT, |at| loops[xs[at]]);
-    let px = cut.map_or(1, |_| part(x.n, x.dst.unsigned_abs(), most));
+    let x = cut.map_or(ByteLoop::UNIT_LOOP, |at| loops[xs[at]]);
+    let px = cut.map_or(1, |_| cut_loop(x.n, x.dst.unsigned_abs(), most));
     let row = cut.map_or(bytes, |_| (px * x.dst).unsigned_abs());
     // The loop along which registers repeat: where fewest of them, and of runs of them, make up a row.
     let part_of = |at: usize| match cut {
@@ -241,22 +256,22 @@ fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
     };
     let cost = |at: &usize| {
         let l = part_of(*at);
-        let registers = Gather::registers(l)?;
+        let registers = StretchGather::register_count(l)?;
         Some((registers + RUN_COST) * (row / (l.dst * l.n).unsigned_abs()))
     };
     let last = cut.unwrap_or(xs.len() - 1);
     let along = (0..=last).filter(|at| cost(at).is_some()).min_by_key(cost)?;
     let (along_x, steps) = (cut == Some(along), part_of(along));
-    let plan = Gather::plan(&of(&xs[..along]), steps, width)?;
+    let plan = StretchGather::plan_stretch(&of(&xs[..along]), steps, width)?;
     // A window for every element, or nearly so, is no better than moving that element.
     let most_windows = if width.is_power_of_two() { 16 / width - 1 } else { 16 / width + 2 };
-    let run = kernels::gather(plan.each).filter(|_| plan.each <= most_windows)?;
+    let run = kernels::select_gather_kernel(plan.each).filter(|_| plan.each <= most_windows)?;
     let after = if along_x { vec![] } else { of(&xs[along + 1..inside]) };
     let in_row = xs[..(inside + 1).min(xs.len())].to_vec();
     let taken: Vec<usize> = in_row.iter().chain(&near).copied().collect();
-    let mut outer = without(loops, &taken);
+    let mut outer = without_loops(loops, &taken);
     // Short rows: several of them, along what is nearest in the destination.
-    let (mut y, mut py) = (ByteLoop::UNIT, 1);
+    let (mut y, mut py) = (ByteLoop::UNIT_LOOP, 1);
     let mut more = of(&near);
     while row * rows < GATHER_TILE / 2
         && let Some(i) = (0..outer.len()).min_by_key(|i| outer[*i].dst.unsigned_abs())
@@ -265,14 +280,14 @@ fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
         let all = row * rows * l.n.unsigned_abs();
         if all > GATHER_TILE {
             y = l;
-            py = even(y.n, (GATHER_TILE / (row * rows)).cast_signed());
+            py = even_tile(y.n, (GATHER_TILE / (row * rows)).cast_signed());
             break;
         }
         rows *= l.n.unsigned_abs();
         more.push(l);
     }
     let both = |loops: &[ByteLoop]| -> Vec<(isize, isize)> {
-        offsets(loops, |l| l.src).into_iter().zip(offsets(loops, |l| l.dst)).collect()
+        list_offsets(loops, |l| l.src).into_iter().zip(list_offsets(loops, |l| l.dst)).collect()
     };
     let mut inside = of(&in_row);
     if let Some(last) = inside.last_mut().filter(|_| cut.is_some()) {
@@ -280,7 +295,7 @@ fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
     }
     inside.extend(more.iter().chain([&ByteLoop { n: py, ..y }]));
     let tile = GatherTile {
-        ahead: ahead(inside, width),
+        ahead: source_stretches(inside, width),
         gather: plan,
         run,
         along: steps,
@@ -288,5 +303,13 @@ fn gathers(loops: &[ByteLoop], width: usize) -> Option<Tile> {
         within: both(&after),
         rows: both(&more),
     };
-    Some(Tile { program: Program::Gather(tile), row, inside: in_row, x, y, parts: (px, py), outer })
+    Some(SmallTile {
+        program: SmallProgram::Gather(tile),
+        row,
+        inside: in_row,
+        x,
+        y,
+        parts: (px, py),
+        outer,
+    })
 }

@@ -1,7 +1,7 @@
 //! A stretch of the destination, put together from registers of the source.
 //!
 //! **Idea.** Inside a nest the same few dozen bytes of the source go to the same places of the
-//! destination again and again, only further on. A [`Gather`] plans one such stretch: it is cut into
+//! destination again and again, only further on. A [`StretchGather`] plans one such stretch: it is cut into
 //! registers of 32 bytes, and every half of one is made of *windows*, loads of 16 adjacent source bytes
 //! that are shuffled by a constant mask and joined by OR. How many windows a half needs is the price of
 //! the plan, and is known before it runs.
@@ -15,30 +15,30 @@ use super::super::job::ByteLoop;
 pub(super) const MOST_WINDOWS: usize = 8;
 
 /// Bytes of a register, and of a window.
-pub(super) const REGISTER: usize = 32;
-pub(super) const WINDOW: usize = 16;
+pub(super) const REGISTER_BYTES: usize = 32;
+pub(super) const WINDOW_BYTES: usize = 16;
 
 /// Registers of a stretch, at most.
 const MOST_REGISTERS: usize = 16;
 
 /// A mask byte that gives zero.
-const NOTHING: u8 = 0x80;
+const ZERO_MASK: u8 = 0x80;
 
 /// A load for either half of a register, and where its bytes go.
 #[derive(Debug, Clone)]
-pub(super) struct Window {
+pub(super) struct GatherWindow {
     pub(super) low: isize,
     pub(super) high: isize,
-    pub(super) mask: [u8; REGISTER],
+    pub(super) mask: [u8; REGISTER_BYTES],
 }
 
 /// A stretch of some steps of one loop, with the loops inside it.
 #[derive(Debug, Clone)]
-pub(super) struct Gather {
+pub(super) struct StretchGather {
     /// Where each register begins in the destination; the last may overlap the one before.
     pub(super) at: Vec<usize>,
     /// Those of each register, one after the other.
-    pub(super) windows: Vec<Window>,
+    pub(super) windows: Vec<GatherWindow>,
     /// How many a register has.
     pub(super) each: usize,
     /// Steps of the loop.
@@ -48,13 +48,17 @@ pub(super) struct Gather {
     width: usize,
 }
 
-impl Gather {
+impl StretchGather {
     /// Plans for elements of `width` bytes in `inner` loops, innermost first, that fill a stretch of the
     /// destination without gaps, and in `along`, whose steps follow one another there.
     ///
     /// None where there are fewer bytes than a register has, or too many windows.
-    pub(super) fn plan(inner: &[ByteLoop], along: ByteLoop, width: usize) -> Option<Gather> {
-        let (steps, _) = stretch(along)?;
+    pub(super) fn plan_stretch(
+        inner: &[ByteLoop],
+        along: ByteLoop,
+        width: usize,
+    ) -> Option<StretchGather> {
+        let (steps, _) = choose_stretch(along)?;
         let mut elements = vec![0];
         let part = ByteLoop { n: steps.cast_signed(), ..along };
         for l in inner.iter().chain([&part]) {
@@ -70,17 +74,17 @@ impl Gather {
             .flat_map(|first| (0..width.cast_signed()).map(move |k| first + k))
             .collect();
         let (first, last) = (*bytes.iter().min()?, *bytes.iter().max()?);
-        if last - first + 1 < WINDOW.cast_signed() {
+        if last - first + 1 < WINDOW_BYTES.cast_signed() {
             return None;
         }
-        let most_start = last + 1 - WINDOW.cast_signed();
-        let at: Vec<usize> = (0..bytes.len().div_ceil(REGISTER))
-            .map(|r| (r * REGISTER).min(bytes.len() - REGISTER))
+        let most_start = last + 1 - WINDOW_BYTES.cast_signed();
+        let at: Vec<usize> = (0..bytes.len().div_ceil(REGISTER_BYTES))
+            .map(|r| (r * REGISTER_BYTES).min(bytes.len() - REGISTER_BYTES))
             .collect();
         let halves: Vec<Vec<isize>> = at
             .iter()
-            .flat_map(|at| [*at, at + WINDOW])
-            .map(|at| cover(&bytes[at..][..WINDOW], most_start))
+            .flat_map(|at| [*at, at + WINDOW_BYTES])
+            .map(|at| cover_with_windows(&bytes[at..][..WINDOW_BYTES], most_start))
             .collect();
         let each = halves.iter().map(Vec::len).max()?;
         if each > MOST_WINDOWS {
@@ -89,36 +93,36 @@ impl Gather {
         let mut windows = Vec::with_capacity(at.len() * each);
         for (at, pair) in at.iter().zip(halves.chunks_exact(2)) {
             for k in 0..each {
-                let mut mask = [NOTHING; REGISTER];
+                let mut mask = [ZERO_MASK; REGISTER_BYTES];
                 let mut half = |h: usize| {
                     let Some(start) = pair[h].get(k) else { return pair[h][0] };
-                    for i in h * WINDOW..(h + 1) * WINDOW {
+                    for i in h * WINDOW_BYTES..(h + 1) * WINDOW_BYTES {
                         let from = bytes[at + i];
                         // The first window that has a byte gives it.
-                        let owner = pair[h].iter().position(|s| inside(*s, from));
+                        let owner = pair[h].iter().position(|s| window_contains(*s, from));
                         if owner == Some(k) {
-                            mask[i] = u8::try_from(from - start).unwrap_or(NOTHING);
+                            mask[i] = u8::try_from(from - start).unwrap_or(ZERO_MASK);
                         }
                     }
                     *start
                 };
                 let (low, high) = (half(0), half(1));
-                windows.push(Window { low, high, mask });
+                windows.push(GatherWindow { low, high, mask });
             }
         }
-        Some(Gather { at, windows, each, steps: steps.cast_signed(), elements, width })
+        Some(StretchGather { at, windows, each, steps: steps.cast_signed(), elements, width })
     }
 
     /// Registers that all steps of a loop take.
-    pub(super) fn registers(along: ByteLoop) -> Option<usize> {
-        stretch(along).map(|(_, registers)| registers)
+    pub(super) fn register_count(along: ByteLoop) -> Option<usize> {
+        choose_stretch(along).map(|(_, registers)| registers)
     }
 
     /// Copies `n` steps one element at a time, `n` at most those of the stretch.
     ///
     /// # Safety
     /// The elements are readable at `src`, as many bytes writable at `dst`, and they do not overlap.
-    pub(super) unsafe fn by_element(&self, src: *const u8, dst: *mut u8, n: isize) {
+    pub(super) unsafe fn copy_by_element(&self, src: *const u8, dst: *mut u8, n: isize) {
         let count = self.elements.len() / self.steps.unsigned_abs() * n.unsigned_abs();
         for (k, from) in self.elements.iter().take(count).enumerate() {
             // SAFETY: by the contract of this function.
@@ -132,24 +136,25 @@ impl Gather {
 
 /// Steps of a loop to plan together, such that the whole loop takes the fewest registers, and how many it
 /// takes then; the last stretch may overlap the one before.
-fn stretch(along: ByteLoop) -> Option<(usize, usize)> {
+fn choose_stretch(along: ByteLoop) -> Option<(usize, usize)> {
     let (step, n) = (along.dst.unsigned_abs(), along.n.unsigned_abs());
-    let (least, most) = (REGISTER.div_ceil(step), (MOST_REGISTERS * REGISTER / step).min(n));
-    let registers = |steps: usize| n.div_ceil(steps) * (steps * step).div_ceil(REGISTER);
+    let (least, most) =
+        (REGISTER_BYTES.div_ceil(step), (MOST_REGISTERS * REGISTER_BYTES / step).min(n));
+    let registers = |steps: usize| n.div_ceil(steps) * (steps * step).div_ceil(REGISTER_BYTES);
     (least..=most).map(|steps| (steps, registers(steps))).min_by_key(|(_, registers)| *registers)
 }
 
-fn inside(start: isize, byte: isize) -> bool {
-    (start..start + WINDOW.cast_signed()).contains(&byte)
+fn window_contains(start: isize, byte: isize) -> bool {
+    (start..start + WINDOW_BYTES.cast_signed()).contains(&byte)
 }
 
 /// The fewest windows that hold some bytes, none of them beginning behind `most`.
-fn cover(bytes: &[isize], most: isize) -> Vec<isize> {
+fn cover_with_windows(bytes: &[isize], most: isize) -> Vec<isize> {
     let mut sorted = bytes.to_vec();
     sorted.sort_unstable();
     let mut starts: Vec<isize> = Vec::new();
     for byte in sorted {
-        if starts.last().is_none_or(|s| !inside(*s, byte)) {
+        if starts.last().is_none_or(|s| !window_contains(*s, byte)) {
             starts.push(byte.min(most));
         }
     }
@@ -161,14 +166,18 @@ mod tests {
     use super::*;
 
     /// What the masks say, one byte at a time.
-    fn simulate(g: &Gather, source: impl Fn(isize) -> u8, bytes: usize) -> Vec<u8> {
+    fn simulate(g: &StretchGather, source: impl Fn(isize) -> u8, bytes: usize) -> Vec<u8> {
         let mut out = vec![0; bytes];
         for (at, windows) in g.at.iter().zip(g.windows.chunks_exact(g.each)) {
-            for i in 0..REGISTER {
+            for i in 0..REGISTER_BYTES {
                 out[at + i] = windows.iter().fold(0, |all, w| {
-                    let start = if i < WINDOW { w.low } else { w.high };
+                    let start = if i < WINDOW_BYTES { w.low } else { w.high };
                     let picked = w.mask[i];
-                    if picked == NOTHING { all } else { all | source(start + isize::from(picked)) }
+                    if picked == ZERO_MASK {
+                        all
+                    } else {
+                        all | source(start + isize::from(picked))
+                    }
                 });
             }
         }
@@ -188,7 +197,7 @@ mod tests {
                 for (m, b) in [(9, w), (33, 3 * w), (40, -2 * w), (64, 16), (100, 7 * w), (48, 0)] {
                     let inner = ByteLoop { n, src: a, dst: w };
                     let along = ByteLoop { n: m, src: b, dst: n * w };
-                    let Some(g) = Gather::plan(&[inner], along, width) else {
+                    let Some(g) = StretchGather::plan_stretch(&[inner], along, width) else {
                         refused += 1;
                         continue;
                     };
@@ -209,7 +218,7 @@ mod tests {
                         "{inner:?} {along:?} {width}"
                     );
                     for start in g.windows.iter().flat_map(|w| [w.low, w.high]) {
-                        assert!(start >= first && start + WINDOW.cast_signed() <= last);
+                        assert!(start >= first && start + WINDOW_BYTES.cast_signed() <= last);
                     }
                 }
             }

@@ -5,7 +5,7 @@
 //! lines of that. A tile is such a row for every step of the near loops. What happens inside a tile is the
 //! same for the whole nest, so it is planned once, as one of two programs:
 //!
-//! - a [`Gather`]: every register of a row is put together from a few registers of the source, by
+//! - a [`StretchGather`]: every register of a row is put together from a few registers of the source, by
 //!   constant shuffles. It is for what stays near: images of three channels, every second element,
 //!   interleaved planes, windows;
 //! - squares: rows of the source that are adjacent for a register at least become columns. It is for
@@ -29,5 +29,5 @@ use neon as kernels;
 #[cfg(target_arch = "x86_64")]
 use x86 as kernels;
 
-pub(super) use choose::{around_run, select};
+pub(super) use choose::{select_outside_run, select_small_tiles};
 pub(super) use run::Small;

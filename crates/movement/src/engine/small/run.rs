@@ -1,24 +1,24 @@
 //! Running the programs of small tiles.
 
-use super::super::carry::Carries;
-use super::super::cell::{self, prefetch};
+use super::super::carry::LineCarries;
+use super::super::cell::{self, prefetch_line};
 use super::super::job::ByteLoop;
-use super::super::stream::{LINE, LONG};
+use super::super::stream::{LINE_BYTES, LONG_ROW_BYTES};
 use super::choose::SQUARE_ROW;
-use super::gather::Gather;
-use super::kernels::{self, Run, Square, Wide};
+use super::gather::StretchGather;
+use super::kernels::{self, GatherKernel, SquareKernel, WideLane};
 use std::mem::MaybeUninit;
 
 /// What is done inside of every tile.
 #[derive(Debug, Clone)]
 pub(in super::super) struct Small {
-    pub(super) program: Program,
+    pub(super) program: SmallProgram,
     /// Bytes of a row of a whole tile.
     pub(super) row: usize,
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum Program {
+pub(super) enum SmallProgram {
     Gather(GatherTile),
     Squares(SquareTile),
 }
@@ -26,8 +26,8 @@ pub(super) enum Program {
 /// Rows that are gathered.
 #[derive(Debug, Clone)]
 pub(super) struct GatherTile {
-    pub(super) gather: Gather,
-    pub(super) run: Run,
+    pub(super) gather: StretchGather,
+    pub(super) run: GatherKernel,
     pub(super) along: ByteLoop,
     /// Whether that is the loop `x` of the job, and so is cut.
     pub(super) along_x: bool,
@@ -42,7 +42,7 @@ pub(super) struct GatherTile {
 /// Rows that are transposed.
 #[derive(Debug, Clone)]
 pub(super) struct SquareTile {
-    run: Square,
+    run: SquareKernel,
     /// Where the source of every element of a row begins.
     rows: Vec<isize>,
     /// Where the column of every adjacent element of the source goes.
@@ -55,11 +55,11 @@ pub(super) struct SquareTile {
     /// Where columns are made before they leave around the caches.
     leaving: Vec<isize>,
     /// How they leave straight from the registers, where all of them are whole lines.
-    lines: Option<Lines>,
+    lines: Option<LineKernel>,
 }
 
 /// Rows of the next tile, asked for line by line.
-pub(super) struct AheadRows<'a> {
+pub(super) struct TileRowPrefetcher<'a> {
     base: *const u8,
     rows: &'a [isize],
     bytes: usize,
@@ -67,18 +67,18 @@ pub(super) struct AheadRows<'a> {
     at: usize,
 }
 
-impl<'a> AheadRows<'a> {
+impl<'a> TileRowPrefetcher<'a> {
     /// `bytes` of every row of the tile that begins at `base`.
-    pub(super) fn new(base: *const u8, rows: &'a [isize], bytes: usize) -> AheadRows<'a> {
-        AheadRows { base, rows, bytes, row: 0, at: 0 }
+    pub(super) fn new(base: *const u8, rows: &'a [isize], bytes: usize) -> TileRowPrefetcher<'a> {
+        TileRowPrefetcher { base, rows, bytes, row: 0, at: 0 }
     }
 
     /// Asks for one more line, until there are none.
     #[inline(always)]
-    pub(super) fn ask(&mut self) {
+    pub(super) fn prefetch_next_line(&mut self) {
         if let Some(row) = self.rows.get(self.row) {
-            prefetch(self.base.wrapping_offset(*row).wrapping_add(self.at));
-            self.at += LINE;
+            prefetch_line(self.base.wrapping_offset(*row).wrapping_add(self.at));
+            self.at += LINE_BYTES;
             if self.at >= self.bytes {
                 (self.row, self.at) = (self.row + 1, 0);
             }
@@ -88,28 +88,28 @@ impl<'a> AheadRows<'a> {
 
 /// Transposes `16 / E` adjacent elements of every row as whole lines around the caches, straight from the
 /// registers: column `c` goes to `to[c]`. Meanwhile the rows of the next tile are asked for.
-pub(super) type Lines = unsafe fn(
+pub(super) type LineKernel = unsafe fn(
     src: *const u8,
     rows: &[isize],
     dst: *mut u8,
     to: &[isize],
-    ahead: &mut AheadRows<'_>,
+    ahead: &mut TileRowPrefetcher<'_>,
 );
 
 /// Bytes between staged rows beyond their own, so that columns spread over the sets of the caches.
-pub(super) const PITCH_GAP: usize = LINE;
+pub(super) const PITCH_GAP: usize = LINE_BYTES;
 /// Bytes of staged rows, and of columns on their way out.
 pub(super) const STAGE_IN: usize = 160 << 10;
-const STAGE_OUT: usize = 16 * (SQUARE_ROW + LINE);
+const STAGE_OUT: usize = 16 * (SQUARE_ROW + LINE_BYTES);
 
 /// Memory of one tile. It begins on a line, and only what was written is read.
 #[repr(align(64))]
-struct Stage<const N: usize>([MaybeUninit<u8>; N]);
+struct RowStage<const N: usize>([MaybeUninit<u8>; N]);
 
 impl SquareTile {
     /// Tables of a tile of `parts` steps of its two cut loops.
     pub(super) fn new(
-        run: Square,
+        run: SquareKernel,
         rows: Vec<isize>,
         columns: Vec<isize>,
         parts: (isize, isize),
@@ -117,23 +117,24 @@ impl SquareTile {
         stream: bool,
     ) -> SquareTile {
         let units = (rows.len() / parts.0.unsigned_abs(), columns.len() / parts.1.unsigned_abs());
-        let pitch = ((columns.len() * width).next_multiple_of(LINE) + PITCH_GAP).cast_signed();
+        let pitch =
+            ((columns.len() * width).next_multiple_of(LINE_BYTES) + PITCH_GAP).cast_signed();
         let staged = stream.then(|| (0..rows.len().cast_signed()).map(|r| r * pitch).collect());
         let row = rows.len() * width;
         // Columns that follow one another leave as one.
         let follow = columns.windows(2).all(|w| w[1] - w[0] == row.cast_signed());
-        let pitch = if follow { row } else { row + LINE }.cast_signed();
+        let pitch = if follow { row } else { row + LINE_BYTES }.cast_signed();
         let leaving = (0..(16 / width).cast_signed()).map(|c| c * pitch).collect();
-        let whole = |bytes: usize| bytes.is_multiple_of(LINE);
+        let whole = |bytes: usize| bytes.is_multiple_of(LINE_BYTES);
         let aligned = columns.iter().all(|c| whole(c.unsigned_abs()));
-        let lines = kernels::lines(width).filter(|_| aligned);
+        let lines = kernels::select_line_kernel(width).filter(|_| aligned);
         SquareTile { run, rows, columns, units, width, staged, leaving, lines }
     }
 
     /// # Safety
     /// As [`Small::run`].
     #[inline(never)]
-    unsafe fn run(
+    unsafe fn transpose_tile(
         &self,
         src: *const u8,
         dst: *mut u8,
@@ -141,7 +142,7 @@ impl SquareTile {
         next: *const u8,
         stream: bool,
     ) {
-        let mut stage = Stage([const { MaybeUninit::uninit() }; STAGE_IN + STAGE_OUT]);
+        let mut stage = RowStage([const { MaybeUninit::uninit() }; STAGE_IN + STAGE_OUT]);
         let stage = stage.0.as_mut_ptr().cast::<u8>();
         let e = self.width;
         let side = 16 / e;
@@ -160,11 +161,11 @@ impl SquareTile {
                 }
                 return;
             }
-            let whole = (dst.addr() | (rows.len() * e)).is_multiple_of(LINE);
+            let whole = (dst.addr() | (rows.len() * e)).is_multiple_of(LINE_BYTES);
             let direct = self.lines.filter(|_| stream && whole);
             let (from, places) = match &self.staged {
                 Some(staged) => {
-                    bring(src, rows, columns.len() * e, stage, staged);
+                    gather_to_stage(src, rows, columns.len() * e, stage, staged);
                     (stage.cast_const(), &staged[..rows.len()])
                 }
                 None => (src, rows),
@@ -173,8 +174,9 @@ impl SquareTile {
             let bytes = rows.len() * e;
             let joined = self.leaving.get(1).is_some_and(|p| *p == bytes.cast_signed());
             let blocks = columns.len().div_ceil(side);
-            let mut ahead = AheadRows::new(next, rows, columns.len() * e);
-            let lines = (rows.len() * (columns.len() * e).div_ceil(LINE)).div_ceil(blocks * side);
+            let mut ahead = TileRowPrefetcher::new(next, rows, columns.len() * e);
+            let lines =
+                (rows.len() * (columns.len() * e).div_ceil(LINE_BYTES)).div_ceil(blocks * side);
             for block in 0..blocks {
                 let c = (block * side).min(columns.len() - side);
                 let to = &columns[c..c + side];
@@ -189,12 +191,12 @@ impl SquareTile {
                 }
                 (self.run)(from, places, side, out, &self.leaving);
                 if joined {
-                    leave(out, dst.offset(to[0]), bytes * side);
-                    (0..lines * side).for_each(|_| ahead.ask());
+                    copy_from_stage(out, dst.offset(to[0]), bytes * side);
+                    (0..lines * side).for_each(|_| ahead.prefetch_next_line());
                 } else {
                     for (from, to) in self.leaving.iter().zip(to) {
-                        leave(out.offset(*from), dst.offset(*to), bytes);
-                        (0..lines).for_each(|_| ahead.ask());
+                        copy_from_stage(out.offset(*from), dst.offset(*to), bytes);
+                        (0..lines).for_each(|_| ahead.prefetch_next_line());
                     }
                 }
             }
@@ -207,7 +209,7 @@ impl GatherTile {
     /// As [`Small::run`].
     #[inline(never)]
     #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
-    unsafe fn run(
+    unsafe fn gather_tile(
         &self,
         src: *const u8,
         dst: *mut u8,
@@ -215,14 +217,14 @@ impl GatherTile {
         y: ByteLoop,
         row: usize,
         next: *const u8,
-        carries: *mut Carries,
+        carries: *mut LineCarries,
         stream: bool,
     ) {
         // Long stretches are fetched by the hardware, which asking ahead would only disturb.
-        if stream && self.ahead.1 < LONG {
+        if stream && self.ahead.1 < LONG_ROW_BYTES {
             for stretch in &self.ahead.0 {
-                for at in (0..self.ahead.1).step_by(LINE) {
-                    prefetch(next.wrapping_offset(*stretch).wrapping_add(at));
+                for at in (0..self.ahead.1).step_by(LINE_BYTES) {
+                    prefetch_line(next.wrapping_offset(*stretch).wrapping_add(at));
                 }
             }
         }
@@ -232,7 +234,7 @@ impl GatherTile {
             for j in 0..y.n {
                 for (k, (a, b)) in self.rows.iter().enumerate() {
                     let (s, d) = (src.offset(j * y.src + a), dst.offset(j * y.dst + b));
-                    let out = if stream { (*carries).stage() } else { d };
+                    let out = if stream { (*carries).stage_memory() } else { d };
                     if self.along_x {
                         (self.run)(&self.gather, s, out, x.n, x);
                     } else {
@@ -246,7 +248,7 @@ impl GatherTile {
                     }
                     if stream {
                         let k = j.unsigned_abs() * self.rows.len() + k;
-                        grow(&mut *carries, k, d, row);
+                        extend_row(&mut *carries, k, d, row);
                     }
                 }
             }
@@ -256,20 +258,20 @@ impl GatherTile {
 
 impl Small {
     /// Whether rows grow from tile to tile, so that what is left of their lines is kept for the next one.
-    pub(in super::super) fn grows(&self) -> bool {
-        matches!(self.program, Program::Gather(_))
+    pub(in super::super) fn grows_rows(&self) -> bool {
+        matches!(self.program, SmallProgram::Gather(_))
     }
 
     /// Bytes of a row of a whole tile.
-    pub(in super::super) fn row(&self) -> usize {
+    pub(in super::super) fn row_bytes(&self) -> usize {
         self.row
     }
 
     /// Rows of a tile, for every step of `y`, that grow.
-    pub(in super::super) fn rows(&self) -> usize {
+    pub(in super::super) fn growing_rows(&self) -> usize {
         match &self.program {
-            Program::Gather(tile) => tile.rows.len(),
-            Program::Squares(_) => 0,
+            SmallProgram::Gather(tile) => tile.rows.len(),
+            SmallProgram::Squares(_) => 0,
         }
     }
 
@@ -280,25 +282,31 @@ impl Small {
     /// the loops are no longer than the parts that the job was made with. Where tiles are streamed,
     /// `carries` has a line for every row, and is finished after the last tile.
     #[allow(clippy::too_many_arguments, reason = "all of them are of one tile")]
-    pub(in super::super) unsafe fn run(
+    pub(in super::super) unsafe fn run_tile(
         &self,
         src: *const u8,
         dst: *mut u8,
         x: ByteLoop,
         y: ByteLoop,
         next: *const u8,
-        carries: *mut Carries,
+        carries: *mut LineCarries,
         stream: bool,
     ) {
         // SAFETY: by the contract of this function.
         unsafe {
             match &self.program {
-                Program::Gather(tile) => {
+                SmallProgram::Gather(tile) => {
                     let row = if x.dst == 0 { self.row } else { (x.n * x.dst).unsigned_abs() };
-                    tile.run(src, dst, x, y, row, next, carries, stream);
+                    tile.gather_tile(src, dst, x, y, row, next, carries, stream);
                 }
-                Program::Squares(tile) => {
-                    tile.run(src, dst, (x.n.unsigned_abs(), y.n.unsigned_abs()), next, stream);
+                SmallProgram::Squares(tile) => {
+                    tile.transpose_tile(
+                        src,
+                        dst,
+                        (x.n.unsigned_abs(), y.n.unsigned_abs()),
+                        next,
+                        stream,
+                    );
                 }
             }
         }
@@ -309,13 +317,19 @@ impl Small {
 ///
 /// # Safety
 /// Rows are readable at `src`, their places writable at `stage`, and the machine has the instructions of
-/// [`Wide`].
+/// [`WideLane`].
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-unsafe fn bring(src: *const u8, rows: &[isize], bytes: usize, stage: *mut u8, places: &[isize]) {
+unsafe fn gather_to_stage(
+    src: *const u8,
+    rows: &[isize],
+    bytes: usize,
+    stage: *mut u8,
+    places: &[isize],
+) {
     for (row, place) in rows.iter().zip(places) {
         // SAFETY: by the contract of this function.
         unsafe {
-            cell::copy::<Wide, false>(src.offset(*row), stage.offset(*place), bytes);
+            cell::copy_bytes::<WideLane, false>(src.offset(*row), stage.offset(*place), bytes);
         }
     }
 }
@@ -323,19 +337,19 @@ unsafe fn bring(src: *const u8, rows: &[isize], bytes: usize, stage: *mut u8, pl
 /// Copies a row out of the stage, around the caches.
 ///
 /// # Safety
-/// `bytes` are readable at `from` and writable at `to`, and the machine has the instructions of [`Wide`].
+/// `bytes` are readable at `from` and writable at `to`, and the machine has the instructions of [`WideLane`].
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-unsafe fn leave(from: *const u8, to: *mut u8, bytes: usize) {
+unsafe fn copy_from_stage(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: by the contract of this function.
-    unsafe { cell::copy::<Wide, true>(from, to, bytes) };
+    unsafe { cell::copy_bytes::<WideLane, true>(from, to, bytes) };
 }
 
 /// Hands over a row that grows.
 ///
 /// # Safety
-/// As [`Carries::hand_over`], and the machine has the instructions of [`Wide`].
+/// As [`LineCarries::hand_over_columns`], and the machine has the instructions of [`WideLane`].
 #[cfg_attr(target_arch = "x86_64", target_feature(enable = "avx2"))]
-unsafe fn grow(carries: &mut Carries, row: usize, to: *mut u8, bytes: usize) {
+unsafe fn extend_row(carries: &mut LineCarries, row: usize, to: *mut u8, bytes: usize) {
     // SAFETY: by the contract of this function.
-    unsafe { carries.hand_over::<Wide>(row, to, bytes) };
+    unsafe { carries.hand_over::<WideLane>(row, to, bytes) };
 }

@@ -2,24 +2,32 @@
 
 use super::super::cell::x86::Avx;
 use super::super::job::ByteLoop;
-use super::super::stream::LINE;
-use super::super::transpose::{rounds, unrolled};
-use super::gather::Gather;
-use super::run::{AheadRows, Lines};
+use super::super::stream::LINE_BYTES;
+use super::super::transpose::{interleave_rounds, unrolled};
+use super::gather::StretchGather;
+use super::run::{LineKernel, TileRowPrefetcher};
 use std::arch::x86_64::*;
 use zellige_isa::Isa;
 
 /// The registers that rows are copied with.
-pub(super) type Wide = Avx;
+pub(super) type WideLane = Avx;
 
 /// Runs a gather along `n` steps of its loop.
-pub(super) type Run =
-    unsafe fn(gather: &Gather, src: *const u8, dst: *mut u8, n: isize, along: ByteLoop);
+pub(super) type GatherKernel =
+    unsafe fn(gather: &StretchGather, src: *const u8, dst: *mut u8, n: isize, along: ByteLoop);
 
 /// The version for registers of so many windows.
-pub(super) fn gather(each: usize) -> Option<Run> {
-    let all: [Run; 8] =
-        [run::<1>, run::<2>, run::<3>, run::<4>, run::<5>, run::<6>, run::<7>, run::<8>];
+pub(super) fn select_gather_kernel(each: usize) -> Option<GatherKernel> {
+    let all: [GatherKernel; 8] = [
+        run_gather::<1>,
+        run_gather::<2>,
+        run_gather::<3>,
+        run_gather::<4>,
+        run_gather::<5>,
+        run_gather::<6>,
+        run_gather::<7>,
+        run_gather::<8>,
+    ];
     all.get(each.wrapping_sub(1)).copied()
 }
 
@@ -27,12 +35,18 @@ pub(super) fn gather(each: usize) -> Option<Run> {
 /// `n` steps are readable at `src` and writable at `dst`, the two do not overlap, `K` is the number of
 /// windows of the gather, and the machine has AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn run<const K: usize>(g: &Gather, src: *const u8, dst: *mut u8, n: isize, along: ByteLoop) {
+unsafe fn run_gather<const K: usize>(
+    g: &StretchGather,
+    src: *const u8,
+    dst: *mut u8,
+    n: isize,
+    along: ByteLoop,
+) {
     // SAFETY: windows lie inside of the stretch that they are read for, and registers inside of the one
     // that they are written to; the last stretch is moved back to end with the loop.
     unsafe {
         if n < g.steps {
-            g.by_element(src, dst, n);
+            g.copy_by_element(src, dst, n);
             return;
         }
         let whole = n / g.steps;
@@ -64,26 +78,26 @@ unsafe fn run<const K: usize>(g: &Gather, src: *const u8, dst: *mut u8, n: isize
 
 /// Transposes a tile of `rows` of the source, whose first `columns` elements are adjacent: column `c`
 /// goes to `to[c]`, where the elements of all rows are adjacent.
-pub(super) type Square =
+pub(super) type SquareKernel =
     unsafe fn(src: *const u8, rows: &[isize], columns: usize, dst: *mut u8, to: &[isize]);
 
 /// The version for elements of `width` bytes.
-pub(super) fn squares(width: usize) -> Option<Square> {
+pub(super) fn select_square_kernel(width: usize) -> Option<SquareKernel> {
     Some(match width {
         // Sixteen registers and what lies between two rounds: more than AVX2 has.
-        1 if Isa::best().has_avx512() => transpose_avx512::<1, 16>,
-        1 => transpose::<1, 16>,
-        2 => transpose::<2, 8>,
-        4 => transpose::<4, 4>,
-        8 => transpose::<8, 2>,
+        1 if Isa::process_isa().has_avx512() => transpose_squares_avx512::<1, 16>,
+        1 => transpose_squares::<1, 16>,
+        2 => transpose_squares::<2, 8>,
+        4 => transpose_squares::<4, 4>,
+        8 => transpose_squares::<8, 2>,
         _ => return None,
     })
 }
 
 /// # Safety
-/// As [`every_square`], and the machine has AVX2.
+/// As [`transpose_every_square`], and the machine has AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn transpose<const E: usize, const R: usize>(
+unsafe fn transpose_squares<const E: usize, const R: usize>(
     src: *const u8,
     rows: &[isize],
     columns: usize,
@@ -91,15 +105,15 @@ unsafe fn transpose<const E: usize, const R: usize>(
     to: &[isize],
 ) {
     // SAFETY: by the contract of this function.
-    unsafe { every_square::<E, R>(src, rows, columns, dst, to) };
+    unsafe { transpose_every_square::<E, R>(src, rows, columns, dst, to) };
 }
 
 /// The same with twice as many registers.
 ///
 /// # Safety
-/// As [`every_square`], and the machine has AVX-512 BW and VL.
+/// As [`transpose_every_square`], and the machine has AVX-512 BW and VL.
 #[target_feature(enable = "avx2,avx512f,avx512bw,avx512vl")]
-unsafe fn transpose_avx512<const E: usize, const R: usize>(
+unsafe fn transpose_squares_avx512<const E: usize, const R: usize>(
     src: *const u8,
     rows: &[isize],
     columns: usize,
@@ -107,14 +121,14 @@ unsafe fn transpose_avx512<const E: usize, const R: usize>(
     to: &[isize],
 ) {
     // SAFETY: by the contract of this function.
-    unsafe { every_square::<E, R>(src, rows, columns, dst, to) };
+    unsafe { transpose_every_square::<E, R>(src, rows, columns, dst, to) };
 }
 
 /// # Safety
 /// Rows and columns are at least `R`; `columns` elements are readable at every row of `src`, one of each
 /// row writable at every place of `dst`, the two do not overlap, and the machine has AVX2.
 #[inline(always)]
-unsafe fn every_square<const E: usize, const R: usize>(
+unsafe fn transpose_every_square<const E: usize, const R: usize>(
     src: *const u8,
     rows: &[isize],
     columns: usize,
@@ -131,7 +145,14 @@ unsafe fn every_square<const E: usize, const R: usize>(
             // SAFETY: by the contract of this function.
             unsafe {
                 let from = src.add(c * E);
-                square::<E, R>(from, &rows[r..], &rows[second..], dst, &to[c..], (r, second));
+                transpose_two_squares::<E, R>(
+                    from,
+                    &rows[r..],
+                    &rows[second..],
+                    dst,
+                    &to[c..],
+                    (r, second),
+                );
             }
             if second + R >= rows.len() {
                 break;
@@ -148,9 +169,9 @@ unsafe fn every_square<const E: usize, const R: usize>(
 /// Two squares side by side, one in each half of the registers.
 ///
 /// # Safety
-/// As [`every_square`], for `R` rows of either half and `R` columns; `at` says where those rows are.
+/// As [`transpose_every_square`], for `R` rows of either half and `R` columns; `at` says where those rows are.
 #[inline(always)]
-unsafe fn square<const E: usize, const R: usize>(
+unsafe fn transpose_two_squares<const E: usize, const R: usize>(
     src: *const u8,
     first: &[isize],
     second: &[isize],
@@ -201,16 +222,16 @@ unsafe fn square<const E: usize, const R: usize>(
 }
 
 /// The version for elements of `width` bytes.
-pub(super) fn lines(width: usize) -> Option<Lines> {
+pub(super) fn select_line_kernel(width: usize) -> Option<LineKernel> {
     // Bytes take more registers than AVX2 has, and with AVX-512 they leave no faster than by a stage.
-    let wide = Isa::best().has_avx512();
+    let wide = Isa::process_isa().has_avx512();
     Some(match width {
-        2 if wide => lines_avx512::<2, 8>,
-        4 if wide => lines_avx512::<4, 4>,
-        8 if wide => lines_avx512::<8, 2>,
-        2 => lines_avx2::<2, 8>,
-        4 => lines_avx2::<4, 4>,
-        8 => lines_avx2::<8, 2>,
+        2 if wide => transpose_lines_avx512::<2, 8>,
+        4 if wide => transpose_lines_avx512::<4, 4>,
+        8 if wide => transpose_lines_avx512::<8, 2>,
+        2 => transpose_lines_avx2::<2, 8>,
+        4 => transpose_lines_avx2::<4, 4>,
+        8 => transpose_lines_avx2::<8, 2>,
         _ => return None,
     })
 }
@@ -220,12 +241,12 @@ pub(super) fn lines(width: usize) -> Option<Lines> {
 /// elements are writable at every place of `dst`, which begins on a line; the two do not overlap, and the
 /// machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn lines_avx512<const E: usize, const R: usize>(
+unsafe fn transpose_lines_avx512<const E: usize, const R: usize>(
     src: *const u8,
     rows: &[isize],
     dst: *mut u8,
     to: &[isize],
-    ahead: &mut AheadRows<'_>,
+    ahead: &mut TileRowPrefetcher<'_>,
 ) {
     let to = &to[..R];
     for (line, rows) in rows.chunks_exact(4 * R).enumerate() {
@@ -239,24 +260,24 @@ unsafe fn lines_avx512<const E: usize, const R: usize>(
                 let three = _mm512_inserti32x4::<2>(two, lane(2));
                 v[k] = _mm512_inserti32x4::<3>(three, lane(3));
             });
-            let v = rounds::<_, E, R>(v);
+            let v = interleave_rounds::<_, E, R>(v);
             unrolled!(k < R, {
-                ahead.ask();
-                _mm512_stream_si512(dst.offset(to[k]).add(line * LINE).cast(), v[k]);
+                ahead.prefetch_next_line();
+                _mm512_stream_si512(dst.offset(to[k]).add(line * LINE_BYTES).cast(), v[k]);
             });
         }
     }
 }
 
 /// # Safety
-/// As [`lines_avx512`], with AVX2.
+/// As [`transpose_lines_avx512`], with AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn lines_avx2<const E: usize, const R: usize>(
+unsafe fn transpose_lines_avx2<const E: usize, const R: usize>(
     src: *const u8,
     rows: &[isize],
     dst: *mut u8,
     to: &[isize],
-    ahead: &mut AheadRows<'_>,
+    ahead: &mut TileRowPrefetcher<'_>,
 ) {
     let to = &to[..R];
     for (line, rows) in rows.chunks_exact(4 * R).enumerate() {
@@ -270,13 +291,13 @@ unsafe fn lines_avx2<const E: usize, const R: usize>(
                     let low = _mm256_castsi128_si256(lane(0));
                     halves[h][k] = _mm256_inserti128_si256::<1>(low, lane(1));
                 });
-                halves[h] = rounds::<_, E, R>(halves[h]);
+                halves[h] = interleave_rounds::<_, E, R>(halves[h]);
             });
             unrolled!(k < R, {
-                ahead.ask();
-                let to = dst.offset(to[k]).add(line * LINE);
+                ahead.prefetch_next_line();
+                let to = dst.offset(to[k]).add(line * LINE_BYTES);
                 _mm256_stream_si256(to.cast(), halves[0][k]);
-                _mm256_stream_si256(to.add(LINE / 2).cast(), halves[1][k]);
+                _mm256_stream_si256(to.add(LINE_BYTES / 2).cast(), halves[1][k]);
             });
         }
     }

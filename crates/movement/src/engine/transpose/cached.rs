@@ -1,16 +1,16 @@
-//! Tiles that stay in the caches, from whole lines: the squares of [`square`], with usual stores.
+//! Tiles that stay in the caches, from whole lines: the squares of [`transpose_two_squares`], with usual stores.
 //!
 //! A line is stored at once instead of in four parts, so wide elements are bound by loads and stores
 //! no more than a copy is.
 
-use super::square::{columns, exchange, load};
-use super::{Tile, by_element, lanes, unrolled};
+use super::square::{exchange_columns, exchange_lanes, load_square};
+use super::{TransposeTile, transpose_by_element, transpose_rows_in_lanes, unrolled};
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 
 /// Room for the square of the narrowest elements.
 #[repr(align(64))]
-struct Between([MaybeUninit<u8>; 64 * 64]);
+struct SquareBuffer([MaybeUninit<u8>; 64 * 64]);
 
 /// One square in registers.
 ///
@@ -19,7 +19,7 @@ struct Between([MaybeUninit<u8>; 64 * 64]);
 /// and the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn in_registers<const E: usize, const R: usize>(
+unsafe fn transpose_in_registers<const E: usize, const R: usize>(
     src: *const u8,
     sa: isize,
     dst: *mut u8,
@@ -28,9 +28,12 @@ unsafe fn in_registers<const E: usize, const R: usize>(
     // SAFETY: by the contract of this function.
     unsafe {
         let mut v = [[_mm512_setzero_si512(); R]; 4];
-        unrolled!(g < 4, v[g] = lanes::<_, E, R>(src.offset((g * R).cast_signed() * sa), sa));
+        unrolled!(
+            g < 4,
+            v[g] = transpose_rows_in_lanes::<_, E, R>(src.offset((g * R).cast_signed() * sa), sa)
+        );
         unrolled!(k < R, {
-            let lines = exchange([v[0][k], v[1][k], v[2][k], v[3][k]]);
+            let lines = exchange_lanes([v[0][k], v[1][k], v[2][k], v[3][k]]);
             unrolled!(lane < 4, {
                 let row = dst.offset((lane * R + k).cast_signed() * db);
                 _mm512_storeu_si512(row.cast(), lines[lane]);
@@ -42,23 +45,23 @@ unsafe fn in_registers<const E: usize, const R: usize>(
 /// One square of more lines than there are registers.
 ///
 /// # Safety
-/// As [`in_registers`].
+/// As [`transpose_in_registers`].
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn in_memory<const E: usize, const R: usize>(
+unsafe fn transpose_in_memory<const E: usize, const R: usize>(
     src: *const u8,
     sa: isize,
     dst: *mut u8,
     db: isize,
-    between: &mut Between,
+    between: &mut SquareBuffer,
 ) {
     // SAFETY: by the contract of this function; a square has at most 64 lines, and all of them are
     // written before they are read.
     unsafe {
         let between = between.0.as_mut_ptr().cast::<u8>();
-        load::<E, R>(src, sa, between, || ());
+        load_square::<E, R>(src, sa, between, || ());
         for k in 0..R {
-            let lines = columns::<R>(between, k);
+            let lines = exchange_columns::<R>(between, k);
             unrolled!(lane < 4, {
                 let row = dst.offset((lane * R + k).cast_signed() * db);
                 _mm512_storeu_si512(row.cast(), lines[lane]);
@@ -68,11 +71,15 @@ unsafe fn in_memory<const E: usize, const R: usize>(
 }
 
 /// # Safety
-/// As [`super::sized`]; a square fits the tile, and the machine has AVX-512 BW.
+/// As [`super::transpose_squares`]; a square fits the tile, and the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn transpose_squares<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let side = 4 * R;
-    let mut between = Between([MaybeUninit::uninit(); 64 * 64]);
+    let mut between = SquareBuffer([MaybeUninit::uninit(); 64 * 64]);
     // SAFETY: squares stay inside the tile: the last one of each direction is moved back to end with
     // it, and writes the same bytes again.
     unsafe {
@@ -83,9 +90,9 @@ unsafe fn sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t:
             loop {
                 let (from, to) = (from.offset(a.cast_signed() * t.sa), to.add(a * E));
                 if R <= 4 {
-                    in_registers::<E, R>(from, t.sa, to, t.db);
+                    transpose_in_registers::<E, R>(from, t.sa, to, t.db);
                 } else {
-                    in_memory::<E, R>(from, t.sa, to, t.db, &mut between);
+                    transpose_in_memory::<E, R>(from, t.sa, to, t.db, &mut between);
                 }
                 if a + side >= t.na {
                     break;
@@ -103,19 +110,23 @@ unsafe fn sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t:
 /// A tile in which a square [`fits`](super::square::fits).
 ///
 /// # Safety
-/// As [`sized`].
+/// As [`transpose_squares`].
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) unsafe fn cached<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+pub(super) unsafe fn transpose_cached<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
     unsafe {
         match E {
-            1 => sized::<E, 16>(src, dst, t),
-            2 => sized::<E, 8>(src, dst, t),
-            4 => sized::<E, 4>(src, dst, t),
-            8 => sized::<E, 2>(src, dst, t),
+            1 => transpose_squares::<E, 16>(src, dst, t),
+            2 => transpose_squares::<E, 8>(src, dst, t),
+            4 => transpose_squares::<E, 4>(src, dst, t),
+            8 => transpose_squares::<E, 2>(src, dst, t),
             // Elements of a lane: a line of them is loaded and stored across two, where they do not begin on
             // lines, and gains nothing where they do.
-            _ => by_element::<E>(src, dst, t),
+            _ => transpose_by_element::<E>(src, dst, t),
         }
     }
 }

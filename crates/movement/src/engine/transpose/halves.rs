@@ -1,6 +1,6 @@
 //! Tiles for registers of 32 bytes, half a line each.
 //!
-//! **Streamed**: the squares of [`square`](super::square), 64 bytes of `64 / E` rows. Every line of the
+//! **Streamed**: the squares of [`transpose_two_squares`](super::square), 64 bytes of `64 / E` rows. Every line of the
 //! source is read once, in groups of `16 / E` rows, so that rows a power of two apart, of which a set of
 //! the first level cache holds eight, are still there for the second half of their lines. The groups are
 //! transposed lane by lane and left in memory; a line of the destination is then four loads of 16 bytes,
@@ -11,13 +11,15 @@
 //! apart as a lane has elements, and is a whole column of the square after the rounds of interleaving.
 
 use super::super::cell::x86::Avx;
-use super::scratch::{Scratch, pitch};
-use super::square::Ahead;
-use super::{Tile, lanes, phased, registers, rounds, unrolled};
+use super::scratch::{Scratch, column_pitch};
+use super::square::LinePrefetcher;
+use super::{
+    TransposeTile, interleave_rounds, phased, registers, transpose_rows_in_lanes, unrolled,
+};
 use std::arch::x86_64::*;
 
 /// Bytes of a register.
-const WIDE: usize = 32;
+const REGISTER_BYTES: usize = 32;
 
 /// Two stretches of 16 bytes.
 ///
@@ -25,7 +27,7 @@ const WIDE: usize = 32;
 /// Both are readable, and the machine has AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn two(low: *const u8, high: *const u8) -> __m256i {
+unsafe fn load_two_stretches(low: *const u8, high: *const u8) -> __m256i {
     // SAFETY: by the contract of this function.
     unsafe {
         let low = _mm256_castsi128_si256(_mm_loadu_si128(low.cast()));
@@ -41,7 +43,7 @@ unsafe fn two(low: *const u8, high: *const u8) -> __m256i {
 /// the machine has AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn load<const E: usize, const R: usize>(
+unsafe fn load_square<const E: usize, const R: usize>(
     src: *const u8,
     sa: isize,
     between: *mut u8,
@@ -53,10 +55,10 @@ unsafe fn load<const E: usize, const R: usize>(
         unsafe {
             let from = src.offset((group * R).cast_signed() * sa);
             let to = between.add(group * R * 64);
-            let v: [__m256i; R] = lanes::<_, E, R>(from, sa);
+            let v: [__m256i; R] = transpose_rows_in_lanes::<_, E, R>(from, sa);
             unrolled!(k < R, _mm256_store_si256(to.add(k * 64).cast(), v[k]));
-            let v: [__m256i; R] = lanes::<_, E, R>(from.add(WIDE), sa);
-            unrolled!(k < R, _mm256_store_si256(to.add(k * 64 + WIDE).cast(), v[k]));
+            let v: [__m256i; R] = transpose_rows_in_lanes::<_, E, R>(from.add(REGISTER_BYTES), sa);
+            unrolled!(k < R, _mm256_store_si256(to.add(k * 64 + REGISTER_BYTES).cast(), v[k]));
         }
     }
 }
@@ -64,15 +66,18 @@ unsafe fn load<const E: usize, const R: usize>(
 /// The second half: column `lane * R + k`, a line.
 ///
 /// # Safety
-/// `between` holds a square as [`load`] leaves it, and the machine has AVX2.
+/// `between` holds a square as [`load_square`] leaves it, and the machine has AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn column<const R: usize>(between: *const u8, lane: usize, k: usize) -> [__m256i; 2] {
+unsafe fn gather_column<const R: usize>(between: *const u8, lane: usize, k: usize) -> [__m256i; 2] {
     // SAFETY: by the contract of this function.
     unsafe {
         let at = between.add(k * 64 + lane * 16);
         let group = R * 64;
-        [two(at, at.add(group)), two(at.add(2 * group), at.add(3 * group))]
+        [
+            load_two_stretches(at, at.add(group)),
+            load_two_stretches(at.add(2 * group), at.add(3 * group)),
+        ]
     }
 }
 
@@ -85,31 +90,35 @@ unsafe fn column<const R: usize>(between: *const u8, lane: usize, k: usize) -> [
 /// As [`super::sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of
 /// 64; and the machine has AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let side = 4 * R;
-    // SAFETY: `na * E / 64 <= ROW / 64` squares fit the scratch. They stay inside the tile: the last
+    // SAFETY: `na * E / 64 <= MAX_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
     // one along the source is moved back to end with it, and writes the same bytes again.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
-        let squares = scratch.squares();
+        let squares = scratch.square_memory();
         let lines = t.na / side;
-        let mut ahead = Ahead::of(&t, E);
+        let mut ahead = LinePrefetcher::behind_tile(&t, E);
         let mut b = 0usize;
         loop {
             for a in 0..lines {
-                ahead.ask(side / 2);
+                ahead.prefetch_lines(side / 2);
                 let from = src.add(b * E).offset((a * side).cast_signed() * t.sa);
-                load::<E, R>(from, t.sa, squares.add(a * side * 64), || ());
+                load_square::<E, R>(from, t.sa, squares.add(a * side * 64), || ());
             }
             let to = dst.offset(b.cast_signed() * t.db);
             for k in 0..R {
                 for lane in 0..4 {
-                    ahead.ask(lines.div_ceil(2));
+                    ahead.prefetch_lines(lines.div_ceil(2));
                     let row = to.offset((lane * R + k).cast_signed() * t.db);
                     for a in 0..lines {
-                        let [low, high] = column::<R>(squares.add(a * side * 64), lane, k);
+                        let [low, high] = gather_column::<R>(squares.add(a * side * 64), lane, k);
                         _mm256_stream_si256(row.add(a * 64).cast(), low);
-                        _mm256_stream_si256(row.add(a * 64 + WIDE).cast(), high);
+                        _mm256_stream_si256(row.add(a * 64 + REGISTER_BYTES).cast(), high);
                     }
                 }
             }
@@ -127,33 +136,37 @@ unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t
 /// # Safety
 /// As [`super::sized`]; `na` and `nb` are at least `64 / E`, and the machine has AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let side = 4 * R;
-    // SAFETY: columns of `na * E <= ROW` bytes fit the scratch. Squares stay inside the tile: the
+    // SAFETY: columns of `na * E <= MAX_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
     // last one of each direction is moved back to end with it, and the same bytes come again. All
     // of a column is gathered before it is handed over.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
-        let square = scratch.squares();
+        let square = scratch.square_memory();
         let share = side.div_ceil(4 * t.na.div_ceil(side));
-        let pitch = pitch(t.na * E, t.db);
-        let mut ahead = Ahead::of(&t, E);
+        let pitch = column_pitch(t.na * E, t.db);
+        let mut ahead = LinePrefetcher::behind_tile(&t, E);
         let mut b = 0usize;
         loop {
-            let gather = scratch.columns();
+            let gather = scratch.column_memory();
             let mut a = 0usize;
             loop {
                 let from = src.add(b * E).offset(a.cast_signed() * t.sa);
-                load::<E, R>(from, t.sa, square, || {
-                    ahead.ask(R);
-                    scratch.flush::<Avx>(share);
+                load_square::<E, R>(from, t.sa, square, || {
+                    ahead.prefetch_lines(R);
+                    scratch.flush_columns::<Avx>(share);
                 });
                 for lane in 0..4 {
                     for k in 0..R {
-                        let [low, high] = column::<R>(square, lane, k);
+                        let [low, high] = gather_column::<R>(square, lane, k);
                         let to = gather.add((lane * R + k) * pitch + a * E);
                         _mm256_storeu_si256(to.cast(), low);
-                        _mm256_storeu_si256(to.add(WIDE).cast(), high);
+                        _mm256_storeu_si256(to.add(REGISTER_BYTES).cast(), high);
                     }
                 }
                 if a + side >= t.na {
@@ -162,7 +175,7 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
                 a = (a + side).min(t.na - side);
             }
             let to = dst.offset(b.cast_signed() * t.db);
-            scratch.hand_over::<Avx>(to, t.db, t.na * E, side);
+            scratch.hand_over_columns::<Avx>(to, t.db, t.na * E, side);
             if b + side >= t.nb {
                 return;
             }
@@ -172,38 +185,46 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
 }
 
 /// # Safety
-/// As [`gathered`].
+/// As [`stream_gathered_tile`].
 #[target_feature(enable = "avx2")]
-unsafe fn streamed_sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn stream_sized_tile<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let aligned = ((t.na * E) | dst.addr() | t.db.unsigned_abs()).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
         // Bytes take more registers than there are.
-        if aligned && E > 1 && registers::suits(&t, E) {
-            registers::avx2::<E>(src, dst, t);
-        } else if phased::suits(&t) {
-            phased::staged::<Avx, E>(src, dst, t, |src, dst, t| match (aligned, E) {
-                (true, 1) => direct::<E, R>(src, dst, t),
-                (true, _) => registers::avx2::<E>(src, dst, t),
-                _ => gathered::<E, R>(src, dst, t),
+        if aligned && E > 1 && registers::suits_registers(&t, E) {
+            registers::transpose_avx2::<E>(src, dst, t);
+        } else if phased::suits_phased(&t) {
+            phased::transpose_staged::<Avx, E>(src, dst, t, |src, dst, t| match (aligned, E) {
+                (true, 1) => stream_aligned_tile::<E, R>(src, dst, t),
+                (true, _) => registers::transpose_avx2::<E>(src, dst, t),
+                _ => stream_gathered_tile::<E, R>(src, dst, t),
             });
         } else if aligned {
-            direct::<E, R>(src, dst, t);
+            stream_aligned_tile::<E, R>(src, dst, t);
         } else {
-            gathered::<E, R>(src, dst, t);
+            stream_gathered_tile::<E, R>(src, dst, t);
         }
     }
 }
 
 /// Whether a tile holds a square of registers.
-pub(super) fn fits<const E: usize>(t: &Tile) -> bool {
-    t.na * E >= WIDE && t.nb * E >= WIDE
+pub(super) fn fits_register_square<const E: usize>(t: &TransposeTile) -> bool {
+    t.na * E >= REGISTER_BYTES && t.nb * E >= REGISTER_BYTES
 }
 
 /// # Safety
-/// As [`super::sized`]; the tile [`fits`], and the machine has AVX2.
+/// As [`super::sized`]; the tile [`fits_register_square`], and the machine has AVX2.
 #[target_feature(enable = "avx2")]
-unsafe fn cached_sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn transpose_cached_sized<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let side = 2 * R;
     // SAFETY: squares stay inside the tile: the last one of each direction is moved back to end with
     // it, and writes the same bytes again.
@@ -220,9 +241,9 @@ unsafe fn cached_sized<const E: usize, const R: usize>(src: *const u8, dst: *mut
                     let mut v = [_mm256_setzero_si256(); R];
                     unrolled!(k < R, {
                         let row = from.offset(k.cast_signed() * t.sa);
-                        v[k] = two(row, row.offset(far));
+                        v[k] = load_two_stretches(row, row.offset(far));
                     });
-                    let v = rounds::<_, E, R>(v);
+                    let v = interleave_rounds::<_, E, R>(v);
                     unrolled!(k < R, {
                         let row = to.offset((half * R + k).cast_signed() * t.db);
                         _mm256_storeu_si256(row.cast(), v[k]);
@@ -256,19 +277,27 @@ macro_rules! widths {
 /// A streamed tile in which a square of lines [fits](super::square::fits).
 ///
 /// # Safety
-/// As [`gathered`].
+/// As [`stream_gathered_tile`].
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn streamed<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+pub(super) unsafe fn transpose_streamed<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
-    unsafe { widths!(streamed_sized, E(src, dst, t)) }
+    unsafe { widths!(stream_sized_tile, E(src, dst, t)) }
 }
 
-/// A tile through the caches that [`fits`].
+/// A tile through the caches that [`fits_register_square`].
 ///
 /// # Safety
-/// As [`cached_sized`].
+/// As [`transpose_cached_sized`].
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn cached<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+pub(super) unsafe fn transpose_cached<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
-    unsafe { widths!(cached_sized, E(src, dst, t)) }
+    unsafe { widths!(transpose_cached_sized, E(src, dst, t)) }
 }

@@ -7,7 +7,7 @@
 //! (rows a power of two apart fall into few sets of the caches).
 //!
 //! Streamed stores must be whole lines: the columns are gathered in a buffer that stays in the first
-//! level cache, and leave it as rows of up to [`ROW`] bytes.
+//! level cache, and leave it as rows of up to [`MAX_ROW_BYTES`] bytes.
 
 #[cfg(target_arch = "x86_64")]
 mod cached;
@@ -30,27 +30,27 @@ mod staged;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::cell::Lane;
+use super::cell::CopyLane;
 use super::job::CROWDED_ROWS;
 #[cfg(target_arch = "aarch64")]
-pub(super) use neon::lane_rounds;
+pub(super) use neon::interleave_lane_rounds;
 #[cfg(target_arch = "aarch64")]
-use neon::neon;
+use neon::transpose_neon;
 #[cfg(not(target_arch = "x86_64"))]
-use portable::plain;
+use portable::transpose_portable;
 #[cfg(target_arch = "x86_64")]
-use scratch::STAGE;
+use scratch::STAGE_ROW_BYTES;
 pub(super) use scratch::{Scratch, Trim};
-use staged::streamed;
+use staged::transpose_through_stage;
 #[cfg(target_arch = "x86_64")]
-use x86::{avx2, avx512, sse2};
+use x86::{transpose_avx2, transpose_avx512, transpose_sse2};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
 /// Transposes a tile: `na` steps of `sa` bytes in the source (adjacent in the destination), `nb`
 /// adjacent elements in the source, `db` bytes apart in the destination.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tile {
+pub(super) struct TransposeTile {
     pub(super) na: usize,
     pub(super) sa: isize,
     pub(super) nb: usize,
@@ -64,14 +64,14 @@ pub(super) struct Tile {
 }
 
 /// A transpose of one tile for one element width.
-pub(super) type Transpose = unsafe fn(src: *const u8, dst: *mut u8, tile: Tile);
+pub(super) type TransposeKernel = unsafe fn(src: *const u8, dst: *mut u8, tile: TransposeTile);
 
 /// Bytes of a destination row that one tile writes, at most.
-pub(super) const ROW: usize = 512;
+pub(super) const MAX_ROW_BYTES: usize = 512;
 
 /// How a transpose that goes around the caches is cut into tiles.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
+pub(super) struct TileShape {
     /// Adjacent bytes that a tile writes, at most.
     pub(super) burst: usize,
     /// Adjacent bytes that a tile reads, at most.
@@ -82,29 +82,44 @@ pub(super) struct Shape {
     pub(super) along_src: bool,
 }
 
-impl Shape {
+impl TileShape {
     /// The shape for this machine, for source rows that crowd into few sets of the caches or do not.
     ///
     /// Crowded rows are copied to one place first (`phased`), so that only the bursts of the destination
     /// count. Of others, registers of a line write 256 bytes at a time. With shorter registers (measured on
     /// Zen 3) streamed stores reach the speed of memory from 512 bytes on and half of it with 256, reads
     /// from 256 bytes on.
-    pub(super) fn best(crowded: bool) -> Shape {
+    pub(super) fn best_for_machine(crowded: bool) -> TileShape {
         #[cfg(target_arch = "x86_64")]
-        if Isa::best().has_avx2() {
-            return match (crowded, Isa::best().has_avx512()) {
-                (true, _) => Shape { burst: ROW, row: STAGE, crowded_rows: ROW, along_src: false },
-                (_, true) => Shape { burst: 256, row: 4096, crowded_rows: ROW, along_src: false },
-                _ => Shape { burst: ROW, row: 256, crowded_rows: ROW, along_src: true },
+        if Isa::process_isa().has_avx2() {
+            return match (crowded, Isa::process_isa().has_avx512()) {
+                (true, _) => TileShape {
+                    burst: MAX_ROW_BYTES,
+                    row: STAGE_ROW_BYTES,
+                    crowded_rows: MAX_ROW_BYTES,
+                    along_src: false,
+                },
+                (_, true) => TileShape {
+                    burst: 256,
+                    row: 4096,
+                    crowded_rows: MAX_ROW_BYTES,
+                    along_src: false,
+                },
+                _ => TileShape {
+                    burst: MAX_ROW_BYTES,
+                    row: 256,
+                    crowded_rows: MAX_ROW_BYTES,
+                    along_src: true,
+                },
             };
         }
         let _ = crowded;
-        Shape { burst: 256, row: 4096, crowded_rows: CROWDED_ROWS, along_src: false }
+        TileShape { burst: 256, row: 4096, crowded_rows: CROWDED_ROWS, along_src: false }
     }
 }
 
 /// The fastest version for this machine and element width (1, 2, 4, 8 or 16 bytes).
-pub(super) fn select(width: usize, stream: bool) -> Transpose {
+pub(super) fn select_transpose(width: usize, stream: bool) -> TransposeKernel {
     macro_rules! widths {
         ($f:ident) => {
             match (width, stream) {
@@ -123,37 +138,37 @@ pub(super) fn select(width: usize, stream: bool) -> Transpose {
     }
     #[cfg(target_arch = "x86_64")]
     {
-        if Isa::best().has_avx512() {
-            return widths!(avx512);
+        if Isa::process_isa().has_avx512() {
+            return widths!(transpose_avx512);
         }
-        if Isa::best().has_avx2() {
-            return widths!(avx2);
+        if Isa::process_isa().has_avx2() {
+            return widths!(transpose_avx2);
         }
-        widths!(sse2)
+        widths!(transpose_sse2)
     }
     #[cfg(target_arch = "aarch64")]
-    if Isa::best().has_neon() {
-        return widths!(neon);
+    if Isa::process_isa().has_neon() {
+        return widths!(transpose_neon);
     }
     #[cfg(not(target_arch = "x86_64"))]
-    widths!(plain)
+    widths!(transpose_portable)
 }
 
 /// Registers made of 16-byte lanes.
-pub(super) trait Lanes: Copy {
+pub(super) trait TransposeLanes: Copy {
     /// Lanes in a register.
     const COUNT: usize;
     /// # Safety
     /// `p` is readable for `16 * COUNT` bytes, and the machine has the instructions.
-    unsafe fn load(p: *const u8) -> Self;
+    unsafe fn load_lanes(p: *const u8) -> Self;
     /// Interleaves elements of `E` bytes of the low and of the high half of each lane.
     /// # Safety
     /// The machine has the instructions.
-    unsafe fn interleave<const E: usize>(a: Self, b: Self) -> (Self, Self);
+    unsafe fn interleave_elements<const E: usize>(a: Self, b: Self) -> (Self, Self);
     /// Stores lane `k` at `p + k * step`.
     /// # Safety
     /// All of them are writable for 16 bytes, and the machine has the instructions.
-    unsafe fn scatter(self, p: *mut u8, step: isize);
+    unsafe fn scatter_lanes(self, p: *mut u8, step: isize);
 }
 
 /// A loop over `0..n`, `n <= 16`, that is unrolled whatever the optimizer thinks of it: registers
@@ -180,12 +195,15 @@ pub(super) use unrolled;
 /// `R` rows of `16 * COUNT` bytes, `sa` apart, are readable at `src`, and the machine has the
 /// instructions.
 #[inline(always)]
-unsafe fn lanes<V: Lanes, const E: usize, const R: usize>(src: *const u8, sa: isize) -> [V; R] {
+unsafe fn transpose_rows_in_lanes<V: TransposeLanes, const E: usize, const R: usize>(
+    src: *const u8,
+    sa: isize,
+) -> [V; R] {
     // SAFETY: by the contract of this function.
     unsafe {
-        let mut v = [V::load(src); R];
-        unrolled!(k < R, v[k] = V::load(src.offset(k.cast_signed() * sa)));
-        rounds::<V, E, R>(v)
+        let mut v = [V::load_lanes(src); R];
+        unrolled!(k < R, v[k] = V::load_lanes(src.offset(k.cast_signed() * sa)));
+        interleave_rounds::<V, E, R>(v)
     }
 }
 
@@ -194,13 +212,16 @@ unsafe fn lanes<V: Lanes, const E: usize, const R: usize>(src: *const u8, sa: is
 /// # Safety
 /// The machine has the instructions of `V`.
 #[inline(always)]
-pub(super) unsafe fn rounds<V: Lanes, const E: usize, const R: usize>(mut v: [V; R]) -> [V; R] {
+pub(super) unsafe fn interleave_rounds<V: TransposeLanes, const E: usize, const R: usize>(
+    mut v: [V; R],
+) -> [V; R] {
     unrolled!(round < R.ilog2(), {
         let _ = round;
         let old = v;
         unrolled!(i < R / 2, {
             // SAFETY: by the contract of this function.
-            (v[2 * i], v[2 * i + 1]) = unsafe { V::interleave::<E>(old[i], old[i + R / 2]) };
+            (v[2 * i], v[2 * i + 1]) =
+                unsafe { V::interleave_elements::<E>(old[i], old[i + R / 2]) };
         });
     });
     v
@@ -209,9 +230,9 @@ pub(super) unsafe fn rounds<V: Lanes, const E: usize, const R: usize>(mut v: [V;
 /// One register block: `R` rows of as many elements in every lane.
 ///
 /// # Safety
-/// As [`lanes`]; `R * COUNT` rows of 16 bytes, `pitch` apart, are writable at `out`.
+/// As [`transpose_rows_in_lanes`]; `R * COUNT` rows of 16 bytes, `pitch` apart, are writable at `out`.
 #[inline(always)]
-unsafe fn block<V: Lanes, const E: usize, const R: usize>(
+unsafe fn transpose_block<V: TransposeLanes, const E: usize, const R: usize>(
     src: *const u8,
     sa: isize,
     out: *mut u8,
@@ -219,22 +240,28 @@ unsafe fn block<V: Lanes, const E: usize, const R: usize>(
 ) {
     // SAFETY: by the contract of this function.
     unsafe {
-        let v = lanes::<V, E, R>(src, sa);
+        let v = transpose_rows_in_lanes::<V, E, R>(src, sa);
         unrolled!(k < R, {
-            v[k].scatter(out.offset(k.cast_signed() * pitch), R.cast_signed() * pitch);
+            v[k].scatter_lanes(out.offset(k.cast_signed() * pitch), R.cast_signed() * pitch);
         });
     }
 }
 
 /// # Safety
-/// The tile is readable at `src` and writable at `dst`, `na * E <= ROW`, the two do not overlap,
+/// The tile is readable at `src` and writable at `dst`, `na * E <= MAX_ROW_BYTES`, the two do not overlap,
 /// `scratch` has memory where tiles are streamed, and the machine has the instructions of `V` and
-/// `L`. A streamed tile is complete only after [`Scratch::finish`].
+/// `L`. A streamed tile is complete only after [`Scratch::flush_pending`].
 #[inline(always)]
-unsafe fn sized<V: Lanes, L: Lane, const E: usize, const R: usize, const STREAM: bool>(
+unsafe fn transpose_sized<
+    V: TransposeLanes,
+    L: CopyLane,
+    const E: usize,
+    const R: usize,
+    const STREAM: bool,
+>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     let rows = R;
     let wide = rows * V::COUNT;
@@ -242,24 +269,24 @@ unsafe fn sized<V: Lanes, L: Lane, const E: usize, const R: usize, const STREAM:
         // SAFETY: by the contract of this function.
         unsafe {
             if STREAM {
-                by_column::<E>(src, dst, t);
+                transpose_by_column::<E>(src, dst, t);
             } else {
-                by_element::<E>(src, dst, t);
+                transpose_by_element::<E>(src, dst, t);
             }
         }
         return;
     }
     if STREAM {
         // SAFETY: by the contract of this function; the tile is wide enough.
-        unsafe { streamed::<V, L, E, R>(src, dst, t) };
+        unsafe { transpose_through_stage::<V, L, E, R>(src, dst, t) };
         return;
     }
-    blocks((t.na, rows), (t.nb, wide), |a, b| {
+    for_each_block((t.na, rows), (t.nb, wide), |a, b| {
         // SAFETY: rows `a .. a + rows` and columns `b .. b + wide` stay inside the tile.
         unsafe {
             let from = src.add(b * E).offset(a.cast_signed() * t.sa);
             let to = dst.add(a * E).offset(b.cast_signed() * t.db);
-            block::<V, E, R>(from, t.sa, to, t.db);
+            transpose_block::<V, E, R>(from, t.sa, to, t.db);
         }
     });
 }
@@ -267,7 +294,7 @@ unsafe fn sized<V: Lanes, L: Lane, const E: usize, const R: usize, const STREAM:
 /// The first row and column of every block of a tile, given how many it and a block have of each, in the order of
 /// columns. The last block of each direction is moved back to end with the tile, and writes the same bytes again.
 #[inline(always)]
-fn blocks(
+fn for_each_block(
     (rows, row_step): (usize, usize),
     (columns, column_step): (usize, usize),
     mut each: impl FnMut(usize, usize),
@@ -290,21 +317,21 @@ fn blocks(
 }
 
 /// # Safety
-/// As [`sized`].
+/// As [`transpose_sized`].
 #[inline(always)]
-unsafe fn body<V: Lanes, L: Lane, const E: usize, const STREAM: bool>(
+unsafe fn transpose_width<V: TransposeLanes, L: CopyLane, const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
     unsafe {
         match E {
-            1 => sized::<V, L, E, 16, STREAM>(src, dst, t),
-            2 => sized::<V, L, E, 8, STREAM>(src, dst, t),
-            4 => sized::<V, L, E, 4, STREAM>(src, dst, t),
-            8 => sized::<V, L, E, 2, STREAM>(src, dst, t),
-            _ => sized::<V, L, E, 1, STREAM>(src, dst, t),
+            1 => transpose_sized::<V, L, E, 16, STREAM>(src, dst, t),
+            2 => transpose_sized::<V, L, E, 8, STREAM>(src, dst, t),
+            4 => transpose_sized::<V, L, E, 4, STREAM>(src, dst, t),
+            8 => transpose_sized::<V, L, E, 2, STREAM>(src, dst, t),
+            _ => transpose_sized::<V, L, E, 1, STREAM>(src, dst, t),
         }
     }
 }
@@ -312,17 +339,21 @@ unsafe fn body<V: Lanes, L: Lane, const E: usize, const STREAM: bool>(
 /// Streamed tiles too narrow for a register block.
 ///
 /// # Safety
-/// As [`sized`] for streamed tiles.
-unsafe fn by_column<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
-    let mut column = [0u8; ROW];
+/// As [`transpose_sized`] for streamed tiles.
+unsafe fn transpose_by_column<const E: usize>(src: *const u8, dst: *mut u8, t: TransposeTile) {
+    let mut column = [0u8; MAX_ROW_BYTES];
     for b in 0..t.nb {
-        // SAFETY: `a` and `b` are inside the tile, and a column is no longer than `ROW`.
+        // SAFETY: `a` and `b` are inside the tile, and a column is no longer than `MAX_ROW_BYTES`.
         unsafe {
             for a in 0..t.na {
                 let s = src.add(b * E).offset(a.cast_signed() * t.sa);
                 s.copy_to_nonoverlapping(column.as_mut_ptr().add(a * E), E);
             }
-            (*t.scratch).write(column.as_ptr(), dst.offset(b.cast_signed() * t.db), t.na * E);
+            (*t.scratch).write_column(
+                column.as_ptr(),
+                dst.offset(b.cast_signed() * t.db),
+                t.na * E,
+            );
         }
     }
 }
@@ -331,7 +362,7 @@ unsafe fn by_column<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
 ///
 /// # Safety
 /// The tile is readable at `src` and writable at `dst`, and the two do not overlap.
-unsafe fn by_element<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn transpose_by_element<const E: usize>(src: *const u8, dst: *mut u8, t: TransposeTile) {
     for b in 0..t.nb {
         for a in 0..t.na {
             // SAFETY: `a` and `b` are inside the tile.

@@ -3,11 +3,11 @@
 //! Rows of 8 bytes are interleaved in pairs as they are loaded, so that half as many registers hold the
 //! block. Columns of 8 bytes come out in pairs, and are stored by halves.
 
-use super::{Lanes, Tile, blocks, rounds, unrolled};
+use super::{TransposeLanes, TransposeTile, for_each_block, interleave_rounds, unrolled};
 use std::arch::x86_64::*;
 
 /// Whether a tile is one for this file: too narrow for a block of whole lanes, and wide enough for halves.
-pub(super) fn suits<const E: usize>(t: &Tile) -> bool {
+pub(super) fn suits_narrow_blocks<const E: usize>(t: &TransposeTile) -> bool {
     let (rows, columns) = (t.na * E, t.nb * E);
     E < 8 && rows >= 8 && columns >= 8 && (rows < 16 || columns < 16)
 }
@@ -17,7 +17,7 @@ pub(super) fn suits<const E: usize>(t: &Tile) -> bool {
 /// # Safety
 /// The rows, `sa` apart, are readable at `src`, and the columns, `db` apart, writable at `dst`.
 #[inline(always)]
-unsafe fn block<const E: usize, const A: usize, const B: usize, const N: usize>(
+unsafe fn transpose_narrow_block<const E: usize, const A: usize, const B: usize, const N: usize>(
     src: *const u8,
     sa: isize,
     dst: *mut u8,
@@ -32,9 +32,12 @@ unsafe fn block<const E: usize, const A: usize, const B: usize, const N: usize>(
             unrolled!(k < N, v[k] = _mm_loadu_si128(row(k).cast()));
         } else {
             let half = |k: usize| _mm_loadl_epi64(row(k).cast());
-            unrolled!(k < N, v[k] = Lanes::interleave::<E>(half(k), half(k + N)).0);
+            unrolled!(
+                k < N,
+                v[k] = TransposeLanes::interleave_elements::<E>(half(k), half(k + N)).0
+            );
         }
-        let v = rounds::<__m128i, E, N>(v);
+        let v = interleave_rounds::<__m128i, E, N>(v);
         if A * E == 16 {
             unrolled!(k < N, _mm_storeu_si128(column(k).cast(), v[k]));
         } else {
@@ -50,37 +53,41 @@ unsafe fn block<const E: usize, const A: usize, const B: usize, const N: usize>(
 /// The tile has at least `A` rows and `B` columns, is readable at `src` and writable at `dst`, and the two do
 /// not overlap.
 #[inline(always)]
-unsafe fn sized<const E: usize, const A: usize, const B: usize, const N: usize>(
+unsafe fn transpose_narrow_sized<const E: usize, const A: usize, const B: usize, const N: usize>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
-    blocks((t.na, A), (t.nb, B), |a, b| {
+    for_each_block((t.na, A), (t.nb, B), |a, b| {
         // SAFETY: rows `a .. a + A` and columns `b .. b + B` stay inside the tile.
         unsafe {
             let from = src.add(b * E).offset(a.cast_signed() * t.sa);
             let to = dst.add(a * E).offset(b.cast_signed() * t.db);
-            block::<E, A, B, N>(from, t.sa, to, t.db);
+            transpose_narrow_block::<E, A, B, N>(from, t.sa, to, t.db);
         }
     });
 }
 
 /// # Safety
-/// The tile [`suits`], is readable at `src` and writable at `dst`, and the two do not overlap.
+/// The tile [`suits_narrow_blocks`], is readable at `src` and writable at `dst`, and the two do not overlap.
 #[inline(always)]
-pub(super) unsafe fn narrow<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+pub(super) unsafe fn transpose_narrow<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
     unsafe {
         match (E, t.na * E < 16, t.nb * E < 16) {
-            (1, true, true) => sized::<E, 8, 8, 4>(src, dst, t),
-            (1, true, false) => sized::<E, 8, 16, 8>(src, dst, t),
-            (1, false, _) => sized::<E, 16, 8, 8>(src, dst, t),
-            (2, true, true) => sized::<E, 4, 4, 2>(src, dst, t),
-            (2, true, false) => sized::<E, 4, 8, 4>(src, dst, t),
-            (2, false, _) => sized::<E, 8, 4, 4>(src, dst, t),
-            (_, true, true) => sized::<E, 2, 2, 1>(src, dst, t),
-            (_, true, false) => sized::<E, 2, 4, 2>(src, dst, t),
-            (_, false, _) => sized::<E, 4, 2, 2>(src, dst, t),
+            (1, true, true) => transpose_narrow_sized::<E, 8, 8, 4>(src, dst, t),
+            (1, true, false) => transpose_narrow_sized::<E, 8, 16, 8>(src, dst, t),
+            (1, false, _) => transpose_narrow_sized::<E, 16, 8, 8>(src, dst, t),
+            (2, true, true) => transpose_narrow_sized::<E, 4, 4, 2>(src, dst, t),
+            (2, true, false) => transpose_narrow_sized::<E, 4, 8, 4>(src, dst, t),
+            (2, false, _) => transpose_narrow_sized::<E, 8, 4, 4>(src, dst, t),
+            (_, true, true) => transpose_narrow_sized::<E, 2, 2, 1>(src, dst, t),
+            (_, true, false) => transpose_narrow_sized::<E, 2, 4, 2>(src, dst, t),
+            (_, false, _) => transpose_narrow_sized::<E, 4, 2, 2>(src, dst, t),
         }
     }
 }

@@ -8,24 +8,30 @@
 //! then four loads of 16 bytes, one from each group, and leaves by two stores one behind the other.
 
 use super::super::cell::neon::Neon;
-use super::super::cell::{Lane, prefetch};
-use super::scratch::{Scratch, pitch};
-use super::{Lanes, Tile, body, lanes, rounds, unrolled};
+use super::super::cell::{CopyLane, prefetch_line};
+use super::scratch::{Scratch, column_pitch};
+use super::{
+    TransposeLanes, TransposeTile, interleave_rounds, transpose_rows_in_lanes, transpose_width,
+    unrolled,
+};
 use std::arch::aarch64::*;
 
 /// Two lanes.
 #[derive(Clone, Copy)]
-struct Two(uint8x16_t, uint8x16_t);
+struct NeonTwoLanes(uint8x16_t, uint8x16_t);
 
-impl Lanes for uint8x16_t {
+impl TransposeLanes for uint8x16_t {
     const COUNT: usize = 1;
     #[inline(always)]
-    unsafe fn load(p: *const u8) -> uint8x16_t {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn load_lanes(p: *const u8) -> uint8x16_t {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe { vld1q_u8(p) }
     }
     #[inline(always)]
-    unsafe fn interleave<const E: usize>(a: uint8x16_t, b: uint8x16_t) -> (uint8x16_t, uint8x16_t) {
+    unsafe fn interleave_elements<const E: usize>(
+        a: uint8x16_t,
+        b: uint8x16_t,
+    ) -> (uint8x16_t, uint8x16_t) {
         macro_rules! zip {
             ($to:ident, $from:ident, $low:ident, $high:ident) => {{
                 let (a, b) = ($to(a), $to(b));
@@ -43,30 +49,36 @@ impl Lanes for uint8x16_t {
         }
     }
     #[inline(always)]
-    unsafe fn scatter(self, p: *mut u8, _: isize) {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn scatter_lanes(self, p: *mut u8, _: isize) {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe { vst1q_u8(p, self) };
     }
 }
 
-impl Lanes for Two {
+impl TransposeLanes for NeonTwoLanes {
     const COUNT: usize = 2;
     #[inline(always)]
-    unsafe fn load(p: *const u8) -> Two {
-        // SAFETY: by the contract of `Lanes`.
-        unsafe { Two(vld1q_u8(p), vld1q_u8(p.add(16))) }
+    unsafe fn load_lanes(p: *const u8) -> NeonTwoLanes {
+        // SAFETY: by the contract of `TransposeLanes`.
+        unsafe { NeonTwoLanes(vld1q_u8(p), vld1q_u8(p.add(16))) }
     }
     #[inline(always)]
-    unsafe fn interleave<const E: usize>(a: Two, b: Two) -> (Two, Two) {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn interleave_elements<const E: usize>(
+        a: NeonTwoLanes,
+        b: NeonTwoLanes,
+    ) -> (NeonTwoLanes, NeonTwoLanes) {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe {
-            let (low, high) = (Lanes::interleave::<E>(a.0, b.0), Lanes::interleave::<E>(a.1, b.1));
-            (Two(low.0, high.0), Two(low.1, high.1))
+            let (low, high) = (
+                TransposeLanes::interleave_elements::<E>(a.0, b.0),
+                TransposeLanes::interleave_elements::<E>(a.1, b.1),
+            );
+            (NeonTwoLanes(low.0, high.0), NeonTwoLanes(low.1, high.1))
         }
     }
     #[inline(always)]
-    unsafe fn scatter(self, p: *mut u8, step: isize) {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn scatter_lanes(self, p: *mut u8, step: isize) {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe {
             vst1q_u8(p, self.0);
             vst1q_u8(p.offset(step), self.1);
@@ -76,11 +88,11 @@ impl Lanes for Two {
 
 /// The rounds of interleaving that transpose `R = 16 / E` registers.
 #[inline(always)]
-pub(in super::super) fn lane_rounds<const E: usize, const R: usize>(
+pub(in super::super) fn interleave_lane_rounds<const E: usize, const R: usize>(
     v: [uint8x16_t; R],
 ) -> [uint8x16_t; R] {
     // SAFETY: every AArch64 machine has NEON.
-    unsafe { rounds::<_, E, R>(v) }
+    unsafe { interleave_rounds::<_, E, R>(v) }
 }
 
 /// The first half of a square: `4 * R` rows of 64 bytes, `R = 16 / E`, in groups of `R` that are
@@ -89,7 +101,7 @@ pub(in super::super) fn lane_rounds<const E: usize, const R: usize>(
 /// # Safety
 /// The rows, `sa` apart, are readable at `src`, and `4 * R` lines are writable at `between`.
 #[inline(always)]
-unsafe fn load<const E: usize, const R: usize>(
+unsafe fn load_square<const E: usize, const R: usize>(
     src: *const u8,
     sa: isize,
     between: *mut u8,
@@ -102,7 +114,7 @@ unsafe fn load<const E: usize, const R: usize>(
             unsafe {
                 let from = src.offset((group * R).cast_signed() * sa).add(lane * 16);
                 let to = between.add(group * R * 64 + lane * 16);
-                let v: [uint8x16_t; R] = lanes::<_, E, R>(from, sa);
+                let v: [uint8x16_t; R] = transpose_rows_in_lanes::<_, E, R>(from, sa);
                 unrolled!(k < R, vst1q_u8(to.add(k * 64), v[k]));
             }
         }
@@ -112,9 +124,9 @@ unsafe fn load<const E: usize, const R: usize>(
 /// The second half: column `lane * R + k`, a line.
 ///
 /// # Safety
-/// `between` holds a square as [`load`] leaves it.
+/// `between` holds a square as [`load_square`] leaves it.
 #[inline(always)]
-unsafe fn column<const R: usize>(between: *const u8, lane: usize, k: usize) -> [Neon; 2] {
+unsafe fn gather_column<const R: usize>(between: *const u8, lane: usize, k: usize) -> [Neon; 2] {
     // SAFETY: by the contract of this function.
     unsafe {
         let at = |group: usize| vld1q_u8(between.add((group * R + k) * 64 + lane * 16));
@@ -125,9 +137,9 @@ unsafe fn column<const R: usize>(between: *const u8, lane: usize, k: usize) -> [
 /// Asks for the lines of the next tile that are at the same place as those of `rows` from `a` on, at
 /// column `b`.
 #[inline(always)]
-fn ask<const E: usize>(t: &Tile, a: usize, rows: usize, b: usize) {
+fn prefetch_next_tile<const E: usize>(t: &TransposeTile, a: usize, rows: usize, b: usize) {
     for row in a..a + rows {
-        prefetch(t.next.wrapping_offset(row.cast_signed() * t.sa).wrapping_add(b * E));
+        prefetch_line(t.next.wrapping_offset(row.cast_signed() * t.sa).wrapping_add(b * E));
     }
 }
 
@@ -135,20 +147,24 @@ fn ask<const E: usize>(t: &Tile, a: usize, rows: usize, b: usize) {
 ///
 /// # Safety
 /// As [`super::sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of 64.
-unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let side = 4 * R;
-    // SAFETY: `na * E / 64 <= ROW / 64` squares fit the scratch. They stay inside the tile: the last
+    // SAFETY: `na * E / 64 <= MAX_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
     // one along the source is moved back to end with it, and writes the same bytes again.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
-        let squares = scratch.squares();
+        let squares = scratch.square_memory();
         let lines = t.na / side;
         let mut b = 0usize;
         loop {
             for a in 0..lines {
                 let from = src.add(b * E).offset((a * side).cast_signed() * t.sa);
-                load::<E, R>(from, t.sa, squares.add(a * side * 64), |group| {
-                    ask::<E>(&t, a * side + group * R, R, b);
+                load_square::<E, R>(from, t.sa, squares.add(a * side * 64), |group| {
+                    prefetch_next_tile::<E>(&t, a * side + group * R, R, b);
                 });
             }
             let to = dst.offset(b.cast_signed() * t.db);
@@ -156,9 +172,9 @@ unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t
                 for k in 0..R {
                     let row = to.offset((lane * R + k).cast_signed() * t.db);
                     for a in 0..lines {
-                        let [low, high] = column::<R>(squares.add(a * side * 64), lane, k);
-                        low.stream(row.add(a * 64));
-                        high.stream(row.add(a * 64 + 32));
+                        let [low, high] = gather_column::<R>(squares.add(a * side * 64), lane, k);
+                        low.store_non_temporal(row.add(a * 64));
+                        high.store_non_temporal(row.add(a * 64 + 32));
                     }
                 }
             }
@@ -175,32 +191,36 @@ unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t
 ///
 /// # Safety
 /// As [`super::sized`]; `na` and `nb` are at least `64 / E`.
-unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let side = 4 * R;
-    // SAFETY: columns of `na * E <= ROW` bytes fit the scratch. Squares stay inside the tile: the
+    // SAFETY: columns of `na * E <= MAX_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
     // last one of each direction is moved back to end with it, and the same bytes come again. All
     // of a column is gathered before it is handed over.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
-        let square = scratch.squares();
+        let square = scratch.square_memory();
         let share = side.div_ceil(4 * t.na.div_ceil(side));
-        let pitch = pitch(t.na * E, t.db);
+        let pitch = column_pitch(t.na * E, t.db);
         let mut b = 0usize;
         loop {
-            let gather = scratch.columns();
+            let gather = scratch.column_memory();
             let mut a = 0usize;
             loop {
                 let from = src.add(b * E).offset(a.cast_signed() * t.sa);
-                load::<E, R>(from, t.sa, square, |group| {
-                    ask::<E>(&t, a + group * R, R, b);
-                    scratch.flush::<Neon>(share);
+                load_square::<E, R>(from, t.sa, square, |group| {
+                    prefetch_next_tile::<E>(&t, a + group * R, R, b);
+                    scratch.flush_columns::<Neon>(share);
                 });
                 for lane in 0..4 {
                     for k in 0..R {
-                        let [low, high] = column::<R>(square, lane, k);
+                        let [low, high] = gather_column::<R>(square, lane, k);
                         let to = gather.add((lane * R + k) * pitch + a * E);
-                        low.store(to);
-                        high.store(to.add(32));
+                        low.store_lane(to);
+                        high.store_lane(to.add(32));
                     }
                 }
                 if a + side >= t.na {
@@ -209,7 +229,7 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
                 a = (a + side).min(t.na - side);
             }
             let to = dst.offset(b.cast_signed() * t.db);
-            scratch.hand_over::<Neon>(to, t.db, t.na * E, side);
+            scratch.hand_over_columns::<Neon>(to, t.db, t.na * E, side);
             if b + side >= t.nb {
                 return;
             }
@@ -219,16 +239,20 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
 }
 
 /// # Safety
-/// As [`gathered`].
+/// As [`stream_gathered_tile`].
 #[inline(always)]
-unsafe fn squares<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn stream_squares<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let aligned = ((t.na * E) | dst.addr() | t.db.unsigned_abs()).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
         if aligned {
-            direct::<E, R>(src, dst, t);
+            stream_aligned_tile::<E, R>(src, dst, t);
         } else {
-            gathered::<E, R>(src, dst, t);
+            stream_gathered_tile::<E, R>(src, dst, t);
         }
     }
 }
@@ -237,32 +261,32 @@ unsafe fn squares<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, 
 ///
 /// # Safety
 /// As [`super::sized`].
-pub(super) unsafe fn neon<const E: usize, const STREAM: bool>(
+pub(super) unsafe fn transpose_neon<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
     unsafe {
         if STREAM && t.na * E >= 64 && t.nb * E >= 64 {
             match E {
-                1 => squares::<E, 16>(src, dst, t),
-                2 => squares::<E, 8>(src, dst, t),
-                4 => squares::<E, 4>(src, dst, t),
-                8 => squares::<E, 2>(src, dst, t),
-                _ => squares::<E, 1>(src, dst, t),
+                1 => stream_squares::<E, 16>(src, dst, t),
+                2 => stream_squares::<E, 8>(src, dst, t),
+                4 => stream_squares::<E, 4>(src, dst, t),
+                8 => stream_squares::<E, 2>(src, dst, t),
+                _ => stream_squares::<E, 1>(src, dst, t),
             }
         } else if E > 1 && t.nb >= 2 * (16 / E) {
-            body::<Two, Neon, E, STREAM>(src, dst, t);
+            transpose_width::<NeonTwoLanes, Neon, E, STREAM>(src, dst, t);
         } else {
-            body::<uint8x16_t, Neon, E, STREAM>(src, dst, t);
+            transpose_width::<uint8x16_t, Neon, E, STREAM>(src, dst, t);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::ROW;
+    use super::super::MAX_ROW_BYTES;
     use super::*;
 
     /// Memory of bytes that no element has, so that what is written outside of a tile shows.
@@ -284,17 +308,17 @@ mod tests {
         let mut scratch = Scratch::new(true);
         let (sa, db) = (sa.cast_signed(), db.cast_signed());
         let (next, scratch) = (src.as_ptr(), &raw mut scratch);
-        let t = Tile { na, sa, nb, db, next, next_step: sa, scratch };
-        // SAFETY: both buffers hold the whole tile, `na * E <= ROW`, and the scratch lives until it is
+        let t = TransposeTile { na, sa, nb, db, next, next_step: sa, scratch };
+        // SAFETY: both buffers hold the whole tile, `na * E <= MAX_ROW_BYTES`, and the scratch lives until it is
         // finished.
         unsafe {
             let dst = memory.as_mut_ptr().add(start);
             if stream {
-                neon::<E, true>(src.as_ptr(), dst, t);
+                transpose_neon::<E, true>(src.as_ptr(), dst, t);
             } else {
-                neon::<E, false>(src.as_ptr(), dst, t);
+                transpose_neon::<E, false>(src.as_ptr(), dst, t);
             }
-            (*t.scratch).finish();
+            (*t.scratch).flush_pending();
         }
         assert!(memory == want, "{E} bytes, {na} by {nb}, gap {gap}, offset {off}, {stream}");
     }
@@ -305,7 +329,8 @@ mod tests {
     fn tiles_are_transposes() {
         fn every<const E: usize>() {
             let line = 64 / E;
-            let sizes = [1, line / 2, line - 1, line, line + 1, 2 * line, 2 * line + 3, ROW / E];
+            let sizes =
+                [1, line / 2, line - 1, line, line + 1, 2 * line, 2 * line + 3, MAX_ROW_BYTES / E];
             for na in sizes.into_iter().filter(|n| *n > 0) {
                 for nb in [1, 16 / E, 32 / E, line, line + 1, 3 * line, 3 * line + 5] {
                     for (gap, off) in [(0, 0), (64, 0), (5, 0), (0, 16), (64, 33), (7, 1)] {

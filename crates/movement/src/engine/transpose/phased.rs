@@ -3,25 +3,25 @@
 //! Rows that are 64 KiB apart, or a multiple of it, share a handful of sets even of the second level
 //! cache. Where a tile reads them while it writes, few rows can be in flight, so a tile has few rows, and
 //! few rows are short stores: every one of them opens another page of memory for a line or two. Here a
-//! tile has as many rows as make [`ROW`](super::ROW) bytes of the destination. [`STAGE`] bytes of each are
+//! tile has as many rows as make [`MAX_ROW_BYTES`](super::ROW) bytes of the destination. [`STAGE_ROW_BYTES`] bytes of each are
 //! copied into one compact place first. They are turned from there afterwards, and long stretches leave
 //! while the next tile is asked for: what the second level cache cannot hold of it waits in the third.
 //!
 //! The two phases also keep usual stores from waiting behind streamed ones, as stores are done in order.
 
-use super::super::cell::{Lane, copy, prefetch};
-use super::super::job::CROWDED;
-use super::super::stream::LINE;
-use super::Tile;
-use super::scratch::{STAGE, STAGE_PITCH};
+use super::super::cell::{CopyLane, copy_bytes, prefetch_line};
+use super::super::job::CONFLICT_STRIDE_BYTES;
+use super::super::stream::LINE_BYTES;
+use super::TransposeTile;
+use super::scratch::{STAGE_PITCH, STAGE_ROW_BYTES};
 
 /// Rows ahead that are asked for while rows are copied: more than the second level cache keeps in one
 /// set, but what it drops is still in the third.
-const AHEAD: usize = 16;
+const PREFETCH_ROWS: usize = 16;
 
 /// Whether a tile is one for this file.
-pub(super) fn suits(t: &Tile) -> bool {
-    t.sa.unsigned_abs().is_multiple_of(CROWDED)
+pub(super) fn suits_phased(t: &TransposeTile) -> bool {
+    t.sa.unsigned_abs().is_multiple_of(CONFLICT_STRIDE_BYTES)
 }
 
 /// Copies `bytes` of every row of a tile into the stage, and asks for the rows of the stretch at `next`
@@ -31,19 +31,25 @@ pub(super) fn suits(t: &Tile) -> bool {
 /// `na` rows of `bytes`, `sa` apart, are readable at `src`, `stage` holds as many at its pitch, and the
 /// machine has the instructions of `L`.
 #[inline(always)]
-unsafe fn gather<L: Lane>(src: *const u8, t: &Tile, bytes: usize, stage: *mut u8, next: *const u8) {
+unsafe fn gather_to_stage<L: CopyLane>(
+    src: *const u8,
+    t: &TransposeTile,
+    bytes: usize,
+    stage: *mut u8,
+    next: *const u8,
+) {
     for a in 0..t.na {
-        let soon = match (a + AHEAD).checked_sub(t.na) {
-            None => src.wrapping_offset((a + AHEAD).cast_signed() * t.sa),
+        let soon = match (a + PREFETCH_ROWS).checked_sub(t.na) {
+            None => src.wrapping_offset((a + PREFETCH_ROWS).cast_signed() * t.sa),
             Some(row) => next.wrapping_offset(row.cast_signed() * t.sa),
         };
-        for at in (0..bytes).step_by(LINE) {
-            prefetch(soon.wrapping_add(at));
+        for at in (0..bytes).step_by(LINE_BYTES) {
+            prefetch_line(soon.wrapping_add(at));
         }
         // SAFETY: by the contract of this function.
         unsafe {
             let row = src.offset(a.cast_signed() * t.sa);
-            copy::<L, false>(row, stage.add(a * STAGE_PITCH), bytes);
+            copy_bytes::<L, false>(row, stage.add(a * STAGE_PITCH), bytes);
         }
     }
 }
@@ -55,30 +61,30 @@ unsafe fn gather<L: Lane>(src: *const u8, t: &Tile, bytes: usize, stage: *mut u8
 /// instructions of `L`, and `turn` may be called with any tile of `na` rows and at least as many columns
 /// as a line has elements.
 #[inline(always)]
-pub(super) unsafe fn staged<L: Lane, const E: usize>(
+pub(super) unsafe fn transpose_staged<L: CopyLane, const E: usize>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
-    turn: impl Fn(*const u8, *mut u8, Tile),
+    t: TransposeTile,
+    turn: impl Fn(*const u8, *mut u8, TransposeTile),
 ) {
-    // SAFETY: `na * E <= ROW`, so that many rows of `STAGE` bytes fit the stage. Stretches stay inside
+    // SAFETY: `na * E <= MAX_ROW_BYTES`, so that many rows of `STAGE_ROW_BYTES` bytes fit the stage. Stretches stay inside
     // the tile: the last one is moved back to be a line long, and writes the same bytes again.
     unsafe {
-        let stage = (*t.scratch).stage();
+        let stage = (*t.scratch).stage_memory();
         let mut b = 0;
         loop {
-            let count = (STAGE / E).min(t.nb - b);
+            let count = (STAGE_ROW_BYTES / E).min(t.nb - b);
             let from = src.add(b * E);
             let end = b + count;
             let next = if end < t.nb { from.wrapping_add(count * E) } else { t.next };
-            gather::<L>(from, &t, count * E, stage, next);
+            gather_to_stage::<L>(from, &t, count * E, stage, next);
             let (sa, next_step) = (STAGE_PITCH.cast_signed(), t.sa);
-            let turned = Tile { sa, nb: count, next, next_step, ..t };
+            let turned = TransposeTile { sa, nb: count, next, next_step, ..t };
             turn(stage, dst.offset(b.cast_signed() * t.db), turned);
             if end >= t.nb {
                 return;
             }
-            b = end.min(t.nb - LINE / E);
+            b = end.min(t.nb - LINE_BYTES / E);
         }
     }
 }

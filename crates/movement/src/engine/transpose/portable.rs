@@ -1,51 +1,54 @@
 //! One lane of plain bytes: what every machine has, and compilers know how to widen.
-use super::super::cell::Plain;
-use super::{Lanes, Tile, body};
+use super::super::cell::PortableLane;
+use super::{TransposeLanes, TransposeTile, transpose_width};
 
 #[derive(Clone, Copy)]
-struct Bytes([u8; 16]);
+struct PortableLanes([u8; 16]);
 
-impl Lanes for Bytes {
+impl TransposeLanes for PortableLanes {
     const COUNT: usize = 1;
     #[inline(always)]
-    unsafe fn load(p: *const u8) -> Bytes {
-        // SAFETY: by the contract of `Lanes`; the access is unaligned.
-        Bytes(unsafe { p.cast::<[u8; 16]>().read_unaligned() })
+    unsafe fn load_lanes(p: *const u8) -> PortableLanes {
+        // SAFETY: by the contract of `TransposeLanes`; the access is unaligned.
+        PortableLanes(unsafe { p.cast::<[u8; 16]>().read_unaligned() })
     }
     #[inline(always)]
-    unsafe fn interleave<const E: usize>(a: Bytes, b: Bytes) -> (Bytes, Bytes) {
+    unsafe fn interleave_elements<const E: usize>(
+        a: PortableLanes,
+        b: PortableLanes,
+    ) -> (PortableLanes, PortableLanes) {
         let half = |from: usize| {
             let mut out = [0u8; 16];
             for (k, pair) in out.chunks_exact_mut(2 * E).enumerate() {
                 pair[..E].copy_from_slice(&a.0[from + k * E..][..E]);
                 pair[E..].copy_from_slice(&b.0[from + k * E..][..E]);
             }
-            Bytes(out)
+            PortableLanes(out)
         };
         (half(0), half(8))
     }
     #[inline(always)]
-    unsafe fn scatter(self, p: *mut u8, _: isize) {
-        // SAFETY: by the contract of `Lanes`; the access is unaligned.
+    unsafe fn scatter_lanes(self, p: *mut u8, _: isize) {
+        // SAFETY: by the contract of `TransposeLanes`; the access is unaligned.
         unsafe { p.cast::<[u8; 16]>().write_unaligned(self.0) };
     }
 }
 
 /// # Safety
 /// As [`super::sized`].
-pub(super) unsafe fn plain<const E: usize, const STREAM: bool>(
+pub(super) unsafe fn transpose_portable<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     // SAFETY: the caller's contract is that of `body`.
-    unsafe { body::<Bytes, Plain, E, STREAM>(src, dst, t) };
+    unsafe { transpose_width::<PortableLanes, PortableLane, E, STREAM>(src, dst, t) };
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{ROW, Scratch, Tile};
-    use super::plain;
+    use super::super::{MAX_ROW_BYTES, Scratch, TransposeTile};
+    use super::transpose_portable;
 
     /// The portable kernels give what the machine's own do; elsewhere only they run.
     #[test]
@@ -56,7 +59,7 @@ mod tests {
             for stream in [false, true] {
                 let mut dst = vec![0u8; na * nb * E];
                 let mut scratch = Scratch::new(true);
-                let t = Tile {
+                let t = TransposeTile {
                     na,
                     sa: (nb * E).cast_signed(),
                     nb,
@@ -65,18 +68,18 @@ mod tests {
                     next_step: (nb * E).cast_signed(),
                     scratch: &raw mut scratch,
                 };
-                // SAFETY: both buffers hold the whole tile, `na * E <= ROW`, and the scratch lives
+                // SAFETY: both buffers hold the whole tile, `na * E <= MAX_ROW_BYTES`, and the scratch lives
                 // until it is finished.
                 unsafe {
-                    if na * E > ROW {
+                    if na * E > MAX_ROW_BYTES {
                         return;
                     }
                     if stream {
-                        plain::<E, true>(src.as_ptr(), dst.as_mut_ptr(), t);
+                        transpose_portable::<E, true>(src.as_ptr(), dst.as_mut_ptr(), t);
                     } else {
-                        plain::<E, false>(src.as_ptr(), dst.as_mut_ptr(), t);
+                        transpose_portable::<E, false>(src.as_ptr(), dst.as_mut_ptr(), t);
                     }
-                    scratch.finish();
+                    scratch.flush_pending();
                 }
                 for a in 0..na {
                     for b in 0..nb {

@@ -8,49 +8,49 @@
 //!
 //! A line of the source is read four times, so it has to stay near: this is for few rows, or near ones.
 
-use super::super::stream::LINE;
-use super::{Tile, rounds, unrolled};
+use super::super::stream::LINE_BYTES;
+use super::{TransposeTile, interleave_rounds, unrolled};
 use std::arch::x86_64::*;
 
 /// Bytes of the rows of a tile, with what lies between them, that the first level cache holds beside the next.
-const COMPACT: usize = 1 << 14;
+const COMPACT_BYTES: usize = 1 << 14;
 
 /// Sets of a first level cache, and the ways of each that the lines of a tile may take.
-const SETS: usize = 64;
-const WAYS: usize = 4;
+const CACHE_SETS: usize = 64;
+const USED_CACHE_WAYS: usize = 4;
 
 /// Whether the source of a tile is one compact stretch of memory.
-fn compact(t: &Tile) -> bool {
-    t.na * t.sa.unsigned_abs() <= COMPACT
+fn has_compact_source(t: &TransposeTile) -> bool {
+    t.na * t.sa.unsigned_abs() <= COMPACT_BYTES
 }
 
 /// Whether a tile is one for this file: its rows follow one another in the destination, and the first level
 /// cache holds a line of each of them, which it cannot where they are a power of two apart.
-pub(super) fn suits(t: &Tile, width: usize) -> bool {
+pub(super) fn suits_registers(t: &TransposeTile, width: usize) -> bool {
     let step = t.sa.unsigned_abs();
-    let sets = SETS >> (step / LINE).trailing_zeros().min(SETS.trailing_zeros());
-    let near = step <= LINE || t.na <= sets * WAYS;
+    let sets = CACHE_SETS >> (step / LINE_BYTES).trailing_zeros().min(CACHE_SETS.trailing_zeros());
+    let near = step <= LINE_BYTES || t.na <= sets * USED_CACHE_WAYS;
     t.db == (t.na * width).cast_signed() && near
 }
 
 /// Lines of the next tile, row by row, one at a time.
-struct Ahead {
+struct RowPrefetcher {
     at: *const u8,
     left: usize,
     lines: usize,
     skip: isize,
 }
 
-impl Ahead {
-    fn of(t: &Tile, width: usize) -> Ahead {
-        let lines = (t.nb * width).div_ceil(LINE);
-        let skip = t.next_step - (lines * LINE).cast_signed();
-        Ahead { at: t.next, left: lines, lines, skip }
+impl RowPrefetcher {
+    fn behind_tile(t: &TransposeTile, width: usize) -> RowPrefetcher {
+        let lines = (t.nb * width).div_ceil(LINE_BYTES);
+        let skip = t.next_step - (lines * LINE_BYTES).cast_signed();
+        RowPrefetcher { at: t.next, left: lines, lines, skip }
     }
 
     /// Asks for one more line; `NEAR` ones for the first level cache, as what follows is read at once.
     #[inline(always)]
-    fn ask<const NEAR: bool>(&mut self) {
+    fn prefetch_next<const NEAR: bool>(&mut self) {
         // SAFETY: a prefetch of any address is harmless.
         unsafe {
             if NEAR {
@@ -59,7 +59,7 @@ impl Ahead {
                 _mm_prefetch::<_MM_HINT_T1>(self.at.cast());
             }
         }
-        self.at = self.at.wrapping_add(LINE);
+        self.at = self.at.wrapping_add(LINE_BYTES);
         self.left -= 1;
         if self.left == 0 {
             self.left = self.lines;
@@ -74,7 +74,10 @@ impl Ahead {
 /// The rows, `sa` apart, are readable at `src` for 16 bytes, and the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn lines<const E: usize, const R: usize>(src: *const u8, sa: isize) -> [__m512i; R] {
+unsafe fn transpose_to_lines<const E: usize, const R: usize>(
+    src: *const u8,
+    sa: isize,
+) -> [__m512i; R] {
     let mut v = [_mm512_setzero_si512(); R];
     let far = R.cast_signed() * sa;
     // SAFETY: by the contract of this function.
@@ -87,7 +90,7 @@ unsafe fn lines<const E: usize, const R: usize>(src: *const u8, sa: isize) -> [_
             let three = _mm512_inserti32x4::<2>(two, lane(2));
             v[k] = _mm512_inserti32x4::<3>(three, lane(3));
         });
-        rounds::<_, E, R>(v)
+        interleave_rounds::<_, E, R>(v)
     }
 }
 
@@ -97,7 +100,10 @@ unsafe fn lines<const E: usize, const R: usize>(src: *const u8, sa: isize) -> [_
 /// The rows, `sa` apart, are readable at `src` for 16 bytes, and the machine has AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn halves<const E: usize, const R: usize>(src: *const u8, sa: isize) -> [__m256i; R] {
+unsafe fn transpose_to_half_lines<const E: usize, const R: usize>(
+    src: *const u8,
+    sa: isize,
+) -> [__m256i; R] {
     let mut v = [_mm256_setzero_si256(); R];
     let far = R.cast_signed() * sa;
     // SAFETY: by the contract of this function.
@@ -107,7 +113,7 @@ unsafe fn halves<const E: usize, const R: usize>(src: *const u8, sa: isize) -> [
             let low = _mm256_castsi128_si256(_mm_loadu_si128(row.cast()));
             v[k] = _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(row.offset(far).cast()));
         });
-        rounds::<_, E, R>(v)
+        interleave_rounds::<_, E, R>(v)
     }
 }
 
@@ -116,14 +122,14 @@ unsafe fn halves<const E: usize, const R: usize>(src: *const u8, sa: isize) -> [
 /// has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn avx512_sized<const E: usize, const R: usize, const NEAR: bool>(
+unsafe fn transpose_avx512_sized<const E: usize, const R: usize, const NEAR: bool>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     let far = (4 * R).cast_signed() * t.sa;
     let count = t.na / (4 * R);
-    let mut ahead = Ahead::of(&t, E);
+    let mut ahead = RowPrefetcher::behind_tile(&t, E);
     // SAFETY: columns and lines stay inside the tile: the last columns are moved back to end with it, and
     // the same bytes are written again.
     unsafe {
@@ -131,20 +137,23 @@ unsafe fn avx512_sized<const E: usize, const R: usize, const NEAR: bool>(
         loop {
             let (mut from, mut to) = (src.add(b * E), dst.offset(b.cast_signed() * t.db));
             for _ in 0..count / 2 {
-                let v = [lines::<E, R>(from, t.sa), lines::<E, R>(from.offset(far), t.sa)];
+                let v = [
+                    transpose_to_lines::<E, R>(from, t.sa),
+                    transpose_to_lines::<E, R>(from.offset(far), t.sa),
+                ];
                 unrolled!(k < R, {
                     let row = to.offset(k.cast_signed() * t.db);
-                    ahead.ask::<NEAR>();
+                    ahead.prefetch_next::<NEAR>();
                     _mm512_stream_si512(row.cast(), v[0][k]);
-                    ahead.ask::<NEAR>();
-                    _mm512_stream_si512(row.add(LINE).cast(), v[1][k]);
+                    ahead.prefetch_next::<NEAR>();
+                    _mm512_stream_si512(row.add(LINE_BYTES).cast(), v[1][k]);
                 });
-                (from, to) = (from.wrapping_offset(2 * far), to.wrapping_add(2 * LINE));
+                (from, to) = (from.wrapping_offset(2 * far), to.wrapping_add(2 * LINE_BYTES));
             }
             if count % 2 == 1 {
-                let v = lines::<E, R>(from, t.sa);
+                let v = transpose_to_lines::<E, R>(from, t.sa);
                 unrolled!(k < R, {
-                    ahead.ask::<NEAR>();
+                    ahead.prefetch_next::<NEAR>();
                     _mm512_stream_si512(to.offset(k.cast_signed() * t.db).cast(), v[k]);
                 });
             }
@@ -157,32 +166,32 @@ unsafe fn avx512_sized<const E: usize, const R: usize, const NEAR: bool>(
 }
 
 /// # Safety
-/// As [`avx512_sized`], with AVX2.
+/// As [`transpose_avx512_sized`], with AVX2.
 #[target_feature(enable = "avx2")]
 #[inline]
-unsafe fn avx2_sized<const E: usize, const R: usize, const NEAR: bool>(
+unsafe fn transpose_avx2_sized<const E: usize, const R: usize, const NEAR: bool>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     let far = (2 * R).cast_signed() * t.sa;
     let count = t.na / (4 * R);
-    let mut ahead = Ahead::of(&t, E);
+    let mut ahead = RowPrefetcher::behind_tile(&t, E);
     // SAFETY: as above.
     unsafe {
         let mut b = 0usize;
         loop {
             let (mut from, mut to) = (src.add(b * E), dst.offset(b.cast_signed() * t.db));
             for _ in 0..count {
-                let low = halves::<E, R>(from, t.sa);
-                let high = halves::<E, R>(from.offset(far), t.sa);
+                let low = transpose_to_half_lines::<E, R>(from, t.sa);
+                let high = transpose_to_half_lines::<E, R>(from.offset(far), t.sa);
                 unrolled!(k < R, {
                     let row = to.offset(k.cast_signed() * t.db);
-                    ahead.ask::<NEAR>();
+                    ahead.prefetch_next::<NEAR>();
                     _mm256_stream_si256(row.cast(), low[k]);
-                    _mm256_stream_si256(row.add(LINE / 2).cast(), high[k]);
+                    _mm256_stream_si256(row.add(LINE_BYTES / 2).cast(), high[k]);
                 });
-                (from, to) = (from.wrapping_offset(2 * far), to.wrapping_add(LINE));
+                (from, to) = (from.wrapping_offset(2 * far), to.wrapping_add(LINE_BYTES));
             }
             if b + R >= t.nb {
                 return;
@@ -208,27 +217,35 @@ macro_rules! widths {
 /// As [`super::sized`]; `nb * E` is at least 16; `na * E`, `dst` and `db` are multiples of 64; and the
 /// machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) unsafe fn avx512<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+pub(super) unsafe fn transpose_avx512<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
     unsafe {
-        if compact(&t) {
-            widths!(avx512_sized, E, true, (src, dst, t));
+        if has_compact_source(&t) {
+            widths!(transpose_avx512_sized, E, true, (src, dst, t));
         } else {
-            widths!(avx512_sized, E, false, (src, dst, t));
+            widths!(transpose_avx512_sized, E, false, (src, dst, t));
         }
     }
 }
 
 /// # Safety
-/// As [`avx512`], with AVX2.
+/// As [`transpose_avx512`], with AVX2.
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn avx2<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+pub(super) unsafe fn transpose_avx2<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
     unsafe {
-        if compact(&t) {
-            widths!(avx2_sized, E, true, (src, dst, t));
+        if has_compact_source(&t) {
+            widths!(transpose_avx2_sized, E, true, (src, dst, t));
         } else {
-            widths!(avx2_sized, E, false, (src, dst, t));
+            widths!(transpose_avx2_sized, E, false, (src, dst, t));
         }
     }
 }

@@ -1,21 +1,21 @@
 //! What streamed tiles keep from one to the next.
 
-use super::super::cell::{Lane, Plain, copy};
-use super::super::stream::LINE;
-use super::ROW;
+use super::super::cell::{CopyLane, PortableLane, copy_bytes};
+use super::super::stream::LINE_BYTES;
+use super::MAX_ROW_BYTES;
 use std::mem::MaybeUninit;
 
 /// Distance between columns: not a power of two, so that they spread over the sets of the caches.
-pub(super) const PITCH: usize = ROW + 64;
+pub(super) const COLUMN_PITCH: usize = MAX_ROW_BYTES + 64;
 /// Bytes of a source row that are staged at a time: whole lines, and a good burst for memory.
-pub(super) const STAGE: usize = 512;
+pub(super) const STAGE_ROW_BYTES: usize = 512;
 /// Distance between staged rows: not a power of two.
-pub(super) const STAGE_PITCH: usize = STAGE + 64;
+pub(super) const STAGE_PITCH: usize = STAGE_ROW_BYTES + 64;
 
 /// Squares of lines in the making: 64 registers each at most, side by side in a row.
-const SQUARES_BYTES: usize = ROW / 64 * 64 * 64;
-const COLUMNS_BYTES: usize = 64 * PITCH;
-const STAGE_BYTES: usize = ROW * STAGE_PITCH;
+const SQUARES_BYTES: usize = MAX_ROW_BYTES / 64 * 64 * 64;
+const COLUMNS_BYTES: usize = 64 * COLUMN_PITCH;
+const STAGE_BYTES: usize = MAX_ROW_BYTES * STAGE_PITCH;
 
 /// Memory for squares, for two sets of gathered columns and for a stage of source rows; and the set
 /// that is still on its way to memory.
@@ -25,8 +25,8 @@ const STAGE_BYTES: usize = ROW * STAGE_PITCH;
 #[derive(Debug)]
 pub(in super::super) struct Scratch {
     /// Only what was written is read.
-    memory: Vec<Line>,
-    pending: Pending,
+    memory: Vec<ScratchLine>,
+    pending: PendingColumns,
     /// What is written of the columns that are gathered.
     trim: Trim,
     /// Which set of columns is gathered next.
@@ -52,8 +52,9 @@ impl Trim {
 
     /// From where to where a column of `bytes` that begins at `to` is written.
     #[inline(always)]
-    fn range(self, to: *const u8, bytes: usize) -> (usize, usize) {
-        let next_line = |from: usize| from + to.addr().wrapping_add(from).wrapping_neg() % LINE;
+    fn written_range(self, to: *const u8, bytes: usize) -> (usize, usize) {
+        let next_line =
+            |from: usize| from + to.addr().wrapping_add(from).wrapping_neg() % LINE_BYTES;
         let begin = if self.first { 0 } else { next_line(0).min(bytes) };
         let end = if self.own < bytes { next_line(self.own).min(bytes) } else { bytes };
         (begin, end.max(begin))
@@ -63,13 +64,13 @@ impl Trim {
 /// Memory that begins on a line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Line {
+struct ScratchLine {
     _bytes: [MaybeUninit<u8>; 64],
 }
 
 /// Columns that are gathered and not yet written.
 #[derive(Debug, Clone, Copy)]
-struct Pending {
+struct PendingColumns {
     from: *const u8,
     to: *mut u8,
     step: isize,
@@ -81,8 +82,8 @@ struct Pending {
 /// The distance between gathered columns of `bytes` that go to places `step` apart: those that follow one
 /// another there are gathered so, and leave as one.
 #[inline(always)]
-pub(super) fn pitch(bytes: usize, step: isize) -> usize {
-    if step == bytes.cast_signed() { bytes } else { PITCH }
+pub(super) fn column_pitch(bytes: usize, step: isize) -> usize {
+    if step == bytes.cast_signed() { bytes } else { COLUMN_PITCH }
 }
 
 impl Scratch {
@@ -91,8 +92,8 @@ impl Scratch {
         let bytes = if streamed { SQUARES_BYTES + 2 * COLUMNS_BYTES + STAGE_BYTES } else { 0 };
         let (from, to) = (std::ptr::null(), std::ptr::null_mut());
         let trim = Trim::WHOLE;
-        let pending = Pending { from, to, step: 0, bytes: 0, left: 0, trim };
-        let memory = Vec::with_capacity(bytes / size_of::<Line>());
+        let pending = PendingColumns { from, to, step: 0, bytes: 0, left: 0, trim };
+        let memory = Vec::with_capacity(bytes / size_of::<ScratchLine>());
         Scratch { memory, pending, trim, second: false }
     }
 
@@ -105,7 +106,7 @@ impl Scratch {
     /// Whether every byte of a tile is written.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "a kernel of SSE2 asks"))]
-    pub(super) fn is_whole(&self) -> bool {
+    pub(super) fn is_untrimmed(&self) -> bool {
         self.trim == Trim::WHOLE
     }
 
@@ -113,10 +114,10 @@ impl Scratch {
     ///
     /// # Safety
     /// `bytes` are readable at `from` and writable at `to`.
-    pub(super) unsafe fn write(&self, from: *const u8, to: *mut u8, bytes: usize) {
-        let (begin, end) = self.trim.range(to, bytes);
+    pub(super) unsafe fn write_column(&self, from: *const u8, to: *mut u8, bytes: usize) {
+        let (begin, end) = self.trim.written_range(to, bytes);
         // SAFETY: by the contract of this function: the range lies inside of the column.
-        unsafe { copy::<Plain, true>(from.add(begin), to.add(begin), end - begin) };
+        unsafe { copy_bytes::<PortableLane, true>(from.add(begin), to.add(begin), end - begin) };
     }
 
     /// Memory for as many squares as a row has lines, 64 lines each, aligned to lines.
@@ -125,20 +126,20 @@ impl Scratch {
         not(any(target_arch = "x86_64", target_arch = "aarch64")),
         allow(dead_code, reason = "squares are of AVX and NEON")
     )]
-    pub(super) fn squares(&mut self) -> *mut u8 {
+    pub(super) fn square_memory(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast::<u8>()
     }
 
-    /// Memory for the next 64 columns of up to [`ROW`] bytes, [`pitch`] apart.
+    /// Memory for the next 64 columns of up to [`MAX_ROW_BYTES`] bytes, [`column_pitch`] apart.
     #[inline(always)]
-    pub(super) fn columns(&mut self) -> *mut u8 {
+    pub(super) fn column_memory(&mut self) -> *mut u8 {
         let set = if self.second { COLUMNS_BYTES } else { 0 };
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + set)
     }
 
-    /// Memory for [`ROW`] stretches of [`STAGE`] bytes, [`STAGE_PITCH`] apart.
+    /// Memory for [`MAX_ROW_BYTES`] stretches of [`STAGE_ROW_BYTES`] bytes, [`STAGE_PITCH`] apart.
     #[inline(always)]
-    pub(super) fn stage(&mut self) -> *mut u8 {
+    pub(super) fn stage_memory(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + 2 * COLUMNS_BYTES)
     }
 
@@ -149,7 +150,7 @@ impl Scratch {
     /// All these places stay writable until they are written, the columns hold what goes there, and
     /// the machine has the instructions of `L`.
     #[inline(always)]
-    pub(super) unsafe fn hand_over<L: Lane>(
+    pub(super) unsafe fn hand_over_columns<L: CopyLane>(
         &mut self,
         to: *mut u8,
         step: isize,
@@ -157,10 +158,11 @@ impl Scratch {
         count: usize,
     ) {
         // SAFETY: by the contract of this function.
-        unsafe { self.flush::<L>(usize::MAX) };
-        let joined = pitch(bytes, step) == bytes;
+        unsafe { self.flush_columns::<L>(usize::MAX) };
+        let joined = column_pitch(bytes, step) == bytes;
         let (bytes, left) = if joined { (bytes * count, 1) } else { (bytes, count) };
-        self.pending = Pending { from: self.columns(), to, step, bytes, left, trim: self.trim };
+        self.pending =
+            PendingColumns { from: self.column_memory(), to, step, bytes, left, trim: self.trim };
         self.second = !self.second;
     }
 
@@ -169,14 +171,14 @@ impl Scratch {
     /// # Safety
     /// Their places are still writable, and the machine has the instructions of `L`.
     #[inline(always)]
-    pub(super) unsafe fn flush<L: Lane>(&mut self, rows: usize) {
+    pub(super) unsafe fn flush_columns<L: CopyLane>(&mut self, rows: usize) {
         let p = &mut self.pending;
         for _ in 0..rows.min(p.left) {
-            let (begin, end) = p.trim.range(p.to, p.bytes);
+            let (begin, end) = p.trim.written_range(p.to, p.bytes);
             // SAFETY: `from` holds `left` columns at its pitch, and their places are writable; the range lies
             // inside of a column.
-            unsafe { copy::<L, true>(p.from.add(begin), p.to.add(begin), end - begin) };
-            p.from = p.from.wrapping_add(PITCH);
+            unsafe { copy_bytes::<L, true>(p.from.add(begin), p.to.add(begin), end - begin) };
+            p.from = p.from.wrapping_add(COLUMN_PITCH);
             p.to = p.to.wrapping_offset(p.step);
             p.left -= 1;
         }
@@ -186,9 +188,9 @@ impl Scratch {
     ///
     /// # Safety
     /// The destination of the tiles that ran with it is still writable.
-    pub(in super::super) unsafe fn finish(&mut self) {
+    pub(in super::super) unsafe fn flush_pending(&mut self) {
         // SAFETY: by the contract of this function.
-        unsafe { self.flush::<Plain>(usize::MAX) };
+        unsafe { self.flush_columns::<PortableLane>(usize::MAX) };
     }
 }
 
@@ -204,17 +206,17 @@ mod tests {
                 for part in [64, 192, 256] {
                     let (total, mut done) = (total * element, 0);
                     for at in (0..total).step_by(part) {
-                        let bytes = (part + LINE).min(total - at);
+                        let bytes = (part + LINE_BYTES).min(total - at);
                         let own = if at + part < total { part } else { usize::MAX };
                         let trim = Trim { first: at == 0, own };
                         let to = std::ptr::without_provenance(4096 + offset + at);
-                        let (begin, end) = trim.range(to, bytes);
+                        let (begin, end) = trim.written_range(to, bytes);
                         assert_eq!(at + begin, done.max(at + begin), "a gap before {at}");
                         assert!(at + begin <= done || begin == end);
                         if begin < end {
                             assert_eq!(at + begin, done);
                             done = at + end;
-                            let lines = (4096 + offset + done).is_multiple_of(LINE);
+                            let lines = (4096 + offset + done).is_multiple_of(LINE_BYTES);
                             assert!(lines || done == total, "{offset} {total} {part} {at}");
                         }
                     }

@@ -5,32 +5,32 @@
 //! two apart fall into few sets of the caches: a line need only stay from its prefetch to its one
 //! use. The columns of a tile are gathered line by line and leave as longer rows.
 
-use super::super::cell::{prefetch, x86::Avx512};
-use super::scratch::{Scratch, pitch};
-use super::{Tile, lanes, phased, registers, unrolled};
+use super::super::cell::{prefetch_line, x86::Avx512};
+use super::scratch::{Scratch, column_pitch};
+use super::{TransposeTile, phased, registers, transpose_rows_in_lanes, unrolled};
 use std::arch::x86_64::*;
 
 /// Lines of the next tile, row by row: bursts that memory answers from one of its pages.
-pub(super) struct Ahead {
+pub(super) struct LinePrefetcher {
     row: *const u8,
     step: isize,
     at: usize,
     bytes: usize,
 }
 
-impl Ahead {
+impl LinePrefetcher {
     /// The lines of the tile behind `t`, which has rows of `width` bytes for every element.
-    pub(super) fn of(t: &Tile, width: usize) -> Ahead {
-        Ahead { row: t.next, step: t.next_step, at: 0, bytes: t.nb * width }
+    pub(super) fn behind_tile(t: &TransposeTile, width: usize) -> LinePrefetcher {
+        LinePrefetcher { row: t.next, step: t.next_step, at: 0, bytes: t.nb * width }
     }
 
     /// Asks for the next `lines`.
     #[inline(always)]
-    pub(super) fn ask(&mut self, mut lines: usize) {
+    pub(super) fn prefetch_lines(&mut self, mut lines: usize) {
         while lines > 0 {
             let end = self.bytes.min(self.at + 64 * lines);
             while self.at < end {
-                prefetch(self.row.wrapping_add(self.at));
+                prefetch_line(self.row.wrapping_add(self.at));
                 self.at += 64;
                 lines -= 1;
             }
@@ -50,7 +50,7 @@ impl Ahead {
 /// the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-pub(super) unsafe fn load<const E: usize, const R: usize>(
+pub(super) unsafe fn load_square<const E: usize, const R: usize>(
     src: *const u8,
     sa: isize,
     between: *mut u8,
@@ -60,7 +60,8 @@ pub(super) unsafe fn load<const E: usize, const R: usize>(
         other();
         // SAFETY: by the contract of this function.
         unsafe {
-            let v: [__m512i; R] = lanes::<_, E, R>(src.offset((group * R).cast_signed() * sa), sa);
+            let v: [__m512i; R] =
+                transpose_rows_in_lanes::<_, E, R>(src.offset((group * R).cast_signed() * sa), sa);
             unrolled!(k < R, _mm512_store_si512(between.add((group * R + k) * 64).cast(), v[k]));
         }
     }
@@ -70,12 +71,15 @@ pub(super) unsafe fn load<const E: usize, const R: usize>(
 /// `R + k`, `2 * R + k` and `3 * R + k`.
 ///
 /// # Safety
-/// `between` holds a square as [`load`] leaves it, and the machine has AVX-512.
+/// `between` holds a square as [`load_square`] leaves it, and the machine has AVX-512.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-pub(super) unsafe fn columns<const R: usize>(between: *const u8, k: usize) -> [__m512i; 4] {
+pub(super) unsafe fn exchange_columns<const R: usize>(
+    between: *const u8,
+    k: usize,
+) -> [__m512i; 4] {
     // SAFETY: by the contract of this function.
-    exchange(
+    exchange_lanes(
         [0, 1, 2, 3]
             .map(|group| unsafe { _mm512_load_si512(between.add((group * R + k) * 64).cast()) }),
     )
@@ -84,7 +88,7 @@ pub(super) unsafe fn columns<const R: usize>(between: *const u8, k: usize) -> [_
 /// Lane `i` of register `j` becomes lane `j` of register `i`.
 #[target_feature(enable = "avx512f")]
 #[inline]
-pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
+pub(super) fn exchange_lanes([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
     let (ab, cd) = (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d));
     let (ab_high, cd_high) =
         (_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d));
@@ -99,10 +103,10 @@ pub(super) fn exchange([a, b, c, d]: [__m512i; 4]) -> [__m512i; 4] {
 /// Streams columns `k` of `N` squares side by side: `N` adjacent lines of each of four rows.
 ///
 /// # Safety
-/// As [`columns`] for every square; their places at `dst`, rows `db` apart, are writable and aligned.
+/// As [`exchange_columns`] for every square; their places at `dst`, rows `db` apart, are writable and aligned.
 #[target_feature(enable = "avx512f,avx512bw")]
 #[inline]
-unsafe fn stream<const R: usize, const N: usize>(
+unsafe fn stream_columns<const R: usize, const N: usize>(
     between: *const u8,
     dst: *mut u8,
     db: isize,
@@ -110,8 +114,8 @@ unsafe fn stream<const R: usize, const N: usize>(
 ) {
     // SAFETY: by the contract of this function.
     unsafe {
-        let mut lines = [columns::<R>(between, k); N];
-        unrolled!(i < N, lines[i] = columns::<R>(between.add(i * 4 * R * 64), k));
+        let mut lines = [exchange_columns::<R>(between, k); N];
+        unrolled!(i < N, lines[i] = exchange_columns::<R>(between.add(i * 4 * R * 64), k));
         unrolled!(lane < 4, {
             let row = dst.offset((lane * R + k).cast_signed() * db);
             unrolled!(i < N, _mm512_stream_si512(row.add(i * 64).cast(), lines[i][lane]));
@@ -122,23 +126,29 @@ unsafe fn stream<const R: usize, const N: usize>(
 /// A tile of whole lines that are aligned in the destination: they go there from the registers.
 ///
 /// # Safety
-/// As [`super::sized`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of
+/// As [`super::stream_sized_tile`]; `na` and `nb` are at least `64 / E`; `na * E`, `dst` and `db` are multiples of
 /// 64; and the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let side = 4 * R;
-    // SAFETY: `na * E / 64 <= ROW / 64` squares fit the scratch. They stay inside the tile: the last
+    // SAFETY: `na * E / 64 <= MAX_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
     // one along the source is moved back to end with it, and writes the same bytes again.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
-        let squares = scratch.squares();
+        let squares = scratch.square_memory();
         let lines = t.na / side;
-        let mut ahead = Ahead::of(&t, E);
+        let mut ahead = LinePrefetcher::behind_tile(&t, E);
         let mut b = 0usize;
         loop {
             for a in 0..lines {
                 let from = src.add(b * E).offset((a * side).cast_signed() * t.sa);
-                load::<E, R>(from, t.sa, squares.add(a * side * 64), || ahead.ask(R));
+                load_square::<E, R>(from, t.sa, squares.add(a * side * 64), || {
+                    ahead.prefetch_lines(R)
+                });
             }
             let to = dst.offset(b.cast_signed() * t.db);
             for k in 0..R {
@@ -147,15 +157,15 @@ unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t
                     let (from, to) = (squares.add(a * side * 64), to.add(a * 64));
                     a += match lines - a {
                         1 => {
-                            stream::<R, 1>(from, to, t.db, k);
+                            stream_columns::<R, 1>(from, to, t.db, k);
                             1
                         }
                         2 | 3 => {
-                            stream::<R, 2>(from, to, t.db, k);
+                            stream_columns::<R, 2>(from, to, t.db, k);
                             2
                         }
                         _ => {
-                            stream::<R, 4>(from, to, t.db, k);
+                            stream_columns::<R, 4>(from, to, t.db, k);
                             4
                         }
                     };
@@ -173,31 +183,35 @@ unsafe fn direct<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t
 /// the next are gathered.
 ///
 /// # Safety
-/// As [`super::sized`]; `na` and `nb` are at least `64 / E`, and the machine has AVX-512 BW.
+/// As [`super::stream_sized_tile`]; `na` and `nb` are at least `64 / E`, and the machine has AVX-512 BW.
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let side = 4 * R;
-    // SAFETY: columns of `na * E <= ROW` bytes fit the scratch. Squares stay inside the tile: the
+    // SAFETY: columns of `na * E <= MAX_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
     // last one of each direction is moved back to end with it, and the same bytes come again. All
     // of a column is gathered before it is handed over.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
-        let square = scratch.squares();
+        let square = scratch.square_memory();
         let share = side.div_ceil(4 * t.na.div_ceil(side));
-        let pitch = pitch(t.na * E, t.db);
-        let mut ahead = Ahead::of(&t, E);
+        let pitch = column_pitch(t.na * E, t.db);
+        let mut ahead = LinePrefetcher::behind_tile(&t, E);
         let mut b = 0usize;
         loop {
-            let gather = scratch.columns();
+            let gather = scratch.column_memory();
             let mut a = 0usize;
             loop {
                 let from = src.add(b * E).offset(a.cast_signed() * t.sa);
-                load::<E, R>(from, t.sa, square, || {
-                    ahead.ask(R);
-                    scratch.flush::<Avx512>(share);
+                load_square::<E, R>(from, t.sa, square, || {
+                    ahead.prefetch_lines(R);
+                    scratch.flush_columns::<Avx512>(share);
                 });
                 for k in 0..R {
-                    for (lane, line) in columns::<R>(square, k).into_iter().enumerate() {
+                    for (lane, line) in exchange_columns::<R>(square, k).into_iter().enumerate() {
                         let column = gather.add((lane * R + k) * pitch + a * E);
                         _mm512_storeu_si512(column.cast(), line);
                     }
@@ -208,7 +222,7 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
                 a = (a + side).min(t.na - side);
             }
             let to = dst.offset(b.cast_signed() * t.db);
-            scratch.hand_over::<Avx512>(to, t.db, t.na * E, side);
+            scratch.hand_over_columns::<Avx512>(to, t.db, t.na * E, side);
             if b + side >= t.nb {
                 return;
             }
@@ -218,53 +232,61 @@ unsafe fn gathered<const E: usize, const R: usize>(src: *const u8, dst: *mut u8,
 }
 
 /// Rows of the destination nearer than this share pages of memory, which likes them in order.
-const NEAR: usize = 2048;
+const SAME_PAGE_BYTES: usize = 2048;
 
 /// # Safety
-/// As [`gathered`].
+/// As [`stream_gathered_tile`].
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn sized<const E: usize, const R: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+unsafe fn stream_sized_tile<const E: usize, const R: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     let (row, step) = (t.na * E, t.db.unsigned_abs());
     let aligned = (row | dst.addr() | step).is_multiple_of(64);
     // SAFETY: by the contract of this function; the destination is aligned where lines go directly.
     unsafe {
-        if aligned && registers::suits(&t, E) {
-            registers::avx512::<E>(src, dst, t);
-        } else if phased::suits(&t) {
-            phased::staged::<Avx512, E>(src, dst, t, |src, dst, t| {
+        if aligned && registers::suits_registers(&t, E) {
+            registers::transpose_avx512::<E>(src, dst, t);
+        } else if phased::suits_phased(&t) {
+            phased::transpose_staged::<Avx512, E>(src, dst, t, |src, dst, t| {
                 if aligned {
-                    registers::avx512::<E>(src, dst, t);
+                    registers::transpose_avx512::<E>(src, dst, t);
                 } else {
-                    gathered::<E, R>(src, dst, t);
+                    stream_gathered_tile::<E, R>(src, dst, t);
                 }
             });
-        } else if aligned && (step >= NEAR || step == row) {
-            direct::<E, R>(src, dst, t);
+        } else if aligned && (step >= SAME_PAGE_BYTES || step == row) {
+            stream_aligned_tile::<E, R>(src, dst, t);
         } else {
-            gathered::<E, R>(src, dst, t);
+            stream_gathered_tile::<E, R>(src, dst, t);
         }
     }
 }
 
 /// Whether a tile holds a square.
-pub(super) fn fits<const E: usize>(t: &Tile) -> bool {
+pub(super) fn fits_line_square<const E: usize>(t: &TransposeTile) -> bool {
     t.na * E >= 64 && t.nb * E >= 64
 }
 
-/// A streamed tile in which a square [`fits`].
+/// A streamed tile in which a square [`fits_line_square`].
 ///
 /// # Safety
-/// As [`sized`].
+/// As [`stream_sized_tile`].
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(super) unsafe fn streamed<const E: usize>(src: *const u8, dst: *mut u8, t: Tile) {
+pub(super) unsafe fn transpose_streamed<const E: usize>(
+    src: *const u8,
+    dst: *mut u8,
+    t: TransposeTile,
+) {
     // SAFETY: by the contract of this function. `E` is one of these widths.
     unsafe {
         match E {
-            1 => sized::<E, 16>(src, dst, t),
-            2 => sized::<E, 8>(src, dst, t),
-            4 => sized::<E, 4>(src, dst, t),
-            8 => sized::<E, 2>(src, dst, t),
-            _ => sized::<E, 1>(src, dst, t),
+            1 => stream_sized_tile::<E, 16>(src, dst, t),
+            2 => stream_sized_tile::<E, 8>(src, dst, t),
+            4 => stream_sized_tile::<E, 4>(src, dst, t),
+            8 => stream_sized_tile::<E, 2>(src, dst, t),
+            _ => stream_sized_tile::<E, 1>(src, dst, t),
         }
     }
 }

@@ -1,18 +1,23 @@
 //! Streamed tiles through a stage: for registers narrower than a line, and for narrow tiles.
 
-use super::super::cell::{Lane, copy, prefetch};
-use super::scratch::{STAGE, STAGE_PITCH, pitch};
-use super::{Lanes, Tile, block};
+use super::super::cell::{CopyLane, copy_bytes, prefetch_line};
+use super::scratch::{STAGE_PITCH, STAGE_ROW_BYTES, column_pitch};
+use super::{TransposeLanes, TransposeTile, transpose_block};
 
 /// Rows nearer than this are read where they are.
-const NEAR: usize = 1024;
+const NEAR_ROW_BYTES: usize = 1024;
 
 /// Copies `bytes` of every row of a tile into the stage, four rows at a time: their misses overlap.
 ///
 /// # Safety
 /// `na` rows of `bytes` are readable at `src`, and `stage` holds as many at its pitch.
 #[inline(always)]
-unsafe fn gather_rows<L: Lane>(src: *const u8, t: Tile, bytes: usize, stage: *mut u8) {
+unsafe fn gather_rows_to_stage<L: CopyLane>(
+    src: *const u8,
+    t: TransposeTile,
+    bytes: usize,
+    stage: *mut u8,
+) {
     // SAFETY: every access is inside a row, and rows inside the tile.
     unsafe {
         let mut a = 0usize;
@@ -21,9 +26,9 @@ unsafe fn gather_rows<L: Lane>(src: *const u8, t: Tile, bytes: usize, stage: *mu
                 std::array::from_fn(|k| src.offset((a + k).cast_signed() * t.sa));
             let mut at = 0;
             loop {
-                let v = rows.map(|r| L::load(r.add(at)));
+                let v = rows.map(|r| L::load_lane(r.add(at)));
                 for (k, v) in v.into_iter().enumerate() {
-                    v.store(stage.add((a + k) * STAGE_PITCH + at));
+                    v.store_lane(stage.add((a + k) * STAGE_PITCH + at));
                 }
                 if at + L::BYTES >= bytes {
                     break;
@@ -34,7 +39,7 @@ unsafe fn gather_rows<L: Lane>(src: *const u8, t: Tile, bytes: usize, stage: *mu
         }
         for a in a..t.na {
             let row = src.offset(a.cast_signed() * t.sa);
-            copy::<L, false>(row, stage.add(a * STAGE_PITCH), bytes);
+            copy_bytes::<L, false>(row, stage.add(a * STAGE_PITCH), bytes);
         }
     }
 }
@@ -48,31 +53,36 @@ unsafe fn gather_rows<L: Lane>(src: *const u8, t: Tile, bytes: usize, stage: *mu
 /// # Safety
 /// As [`super::sized`]; `na >= 16 / E` and `nb >= 16 / E * COUNT`.
 #[inline(always)]
-pub(super) unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>(
+pub(super) unsafe fn transpose_through_stage<
+    V: TransposeLanes,
+    L: CopyLane,
+    const E: usize,
+    const R: usize,
+>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     let rows = R;
     let wide = rows * V::COUNT;
-    // SAFETY: `na <= ROW / E` rows of `STAGE` bytes fit the stage, and `wide <= 64` columns of
-    // `na * E <= ROW` bytes fit the columns. Only what was written is read: a stretch of `len` bytes
+    // SAFETY: `na <= MAX_ROW_BYTES / E` rows of `STAGE_ROW_BYTES` bytes fit the stage, and `wide <= 64` columns of
+    // `na * E <= MAX_ROW_BYTES` bytes fit the columns. Only what was written is read: a stretch of `len` bytes
     // of each row is copied before its blocks run, and the blocks of a piece cover all of its columns
     // before these leave. The last block of each direction is moved back to end with the tile.
     unsafe {
         let scratch = &mut *t.scratch;
-        let stage = scratch.stage();
-        let gathered = pitch(t.na * E, t.db).cast_signed();
+        let stage = scratch.stage_memory();
+        let gathered = column_pitch(t.na * E, t.db).cast_signed();
         let share = wide.div_ceil(t.na.div_ceil(rows));
-        let per_stage = (STAGE / E).max(wide);
+        let per_stage = (STAGE_ROW_BYTES / E).max(wide);
         // Rows near one another share no sets.
-        let staged = t.sa.unsigned_abs() >= NEAR;
+        let staged = t.sa.unsigned_abs() >= NEAR_ROW_BYTES;
         let mut b = 0usize;
         loop {
             let count = per_stage.min(t.nb - b);
             let from = src.add(b * E);
             let (at, pitch) = if staged {
-                gather_rows::<L>(from, t, count * E, stage);
+                gather_rows_to_stage::<L>(from, t, count * E, stage);
                 (stage.cast_const(), STAGE_PITCH.cast_signed())
             } else {
                 (from, t.sa)
@@ -80,29 +90,29 @@ pub(super) unsafe fn streamed<V: Lanes, L: Lane, const E: usize, const R: usize>
             let ahead = if b + count < t.nb { from.wrapping_add(count * E) } else { t.next };
             let mut c = 0usize;
             loop {
-                let columns = scratch.columns();
+                let columns = scratch.column_memory();
                 let mut a = 0usize;
                 loop {
                     // The same lines of the next stretch, while this one is in registers.
                     let step = t.next_step;
                     let next = ahead.wrapping_add(c * E).wrapping_offset(a.cast_signed() * step);
                     for k in 0..rows {
-                        prefetch(next.wrapping_offset(k.cast_signed() * step));
+                        prefetch_line(next.wrapping_offset(k.cast_signed() * step));
                     }
-                    block::<V, E, R>(
+                    transpose_block::<V, E, R>(
                         at.add(c * E).offset(a.cast_signed() * pitch),
                         pitch,
                         columns.add(a * E),
                         gathered,
                     );
-                    scratch.flush::<L>(share);
+                    scratch.flush_columns::<L>(share);
                     if a + rows >= t.na {
                         break;
                     }
                     a = (a + rows).min(t.na - rows);
                 }
                 let to = dst.offset((b + c).cast_signed() * t.db);
-                scratch.hand_over::<L>(to, t.db, t.na * E, wide);
+                scratch.hand_over_columns::<L>(to, t.db, t.na * E, wide);
                 if c + wide >= count {
                     break;
                 }

@@ -1,7 +1,7 @@
 //! One, two and four lanes on x86-64.
-use super::super::cell::Plain;
+use super::super::cell::PortableLane;
 use super::super::cell::x86::{Avx, Avx512};
-use super::{Lanes, Tile, body, cached, halves, narrow, square};
+use super::{TransposeLanes, TransposeTile, cached, halves, narrow, square, transpose_width};
 
 use std::arch::x86_64::*;
 
@@ -16,15 +16,15 @@ macro_rules! unpack {
     };
 }
 
-impl Lanes for __m128i {
+impl TransposeLanes for __m128i {
     const COUNT: usize = 1;
     #[inline(always)]
-    unsafe fn load(p: *const u8) -> __m128i {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn load_lanes(p: *const u8) -> __m128i {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe { _mm_loadu_si128(p.cast()) }
     }
     #[inline(always)]
-    unsafe fn interleave<const E: usize>(a: __m128i, b: __m128i) -> (__m128i, __m128i) {
+    unsafe fn interleave_elements<const E: usize>(a: __m128i, b: __m128i) -> (__m128i, __m128i) {
         // SAFETY: SSE2 is part of the x86-64 baseline.
         unsafe {
             unpack!(
@@ -43,22 +43,22 @@ impl Lanes for __m128i {
         }
     }
     #[inline(always)]
-    unsafe fn scatter(self, p: *mut u8, _: isize) {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn scatter_lanes(self, p: *mut u8, _: isize) {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe { _mm_storeu_si128(p.cast(), self) };
     }
 }
 
-impl Lanes for __m256i {
+impl TransposeLanes for __m256i {
     const COUNT: usize = 2;
     #[inline(always)]
-    unsafe fn load(p: *const u8) -> __m256i {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn load_lanes(p: *const u8) -> __m256i {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe { _mm256_loadu_si256(p.cast()) }
     }
     #[inline(always)]
-    unsafe fn interleave<const E: usize>(a: __m256i, b: __m256i) -> (__m256i, __m256i) {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn interleave_elements<const E: usize>(a: __m256i, b: __m256i) -> (__m256i, __m256i) {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe {
             unpack!(
                 a,
@@ -76,8 +76,8 @@ impl Lanes for __m256i {
         }
     }
     #[inline(always)]
-    unsafe fn scatter(self, p: *mut u8, step: isize) {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn scatter_lanes(self, p: *mut u8, step: isize) {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe {
             _mm_storeu_si128(p.cast(), _mm256_castsi256_si128(self));
             _mm_storeu_si128(p.offset(step).cast(), _mm256_extracti128_si256::<1>(self));
@@ -85,16 +85,16 @@ impl Lanes for __m256i {
     }
 }
 
-impl Lanes for __m512i {
+impl TransposeLanes for __m512i {
     const COUNT: usize = 4;
     #[inline(always)]
-    unsafe fn load(p: *const u8) -> __m512i {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn load_lanes(p: *const u8) -> __m512i {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe { _mm512_loadu_si512(p.cast()) }
     }
     #[inline(always)]
-    unsafe fn interleave<const E: usize>(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn interleave_elements<const E: usize>(a: __m512i, b: __m512i) -> (__m512i, __m512i) {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe {
             unpack!(
                 a,
@@ -112,8 +112,8 @@ impl Lanes for __m512i {
         }
     }
     #[inline(always)]
-    unsafe fn scatter(self, p: *mut u8, step: isize) {
-        // SAFETY: by the contract of `Lanes`.
+    unsafe fn scatter_lanes(self, p: *mut u8, step: isize) {
+        // SAFETY: by the contract of `TransposeLanes`.
         unsafe {
             _mm_storeu_si128(p.cast(), _mm512_castsi512_si128(self));
             _mm_storeu_si128(p.offset(step).cast(), _mm512_extracti32x4_epi32::<1>(self));
@@ -125,62 +125,62 @@ impl Lanes for __m512i {
 
 /// Narrow tiles use the widest register that they fill.
 #[target_feature(enable = "avx512f,avx512bw,avx2")]
-pub(super) unsafe fn avx512<const E: usize, const STREAM: bool>(
+pub(super) unsafe fn transpose_avx512<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     // SAFETY: the caller's contract is that of `body`; the features are enabled here.
     unsafe {
-        if STREAM && square::fits::<E>(&t) {
-            square::streamed::<E>(src, dst, t);
-        } else if square::fits::<E>(&t) {
-            cached::cached::<E>(src, dst, t);
-        } else if narrow::suits::<E>(&t) && (!STREAM || (*t.scratch).is_whole()) {
-            narrow::narrow::<E>(src, dst, t);
+        if STREAM && square::fits_line_square::<E>(&t) {
+            square::transpose_streamed::<E>(src, dst, t);
+        } else if square::fits_line_square::<E>(&t) {
+            cached::transpose_cached::<E>(src, dst, t);
+        } else if narrow::suits_narrow_blocks::<E>(&t) && (!STREAM || (*t.scratch).is_untrimmed()) {
+            narrow::transpose_narrow::<E>(src, dst, t);
         } else if t.nb >= 4 * (16 / E) {
-            body::<__m512i, Avx512, E, STREAM>(src, dst, t);
+            transpose_width::<__m512i, Avx512, E, STREAM>(src, dst, t);
         } else if t.nb >= 2 * (16 / E) {
-            body::<__m256i, Avx512, E, STREAM>(src, dst, t);
+            transpose_width::<__m256i, Avx512, E, STREAM>(src, dst, t);
         } else {
-            body::<__m128i, Avx512, E, STREAM>(src, dst, t);
+            transpose_width::<__m128i, Avx512, E, STREAM>(src, dst, t);
         }
     }
 }
 
 #[target_feature(enable = "avx2")]
-pub(super) unsafe fn avx2<const E: usize, const STREAM: bool>(
+pub(super) unsafe fn transpose_avx2<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     // SAFETY: the caller's contract is that of `body`; the feature is enabled here.
     unsafe {
-        if STREAM && square::fits::<E>(&t) {
-            halves::streamed::<E>(src, dst, t);
-        } else if !STREAM && halves::fits::<E>(&t) {
-            halves::cached::<E>(src, dst, t);
-        } else if narrow::suits::<E>(&t) && (!STREAM || (*t.scratch).is_whole()) {
-            narrow::narrow::<E>(src, dst, t);
+        if STREAM && square::fits_line_square::<E>(&t) {
+            halves::transpose_streamed::<E>(src, dst, t);
+        } else if !STREAM && halves::fits_register_square::<E>(&t) {
+            halves::transpose_cached::<E>(src, dst, t);
+        } else if narrow::suits_narrow_blocks::<E>(&t) && (!STREAM || (*t.scratch).is_untrimmed()) {
+            narrow::transpose_narrow::<E>(src, dst, t);
         } else if t.nb >= 2 * (16 / E) {
-            body::<__m256i, Avx, E, STREAM>(src, dst, t);
+            transpose_width::<__m256i, Avx, E, STREAM>(src, dst, t);
         } else {
-            body::<__m128i, Plain, E, STREAM>(src, dst, t);
+            transpose_width::<__m128i, PortableLane, E, STREAM>(src, dst, t);
         }
     }
 }
 
-pub(super) unsafe fn sse2<const E: usize, const STREAM: bool>(
+pub(super) unsafe fn transpose_sse2<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
-    t: Tile,
+    t: TransposeTile,
 ) {
     // SAFETY: the caller's contract is that of `body`; SSE2 is part of the baseline.
     unsafe {
-        if narrow::suits::<E>(&t) && (!STREAM || (*t.scratch).is_whole()) {
-            narrow::narrow::<E>(src, dst, t);
+        if narrow::suits_narrow_blocks::<E>(&t) && (!STREAM || (*t.scratch).is_untrimmed()) {
+            narrow::transpose_narrow::<E>(src, dst, t);
         } else {
-            body::<__m128i, Plain, E, STREAM>(src, dst, t);
+            transpose_width::<__m128i, PortableLane, E, STREAM>(src, dst, t);
         }
     }
 }
