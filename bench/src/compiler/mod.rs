@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use zellige_compile::report::report;
 use zellige_compile::{Options, check, compile};
 use zellige_graph::{Graph, text};
-use zellige_op::Profile;
+use zellige_op::CoverageProfile;
 use zellige_report::Report;
 
 /// A graph under both policies.
@@ -81,6 +81,6 @@ pub fn measure(path: &Path) -> Result<Row> {
 /// # Errors
 /// What the compiler refuses.
 pub fn as_today(path: &Path) -> Result<Report> {
-    let options = Options::baseline().with_profile(Profile::Card);
+    let options = Options::baseline().with_profile(CoverageProfile::Card);
     Ok(report(&compile(&read(path)?, &options)?))
 }

@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use std::time::Instant;
 use zellige_device::RunOp;
-use zellige_device::{Card, Kept, Tensor, host_format};
+use zellige_device::{Card, KeptDtypes, Tensor, host_format};
 use zellige_float::Dtype;
 use zellige_host::AlignedBuffer;
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// The fewest seconds of one call.
 pub(super) struct Figures {
@@ -105,8 +105,8 @@ impl Case {
     /// The best of some calls after one that warms up.
     pub(super) fn measure(&self, rounds: usize) -> Timed {
         let wide = !matches!(self.what, What::Upload | What::Download);
-        let keep = Kept { float32: wide, int64: false };
-        let card = Card::builder().keep(keep).build().map_err(|e| e.to_string())?;
+        let keep = KeptDtypes { float32: wide, int64: false };
+        let card = Card::builder().keep_dtypes(keep).build().map_err(|e| e.to_string())?;
         let put = |size: &[i64]| {
             let (bytes, host) = host(size, self.dtype);
             let uploaded = Tensor::upload(&card, &bytes, &host, self.dtype, None);
@@ -127,18 +127,19 @@ impl Case {
             }
             What::Op(name, attributes) => (name, attributes.as_slice()),
         };
-        if !Op::all().any(|e| e.name == *name) {
+        if !TensorOp::all_rows().any(|e| e.name == *name) {
             return Err("not in the table".into());
         }
         let inputs = self.sizes.iter().map(|size| put(size).map(|(t, ..)| t));
         let inputs = inputs.collect::<Result<Vec<Tensor>, String>>()?;
-        let ops = attributes.iter().filter_map(|a| Op::new(name, a).ok());
-        let tried = ops.filter_map(|op| op.run(&card, &inputs).ok().map(|ran| (op, ran.outputs)));
+        let ops = attributes.iter().filter_map(|a| TensorOp::new(name, a).ok());
+        let tried =
+            ops.filter_map(|op| op.run_op(&card, &inputs).ok().map(|ran| (op, ran.outputs)));
         let (op, out) = { tried }.next().ok_or("no attributes that it takes are known here")?;
         // A tensor that is there needs no zeroing; where it cannot be computed in place, a new one
         // needs no copy.
         let into = best(rounds, || op.run_into(&card, &inputs, &out).map(drop))?;
-        let fresh = best(rounds, || op.run(&card, &inputs).map(drop))?;
+        let fresh = best(rounds, || op.run_op(&card, &inputs).map(drop))?;
         let copy = match self.what {
             What::Decode => Some(read(rounds, self.units, card.host_threads())?),
             _ => None,

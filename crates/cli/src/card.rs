@@ -2,7 +2,7 @@
 
 use crate::profile::ProfileArgs;
 use anyhow::{Context, Result, anyhow, bail};
-use zellige_device::{Card, CardBuilder, Moved, Tensor, requested_layout};
+use zellige_device::{Card, CardBuilder, MoveTraffic, Tensor, requested_layout};
 use zellige_files::HostTensor;
 use zellige_float::Dtype;
 use zellige_layout::AxisTable;
@@ -37,7 +37,7 @@ impl CardArgs {
         let hardware = Hardware::load_named(&self.hardware).context("--hardware")?;
         let mode = self.mode.parse().context("--mode")?;
         let (profile, keep) = (self.profile.profile()?, self.profile.kept()?);
-        Ok(Card::builder().hardware(hardware).mode(mode).profile(profile).keep(keep))
+        Ok(Card::builder().hardware(hardware).float_mode(mode).profile(profile).keep_dtypes(keep))
     }
 }
 
@@ -48,7 +48,7 @@ impl WorkArgs {
             (None, Some(value)) => parse_sencores(&value.to_string_lossy())?,
             (None, None) => return Ok(builder),
         };
-        Ok(builder.cores(cores))
+        Ok(builder.core_count(cores))
     }
 }
 
@@ -87,13 +87,13 @@ pub(crate) fn upload(
     file: &HostTensor,
     dtype: Dtype,
     request: Option<&LayoutRequest>,
-) -> Result<(Tensor, Moved)> {
+) -> Result<(Tensor, MoveTraffic)> {
     let host = file.strided_layout()?;
-    let layout = requested_layout(request, &host, dtype, card.keeps())?;
+    let layout = requested_layout(request, &host, dtype, card.kept_dtypes())?;
     let tensor = Tensor::zeros(card, dtype, &layout)?;
     let (bytes, from) = (file.read_bytes()?, file.info().dtype());
     let moved = tensor.write_from(&bytes, &host, from)?;
-    if let Some(past) = tensor.past(&bytes, &host, from)? {
+    if let Some(past) = tensor.find_out_of_range(&bytes, &host, from)? {
         let kind = NumberLossKind::Past { value: past.value };
         let tensor = make_visible(file.info().name()).into_owned();
         let loss = NumberLoss { tensor, count: past.count, first: past.first, kind };

@@ -214,7 +214,7 @@ fn compile(
     };
     let mut written = Vec::new();
     if let Some(path) = &args.trace {
-        write_bytes(path, zellige_run::timeline(&program).to_chrome_trace().as_bytes())?;
+        write_bytes(path, zellige_run::program_timeline(&program).to_chrome_trace().as_bytes())?;
         written.push(shown(path));
     }
     let mut text = summary::text(&report);

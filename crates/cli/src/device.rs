@@ -44,6 +44,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let card = args.work.apply(args.card.builder()?)?.build()?;
-    print_as(args.json, &if args.json { card.to_json().to_string() } else { card.describe() })?;
+    print_as(
+        args.json,
+        &if args.json { card.to_json().to_string() } else { card.describe_usage() },
+    )?;
     Ok(ExitCode::SUCCESS)
 }

@@ -20,7 +20,7 @@ use zellige_files::{ContainerKind as FileKind, ContainerWriter, NewTensor, write
 use zellige_float::Dtype;
 use zellige_machine::WorkKind;
 use zellige_notation::make_visible;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::LayoutRequest;
 
 #[derive(clap::Args)]
@@ -82,13 +82,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let name = args.op.as_deref().unwrap_or_default();
     let listed = "`zellige eager --list` lists operations and attributes";
-    let op = Op::new(name, &attributes(&args.attributes)?).map_err(|e| anyhow!("{e}\n{listed}"))?;
+    let op = TensorOp::new(name, &attributes(&args.attributes)?)
+        .map_err(|e| anyhow!("{e}\n{listed}"))?;
     op.row().check_count(args.inputs.len())?;
     let requests = layouts(args)?;
     let dtype = args.dtype.as_deref().map(Dtype::from_name).transpose().context("--dtype")?;
     let traced = args.trace.is_some() || args.timeline.is_some();
     let builder = args.work.apply(args.card.builder()?)?;
-    let card = builder.trace(if traced { EVENTS } else { 0 }).build()?;
+    let card = builder.trace_events(if traced { EVENTS } else { 0 }).build()?;
     let kinds =
         args.output.iter().map(|p| FileKind::from_path(p)).collect::<Result<Vec<_>, _>>()?;
 
@@ -101,9 +102,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let (tensor, moved) = operand
             .upload(&card, dtype, request.as_ref())
             .with_context(|| format!("input {text}"))?;
-        let work =
-            moved.work(format!("upload {}", make_visible(operand.name())), WorkKind::Upload, 1);
-        report.steps.push(card.account(StreamId::DEFAULT, &work)?);
+        let work = moved.device_work(
+            format!("upload {}", make_visible(operand.name())),
+            WorkKind::Upload,
+            1,
+        );
+        report.steps.push(card.account_work(StreamId::DEFAULT, &work)?);
         // A number that is written out has no bits to lose without being refused.
         if matches!(operand, Operand::File(_)) {
             from_files.push(tensor.clone());
@@ -113,7 +117,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     warn_of_narrowing(from_files.iter().map(|t| &**t));
     drop(from_files);
     progress.step(name);
-    let ran = op.run(&card, &tensors)?;
+    let ran = op.run_op(&card, &tensors)?;
     drop(tensors);
     report.steps.extend(ran.receipts);
     if !args.output.is_empty() && args.output.len() != ran.outputs.len() {
@@ -131,12 +135,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     progress.step("writing");
     if let Some(path) = &args.trace {
-        write_bytes(path, card.timeline().to_chrome_trace().as_bytes())?;
+        write_bytes(path, card.recorded_timeline().to_chrome_trace().as_bytes())?;
     }
     if let Some(path) = &args.timeline {
         let inputs = args.inputs.join(" ");
         let title = format!("{name} {inputs} on {}", card.hardware().name());
-        let drawing = chart::of(&card.timeline(), title, report.total(&card));
+        let drawing = chart::of(&card.recorded_timeline(), title, report.total(&card));
         write_bytes(path, &chart::render(&drawing, path)?)?;
     }
     files.into_iter().try_for_each(ContainerWriter::finish_and_settle)?;
@@ -157,10 +161,11 @@ fn begin(
     card: &Card,
     report: &mut Report,
 ) -> Result<ContainerWriter> {
-    let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
+    let (bytes, moved) = tensor.download_with_traffic(tensor.dtype())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let work = moved.work(format!("download {}", make_visible(&name)), WorkKind::Download, 1);
-    report.steps.push(card.account(StreamId::DEFAULT, &work)?);
+    let work =
+        moved.device_work(format!("download {}", make_visible(&name)), WorkKind::Download, 1);
+    report.steps.push(card.account_work(StreamId::DEFAULT, &work)?);
     let new = NewTensor::new(name, tensor.dtype(), tensor.size());
     let writer = ContainerWriter::create(path, &[new], kind)?;
     writer.write_at(0, 0, &bytes)?;

@@ -12,7 +12,7 @@ use zellige_compile::report::refusal;
 use zellige_compile::solve::memory::PlacementPolicy;
 use zellige_compile::{CompileError, Options, OutputLayouts, Program, WeightLayouts, compile};
 use zellige_files::{HostTensor, read_text};
-use zellige_graph::{Graph, GraphFormat, GraphSource, MemorySpace, SourceOp, json, text};
+use zellige_graph::{Graph, GraphFormat, GraphSource, RequestedMemory, SourceOp, json, text};
 use zellige_layout::StridedLayout;
 use zellige_machine::{Hardware, parse_sencores};
 use zellige_notation::Diagnostic;
@@ -84,7 +84,7 @@ impl GraphFile {
             }
             // Of a model, the graph without the weights: only that is compiled.
             GraphFile::Model(model) => {
-                vec![b"model".to_vec(), text::print(&model.1.graph).into_bytes()]
+                vec![b"model".to_vec(), text::print_graph(&model.1.graph).into_bytes()]
             }
         }
     }
@@ -116,7 +116,7 @@ impl GraphArgs {
     /// The same, where inputs of a model are at hand: NAME=FILE, read only where sizes follow from them.
     fn read_with(&self, inputs: &[String]) -> Result<GraphFile> {
         let name = shown(&self.graph);
-        let form = GraphFormat::of_file(&self.graph)
+        let form = GraphFormat::detect_file_format(&self.graph)
             .map_err(|e| anyhow!("{name}: {e}; a graph is a .graph text, its .json, or .onnx"))?;
         if form == GraphFormat::Onnx {
             let values = self.values()?;
@@ -165,13 +165,13 @@ impl GraphArgs {
         };
         let is_json = form == GraphFormat::Json;
         let mut source = if is_json {
-            json::source(&content).map_err(|e| anyhow!("{name}: {e}"))?
+            json::parse_source(&content).map_err(|e| anyhow!("{name}: {e}"))?
         } else {
-            text::source(&content).map_err(|d| rendered(&d, &content))?
+            text::parse_source(&content).map_err(|d| rendered(&d, &content))?
         };
         self.apply_pins(&mut source)?;
-        let graph = source.bind(&self.values()?).map_err(|e| match (is_json, &e.span) {
-            (false, Some(_)) => rendered(&text::diagnostic(&e), &content),
+        let graph = source.bind_symbols(&self.values()?).map_err(|e| match (is_json, &e.span) {
+            (false, Some(_)) => rendered(&text::to_diagnostic(&e), &content),
             _ => anyhow!("{name}: {e}"),
         })?;
         Ok(Loaded {
@@ -196,7 +196,8 @@ impl GraphArgs {
 
     /// The values of symbols.
     fn values(&self) -> Result<BTreeMap<String, i64>> {
-        let model = GraphFormat::of_file(&self.graph).is_ok_and(|f| f == GraphFormat::Onnx);
+        let model =
+            GraphFormat::detect_file_format(&self.graph).is_ok_and(|f| f == GraphFormat::Onnx);
         let file = |b: &&String| model && symbol(b).is_err() && named(b).is_some();
         self.bind.iter().filter(|b| !file(b)).map(|b| symbol(b)).collect()
     }
@@ -205,9 +206,9 @@ impl GraphArgs {
     fn load_model(&self, file: ModelFile, imported: Imported) -> Result<Loaded> {
         let (mut graph, mut source) = (imported.graph, GraphSource::default());
         if !self.pin.is_empty() || !self.place.is_empty() {
-            source = graph.source();
+            source = graph.to_source();
             self.apply_pins(&mut source)?;
-            graph = source.bind(&BTreeMap::new())?;
+            graph = source.bind_symbols(&BTreeMap::new())?;
         }
         let (model, bound) = (Some((file, imported.weights)), imported.bound);
         Ok(Loaded { graph, source, text: None, model, bound })
@@ -322,7 +323,8 @@ fn symbol(text: &str) -> Result<(String, i64)> {
 
 /// Places an input or the first result of an operation in a memory.
 fn place_tensor(source: &mut GraphSource, text: &str) -> Result<()> {
-    let place = text.split_once('=').and_then(|(name, m)| Some((name, MemorySpace::from_name(m)?)));
+    let place =
+        text.split_once('=').and_then(|(name, m)| Some((name, RequestedMemory::from_name(m)?)));
     let Some((name, place)) = place else { bail!("write TENSOR=lx or TENSOR=memory") };
     let input = source.inputs.iter_mut().find(|i| i.name == name).map(|i| &mut i.place);
     let result = |o: &&mut SourceOp| o.outputs.first().is_some_and(|n| n == name);
@@ -362,7 +364,7 @@ fn apply(source: &mut GraphSource, text: &str) -> Result<()> {
     if let Some(other) = slot.as_ref().filter(|p| **p != pin) {
         bail!(
             "`{name}` is pinned already, in the graph or by another --pin ({}); a tensor has one pin",
-            text::pinned(other)
+            text::print_pin(other)
         );
     }
     *slot = Some(pin);

@@ -6,7 +6,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
-use zellige_op::Coverage;
+use zellige_op::OpCoverage;
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -30,9 +30,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let profile = profile(args.profile.as_deref())?;
-    let rows = Coverage::all(profile);
+    let rows = OpCoverage::under_profile(profile);
     if args.json {
-        let rows: Vec<Value> = rows.iter().map(Coverage::to_json).collect();
+        let rows: Vec<Value> = rows.iter().map(OpCoverage::to_json).collect();
         print_json(&json!({"profile": profile.to_string(), "operations": rows}).to_string())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -1,9 +1,9 @@
 //! Which card is meant: one that does everything and keeps every bit, or the real one with its coverage and storage.
 
 use anyhow::{Context, Result, anyhow};
-use zellige_device::{Kept, TensorLayout};
+use zellige_device::{KeptDtypes, TensorLayout};
 use zellige_float::Dtype;
-use zellige_op::Profile;
+use zellige_op::CoverageProfile;
 
 /// The profile, and what differs from it.
 #[derive(clap::Args)]
@@ -28,17 +28,17 @@ pub(crate) struct ProfileArgs {
 
 impl ProfileArgs {
     /// The profile that was asked for.
-    pub(crate) fn profile(&self) -> Result<Profile> {
+    pub(crate) fn profile(&self) -> Result<CoverageProfile> {
         profile(self.profile.as_deref())
     }
 
     /// Which dtypes are stored as they are.
-    pub(crate) fn kept(&self) -> Result<Kept> {
-        let usual = Kept::under(self.profile()?);
+    pub(crate) fn kept(&self) -> Result<KeptDtypes> {
+        let usual = KeptDtypes::under_profile(self.profile()?);
         let keep = |flag: bool, given: &Option<String>| {
             if flag { Some("keep".to_string()) } else { given.clone() }
         };
-        Ok(Kept {
+        Ok(KeptDtypes {
             float32: choice("--fp32", "ZELLIGE_FP32", keep(self.keep_fp32, &self.fp32))?
                 .unwrap_or(usual.float32),
             int64: choice("--int64", "ZELLIGE_INT64", keep(self.keep_int64, &self.int64))?
@@ -48,11 +48,11 @@ impl ProfileArgs {
 }
 
 /// The profile of a flag, else of the environment, else the default one.
-pub(crate) fn profile(flag: Option<&str>) -> Result<Profile> {
+pub(crate) fn profile(flag: Option<&str>) -> Result<CoverageProfile> {
     match (flag, variable("ZELLIGE_PROFILE")) {
         (Some(name), _) => name.parse().context("--profile"),
         (None, Some(name)) => name.parse().context("the variable ZELLIGE_PROFILE"),
-        (None, None) => Ok(Profile::default()),
+        (None, None) => Ok(CoverageProfile::default()),
     }
 }
 
@@ -63,7 +63,7 @@ fn choice(flag: &str, name: &str, given: Option<String>) -> Result<Option<bool>>
         (None, Some(word)) => (format!("the variable {name}:"), word),
         (None, None) => return Ok(None),
     };
-    let parsed = Kept::parse_choice(&word);
+    let parsed = KeptDtypes::parse_choice(&word);
     parsed.map(Some).ok_or_else(|| anyhow!("{origin} {word}: accepted are keep and cast"))
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn warn_of_narrowing<'t>(tensors: impl IntoIterator<Item = &'t Tensor
     }
     let mut warned = Vec::new();
     for tensor in tensors {
-        let Some(text) = tensor.narrowing() else { continue };
+        let Some(text) = tensor.narrowing_warning() else { continue };
         if !warned.contains(&text) {
             let flag = if tensor.dtype() == Dtype::Float32 { "--fp32" } else { "--int64" };
             eprintln!(

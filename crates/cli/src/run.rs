@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use zellige_compile::report::report;
 use zellige_device::Card;
-use zellige_run::{Model, eager, timeline};
+use zellige_run::{LoadedModel, program_timeline, run_graph_eagerly};
 use zellige_view::page;
 
 #[derive(clap::Args)]
@@ -72,18 +72,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     progress.step("compiling");
     let program = loaded.compile(&options)?;
     let card = || {
-        let builder = Card::builder().hardware(options.hardware.clone()).mode(options.storage.mode);
-        builder.keep(options.storage.keep).profile(options.coverage).cores(options.cores).build()
+        let builder =
+            Card::builder().hardware(options.hardware.clone()).float_mode(options.storage.mode);
+        builder
+            .keep_dtypes(options.storage.keep)
+            .profile(options.coverage)
+            .core_count(options.cores)
+            .build()
     };
     progress.step("loading");
     let device = card()?;
-    let mut model = Model::load(program, &device, |name| inputs.get(name))?;
+    let mut model = LoadedModel::load_program(program, &device, |name| inputs.get(name))?;
     for state in inputs.given_states() {
         let host = inputs.get(&state)?;
         model.set_state(&state, &host)?;
     }
     progress.step("running");
-    let ran = model.run(|name| inputs.get(name))?;
+    let ran = model.run_program(|name| inputs.get(name))?;
     let results: Vec<outputs::Outcome> = loaded
         .graph
         .outputs()
@@ -93,18 +98,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         .collect::<Result<_>>()?;
     let verified = if args.verify {
         progress.step("running one by one");
-        let expected = eager(&loaded.graph, &card()?, |name| inputs.get_or_zero(name))?;
+        let expected = run_graph_eagerly(&loaded.graph, &card()?, |name| inputs.get_or_zero(name))?;
         Some(outputs::compare(&results, &expected)?)
     } else {
         None
     };
     progress.step("writing");
     if let Some(path) = &args.trace {
-        zellige_files::write_bytes(path, timeline(model.program()).to_chrome_trace().as_bytes())?;
+        zellige_files::write_bytes(
+            path,
+            program_timeline(model.program()).to_chrome_trace().as_bytes(),
+        )?;
     }
     outputs::write(&targets, &results, &ran.outputs)?;
     let mut report = report(model.program());
-    report.notes.extend(losses::notes(&loaded.graph, model.losses()));
+    report.notes.extend(losses::notes(&loaded.graph, model.number_losses()));
     if let Some(path) = &args.report {
         zellige_files::write_bytes(path, page::html(&report).as_bytes())?;
     }
@@ -113,7 +121,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     progress.finish();
     warn_of_narrowing(model.program().input_layouts());
-    losses::warn(model.losses());
+    losses::warn(model.number_losses());
     let mut text = summary::text(&report);
     text.push_str(&format!(
         "\nran in {} simulated; loading the weights took {}, inputs {} and outputs {} over the link\n",

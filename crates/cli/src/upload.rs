@@ -80,18 +80,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let name = make_visible(info.name());
     let (tensor, moved) = card::upload(&card, &file, dtype, request.as_ref())
         .with_context(|| format!("tensor `{name}`, {} {:?}", info.dtype(), info.shape()))?;
-    let work = moved.work(format!("upload {name}"), WorkKind::Upload, 1);
-    let up = card.account(StreamId::DEFAULT, &work)?;
+    let work = moved.device_work(format!("upload {name}"), WorkKind::Upload, 1);
+    let up = card.account_work(StreamId::DEFAULT, &work)?;
     let mut down = None;
     if let Some(path) = &args.download {
         progress.step("downloading");
         let kind = FileKind::from_path(path)?;
-        let (bytes, moved) = tensor.downloaded(dtype)?;
+        let (bytes, moved) = tensor.download_with_traffic(dtype)?;
         progress.step("writing");
         let new = NewTensor::new(info.name(), dtype, tensor.size());
         write_tensor_file(path, &[(new, &bytes)], kind)?;
-        let work = moved.work(format!("download {name}"), WorkKind::Download, 1);
-        down = Some(card.account(StreamId::DEFAULT, &work)?);
+        let work = moved.device_work(format!("download {name}"), WorkKind::Download, 1);
+        down = Some(card.account_work(StreamId::DEFAULT, &work)?);
     }
     progress.finish();
     warn_of_narrowing([&*tensor]);
@@ -103,13 +103,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     } else {
         Some(PlannedTransfer::new(
             &host,
-            tensor.layout(),
+            tensor.stick_layout(),
             info.dtype(),
             TransferDirection::HostToDevice,
         )?)
     };
     let (layout, bytes, padding) =
-        (tensor.layout(), tensor.layout().device_bytes()?, tensor.padding_bytes()?);
+        (tensor.stick_layout(), tensor.stick_layout().device_bytes()?, tensor.padding_bytes()?);
     #[allow(clippy::cast_precision_loss, reason = "a share to one digit")]
     let share = if bytes == 0 { 0.0 } else { 100.0 * padding as f64 / bytes as f64 };
     let address = tensor.block().address();

@@ -19,7 +19,7 @@ use crate::scratchpads::{Resident, scratchpads};
 use crate::split_views::split_views;
 use crate::waves::waves;
 use std::rc::Rc;
-use zellige_graph::{Def, Graph, text::print};
+use zellige_graph::{Graph, TensorOrigin, text::print_graph};
 use zellige_machine::{Key, SimulatedTime};
 
 /// Compiles a graph.
@@ -86,12 +86,12 @@ fn passes(
 ) -> Result<Program, Ended> {
     options.checked()?;
     let chain = PassChain { until };
-    let graph = chain.after("read", bounded(graph, options), |g| print(g))?;
+    let graph = chain.after("read", bounded(graph, options), |g| print_graph(g))?;
     let graph = match options.decomposes() {
         true => decompose(graph, options.storage).map(|made| made.graph),
         false => Ok(graph.clone()),
     };
-    let graph = chain.after("decompose", graph, print)?;
+    let graph = chain.after("decompose", graph, print_graph)?;
     let folded = fold(&graph)?;
     let split = match (options.policy, views) {
         (Policy::Best, MergedViews::Split) => split_views(&folded)?,
@@ -100,7 +100,7 @@ fn passes(
     };
     let views = if split.is_some() { MergedViews::Split } else { MergedViews::Kept };
     let folded = split.map_or(Ok(folded), |g| fold(&g));
-    let graph = Rc::new(chain.after("fold", folded, print)?);
+    let graph = Rc::new(chain.after("fold", folded, print_graph)?);
     let mut answered = AnsweredSteps::default();
     let replayed = if replays == Replays::Allowed { replay(&graph, options, like) } else { None };
     let ChosenLayouts { assignment, decision, program } = match replayed {
@@ -254,7 +254,8 @@ fn whole(ended: Result<Program, Ended>) -> Result<Program> {
 /// and every count of work on smaller ones fits in 64 bits or is refused where it is made.
 fn bounded<'g>(graph: &'g Graph, options: &Options) -> Result<&'g Graph> {
     let limit = options.hardware.figure_count(Key::Segment);
-    for (_, tensor) in graph.tensors().filter(|(_, t)| !matches!(t.def, Def::View { .. })) {
+    for (_, tensor) in graph.tensors().filter(|(_, t)| !matches!(t.def, TensorOrigin::View { .. }))
+    {
         let elements = tensor.size.iter().fold(1u64, |n, d| n.saturating_mul(d.unsigned_abs()));
         if elements > limit {
             let (buffer, bytes) = (tensor.name.clone(), elements);

@@ -21,7 +21,7 @@ use crate::propagate::{Alternative, Candidates, ChosenAlternatives, ReplayedLayo
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
-use zellige_graph::{Def, Graph, Role, TensorId};
+use zellige_graph::{Graph, InputRole, TensorId, TensorOrigin};
 use zellige_stick::StickLayout;
 
 /// How one step is divided.
@@ -85,8 +85,8 @@ impl DecidedLayouts {
         let nodes: Option<Vec<_>> = from.nodes.iter().zip(&chosen.nodes).map(place).collect();
         let moved = graph.tensors().filter_map(|(id, t)| {
             let layout = chosen.tensors[id.0].as_ref()?;
-            let weight =
-                t.def == Def::Input(Role::Weight) && from.tensors[id.0].first() != Some(layout);
+            let weight = t.def == TensorOrigin::Input(InputRole::Weight)
+                && from.tensors[id.0].first() != Some(layout);
             weight.then(|| (id.0, layout.device_size().to_vec(), layout.stride_map().to_vec()))
         });
         Some(DecidedLayouts {
@@ -123,7 +123,9 @@ impl DecidedLayouts {
         let tensors: Vec<Option<StickLayout>> = graph
             .tensors()
             .map(|(id, t)| match &t.def {
-                Def::Result(node, k) if t.pin.is_none() => Some(nodes[node.0].results[*k].clone()),
+                TensorOrigin::Result(node, k) if t.pin.is_none() => {
+                    Some(nodes[node.0].results[*k].clone())
+                }
                 _ => from.tensors[id.0].first().cloned(),
             })
             .collect();
@@ -142,7 +144,7 @@ impl DecidedLayouts {
             let t = graph.get(TensorId(*id));
             let layout = StickLayout::from_size_and_stride_map(device, map, format).ok()?;
             let layout = layout.with_host(&t.size, None).ok()?;
-            if t.def != Def::Input(Role::Weight)
+            if t.def != TensorOrigin::Input(InputRole::Weight)
                 || t.pin.is_some()
                 || layout.lower_to_layout().is_err()
             {

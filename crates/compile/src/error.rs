@@ -266,14 +266,15 @@ impl CompileError {
             return self;
         }
         let node = graph.node(id);
-        let mut tensors: Vec<TensorId> = node.inputs.iter().map(|i| graph.base(*i).0).collect();
+        let mut tensors: Vec<TensorId> =
+            node.inputs.iter().map(|i| graph.base_and_view(*i).0).collect();
         tensors.extend(&node.outputs);
         let mut seen = Vec::new();
         let mut reason = self.to_string();
         for tensor in tensors {
             let t = graph.get(tensor);
             if let Some(pin) = t.pin.as_ref().filter(|_| !seen.contains(&tensor)) {
-                let pin = zellige_graph::text::pinned(pin);
+                let pin = zellige_graph::text::print_pin(pin);
                 reason += &format!("; `{}` has `{pin}`, another pin or none may do", t.name);
                 seen.push(tensor);
             }

@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use zellige_device::host_format;
 use zellige_float::Dtype;
-use zellige_graph::{Def, Graph, Node, TensorId};
+use zellige_graph::{Graph, GraphNode, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
 
 /// Folds a graph until nothing is left to fold.
@@ -40,10 +40,10 @@ pub fn fold(graph: &Graph) -> Result<Graph> {
 type MadeOps = HashMap<(&'static str, String, Vec<TensorId>), (NodeFacts, Vec<TensorId>)>;
 
 /// What the programmer asked of an operation.
-type NodeFacts = (Vec<TensorFacts>, zellige_graph::Hint);
+type NodeFacts = (Vec<TensorFacts>, zellige_graph::SliceHints);
 
 /// The pin and the place of a tensor.
-type TensorFacts = (Option<zellige_stick::LayoutRequest>, Option<zellige_graph::MemorySpace>);
+type TensorFacts = (Option<zellige_stick::LayoutRequest>, Option<zellige_graph::RequestedMemory>);
 
 /// One walk from the first tensor to the last.
 fn once(graph: &Graph) -> Result<Graph> {
@@ -56,8 +56,8 @@ fn once(graph: &Graph) -> Result<Graph> {
             continue;
         }
         match &t.def {
-            Def::Input(_) | Def::Constant(_) => {}
-            Def::View { base, map, .. } => {
+            TensorOrigin::Input(_) | TensorOrigin::Constant(_) => {}
+            TensorOrigin::View { base, map, .. } => {
                 let whole = StridedLayout::new_contiguous(&graph.get(*base).size).ok();
                 let base = to.get(*base)?;
                 let key = (base, map.clone());
@@ -71,7 +71,7 @@ fn once(graph: &Graph) -> Result<Graph> {
                     }
                 }
             }
-            Def::Result(node, _) => {
+            TensorOrigin::Result(node, _) => {
                 let node = graph.node(*node);
                 let first = node.outputs.iter().find(|o| facts.live[o.0]);
                 if first != Some(&id) {
@@ -82,7 +82,7 @@ fn once(graph: &Graph) -> Result<Graph> {
                     to.alias(node.outputs[0], same);
                 } else if let Some(value) = facts.number(graph, node) {
                     let dtype = graph.get(node.outputs[0]).dtype;
-                    let constant = to.builder.constant(value, dtype)?;
+                    let constant = to.builder.add_constant(value, dtype)?;
                     to.alias(node.outputs[0], constant);
                 } else {
                     operation(graph, &facts, node, &mut to, &mut made)?;
@@ -97,7 +97,7 @@ fn once(graph: &Graph) -> Result<Graph> {
 fn operation(
     graph: &Graph,
     facts: &Facts,
-    node: &Node,
+    node: &GraphNode,
     to: &mut Rebuild<'_>,
     made: &mut MadeOps,
 ) -> Result<()> {
@@ -154,14 +154,14 @@ impl Facts {
                 continue;
             }
             match &t.def {
-                Def::Input(_) | Def::Constant(_) => {}
-                Def::View { base, made: (_, of, _), .. } => {
+                TensorOrigin::Input(_) | TensorOrigin::Constant(_) => {}
+                TensorOrigin::View { base, made: (_, of, _), .. } => {
                     facts.live[base.0] = true;
                     facts.live[of.0] = true;
                     facts.viewed[base.0] = true;
                     facts.returned_view[base.0] |= facts.returned[id.0];
                 }
-                Def::Result(node, _) => {
+                TensorOrigin::Result(node, _) => {
                     for input in &graph.node(*node).inputs {
                         facts.live[input.0] = true;
                     }
@@ -172,7 +172,7 @@ impl Facts {
     }
 
     /// Whether an operation with one result can go, as nobody asked for it by name, pin or division.
-    fn can_go(&self, graph: &Graph, node: &Node) -> Option<TensorId> {
+    fn can_go(&self, graph: &Graph, node: &GraphNode) -> Option<TensorId> {
         let [id] = node.outputs[..] else { return None };
         let kept = self.returned[id.0]
             || self.returned_view[id.0]
@@ -184,7 +184,7 @@ impl Facts {
 
     /// The tensor that an operation copies. Views of a copy are views of row-major elements, so that
     /// such a copy of a view stays.
-    fn copied(&self, graph: &Graph, node: &Node) -> Option<TensorId> {
+    fn copied(&self, graph: &Graph, node: &GraphNode) -> Option<TensorId> {
         let id = self.can_go(graph, node)?;
         let [x] = node.inputs[..] else { return None };
         let copies = match node.op.name() {
@@ -195,12 +195,12 @@ impl Facts {
             }
             _ => false,
         };
-        let is_view = matches!(graph.get(x).def, Def::View { .. });
+        let is_view = matches!(graph.get(x).def, TensorOrigin::View { .. });
         (copies && !(is_view && self.viewed[id.0])).then_some(x)
     }
 
     /// The number that an operation on numbers gives, where all of them are exact.
-    fn number(&self, graph: &Graph, node: &Node) -> Option<f64> {
+    fn number(&self, graph: &Graph, node: &GraphNode) -> Option<f64> {
         let id = self.can_go(graph, node)?;
         if self.viewed[id.0] || !graph.get(id).size.is_empty() {
             return None;
@@ -208,8 +208,8 @@ impl Facts {
         let mut values = Vec::with_capacity(node.inputs.len());
         for input in &node.inputs {
             let t = graph.get(*input);
-            let Def::Constant(value) = t.def else { return None };
-            values.push(Some(value.float()).filter(|v| is_exact(*v, t.dtype))?);
+            let TensorOrigin::Constant(value) = t.def else { return None };
+            values.push(Some(value.to_f64()).filter(|v| is_exact(*v, t.dtype))?);
         }
         let plain = node.attributes.is_empty();
         let value = match (node.op.name(), &values[..]) {

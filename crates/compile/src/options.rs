@@ -2,9 +2,9 @@
 
 use crate::error::{CompileError, Result};
 use crate::solve::memory::{self, PlacementPolicy};
-use zellige_device::{Kept, Storage};
+use zellige_device::{KeptDtypes, StoragePolicy};
 use zellige_machine::Hardware;
-use zellige_op::Profile;
+use zellige_op::CoverageProfile;
 
 /// Who decides layouts and divisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -50,13 +50,13 @@ pub struct Options {
     /// Who decides layouts and divisions.
     pub policy: Policy,
     /// What the card runs itself.
-    pub coverage: Profile,
+    pub coverage: CoverageProfile,
     /// The figures that costs are computed from.
     pub hardware: Hardware,
     /// Cores that operations are divided over.
     pub cores: usize,
     /// How tensors are stored.
-    pub storage: Storage,
+    pub storage: StoragePolicy,
     /// Layouts of weights.
     pub weights: WeightLayouts,
     /// Layouts of outputs.
@@ -80,10 +80,10 @@ impl Default for Options {
         let hardware = Hardware::card_preset();
         Options {
             policy: Policy::Best,
-            coverage: Profile::Full,
+            coverage: CoverageProfile::Full,
             cores: hardware.core_count(),
             hardware,
-            storage: Storage::default(),
+            storage: StoragePolicy::default(),
             weights: WeightLayouts::Free,
             outputs: OutputLayouts::Default,
             decompose: None,
@@ -148,15 +148,15 @@ impl Options {
     }
 
     /// The same under a profile: what the card runs itself, and how it stores float32 and int64.
-    pub fn with_profile(mut self, profile: Profile) -> Options {
+    pub fn with_profile(mut self, profile: CoverageProfile) -> Options {
         self.coverage = profile;
-        self.storage.keep = Kept::under(profile);
+        self.storage.keep = KeptDtypes::under_profile(profile);
         self
     }
 
     /// Whether composite operations are taken apart.
     pub fn decomposes(&self) -> bool {
-        self.decompose.unwrap_or(self.coverage == Profile::Card)
+        self.decompose.unwrap_or(self.coverage == CoverageProfile::Card)
     }
 
     /// Bytes of a core's scratchpad that plans may use.

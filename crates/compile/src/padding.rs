@@ -18,7 +18,7 @@
 
 use crate::program::{BufferRead, Origin, Program, Step, StepId};
 use zellige_device::TensorLayout;
-use zellige_op::{Form, Product, ProductKind};
+use zellige_op::{OpForm, ProductKind, ProductOp};
 
 /// The padding of one step.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,7 +89,7 @@ fn extents(program: &Program, step: &Step) -> Vec<PaddedDim> {
         .map(|(k, t)| (StepTensor::Operand(k), t))
         .chain(results.enumerate().map(|(k, t)| (StepTensor::Result(k), t)));
     for (side, laid) in sides {
-        let Ok(form) = laid.sticks() else { continue };
+        let Ok(form) = laid.stick_form() else { continue };
         let Some(dim) = form.stick else { continue };
         let fill = masked(program, step, side, dim);
         let by = fill.and_then(|_| lanes_by(program, step, side));
@@ -108,7 +108,7 @@ impl PaddedDim {
         dim: usize,
         fill: Option<f64>,
     ) -> Option<PaddedDim> {
-        PaddedDim::in_sticks(side, laid, dim, laid.layout().elems_per_stick(), fill)
+        PaddedDim::in_sticks(side, laid, dim, laid.stick_layout().elems_per_stick(), fill)
     }
 
     fn in_sticks(
@@ -133,17 +133,17 @@ impl PaddedDim {
 
 /// Rows of B past k. One column lies along k as A does, and has its padding in its sticks.
 fn rows_of_b(program: &Program, step: &Step) -> Option<PaddedDim> {
-    let Form::Product(product) = program.graph.node(step.node()?).op.form() else { return None };
+    let OpForm::Product(product) = program.graph.node(step.node()?).op.form() else { return None };
     let (a, b) = (product.roles.a, product.roles.b);
     let (left, right): (&BufferRead, &BufferRead) = (step.reads.get(a)?, step.reads.get(b)?);
     let k = summed_dim(product, right.laid.size().len())?;
-    let eps = left.laid.layout().elems_per_stick();
+    let eps = left.laid.stick_layout().elems_per_stick();
     let found = PaddedDim::in_sticks(StepTensor::Operand(b), &right.laid, k, eps, Some(0.0))?;
     Some(PaddedDim { by: written_by(program, right), ..found })
 }
 
 /// Which dimension of B a product sums over; none where A and B are vectors, or nothing is summed.
-pub(crate) fn summed_dim(product: &Product, rank: usize) -> Option<usize> {
+pub(crate) fn summed_dim(product: &ProductOp, rank: usize) -> Option<usize> {
     match product.form {
         ProductKind::Linear => rank.checked_sub(1),
         ProductKind::Dot | ProductKind::Vecdot | ProductKind::Outer => None,
@@ -153,7 +153,7 @@ pub(crate) fn summed_dim(product: &Product, rank: usize) -> Option<usize> {
 
 /// Who made the rows of a tensor past its end; none where it has none, or nobody did.
 fn written_by(program: &Program, read: &BufferRead) -> Option<FilledBy> {
-    read.laid.whole().rows_past_the_end()?;
+    read.laid.base_layout().rows_past_the_end()?;
     if matches!(program.buffer(read.buffer).origin, Origin::Input(_)) {
         return Some(FilledBy::Transfer);
     }
@@ -166,7 +166,7 @@ fn written_by(program: &Program, read: &BufferRead) -> Option<FilledBy> {
 fn lanes_by(program: &Program, step: &Step, side: StepTensor) -> Option<FilledBy> {
     let StepTensor::Operand(k) = side else { return None };
     let op = &program.graph.node(step.node()?).op;
-    if !matches!(op.form(), Form::Product(_)) {
+    if !matches!(op.form(), OpForm::Product(_)) {
         return Some(FilledBy::Mask);
     }
     let given = matches!(program.buffer(step.reads[k].buffer).origin, Origin::Input(_));
@@ -178,7 +178,7 @@ fn masked(program: &Program, step: &Step, side: StepTensor, dim: usize) -> Optio
     let op = &program.graph.node(step.node()?).op;
     let StepTensor::Operand(operand) = side else { return None };
     let size = step.reads[operand].laid.size();
-    if let Form::Product(product) = op.form() {
+    if let OpForm::Product(product) = op.form() {
         // Vectors of a dot product lie along k, and so does a vector on the right, which is B.
         let vector = operand == product.roles.b && size.len() == 1;
         let dots = matches!(product.form, ProductKind::Dot | ProductKind::Vecdot);
@@ -186,5 +186,5 @@ fn masked(program: &Program, step: &Step, side: StepTensor, dim: usize) -> Optio
     }
     let neutral = op.row().neutral.filter(|_| operand == 0)?;
     let size: Vec<usize> = size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
-    op.along(&size)?.contains(&dim).then_some(neutral)
+    op.working_dims(&size)?.contains(&dim).then_some(neutral)
 }

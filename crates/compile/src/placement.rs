@@ -8,7 +8,7 @@
 use crate::error::{CompileError, Result};
 use crate::program::{Action, Origin, Place, Program};
 use crate::scratchpads::Resident;
-use zellige_graph::{Graph, MemorySpace, TensorId};
+use zellige_graph::{Graph, RequestedMemory, TensorId};
 use zellige_machine::SimulatedTime;
 
 /// Cycles that a division which does not keep a placed tensor is worse by: more than any program takes, and
@@ -20,12 +20,12 @@ const MISSED_SECONDS: u64 = 1000;
 
 /// Whether the programmer places a tensor in the scratchpads.
 pub(crate) fn is_in_lx(graph: &Graph, tensor: TensorId) -> bool {
-    graph.get(tensor).place == Some(MemorySpace::Lx)
+    graph.get(tensor).place == Some(RequestedMemory::Lx)
 }
 
 /// Whether the programmer places a tensor in device memory.
 pub(crate) fn is_in_memory(graph: &Graph, tensor: TensorId) -> bool {
-    graph.get(tensor).place == Some(MemorySpace::Memory)
+    graph.get(tensor).place == Some(RequestedMemory::Memory)
 }
 
 /// What a program is worse by for the placed tensors that it does not keep in the scratchpads.

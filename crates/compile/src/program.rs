@@ -3,10 +3,10 @@
 use crate::choose::Assignment;
 use crate::decisions::Decisions;
 use crate::options::Options;
-use zellige_device::{Division, Span, TensorLayout};
-use zellige_graph::{Graph, NodeId, Role, TensorId};
+use zellige_device::{LoopSpan, TensorLayout, WorkDivision};
+use zellige_graph::{Graph, InputRole, NodeId, TensorId};
 use zellige_machine::{OperationLatency, OperationWork, SimulatedTime};
-use zellige_op::{Op, Scalar};
+use zellige_op::{HostScalar, TensorOp};
 
 /// A buffer of a program, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,9 +20,9 @@ pub struct StepId(pub usize);
 #[derive(Debug, Clone, PartialEq)]
 pub enum Origin {
     /// Outside.
-    Input(Role),
+    Input(InputRole),
     /// A number of the program.
-    Constant(Scalar),
+    Constant(HostScalar),
     /// An operation.
     Result,
     /// Another buffer, of which it holds the elements in another layout.
@@ -62,7 +62,7 @@ pub struct Buffer {
 impl Buffer {
     /// Bytes in device memory, padding included.
     pub fn bytes(&self) -> u64 {
-        self.laid.layout().device_bytes().map_or(0, i64::unsigned_abs)
+        self.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs)
     }
 }
 
@@ -79,9 +79,9 @@ pub struct BufferRead {
 #[derive(Debug, Clone)]
 pub enum Action {
     /// An operation of the graph on the cores.
-    Op(NodeId, Op),
+    Op(NodeId, TensorOp),
     /// An operation of the graph that the host does.
-    Host(NodeId, Op),
+    Host(NodeId, TensorOp),
     /// Elements into another layout.
     Move {
         /// The operation that asked for it; none is the caller.
@@ -101,7 +101,7 @@ impl Action {
     }
 
     /// The operation itself.
-    pub fn op(&self) -> Option<&Op> {
+    pub fn op(&self) -> Option<&TensorOp> {
         match self {
             Action::Op(_, op) | Action::Host(_, op) => Some(op),
             Action::Move { .. } => None,
@@ -123,9 +123,9 @@ pub struct Step {
     /// Whether it runs when weights are loaded, and not in every run.
     pub load: bool,
     /// The loops; none of a step that only moves.
-    pub space: Option<Vec<Span>>,
+    pub space: Option<Vec<LoopSpan>>,
     /// How the loops are cut.
-    pub division: Division,
+    pub division: WorkDivision,
     /// A loop that is gone through in this many rounds, one after the other, each cut like the whole: a core addresses
     /// a limited part of a tensor at a time. None goes through all loops at once.
     pub rounds: Option<(usize, usize)>,
@@ -159,7 +159,7 @@ impl Step {
     }
 
     /// The operation itself.
-    pub fn op(&self) -> Option<&Op> {
+    pub fn op(&self) -> Option<&TensorOp> {
         self.action.op()
     }
 

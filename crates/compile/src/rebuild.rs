@@ -1,14 +1,16 @@
 //! A graph written anew, tensor by tensor: what passes that change graphs share.
 
 use crate::error::Result;
-use zellige_graph::{Builder, Def, Graph, Node, Operand, Tensor, TensorId};
+use zellige_graph::{
+    Graph, GraphBuilder, GraphNode, GraphOperand, GraphTensor, TensorId, TensorOrigin,
+};
 use zellige_layout::StridedLayout;
 
 /// A graph and its successor so far.
 pub(crate) struct Rebuild<'g> {
     graph: &'g Graph,
     /// The successor.
-    pub(crate) builder: Builder,
+    pub(crate) builder: GraphBuilder,
     map: Vec<Option<TensorId>>,
 }
 
@@ -17,13 +19,13 @@ impl<'g> Rebuild<'g> {
     pub(crate) fn new(graph: &'g Graph) -> Result<Rebuild<'g>> {
         let mut to = Rebuild {
             graph,
-            builder: Builder::new(graph.name()),
+            builder: GraphBuilder::new(graph.name()),
             map: vec![None; graph.tensors().count()],
         };
         for id in graph.inputs() {
             let t = graph.get(*id);
-            let Def::Input(role) = t.def else { continue };
-            let made = to.builder.input(&t.name, &t.size, t.dtype, role)?;
+            let TensorOrigin::Input(role) = t.def else { continue };
+            let made = to.builder.add_input(&t.name, &t.size, t.dtype, role)?;
             to.set(*id, made)?;
         }
         Ok(to)
@@ -35,10 +37,10 @@ impl<'g> Rebuild<'g> {
             return Ok(made);
         }
         let t = self.graph.get(id);
-        let Def::Constant(value) = t.def else {
+        let TensorOrigin::Constant(value) = t.def else {
             unreachable!("each tensor comes after what it depends on");
         };
-        let made = self.builder.constant(value, t.dtype)?;
+        let made = self.builder.add_constant(value, t.dtype)?;
         self.map[id.0] = Some(made);
         Ok(made)
     }
@@ -51,7 +53,7 @@ impl<'g> Rebuild<'g> {
         };
         let t = self.builder.tensor(made);
         match &t.def {
-            Def::View { base, map, .. } => {
+            TensorOrigin::View { base, map, .. } => {
                 (self.builder.tensor(*base).size.clone(), Some(map.clone()))
             }
             _ => (t.size.clone(), None),
@@ -60,23 +62,24 @@ impl<'g> Rebuild<'g> {
 
     /// The name, or one like it that no tensor of either graph has.
     pub(crate) fn free_name(&self, name: &str) -> String {
-        let taken = |n: &str| self.graph.id(n).is_some() || self.builder.id(n).is_some();
+        let taken =
+            |n: &str| self.graph.tensor_id(n).is_some() || self.builder.tensor_id(n).is_some();
         let more = (2..).map(|k| format!("{name}.{k}"));
         std::iter::once(name.to_string()).chain(more).find(|n| !taken(n)).unwrap_or_default()
     }
 
     /// The operands of an operation in the successor.
-    pub(crate) fn operands(&mut self, node: &Node) -> Result<Vec<Operand>> {
-        node.inputs.iter().map(|i| Ok(Operand::Tensor(self.get(*i)?))).collect()
+    pub(crate) fn operands(&mut self, node: &GraphNode) -> Result<Vec<GraphOperand>> {
+        node.inputs.iter().map(|i| Ok(GraphOperand::Tensor(self.get(*i)?))).collect()
     }
 
     /// Says what a tensor is in the successor, with the pin and the place that it had.
     pub(crate) fn set(&mut self, id: TensorId, made: TensorId) -> Result<()> {
         if let Some(pin) = &self.graph.get(id).pin {
-            self.builder.pin(made, pin.clone())?;
+            self.builder.pin_layout(made, pin.clone())?;
         }
         if let Some(place) = self.graph.get(id).place {
-            self.builder.place(made, place)?;
+            self.builder.place_tensor(made, place)?;
         }
         self.map[id.0] = Some(made);
         Ok(())
@@ -88,28 +91,28 @@ impl<'g> Rebuild<'g> {
     }
 
     /// The same operation on the successors of its operands.
-    pub(crate) fn node(&mut self, node: &Node) -> Result<()> {
+    pub(crate) fn node(&mut self, node: &GraphNode) -> Result<()> {
         let operands = self.operands(node)?;
         let names: Vec<&str> =
             node.outputs.iter().map(|o| self.graph.get(*o).name.as_str()).collect();
-        let made = self.builder.op(node.op.name(), &operands, &node.attributes, &names)?;
+        let made = self.builder.add_op(node.op.name(), &operands, &node.attributes, &names)?;
         for (id, made) in node.outputs.iter().zip(&made) {
             self.set(*id, *made)?;
         }
         if !node.hint.is_empty() {
-            self.builder.hint(made[0], node.hint.clone())?;
+            self.builder.hint_splits(made[0], node.hint.clone())?;
         }
         if let Some(at) = &node.at {
-            self.builder.at(made[0], at.clone());
+            self.builder.set_source_location(made[0], at.clone());
         }
         Ok(())
     }
 
     /// The same view of the successor of what it looks at.
-    pub(crate) fn view(&mut self, id: TensorId, t: &Tensor) -> Result<()> {
-        let Def::View { made: (op, of, attributes), .. } = &t.def else { return Ok(()) };
+    pub(crate) fn view(&mut self, id: TensorId, t: &GraphTensor) -> Result<()> {
+        let TensorOrigin::View { made: (op, of, attributes), .. } = &t.def else { return Ok(()) };
         let of = self.get(*of)?;
-        let made = self.builder.op(op, &[Operand::Tensor(of)], attributes, &[&t.name])?;
+        let made = self.builder.add_op(op, &[GraphOperand::Tensor(of)], attributes, &[&t.name])?;
         self.set(id, made[0])
     }
 
@@ -117,6 +120,6 @@ impl<'g> Rebuild<'g> {
     pub(crate) fn finish(mut self) -> Result<Graph> {
         let outputs: Vec<TensorId> =
             self.graph.outputs().iter().map(|o| self.get(*o)).collect::<Result<_>>()?;
-        Ok(self.builder.finish(&outputs)?)
+        Ok(self.builder.finish_graph(&outputs)?)
     }
 }

@@ -12,9 +12,9 @@
 use crate::error::Result;
 use crate::rebuild::Rebuild;
 use serde_json::{Map, Value, json};
-use zellige_graph::{Def, Graph, Node, Operand};
+use zellige_graph::{Graph, GraphNode, GraphOperand, TensorOrigin};
 use zellige_layout::StridedLayout;
-use zellige_op::Form;
+use zellige_op::OpForm;
 
 /// The graph with the loops of operations on merged views split; none where there are no such operations.
 ///
@@ -25,9 +25,9 @@ pub(crate) fn split_views(graph: &Graph) -> Result<Option<Graph>> {
     let mut changed = false;
     for (id, t) in graph.tensors() {
         match &t.def {
-            Def::Input(_) | Def::Constant(_) => {}
-            Def::View { .. } => to.view(id, t)?,
-            Def::Result(node, k) => {
+            TensorOrigin::Input(_) | TensorOrigin::Constant(_) => {}
+            TensorOrigin::View { .. } => to.view(id, t)?,
+            TensorOrigin::Result(node, k) => {
                 let node = graph.node(*node);
                 if *k != 0 {
                     continue;
@@ -46,9 +46,9 @@ pub(crate) fn split_views(graph: &Graph) -> Result<Option<Graph>> {
 }
 
 /// Per dimension of the result, the extents that it is split into, slowest first; none where nothing is to be split.
-fn split(graph: &Graph, to: &Rebuild<'_>, node: &Node) -> Option<Vec<Vec<i64>>> {
+fn split(graph: &Graph, to: &Rebuild<'_>, node: &GraphNode) -> Option<Vec<Vec<i64>>> {
     let [out] = node.outputs[..] else { return None };
-    let plain = matches!(node.op.form(), Form::Pointwise(_))
+    let plain = matches!(node.op.form(), OpForm::Pointwise(_))
         && graph.get(out).pin.is_none()
         && graph.get(out).place.is_none()
         && node.hint.is_empty();
@@ -120,7 +120,7 @@ fn passes(view: &StridedLayout, dim: usize, base: &[i64]) -> Option<Vec<i64>> {
 }
 
 /// The operation in the split dimensions, and its result seen in those that it had.
-fn rebuilt(graph: &Graph, to: &mut Rebuild<'_>, node: &Node, size: &[Vec<i64>]) -> Result<()> {
+fn rebuilt(graph: &Graph, to: &mut Rebuild<'_>, node: &GraphNode, size: &[Vec<i64>]) -> Result<()> {
     let out = node.outputs[0];
     let viewed = |size: &[i64]| -> Map<String, Value> {
         [("size".to_string(), json!(size))].into_iter().collect()
@@ -143,22 +143,30 @@ fn rebuilt(graph: &Graph, to: &mut Rebuild<'_>, node: &Node, size: &[Vec<i64>]) 
         let same = split == *own;
         let name = to.free_name(&format!("{}.operand{k}", graph.get(out).name));
         operands.push(match same {
-            true => Operand::Tensor(tensor),
+            true => GraphOperand::Tensor(tensor),
             false => {
-                let made =
-                    to.builder.op("view", &[Operand::Tensor(tensor)], &viewed(&split), &[&name])?;
-                Operand::Tensor(made[0])
+                let made = to.builder.add_op(
+                    "view",
+                    &[GraphOperand::Tensor(tensor)],
+                    &viewed(&split),
+                    &[&name],
+                )?;
+                GraphOperand::Tensor(made[0])
             }
         });
     }
     let name = to.free_name(&format!("{}.split", graph.get(out).name));
-    let made = to.builder.op(node.op.name(), &operands, &node.attributes, &[&name])?[0];
+    let made = to.builder.add_op(node.op.name(), &operands, &node.attributes, &[&name])?[0];
     if let Some(at) = &node.at {
-        to.builder.at(made, at.clone());
+        to.builder.set_source_location(made, at.clone());
     }
     let t = graph.get(out);
-    let seen =
-        to.builder.op("view", &[Operand::Tensor(made)], &viewed(&t.size), &[t.name.as_str()])?;
+    let seen = to.builder.add_op(
+        "view",
+        &[GraphOperand::Tensor(made)],
+        &viewed(&t.size),
+        &[t.name.as_str()],
+    )?;
     to.alias(out, seen[0]);
     Ok(())
 }

@@ -12,7 +12,7 @@ use zellige_compile::propagate::{Alternative, Candidates, OperandLayout, propaga
 use zellige_compile::{Options, OutputLayouts};
 use zellige_device::TensorLayout;
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
+use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin};
 use zellige_layout::{Layout, StridedLayout};
 use zellige_machine::WorkKind;
 use zellige_stick::StickLayout;
@@ -30,18 +30,20 @@ fn steps() -> impl Strategy<Value = (Vec<i64>, Vec<Step>, bool)> {
 /// Extents are equal, so that transposes fit each other; every tensor is there turned, too.
 fn build(size: &[i64], steps: &[Step]) -> Option<Graph> {
     let rank = size.len();
-    let mut b = Builder::new("small");
-    let turn = |b: &mut Builder, pool: &mut Vec<TensorId>, x: TensorId| {
+    let mut b = GraphBuilder::new("small");
+    let turn = |b: &mut GraphBuilder, pool: &mut Vec<TensorId>, x: TensorId| {
         pool.push(x);
         if rank > 1 && b.tensor(x).size == size {
             let dims = json!({"dim0": 0, "dim1": rank - 1}).as_object().unwrap().clone();
             let name = format!("{}.t", b.tensor(x).name);
-            pool.push(b.op("transpose", &[Operand::Tensor(x)], &dims, &[&name]).unwrap()[0]);
+            pool.push(
+                b.add_op("transpose", &[GraphOperand::Tensor(x)], &dims, &[&name]).unwrap()[0],
+            );
         }
     };
     let mut pool: Vec<TensorId> = Vec::new();
     for name in ["a", "b"] {
-        let x = b.input(name, size, Dtype::Float16, Role::Input).unwrap();
+        let x = b.add_input(name, size, Dtype::Float16, InputRole::Input).unwrap();
         turn(&mut b, &mut pool, x);
     }
     let mut last = None;
@@ -55,13 +57,13 @@ fn build(size: &[i64], steps: &[Step]) -> Option<Graph> {
             8 => ("sum", vec![x], json!({"dim": rank - 1, "keepdim": true})),
             _ => ("mul", vec![x, y], Value::Null),
         };
-        let list: Vec<Operand> = list.into_iter().map(Operand::Tensor).collect();
+        let list: Vec<GraphOperand> = list.into_iter().map(GraphOperand::Tensor).collect();
         let map = if let Value::Object(map) = attributes { map } else { Map::new() };
-        let made = b.op(op, &list, &map, &[&format!("t{k}")]).ok()?[0];
+        let made = b.add_op(op, &list, &map, &[&format!("t{k}")]).ok()?[0];
         last = Some(made);
         turn(&mut b, &mut pool, made);
     }
-    b.finish(&[last?]).ok()
+    b.finish_graph(&[last?]).ok()
 }
 
 /// A tensor, where it lies, and what a reader wants of it.
@@ -98,7 +100,9 @@ impl<'a> Costs<'a> {
 
     fn lies(&self, values: &[usize], id: TensorId) -> &'a StickLayout {
         match self.graph.get(id).def {
-            Def::Result(node, k) => &self.candidates.nodes[node.0][values[node.0]].results[k],
+            TensorOrigin::Result(node, k) => {
+                &self.candidates.nodes[node.0][values[node.0]].results[k]
+            }
             _ => &self.candidates.tensors[id.0][0],
         }
     }
@@ -107,12 +111,15 @@ impl<'a> Costs<'a> {
         let dtype = self.graph.get(base).dtype;
         let whole = TensorLayout::new(self.options.storage, dtype, own).unwrap();
         let from = match &key.view {
-            Some(view) => whole.seen(|_| Ok(view.clone())).unwrap(),
+            Some(view) => whole.view_layout(|_| Ok(view.clone())).unwrap(),
             None => whole,
         };
         let to = TensorLayout::new(self.options.storage, dtype, &key.layout).unwrap();
-        let work =
-            from.moved_to(&to).unwrap().work("copy", WorkKind::Restickify, self.options.cores);
+        let work = from.plan_copy_to(&to).unwrap().device_work(
+            "copy",
+            WorkKind::Restickify,
+            self.options.cores,
+        );
         let hardware = &self.options.hardware;
         // A copy is a step more, which the host launches.
         hardware.operation_latency(&work).cycles + hardware.launch_cycles()
@@ -189,7 +196,7 @@ impl<'a> Costs<'a> {
             total += chosen.cycles;
             for (operand, key) in node.inputs.iter().zip(&chosen.operands) {
                 if let Some(key) = key {
-                    total += need(self.graph.base(*operand).0, key, false);
+                    total += need(self.graph.base_and_view(*operand).0, key, false);
                 }
             }
         }

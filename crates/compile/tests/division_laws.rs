@@ -62,7 +62,7 @@ fn divisions(space: &IterationSpace, cores: u64) -> Vec<Vec<u64>> {
 /// The sticks of a tensor that a core touches, as row-major numbers.
 fn touched(space: &IterationSpace, tensor: usize, splits: &[u64], core: usize) -> BTreeSet<u64> {
     let division = space.division(splits, 1024).unwrap();
-    let slices = division.slice(core, &space.spans());
+    let slices = division.core_slice(core, &space.spans());
     let mut points: Vec<Vec<i64>> = vec![vec![]];
     for s in slices {
         let grown = points.iter().flat_map(|p| {
@@ -153,7 +153,7 @@ proptest! {
         prop_assert_eq!(distinct.len() as u64, used);
         let division = space.division(&splits, 32).unwrap();
         for (core, place) in map.iter().enumerate() {
-            let digits: Vec<u64> = division.digits(core).iter().map(|d| *d as u64).collect();
+            let digits: Vec<u64> = division.core_digits(core).iter().map(|d| *d as u64).collect();
             prop_assert_eq!(&digits, place);
         }
     }

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use zellige_compile::emit::{self, Address, Addresses, BundlePhase, MemoryMap};
 use zellige_compile::{Action, Options, Program, compile};
-use zellige_device::Kept;
+use zellige_device::KeptDtypes;
 use zellige_device::PlanOp;
 use zellige_device::TensorLayout;
-use zellige_op::Profile;
+use zellige_op::CoverageProfile;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -177,7 +177,7 @@ fn check_starts(name: &str, program: &Program) {
             let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
             let outs: Vec<TensorLayout> =
                 step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
-            let Some(loops) = op.loops(&ins, &outs).unwrap() else { continue };
+            let Some(loops) = op.tensor_loops(&ins, &outs).unwrap() else { continue };
             let (_, top) = kernel.json.as_object().unwrap().iter().next().unwrap();
             let (_, dsc) = top["dscs_"][0].as_object().unwrap().iter().next().unwrap();
             let nodes = dsc["scheduleTree_"].as_array().unwrap();
@@ -188,12 +188,12 @@ fn check_starts(name: &str, program: &Program) {
             }
             let buffers = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
             for (t, (buffer, laid)) in buffers.zip(ins.iter().chain(&outs)).enumerate() {
-                let form = laid.sticks().unwrap();
+                let form = laid.stick_form().unwrap();
                 let data = &nodes[t]["startAddressCoreCorelet_"]["data_"];
-                for core in 0..step.division.cores() {
-                    let region = loops.region(t, core, &step.division);
+                for core in 0..step.division.core_count() {
+                    let region = loops.core_region(t, core, &step.division);
                     let first: Vec<usize> = region.iter().map(|r| r.start).collect();
-                    let byte = form.place(&first) * form.format.byte_size();
+                    let byte = form.element_offset(&first) * form.format.byte_size();
                     let want = match map.of(buffer) {
                         Address::Lx(at) => at,
                         other => other.planned().unwrap() + byte as u64,
@@ -213,7 +213,7 @@ fn check_starts(name: &str, program: &Program) {
 
 /// With float32 and int64 in the formats that the card's own kernels have.
 fn as_stored(mut options: Options) -> Options {
-    options.storage.keep = Kept::NONE;
+    options.storage.keep = KeptDtypes::NONE;
     options
 }
 
@@ -367,7 +367,7 @@ fn odd_tensors_are_emitted_or_refused() {
         "graph g(x: float16[9, 5]) { v, i = sort(x) return v, i }",
     ];
     for text in graphs {
-        for coverage in Profile::ALL {
+        for coverage in CoverageProfile::ALL {
             let graph = zellige_graph::text::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
             let options = Options { coverage, ..Options::baseline() };
             let program = compile(&graph, &options).unwrap_or_else(|e| panic!("{text}: {e}"));

@@ -9,7 +9,7 @@ use zellige_compile::emit::CardFloat;
 use zellige_compile::emit::ktir::kernels;
 use zellige_compile::{Action, Options, Program, compile};
 use zellige_device::RunOp;
-use zellige_device::{Card, Division, Tensor};
+use zellige_device::{Card, Tensor, WorkDivision};
 use zellige_float::Dtype;
 use zellige_ktir::{Array, Elem, Kind, Run};
 use zellige_layout::StridedLayout;
@@ -21,7 +21,7 @@ fn elem(t: &Tensor) -> Elem {
 }
 
 fn array(t: &Tensor) -> Array {
-    let bytes = t.block().read().to_vec();
+    let bytes = t.block().lock_for_read().to_vec();
     let elem = elem(t);
     Array { elem, shape: vec![i64::try_from(bytes.len() / elem.size()).unwrap()], bytes }
 }
@@ -73,7 +73,7 @@ fn compare_program(text: &str, tolerance: f32, program: &Program) {
     let tensors: Vec<Tensor> = program
         .buffers
         .iter()
-        .map(|b| Tensor::zeros(&card, b.laid.dtype(), b.laid.layout()).unwrap())
+        .map(|b| Tensor::zeros(&card, b.laid.dtype(), b.laid.stick_layout()).unwrap())
         .collect();
     for (i, b) in program.buffers.iter().enumerate() {
         match b.origin {
@@ -96,14 +96,20 @@ fn compare_program(text: &str, tolerance: f32, program: &Program) {
         let ins: Vec<Tensor> = step
             .reads
             .iter()
-            .map(|r| tensors[r.buffer.0].viewed(|_| Ok(r.laid.view().clone())).unwrap())
+            .map(|r| tensors[r.buffer.0].view_with(|_| Ok(r.laid.view().clone())).unwrap())
             .collect();
         let out = &tensors[step.writes[0].0];
         match &step.action {
             Action::Op(_, op) => {
                 let division = step.space.as_ref().map(|_| &step.division);
-                op.launch(&card, &ins, std::slice::from_ref(out), division, program.options.cores)
-                    .unwrap();
+                op.launch_op(
+                    &card,
+                    &ins,
+                    std::slice::from_ref(out),
+                    division,
+                    program.options.cores,
+                )
+                .unwrap();
             }
             _ => {
                 out.copy_from(&ins[0]).unwrap();
@@ -115,12 +121,12 @@ fn compare_program(text: &str, tolerance: f32, program: &Program) {
         for (k, t) in ins.iter().enumerate() {
             run = run.array(&format!("t{k}"), array(t));
         }
-        let blank = Tensor::zeros(&card, out.dtype(), out.layout()).unwrap();
+        let blank = Tensor::zeros(&card, out.dtype(), out.stick_layout()).unwrap();
         let outcome = run
             .array("out", array(&blank))
             .execute()
             .unwrap_or_else(|e| panic!("step {s} of {text}: {e}"));
-        blank.block().write().copy_from_slice(&outcome.arrays["out"].bytes);
+        blank.block().lock_for_write().copy_from_slice(&outcome.arrays["out"].bytes);
         let (found, want) = (numbers(&blank), numbers(out));
         let finite = want.iter().filter(|x| x.is_finite());
         let most = finite.fold(0.0_f32, |m, x| m.max(x.abs())).max(1e-3);
@@ -226,7 +232,7 @@ fn cores_share_sums() {
     for splits in [[2, 1, 3], [4, 3, 2], [1, 1, 6], [3, 2, 4]] {
         let product = p.steps.iter_mut().find(|s| s.space.is_some()).unwrap();
         let space = product.space.clone().unwrap();
-        product.division = Division::new(&splits, &space, 32).unwrap();
+        product.division = WorkDivision::new(&splits, &space, 32).unwrap();
         compare_program(text, 1.0 / 256.0, &p);
     }
     let text = "graph g(x: float16[6, 20, 150]) { z = sum(x, dim=1) return z }";
@@ -234,7 +240,7 @@ fn cores_share_sums() {
     for splits in [[2, 1, 4], [6, 3, 1], [5, 2, 3]] {
         let product = p.steps.iter_mut().find(|s| s.space.is_some()).unwrap();
         let space = product.space.clone().unwrap();
-        product.division = Division::new(&splits, &space, 32).unwrap();
+        product.division = WorkDivision::new(&splits, &space, 32).unwrap();
         compare_program(text, 1.0 / 256.0, &p);
     }
 }

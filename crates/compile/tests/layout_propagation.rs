@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use zellige_compile::padding::{StepTensor, padding};
 use zellige_compile::{CompileError, Options, OutputLayouts, Program, compile};
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Graph, Operand, Role, TensorId};
+use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId};
 use zellige_stick::StickLayout;
 
 fn vectors(kind: &str) -> Vec<Value> {
@@ -29,7 +29,7 @@ fn ints(v: &Value) -> Vec<i64> {
 struct Reader<'a> {
     text: &'a [u8],
     at: usize,
-    builder: Builder,
+    builder: GraphBuilder,
     inputs: &'a Value,
     count: usize,
 }
@@ -38,7 +38,7 @@ impl Reader<'_> {
     fn graph(id: &str, expr: &str, inputs: &Value) -> Graph {
         let compact: String = expr.chars().filter(|c| !c.is_whitespace()).collect();
         let text = compact.as_bytes();
-        let mut r = Reader { text, at: 0, builder: Builder::new(id), inputs, count: 0 };
+        let mut r = Reader { text, at: 0, builder: GraphBuilder::new(id), inputs, count: 0 };
         loop {
             let start = r.at;
             let name = r.name();
@@ -51,7 +51,7 @@ impl Reader<'_> {
                 r.sum()
             };
             if r.at == r.text.len() {
-                return r.builder.finish(&[value]).unwrap();
+                return r.builder.finish_graph(&[value]).unwrap();
             }
             assert!(r.eat(b';'), "{expr} at {}", r.at);
         }
@@ -77,18 +77,19 @@ impl Reader<'_> {
     }
 
     fn op(&mut self, op: &str, operands: &[TensorId], attributes: Value) -> TensorId {
-        let operands: Vec<Operand> = operands.iter().map(|t| Operand::Tensor(*t)).collect();
+        let operands: Vec<GraphOperand> =
+            operands.iter().map(|t| GraphOperand::Tensor(*t)).collect();
         let map = if let Value::Object(map) = attributes { map } else { Map::new() };
         self.count += 1;
         let name = format!("t{}", self.count);
-        self.builder.op(op, &operands, &map, &[&name]).unwrap()[0]
+        self.builder.add_op(op, &operands, &map, &[&name]).unwrap()[0]
     }
 
     /// The view of everything, under another name.
     fn rename(&mut self, name: &str, value: TensorId) -> TensorId {
         let size = self.builder.tensor(value).size.clone();
         let map = json!({ "size": size }).as_object().unwrap().clone();
-        self.builder.op("expand", &[Operand::Tensor(value)], &map, &[name]).unwrap()[0]
+        self.builder.add_op("expand", &[GraphOperand::Tensor(value)], &map, &[name]).unwrap()[0]
     }
 
     fn sum(&mut self) -> TensorId {
@@ -153,13 +154,13 @@ impl Reader<'_> {
             };
             return self.op(op, &[], json!({"size": size, "dtype": "float16"}));
         }
-        if let Some(id) = self.builder.id(&name) {
+        if let Some(id) = self.builder.tensor_id(&name) {
             return id;
         }
         let map = self.inputs.as_object().unwrap();
         let sized = map.iter().find(|(k, _)| k.split(',').any(|k| k == name || k == "all"));
         let size = ints(sized.unwrap_or_else(|| panic!("no input {name}")).1);
-        self.builder.input(&name, &size, Dtype::Float16, Role::Input).unwrap()
+        self.builder.add_input(&name, &size, Dtype::Float16, InputRole::Input).unwrap()
     }
 }
 
@@ -210,7 +211,7 @@ fn parsed(text: &str) -> Graph {
 }
 
 fn layout_of(program: &Program, name: &str) -> StickLayout {
-    let id = program.graph.id(name).unwrap();
+    let id = program.graph.tensor_id(name).unwrap();
     program.assignment.tensors[id.0].clone().unwrap()
 }
 
@@ -300,7 +301,7 @@ fn products_pad_b_along_k_with_zeros() {
         let reduced = product.space.as_ref().unwrap().iter().find(|s| s.reduced).unwrap();
         assert_eq!(i64::try_from(reduced.size).unwrap(), k, "{id}");
         // B keeps its lanes along n.
-        assert_eq!(product.reads[1].laid.layout().stride_map().last(), Some(&1), "{id}");
+        assert_eq!(product.reads[1].laid.stick_layout().stride_map().last(), Some(&1), "{id}");
         // The upstream pad is four operations before the product; here one move copies B and fills what is padding. The
         // transposed operand of the last record is moved, too.
         let turned = usize::from(v["ops"].as_str().is_some_and(|o| o.contains("restickify")));

@@ -5,11 +5,11 @@
 use serde_json::{Map, Value, json};
 use zellige_compile::{Options, Program, check, compile};
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Graph, Operand, Role, TensorId};
+use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId};
 
-fn view(b: &mut Builder, op: &str, of: TensorId, given: Value, name: &str) -> TensorId {
+fn view(b: &mut GraphBuilder, op: &str, of: TensorId, given: Value, name: &str) -> TensorId {
     let attributes = if let Value::Object(map) = given { map } else { Map::new() };
-    b.op(op, &[Operand::Tensor(of)], &attributes, &[name]).unwrap()[0]
+    b.add_op(op, &[GraphOperand::Tensor(of)], &attributes, &[name]).unwrap()[0]
 }
 
 fn compiled(graph: &Graph) -> Program {
@@ -24,12 +24,17 @@ fn moves(program: &Program) -> Vec<String> {
 
 #[test]
 fn a_flattened_operand_is_read_in_place() {
-    let mut b = Builder::new("flat");
-    let x = b.input("x", &[8, 128, 256], Dtype::Float16, Role::Input).unwrap();
-    let y = b.input("y", &[1024, 256], Dtype::Float16, Role::Input).unwrap();
+    let mut b = GraphBuilder::new("flat");
+    let x = b.add_input("x", &[8, 128, 256], Dtype::Float16, InputRole::Input).unwrap();
+    let y = b.add_input("y", &[1024, 256], Dtype::Float16, InputRole::Input).unwrap();
     let flat = view(&mut b, "flatten", x, json!({"start_dim": 0, "end_dim": 1}), "flat");
-    let sum = b.op("add", &[Operand::Tensor(flat), Operand::Tensor(y)], &Map::new(), &["z"]);
-    let graph = b.finish(&[sum.unwrap()[0]]).unwrap();
+    let sum = b.add_op(
+        "add",
+        &[GraphOperand::Tensor(flat), GraphOperand::Tensor(y)],
+        &Map::new(),
+        &["z"],
+    );
+    let graph = b.finish_graph(&[sum.unwrap()[0]]).unwrap();
     let program = compiled(&graph);
     assert_eq!(moves(&program), Vec::<String>::new());
     // The caller gets the size and the name it asked for.
@@ -41,29 +46,41 @@ fn a_flattened_operand_is_read_in_place() {
 
 #[test]
 fn a_chain_on_a_merged_view_stays_split_and_ends_merged() {
-    let mut b = Builder::new("chain");
-    let x = b.input("x", &[4, 64, 128], Dtype::Float16, Role::Input).unwrap();
-    let y = b.input("y", &[128], Dtype::Float16, Role::Input).unwrap();
-    let w = b.input("w", &[128, 64], Dtype::Float16, Role::Weight).unwrap();
+    let mut b = GraphBuilder::new("chain");
+    let x = b.add_input("x", &[4, 64, 128], Dtype::Float16, InputRole::Input).unwrap();
+    let y = b.add_input("y", &[128], Dtype::Float16, InputRole::Input).unwrap();
+    let w = b.add_input("w", &[128, 64], Dtype::Float16, InputRole::Weight).unwrap();
     let flat = view(&mut b, "reshape", x, json!({"size": [256, 128]}), "flat");
-    let sum = b.op("add", &[Operand::Tensor(flat), Operand::Tensor(y)], &Map::new(), &["s"]);
-    let act = b.op("gelu", &[Operand::Tensor(sum.unwrap()[0])], &Map::new(), &["g"]).unwrap()[0];
-    let out = b.op("matmul", &[Operand::Tensor(act), Operand::Tensor(w)], &Map::new(), &["m"]);
-    let graph = b.finish(&[out.unwrap()[0]]).unwrap();
+    let sum = b.add_op(
+        "add",
+        &[GraphOperand::Tensor(flat), GraphOperand::Tensor(y)],
+        &Map::new(),
+        &["s"],
+    );
+    let act =
+        b.add_op("gelu", &[GraphOperand::Tensor(sum.unwrap()[0])], &Map::new(), &["g"]).unwrap()[0];
+    let out = b.add_op(
+        "matmul",
+        &[GraphOperand::Tensor(act), GraphOperand::Tensor(w)],
+        &Map::new(),
+        &["m"],
+    );
+    let graph = b.finish_graph(&[out.unwrap()[0]]).unwrap();
     // The product reads 256 rows; the operation before it writes them so.
     assert_eq!(moves(&compiled(&graph)), Vec::<String>::new());
 }
 
 #[test]
 fn splits_that_do_not_divide_each_other_leave_the_operation_as_it_is() {
-    let mut b = Builder::new("odd");
-    let x = b.input("x", &[6, 4, 64], Dtype::Float16, Role::Input).unwrap();
-    let y = b.input("y", &[4, 6, 64], Dtype::Float16, Role::Input).unwrap();
+    let mut b = GraphBuilder::new("odd");
+    let x = b.add_input("x", &[6, 4, 64], Dtype::Float16, InputRole::Input).unwrap();
+    let y = b.add_input("y", &[4, 6, 64], Dtype::Float16, InputRole::Input).unwrap();
     let a = view(&mut b, "flatten", x, json!({"start_dim": 0, "end_dim": 1}), "a");
     let c = view(&mut b, "flatten", y, json!({"start_dim": 0, "end_dim": 1}), "c");
-    let sum = b.op("add", &[Operand::Tensor(a), Operand::Tensor(c)], &Map::new(), &["z"]);
-    let graph = b.finish(&[sum.unwrap()[0]]).unwrap();
+    let sum =
+        b.add_op("add", &[GraphOperand::Tensor(a), GraphOperand::Tensor(c)], &Map::new(), &["z"]);
+    let graph = b.finish_graph(&[sum.unwrap()[0]]).unwrap();
     let program = compiled(&graph);
     assert_eq!(program.graph.nodes().count(), 1);
-    assert!(program.graph.id("z.split").is_none());
+    assert!(program.graph.tensor_id("z.split").is_none());
 }

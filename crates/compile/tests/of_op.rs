@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use zellige_compile::Policy;
 use zellige_compile::solve::division::{IterationSpace, check, divide, latency, work};
 use zellige_device::PlanOp;
-use zellige_device::{Division, Kept, Storage, TensorLayout};
+use zellige_device::{KeptDtypes, StoragePolicy, TensorLayout, WorkDivision};
 use zellige_float::Dtype;
 use zellige_machine::Hardware;
 use zellige_op::OpError;
-use zellige_op::{Op, OpRow, TensorType};
+use zellige_op::{OpRow, TensorOp, TensorType};
 use zellige_stick::StickLayout;
 
 /// Operations that have a space.
@@ -70,7 +70,7 @@ fn attribute(rng: &mut Rng, e: [i64; 4]) -> Value {
     }
 }
 
-fn build(entry: &OpRow, rng: &mut Rng, e: [i64; 4]) -> Option<Op> {
+fn build(entry: &OpRow, rng: &mut Rng, e: [i64; 4]) -> Option<TensorOp> {
     let mut attributes = Map::new();
     for (name, _) in entry.attributes {
         if rng.below(3) == 0 {
@@ -78,7 +78,7 @@ fn build(entry: &OpRow, rng: &mut Rng, e: [i64; 4]) -> Option<Op> {
         }
     }
     for _ in 0..4 {
-        match Op::new(entry.name, &Value::Object(attributes.clone())) {
+        match TensorOp::new(entry.name, &Value::Object(attributes.clone())) {
             Ok(op) => return Some(op),
             Err(OpError::BadAttribute { name, .. }) => {
                 attributes.insert(name, attribute(rng, e));
@@ -99,13 +99,13 @@ fn dtype_of(name: &str, dtype: Dtype) -> Dtype {
 }
 
 /// Operands as the kernel wants them, and results; without memory.
-fn find(entry: &OpRow, rng: &mut Rng) -> Option<(Op, Vec<TensorLayout>, Vec<TensorLayout>)> {
+fn find(entry: &OpRow, rng: &mut Rng) -> Option<(TensorOp, Vec<TensorLayout>, Vec<TensorLayout>)> {
     let e = extents(rng);
     let op = build(entry, rng, e)?;
     let dtype = rng.pick(&[Dtype::Float16, Dtype::Float16, Dtype::Float32, Dtype::Int64]);
-    let storage = Storage {
-        keep: Kept { float32: rng.below(2) == 0, int64: rng.below(2) == 0 },
-        ..Storage::default()
+    let storage = StoragePolicy {
+        keep: KeptDtypes { float32: rng.below(2) == 0, int64: rng.below(2) == 0 },
+        ..StoragePolicy::default()
     };
     let (least, most) = entry.arity();
     let most = most.unwrap_or(entry.operands.len());
@@ -122,7 +122,7 @@ fn find(entry: &OpRow, rng: &mut Rng) -> Option<(Op, Vec<TensorLayout>, Vec<Tens
                 TensorType { size, dtype: dtype_of(name, dtype) }
             })
             .collect();
-        let Ok(results) = op.infer(&metas) else { continue };
+        let Ok(results) = op.infer_types(&metas) else { continue };
         let volume = |m: &TensorType| m.size.iter().product::<i64>();
         if metas.iter().chain(&results).any(|m| volume(m) > 1 << 24 || volume(m) == 0) {
             continue;
@@ -140,10 +140,14 @@ fn find(entry: &OpRow, rng: &mut Rng) -> Option<(Op, Vec<TensorLayout>, Vec<Tens
         };
         let inputs: Option<Vec<TensorLayout>> = metas.iter().map(|m| laid(m, rng)).collect();
         let Some(inputs) = inputs else { continue };
-        let Ok((results, lay)) = op.lay(&inputs) else { continue };
-        let conform = |(t, want): (&TensorLayout, &zellige_device::LayoutNeed)| match want.fits(t) {
+        let Ok((results, lay)) = op.plan_layouts(&inputs) else { continue };
+        let conform = |(t, want): (&TensorLayout, &zellige_device::LayoutNeed)| match want
+            .accepts_layout(t)
+        {
             true => t.clone(),
-            false => TensorLayout::new(storage, t.dtype(), &want.layout(t).unwrap()).unwrap(),
+            false => {
+                TensorLayout::new(storage, t.dtype(), &want.fitting_layout(t).unwrap()).unwrap()
+            }
         };
         let inputs: Vec<TensorLayout> = inputs.iter().zip(&lay.inputs).map(conform).collect();
         let outputs = results.iter().zip(&lay.outputs);
@@ -172,7 +176,7 @@ fn a_division_costs_what_the_device_accounts_for() {
     let card = Hardware::card_preset();
     let mut rng = Rng(88_172_645_463_325_252);
     let (mut silent, mut has) = (BTreeSet::new(), BTreeMap::new());
-    for entry in Op::all() {
+    for entry in TensorOp::all_rows() {
         for _ in 0..30 {
             let Some((op, inputs, outputs)) = find(entry, &mut rng) else { continue };
             let Some(space) = IterationSpace::of_op(&op, &inputs, &outputs).unwrap() else {
@@ -180,17 +184,18 @@ fn a_division_costs_what_the_device_accounts_for() {
                 continue;
             };
             *has.entry(entry.name).or_insert(0) += 1;
-            assert_eq!(Some(space.spans()), op.space(&inputs, &outputs).unwrap());
+            assert_eq!(Some(space.spans()), op.iteration_space(&inputs, &outputs).unwrap());
             for _ in 0..4 {
                 let splits = splits(&mut rng, &space);
                 let narrow: Vec<usize> =
                     splits.iter().map(|s| usize::try_from(*s).unwrap()).collect();
-                let division = Division::new(&narrow, &space.spans(), 32).unwrap();
-                let (_, own) = op.work(&inputs, &outputs, Some(&division), 32).unwrap();
+                let division = WorkDivision::new(&narrow, &space.spans(), 32).unwrap();
+                let (_, own) = op.plan_work(&inputs, &outputs, Some(&division), 32).unwrap();
                 let found = work(&space, &card, &splits);
                 let what = || {
-                    let sizes: Vec<_> = inputs.iter().map(|t| (t.size(), t.layout())).collect();
-                    format!("{op:?} {splits:?} of {sizes:?} to {:?}", outputs[0].layout())
+                    let sizes: Vec<_> =
+                        inputs.iter().map(|t| (t.size(), t.stick_layout())).collect();
+                    format!("{op:?} {splits:?} of {sizes:?} to {:?}", outputs[0].stick_layout())
                 };
                 assert_eq!(own.kind, found.kind, "{}", what());
                 for (core, (a, b)) in own.cores.iter().zip(&found.cores).enumerate() {

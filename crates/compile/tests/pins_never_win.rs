@@ -6,7 +6,9 @@
 use serde_json::{Map, Value, json};
 use zellige_compile::{Options, Program, check, compile};
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId, text::print};
+use zellige_graph::{
+    Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin, text::print_graph,
+};
 use zellige_stick::LayoutRequest;
 
 /// Numbers that are the same everywhere.
@@ -35,13 +37,13 @@ fn build(seed: u64, pins: &[(String, LayoutRequest)]) -> Option<Graph> {
     for _ in 0..4 {
         random.below(2);
     }
-    let mut b = Builder::new("random");
+    let mut b = GraphBuilder::new("random");
     let sides = [1i64, 3, 32, 64, 70, 96, 128, 192, 256, 512];
     let rank = 1 + random.below(3);
     let size: Vec<i64> = (0..rank).map(|_| random.of(&sides)).collect();
     let mut pool: Vec<TensorId> = Vec::new();
     for name in ["a", "b"] {
-        pool.push(b.input(name, &size, Dtype::Float16, Role::Input).unwrap());
+        pool.push(b.add_input(name, &size, Dtype::Float16, InputRole::Input).unwrap());
     }
     let mut read: Vec<TensorId> = Vec::new();
     let mut results: Vec<TensorId> = Vec::new();
@@ -57,61 +59,67 @@ fn build(seed: u64, pins: &[(String, LayoutRequest)]) -> Option<Graph> {
         let (op, operands, given) = match random.below(14) {
             0..=2 => (
                 random.of(&["add", "mul", "sub"]),
-                vec![Operand::Tensor(x), Operand::Tensor(y)],
+                vec![GraphOperand::Tensor(x), GraphOperand::Tensor(y)],
                 json!({}),
             ),
-            3 => ("mul", vec![Operand::Tensor(x), Operand::Number(0.5)], json!({})),
-            4 | 5 => {
-                (random.of(&["exp", "relu", "neg", "gelu"]), vec![Operand::Tensor(x)], json!({}))
-            }
+            3 => ("mul", vec![GraphOperand::Tensor(x), GraphOperand::Number(0.5)], json!({})),
+            4 | 5 => (
+                random.of(&["exp", "relu", "neg", "gelu"]),
+                vec![GraphOperand::Tensor(x)],
+                json!({}),
+            ),
             6 if rank > 0 => (
                 random.of(&["sum", "mean"]),
-                vec![Operand::Tensor(x)],
+                vec![GraphOperand::Tensor(x)],
                 json!({"dim": dim, "keepdim": true}),
             ),
-            7 if rank > 0 => ("softmax", vec![Operand::Tensor(x)], json!({"dim": dim})),
+            7 if rank > 0 => ("softmax", vec![GraphOperand::Tensor(x)], json!({"dim": dim})),
             8 | 9 if rank > 1 => {
                 let n = random.of(&sides);
                 let weight = [own[rank - 1], n];
-                let w = b.input(&format!("w{k}"), &weight, Dtype::Float16, Role::Weight).unwrap();
-                ("matmul", vec![Operand::Tensor(x), Operand::Tensor(w)], json!({}))
+                let w = b
+                    .add_input(&format!("w{k}"), &weight, Dtype::Float16, InputRole::Weight)
+                    .unwrap();
+                ("matmul", vec![GraphOperand::Tensor(x), GraphOperand::Tensor(w)], json!({}))
             }
-            10 if rank > 1 => ("matmul", vec![Operand::Tensor(x), Operand::Tensor(y)], json!({})),
+            10 if rank > 1 => {
+                ("matmul", vec![GraphOperand::Tensor(x), GraphOperand::Tensor(y)], json!({}))
+            }
             11 | 12 if rank > 1 => (
                 "transpose",
-                vec![Operand::Tensor(x)],
+                vec![GraphOperand::Tensor(x)],
                 json!({"dim0": dim, "dim1": (dim + 1) % rank}),
             ),
             13 if rank > 2 => {
-                ("flatten", vec![Operand::Tensor(x)], json!({"start_dim": 0, "end_dim": 1}))
+                ("flatten", vec![GraphOperand::Tensor(x)], json!({"start_dim": 0, "end_dim": 1}))
             }
-            _ => ("relu", vec![Operand::Tensor(x)], json!({})),
+            _ => ("relu", vec![GraphOperand::Tensor(x)], json!({})),
         };
         let tensors: Vec<TensorId> = operands
             .iter()
-            .filter_map(|o| if let Operand::Tensor(t) = o { Some(*t) } else { None })
+            .filter_map(|o| if let GraphOperand::Tensor(t) = o { Some(*t) } else { None })
             .collect();
-        let Ok(made) = b.op(op, &operands, &attributes(given), &[&name]) else { continue };
+        let Ok(made) = b.add_op(op, &operands, &attributes(given), &[&name]) else { continue };
         read.extend(tensors);
         pool.push(made[0]);
-        if matches!(b.tensor(made[0]).def, Def::Result(..)) {
+        if matches!(b.tensor(made[0]).def, TensorOrigin::Result(..)) {
             results.push(made[0]);
         }
     }
     let outputs: Vec<TensorId> = results.iter().copied().filter(|t| !read.contains(t)).collect();
     for (name, pin) in pins {
         let id = pool.iter().copied().find(|t| b.tensor(*t).name == *name)?;
-        b.pin(id, pin.clone()).ok()?;
+        b.pin_layout(id, pin.clone()).ok()?;
     }
-    b.finish(&outputs).ok().filter(|g| g.nodes().count() > 0)
+    b.finish_graph(&outputs).ok().filter(|g| g.nodes().count() > 0)
 }
 
 /// Results that the caller does not get, which a programmer may pin without changing what is asked.
 fn inner(graph: &Graph) -> Vec<TensorId> {
-    let returned = |id: TensorId| graph.outputs().iter().any(|o| graph.base(*o).0 == id);
+    let returned = |id: TensorId| graph.outputs().iter().any(|o| graph.base_and_view(*o).0 == id);
     let tensors = graph.tensors();
     tensors
-        .filter(|(id, t)| matches!(t.def, Def::Result(..)) && !returned(*id))
+        .filter(|(id, t)| matches!(t.def, TensorOrigin::Result(..)) && !returned(*id))
         .map(|(id, _)| id)
         .collect()
 }
@@ -170,7 +178,7 @@ fn no_pins_at_random_make_a_program_faster() {
                     "seed {seed} {pins:?}: {} < {}\n{}",
                     program.assignment.cost,
                     best.assignment.bound,
-                    print(&best.graph)
+                    print_graph(&best.graph)
                 ));
             }
         }
@@ -200,28 +208,31 @@ fn best_is_never_slower_than_the_existing_compiler() {
 /// limit, so that the choice is made in parts and mended afterwards.
 fn entangled(seed: u64, operations: usize) -> Graph {
     let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
-    let mut b = Builder::new("entangled");
+    let mut b = GraphBuilder::new("entangled");
     let size = [128i64, 128];
     let mut pool: Vec<TensorId> = ["a", "b", "c"]
-        .map(|name| b.input(name, &size, Dtype::Float16, Role::Input).unwrap())
+        .map(|name| b.add_input(name, &size, Dtype::Float16, InputRole::Input).unwrap())
         .to_vec();
     let turned = attributes(json!({"dim0": 0, "dim1": 1}));
     for k in 0..operations {
-        let operands: Vec<Operand> = (0..3)
+        let operands: Vec<GraphOperand> = (0..3)
             .map(|_| {
                 let from = pool.len().saturating_sub(40);
-                Operand::Tensor(pool[from + random.below(pool.len() - from)])
+                GraphOperand::Tensor(pool[from + random.below(pool.len() - from)])
             })
             .collect();
-        let made = b.op("addcmul", &operands, &Map::new(), &[&format!("t{k}")]).unwrap()[0];
+        let made = b.add_op("addcmul", &operands, &Map::new(), &[&format!("t{k}")]).unwrap()[0];
         pool.push(made);
         if random.below(2) == 0 {
             let name = format!("t{k}.t");
-            pool.push(b.op("transpose", &[Operand::Tensor(made)], &turned, &[&name]).unwrap()[0]);
+            pool.push(
+                b.add_op("transpose", &[GraphOperand::Tensor(made)], &turned, &[&name]).unwrap()[0],
+            );
         }
     }
-    let last = pool.iter().rev().copied().find(|t| matches!(b.tensor(*t).def, Def::Result(..)));
-    b.finish(&[last.unwrap()]).unwrap()
+    let last =
+        pool.iter().rev().copied().find(|t| matches!(b.tensor(*t).def, TensorOrigin::Result(..)));
+    b.finish_graph(&[last.unwrap()]).unwrap()
 }
 
 #[test]

@@ -15,7 +15,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use zellige_compile::emit::{self, Address, Addresses, BundlePhase, MemoryMap};
 use zellige_compile::{Action, Options, Origin, Place, Program, compile};
-use zellige_device::{Card, Division, RunOp, Tensor, TensorLayout};
+use zellige_device::{Card, RunOp, Tensor, TensorLayout, WorkDivision};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
 use zellige_machine::Hardware;
@@ -265,7 +265,7 @@ fn computed(function: &str, x: &[f64]) -> f64 {
 /// The places of a tensor's elements in its block, in row-major order.
 fn places(laid: &TensorLayout) -> Vec<u64> {
     let size: Vec<usize> = laid.size().iter().map(|n| usize::try_from(*n).unwrap()).collect();
-    let layout = laid.places().unwrap();
+    let layout = laid.element_layout().unwrap();
     let width = laid.format().byte_size() as u64;
     let mut list = Vec::new();
     each(&size, |at| {
@@ -297,7 +297,7 @@ fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     for b in &program.buffers {
         tensors.push(match b.place {
             Place::Over(under) if under.0 < tensors.len() => tensors[under.0].clone(),
-            _ => Tensor::zeros(&card, b.laid.dtype(), b.laid.layout()).unwrap(),
+            _ => Tensor::zeros(&card, b.laid.dtype(), b.laid.stick_layout()).unwrap(),
         });
     }
     for (i, b) in program.buffers.iter().enumerate() {
@@ -315,13 +315,13 @@ fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
         let ins: Vec<Tensor> = step
             .reads
             .iter()
-            .map(|r| tensors[r.buffer.0].viewed(|_| Ok(r.laid.view().clone())).unwrap())
+            .map(|r| tensors[r.buffer.0].view_with(|_| Ok(r.laid.view().clone())).unwrap())
             .collect();
         let outs: Vec<Tensor> = step.writes.iter().map(|b| tensors[b.0].clone()).collect();
         match &step.action {
             Action::Op(_, op) => {
-                let division: Option<&Division> = step.space.as_ref().map(|_| &step.division);
-                op.launch(&card, &ins, &outs, division, program.options.cores).unwrap();
+                let division: Option<&WorkDivision> = step.space.as_ref().map(|_| &step.division);
+                op.launch_op(&card, &ins, &outs, division, program.options.cores).unwrap();
             }
             Action::Move { .. } => {
                 outs[0].copy_and_pad(&ins[0], 0.0).unwrap();
@@ -330,7 +330,7 @@ fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
         }
     }
     let numbers = |read: &zellige_compile::BufferRead| -> Vec<f32> {
-        let seen = tensors[read.buffer.0].viewed(|_| Ok(read.laid.view().clone())).unwrap();
+        let seen = tensors[read.buffer.0].view_with(|_| Ok(read.laid.view().clone())).unwrap();
         let bytes = seen.download(Dtype::Float32).unwrap();
         bytes.chunks_exact(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
     };
@@ -345,7 +345,7 @@ fn by_reader(name: &str, program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>
     let mut put = |at: u64, laid: &TensorLayout, values: &[f32]| {
         // What is transferred has zeros in its padding.
         let width = laid.format().byte_size() as u64;
-        for byte in (0..u64::try_from(laid.layout().device_bytes().unwrap()).unwrap())
+        for byte in (0..u64::try_from(laid.stick_layout().device_bytes().unwrap()).unwrap())
             .step_by(width as usize)
         {
             machine.memory.insert((None, at + byte), 0.0);
@@ -359,7 +359,7 @@ fn by_reader(name: &str, program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>
     }
     for (i, b) in program.buffers.iter().enumerate() {
         if let Origin::Constant(value) = b.origin {
-            put(base(map.of(zellige_compile::BufferId(i))), &b.laid, &[value.float() as f32]);
+            put(base(map.of(zellige_compile::BufferId(i))), &b.laid, &[value.to_f64() as f32]);
         }
     }
     let emitted = emit::all(program, &emit::EmitOptions::default()).unwrap();
@@ -543,7 +543,7 @@ fn slices_of_different_lengths() {
     let graph = "graph g(x: float16[10, 256], y: float16[10, 256]) { z = mul(x, y) return z }";
     let mut p = compile(&zellige_graph::text::parse(graph).unwrap(), &Options::baseline()).unwrap();
     let space = p.steps[0].space.clone().unwrap();
-    p.steps[0].division = Division::new(&[4, 3], &space, 32).unwrap();
+    p.steps[0].division = WorkDivision::new(&[4, 3], &space, 32).unwrap();
     check_program("uneven", &p, 0);
     let map = MemoryMap::new(&p);
     let bundle = emit::superdsc::bundle(&p, &map, BundlePhase::Run, Addresses::Concrete);

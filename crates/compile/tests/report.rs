@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use zellige_compile::report::{self, compared, explain, report};
 use zellige_compile::{Options, Program, compile};
 use zellige_graph::text;
-use zellige_op::Profile;
+use zellige_op::CoverageProfile;
 use zellige_report::{Report, StepKind};
 
 fn root() -> PathBuf {
@@ -79,7 +79,7 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
 fn reports_follow_the_published_schema() {
     let schema = std::fs::read_to_string(root().join("docs/schemas/report.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
-    let card = Options { coverage: Profile::Card, ..Options::baseline() };
+    let card = Options { coverage: CoverageProfile::Card, ..Options::baseline() };
     for name in ["transposed-sum", "softmax", "llama-block", "conv-net"] {
         let best = program(name, &Options::default());
         let baseline = program(name, &card);
@@ -140,7 +140,8 @@ fn totals_are_sums_of_what_is_listed() {
 
 #[test]
 fn the_work_of_the_host_is_listed_with_its_round_trip() {
-    let card = Options { decompose: Some(false), ..Options::default() }.with_profile(Profile::Card);
+    let card = Options { decompose: Some(false), ..Options::default() }
+        .with_profile(CoverageProfile::Card);
     let text = "graph g(x: float32[64, 64]) { a = sin(x) at \"m.py:3\" y = add(a, 1) return y }";
     let graph = text::parse(text).unwrap();
     let r = report(&compile(&graph, &card).unwrap());
@@ -161,7 +162,7 @@ fn explanations_price_every_layout() {
     let program = program("transposed-sum", &Options::default());
     for (id, t) in program.graph.tensors() {
         let e = explain(&program, &t.name).unwrap();
-        assert_eq!(e.view.is_some(), program.graph.base(id).0 != id, "{}", t.name);
+        assert_eq!(e.view.is_some(), program.graph.base_and_view(id).0 != id, "{}", t.name);
         let chosen: Vec<_> = e.options.iter().filter(|o| o.chosen).collect();
         assert_eq!(chosen.len(), 1, "{}", t.name);
         assert_eq!(chosen[0].cost, Some(program.assignment.cost), "{}", t.name);

@@ -13,7 +13,7 @@
 use serde_json::{Map, Value, json};
 use zellige_compile::{Options, OutputLayouts, Program, check, compile};
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId, text};
+use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin, text};
 use zellige_stick::LayoutRequest;
 
 /// Numbers that are the same everywhere.
@@ -33,7 +33,12 @@ impl Random {
 }
 
 /// One more operation or view on tensors that are there; whatever does not fit is refused by the builder.
-fn step(random: &mut Random, b: &mut Builder, pool: &[TensorId], name: &str) -> Option<TensorId> {
+fn step(
+    random: &mut Random,
+    b: &mut GraphBuilder,
+    pool: &[TensorId],
+    name: &str,
+) -> Option<TensorId> {
     let x = pool[pool.len() - 1 - random.below(pool.len().min(4))];
     let y = pool[random.below(pool.len())];
     let size = b.tensor(x).size.clone();
@@ -49,10 +54,10 @@ fn step(random: &mut Random, b: &mut Builder, pool: &[TensorId], name: &str) -> 
         _ if rank > 1 => ("transpose", false, json!({"dim0": dim, "dim1": (dim + 1) % rank})),
         _ => ("relu", false, Value::Null),
     };
-    let mut operands = vec![Operand::Tensor(x)];
-    operands.extend(two.then_some(Operand::Tensor(y)));
+    let mut operands = vec![GraphOperand::Tensor(x)];
+    operands.extend(two.then_some(GraphOperand::Tensor(y)));
     let given = if let Value::Object(map) = given { map } else { Map::new() };
-    b.op(op, &operands, &given, &[name]).ok().map(|made| made[0])
+    b.add_op(op, &operands, &given, &[name]).ok().map(|made| made[0])
 }
 
 /// A graph, the same for the same seed, with one tensor pinned.
@@ -61,7 +66,7 @@ fn build(seed: u64, pin: Option<(&str, &LayoutRequest)>) -> Option<Graph> {
     for _ in 0..4 {
         random.below(2);
     }
-    let mut b = Builder::new("views");
+    let mut b = GraphBuilder::new("views");
     let side = random.of(&[3i64, 64, 70, 128, 200, 256]);
     let rank = 2 + random.below(2);
     // Equal extents at the end, so that transposes fit what they are transposes of.
@@ -69,28 +74,28 @@ fn build(seed: u64, pin: Option<(&str, &LayoutRequest)>) -> Option<Graph> {
     size[0] = random.of(&[side, side, 5, 64]);
     let mut pool: Vec<TensorId> = Vec::new();
     for name in ["a", "b"] {
-        pool.push(b.input(name, &size, Dtype::Float16, Role::Input).ok()?);
+        pool.push(b.add_input(name, &size, Dtype::Float16, InputRole::Input).ok()?);
     }
     for k in 0..3 + random.below(7) {
         pool.extend(step(&mut random, &mut b, &pool, &format!("t{k}")));
     }
-    let results = |id: &TensorId| matches!(b.tensor(*id).def, Def::Result(..));
+    let results = |id: &TensorId| matches!(b.tensor(*id).def, TensorOrigin::Result(..));
     let results: Vec<TensorId> = pool.iter().copied().filter(results).collect();
     let last = *results.last()?;
     let other = results[random.below(results.len())];
     let outputs = if other == last { vec![last] } else { vec![other, last] };
     if let Some((name, pin)) = pin {
         let id = pool.iter().copied().find(|t| b.tensor(*t).name == name)?;
-        b.pin(id, pin.clone()).ok()?;
+        b.pin_layout(id, pin.clone()).ok()?;
     }
-    b.finish(&outputs).ok()
+    b.finish_graph(&outputs).ok()
 }
 
 /// Results that the caller does not get, which may be pinned without changing what is asked.
 fn inner(graph: &Graph) -> Vec<TensorId> {
-    let returned = |id: TensorId| graph.outputs().iter().any(|o| graph.base(*o).0 == id);
+    let returned = |id: TensorId| graph.outputs().iter().any(|o| graph.base_and_view(*o).0 == id);
     let tensors = graph.tensors();
-    let own = tensors.filter(|(id, t)| matches!(t.def, Def::Result(..)) && !returned(*id));
+    let own = tensors.filter(|(id, t)| matches!(t.def, TensorOrigin::Result(..)) && !returned(*id));
     own.map(|(id, _)| id).collect()
 }
 
@@ -113,8 +118,9 @@ fn pins(rank: usize) -> Vec<LayoutRequest> {
 }
 
 fn compiled(graph: &Graph, options: &Options) -> Program {
-    let program = compile(graph, options).unwrap_or_else(|e| panic!("{e}\n{}", text::print(graph)));
-    check(&program).unwrap_or_else(|e| panic!("{e}\n{}", text::print(graph)));
+    let program =
+        compile(graph, options).unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph)));
+    check(&program).unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph)));
     program
 }
 
@@ -147,7 +153,7 @@ fn no_single_pin_makes_a_program_of_views_faster() {
                         t.name,
                         program.latency(),
                         best.latency(),
-                        text::print(&graph),
+                        text::print_graph(&graph),
                     ));
                 } else {
                     unproved += 1;
@@ -209,7 +215,7 @@ fn orders_that_pins_name_are_candidates() {
     let graph = text::parse(text).unwrap();
     let best = compiled(&graph, &options);
     for pin in pins(3) {
-        let pinned = format!("keepdim=true) {} t2", text::pinned(&pin));
+        let pinned = format!("keepdim=true) {} t2", text::print_pin(&pin));
         let pinned = text::parse(&text.replace("keepdim=true) t2", &pinned));
         let program = compiled(&pinned.unwrap(), &options);
         assert!(program.latency() >= best.latency(), "{pin:?}");
@@ -228,7 +234,7 @@ fn products_over_one_element_take_every_pin() {
         let graph = text::parse(&text).unwrap();
         compiled(&graph, &Options::default());
         for pin in pins(3) {
-            let pin = text::pinned(&pin);
+            let pin = text::print_pin(&pin);
             let pinned = text.replace("keepdim=true)", &format!("keepdim=true) {pin}"));
             compiled(&text::parse(&pinned).unwrap(), &Options::default());
         }
@@ -256,7 +262,7 @@ fn a_pin_that_cannot_be_kept_is_named_with_its_tensor() {
         for part in [
             "t1",
             "SENINT4",
-            &format!("`t0` has `{}`", text::pinned(pin)),
+            &format!("`t0` has `{}`", text::print_pin(pin)),
             "another pin or none may do",
         ] {
             assert!(message.contains(part), "{part}: {message}");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use zellige_compile::emit::superdsc::{Bundle, bundle};
 use zellige_compile::emit::{Addresses, BundlePhase, MemoryMap};
 use zellige_compile::{Options, Program, compile};
-use zellige_device::Division;
+use zellige_device::WorkDivision;
 
 const SEGMENT: u64 = 0x4_0000_0000;
 
@@ -187,7 +187,7 @@ fn a_product_that_splits_its_sum() {
         "graph g(x: float16[8192, 32768], y: float16[32768, 4096]) { z = mm(x, y) return z }",
     );
     let space = p.steps[0].space.clone().unwrap();
-    p.steps[0].division = Division::new(&[16, 1, 2], &space, 32).unwrap();
+    p.steps[0].division = WorkDivision::new(&[16, 1, 2], &space, 32).unwrap();
     let (name, top) = only(&p);
     assert_eq!(name, "0_batchmatmul");
     assert_eq!(top["numWkSlicesPerDim_"], json!({"mb": 16, "out": 1, "in": 2}));
@@ -233,7 +233,7 @@ fn cores_of_two_splits_count_the_first_dimension_fastest() {
     for (splits, sum) in [([4usize, 8, 1], 1), ([2, 4, 2], 2), ([4, 2, 4], 4)] {
         let mut p = program(text);
         let space = p.steps[0].space.clone().unwrap();
-        p.steps[0].division = Division::new(&splits, &space, 32).unwrap();
+        p.steps[0].division = WorkDivision::new(&splits, &space, 32).unwrap();
         let (_, top) = only(&p);
         let dsc = &top["dscs_"][0]["batchmatmul"];
         let cores: usize = splits.iter().product();
@@ -515,7 +515,7 @@ fn tensors_in_scratchpads_have_one_address() {
 fn slices_of_different_lengths_are_kernels_of_their_own() {
     let mut p = program("graph g(x: float16[10, 256]) { z = exp(x) return z }");
     let space = p.steps[0].space.clone().unwrap();
-    p.steps[0].division = Division::new(&[4, 1], &space, 32).unwrap();
+    p.steps[0].division = WorkDivision::new(&[4, 1], &space, 32).unwrap();
     let all = run(&p, Addresses::Concrete);
     assert_eq!((all.kernels.len(), all.refused.len()), (2, 0));
     // Three rows on each of the first two cores, two on the others.
@@ -535,7 +535,7 @@ fn slices_of_different_lengths_are_kernels_of_their_own() {
 fn a_sum_over_a_dimension_that_is_not_whole_sticks_has_rows_of_zeros() {
     let p = program("graph g(x: float16[64, 67], y: float16[67, 64]) { z = mm(x, y) return z }");
     assert!(p.steps[0].is_move() && p.steps.len() == 2);
-    let padded = p.buffer(p.steps[0].writes[0]).laid.layout();
+    let padded = p.buffer(p.steps[0].writes[0]).laid.stick_layout();
     assert_eq!(padded.device_size(), [1, 128, 64]);
     let all = run(&p, Addresses::Concrete);
     assert_eq!((all.kernels.len(), all.refused.as_slice()), (3, &[][..]));
@@ -556,7 +556,7 @@ fn a_sum_over_a_dimension_that_is_not_whole_sticks_has_rows_of_zeros() {
         "graph g(x: float16[64, 67], w: float16[64, 67] @weight) { z = linear(x, w) return z }";
     let p = compile(&zellige_graph::text::parse(text).unwrap(), &Options::default()).unwrap();
     assert_eq!(p.steps.len(), 1);
-    assert_eq!(p.buffer(p.inputs[1]).laid.layout().device_size(), [1, 128, 64]);
+    assert_eq!(p.buffer(p.inputs[1]).laid.stick_layout().device_size(), [1, 128, 64]);
     assert!(run(&p, Addresses::Concrete).refused.is_empty());
 }
 
@@ -564,7 +564,7 @@ fn a_sum_over_a_dimension_that_is_not_whole_sticks_has_rows_of_zeros() {
 fn other_cores_than_the_first_keep_their_numbers() {
     let mut p = program("graph g(x: float16[8, 64]) { z = exp(x) return z }");
     let space = p.steps[0].space.clone().unwrap();
-    p.steps[0].division = Division::new(&[8, 1], &space, 32).unwrap();
+    p.steps[0].division = WorkDivision::new(&[8, 1], &space, 32).unwrap();
     p.steps[0].first_core = 16;
     let all = run(&p, Addresses::Concrete);
     let (top, exp) = dsc(&all, 0);

@@ -349,6 +349,10 @@ impl DeviceError {
 }
 
 /// The error of operands that an operation does not take.
-pub(crate) fn refuse(op: &str, operand: Option<usize>, reason: impl Into<String>) -> DeviceError {
-    zellige_op::refuse(op, operand, reason).into()
+pub(crate) fn refuse_operand(
+    op: &str,
+    operand: Option<usize>,
+    reason: impl Into<String>,
+) -> DeviceError {
+    zellige_op::refuse_operand(op, operand, reason).into()
 }

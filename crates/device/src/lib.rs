@@ -1,7 +1,7 @@
 //! A simulated card.
 //!
-//! A [`Card`] is [`Hardware`](zellige_machine::Hardware) in numbers, [`Memory`] that costs the host nothing until it is
-//! touched, scratchpads ([`Lx`]), [`stream`]s that work in the background, and an account of what
+//! A [`Card`] is [`Hardware`](zellige_machine::Hardware) in numbers, [`DeviceMemory`] that costs the host nothing until it is
+//! touched, scratchpads ([`LxScratchpads`]), [`stream`]s that work in the background, and an account of what
 //! everything costs in simulated time.
 //!
 //! ```
@@ -27,25 +27,25 @@ mod run;
 pub mod stream;
 mod tensor;
 
-pub use card::lx::Lx;
-pub use card::mode::Mode;
-pub use card::{Card, CardBuilder, CardStats, Cards, PreparedWave, Receipt, Stamp};
+pub use card::lx::LxScratchpads;
+pub use card::mode::FloatMode;
+pub use card::{Card, CardBuilder, CardSet, CardStats, PreparedWave, RecordingStamp, WorkReceipt};
 pub use error::{DeviceError, Result};
-pub use kernels::moves::{Move, Piece, PieceOf};
+pub use kernels::moves::{ElementMove, PieceOwner, TensorPiece};
 pub use kernels::{KernelLayouts, LayoutNeed};
-pub use memory::{Block, Guards, Memory, MemoryStats, WriteStamp};
-pub use run::division::{Division, Span, core_order};
-pub use run::eager::{Launched, Ran};
-pub use run::loops::Loops;
+pub use memory::{BlockGuards, DeviceMemory, MemoryBlock, MemoryStats, WriteStamp};
+pub use run::division::{LoopSpan, WorkDivision, core_order};
+pub use run::eager::{LaunchOutcome, OpOutcome};
+pub use run::loops::OpLoops;
 pub use run::prepared::PreparedLaunch;
 pub use run::recall::copy_again;
 pub use run::{PlanOp, RunOp};
-pub use stream::{Event, StreamId, Streams};
+pub use stream::{CardEvent, CardStreams, StreamId};
 pub use tensor::Tensor;
 pub use tensor::format::{default_layout, host_format};
-pub use tensor::kept::Kept;
-pub use tensor::out_of_range::Past;
-pub use tensor::sticks::Sticks;
-pub use tensor::tensor_layout::{Storage, TensorLayout};
-pub use tensor::transfer::Moved;
+pub use tensor::kept::KeptDtypes;
+pub use tensor::out_of_range::OutOfRangeNumbers;
+pub use tensor::sticks::StickForm;
+pub use tensor::tensor_layout::{StoragePolicy, TensorLayout};
+pub use tensor::transfer::MoveTraffic;
 pub use tensor::upload_layout::requested_layout;

@@ -9,7 +9,7 @@ use zellige_machine::account::{
     Bottleneck, CoreWork, MemoryTraffic, OperationWork, RingMove, WorkKind,
 };
 use zellige_machine::{Hardware, SimulatedTime};
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 fn moves(reads: (u64, u64), writes: (u64, u64)) -> CoreWork {
     CoreWork {
@@ -185,8 +185,8 @@ fn totals(op: &str, sizes: &[&[i64]]) -> (Vec<usize>, zellige_machine::account::
         "rms_norm" => serde_json::json!({ "normalized_shape": sizes[1] }),
         _ => serde_json::Value::Null,
     };
-    let ran = Op::new(op, &attributes).unwrap().run(&card, &inputs).unwrap();
-    (ran.division.splits().to_vec(), ran.costs().pop().unwrap().totals)
+    let ran = TensorOp::new(op, &attributes).unwrap().run_op(&card, &inputs).unwrap();
+    (ran.division.splits().to_vec(), ran.step_costs().pop().unwrap().totals)
 }
 
 #[test]

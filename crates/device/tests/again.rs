@@ -5,7 +5,7 @@ use zellige_device::{Card, RunOp, StreamId, Tensor, copy_again};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
 use zellige_machine::WorkKind;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 fn tensor(card: &Card, size: &[i64], seed: i64) -> Tensor {
     let n = size.iter().product::<i64>();
@@ -29,17 +29,20 @@ fn what_comes_again_is_as_if_it_came_first() {
         ("cat", json!({"dim": 0}), &[&[5, 70], &[2, 70]]),
     ];
     for (name, attributes, sizes) in cases {
-        let op = Op::new(name, &attributes).unwrap();
+        let op = TensorOp::new(name, &attributes).unwrap();
         for round in 0..3 {
             let on = |card: &Card| -> Vec<Tensor> {
                 sizes.iter().zip(0..).map(|(s, i)| tensor(card, s, round * 5 + i)).collect()
             };
             let again = op.run_again(&card, StreamId::DEFAULT, &on(&card), None).unwrap();
-            let first = op.run(&other, &on(&other)).unwrap();
+            let first = op.run_op(&other, &on(&other)).unwrap();
             assert_eq!(again.receipts, first.receipts, "{name} in round {round}");
             assert_eq!(again.division, first.division, "{name} in round {round}");
             for (a, b) in again.outputs.iter().zip(&first.outputs) {
-                assert_eq!((a.layout(), a.view(), a.dtype()), (b.layout(), b.view(), b.dtype()));
+                assert_eq!(
+                    (a.stick_layout(), a.view(), a.dtype()),
+                    (b.stick_layout(), b.view(), b.dtype())
+                );
                 let (a, b) = (a.download(a.dtype()).unwrap(), b.download(b.dtype()).unwrap());
                 let differs = a.iter().zip(&b).position(|(x, y)| x != y);
                 assert_eq!(differs, None, "{name} in round {round}: the first byte that differs");
@@ -51,7 +54,7 @@ fn what_comes_again_is_as_if_it_came_first() {
 #[test]
 fn results_in_place_are_those_of_run_into() {
     let (card, other) = (Card::builder().build().unwrap(), Card::builder().build().unwrap());
-    let op = Op::new("sub", &json!({})).unwrap();
+    let op = TensorOp::new("sub", &json!({})).unwrap();
     for round in 0..3 {
         // The result takes the place of the first operand, then of the second, then of none.
         for target in 0..3 {
@@ -75,7 +78,7 @@ fn results_in_place_are_those_of_run_into() {
 #[test]
 fn another_card_or_an_operand_that_is_refused_is_still_refused() {
     let (card, other) = (Card::builder().build().unwrap(), Card::builder().build().unwrap());
-    let op = Op::new("add", &json!({})).unwrap();
+    let op = TensorOp::new("add", &json!({})).unwrap();
     let (a, b) = (tensor(&card, &[4, 70], 1), tensor(&card, &[4, 70], 2));
     let foreign = tensor(&other, &[4, 70], 2);
     let run = |x: &Tensor, y: &Tensor| {
@@ -99,7 +102,7 @@ fn viewed(card: &Card, size: &[i64], seed: i64, kind: usize) -> Tensor {
         _ => {}
     }
     let t = tensor(card, &stored, seed);
-    let view = t.viewed(|v| match kind {
+    let view = t.view_with(|v| match kind {
         1 => {
             let dims: Vec<i64> = (0..i64::try_from(rank).expect("small")).rev().collect();
             v.permute(&dims)
@@ -132,7 +135,7 @@ fn operands_that_are_copied_first_come_again_too() {
     ];
     let (mut compared, mut copied) = (0, 0);
     for (name, attributes, sizes) in cases {
-        let op = Op::new(name, &attributes).unwrap();
+        let op = TensorOp::new(name, &attributes).unwrap();
         for kinds in 0..16 {
             for round in 0..3 {
                 let on = |card: &Card| -> Vec<Tensor> {
@@ -142,12 +145,16 @@ fn operands_that_are_copied_first_come_again_too() {
                     sizes.iter().enumerate().map(make).collect()
                 };
                 let again = op.run_again(&card, StreamId::DEFAULT, &on(&card), None).unwrap();
-                let first = op.run(&other, &on(&other)).unwrap();
+                let first = op.run_op(&other, &on(&other)).unwrap();
                 let what = format!("{name}, views {kinds}, round {round}");
                 assert_eq!(again.receipts, first.receipts, "{what}");
                 assert_eq!(again.division, first.division, "{what}");
                 for (a, b) in again.outputs.iter().zip(&first.outputs) {
-                    assert_eq!((a.layout(), a.view()), (b.layout(), b.view()), "{what}");
+                    assert_eq!(
+                        (a.stick_layout(), a.view()),
+                        (b.stick_layout(), b.view()),
+                        "{what}"
+                    );
                     assert!(bytes(a) == bytes(b), "{what}: other elements");
                 }
                 compared += 1;
@@ -164,7 +171,7 @@ fn operands_that_are_copied_first_come_again_too() {
 fn results_that_are_copied_into_their_place_come_again_too() {
     let (card, other) = (Card::builder().build().unwrap(), Card::builder().build().unwrap());
     let stream = StreamId::new(3).unwrap();
-    let op = Op::new("sub", &json!({})).unwrap();
+    let op = TensorOp::new("sub", &json!({})).unwrap();
     let size = [70, 130];
     for operands in 0..4 {
         for target in 0..4 {
@@ -186,7 +193,7 @@ fn results_that_are_copied_into_their_place_come_again_too() {
                     } else {
                         op.run_again(card, stream, &[x, y], Some(into)).unwrap()
                     };
-                    (ran.costs(), bytes(&out.base()))
+                    (ran.step_costs(), bytes(&out.base()))
                 });
                 let what = format!("operands {operands}, target {target}, round {round}");
                 assert_eq!(results[0].0, results[1].0, "{what}");
@@ -195,7 +202,7 @@ fn results_that_are_copied_into_their_place_come_again_too() {
         }
     }
     // All of it was entered in the stream that was named, the first runs too.
-    let clock = |stream| card.now(stream);
+    let clock = |stream| card.stream_time(stream);
     assert_eq!(clock(StreamId::DEFAULT), zellige_machine::SimulatedTime::ZERO);
     assert!(clock(stream) > zellige_machine::SimulatedTime::ZERO);
 }
@@ -207,18 +214,21 @@ fn views_that_form_no_layout_come_again_too() {
     let (card, other) = (Card::builder().build().unwrap(), Card::builder().build().unwrap());
     let heads = |card: &Card, seed: i64| {
         let whole = tensor(card, &[6, 4 * 48], seed);
-        whole.viewed(|_| StridedLayout::new(&[4, 6, 16], &[48, 192, 1], 8)).unwrap()
+        whole.view_with(|_| StridedLayout::new(&[4, 6, 16], &[48, 192, 1], 8)).unwrap()
     };
     for name in ["neg", "add", "clone"] {
-        let op = Op::new(name, &json!({})).unwrap();
+        let op = TensorOp::new(name, &json!({})).unwrap();
         let operands = if name == "add" { 2 } else { 1 };
         for round in 0..3 {
             let on = |card: &Card| -> Vec<Tensor> {
                 (0..operands).map(|i| heads(card, round * 3 + i)).collect()
             };
-            assert!(on(&card)[0].laid().places().is_err(), "the view forms a layout");
+            assert!(
+                on(&card)[0].tensor_layout().element_layout().is_err(),
+                "the view forms a layout"
+            );
             let again = op.run_again(&card, StreamId::DEFAULT, &on(&card), None).unwrap();
-            let first = op.run(&other, &on(&other)).unwrap();
+            let first = op.run_op(&other, &on(&other)).unwrap();
             assert_eq!(again.receipts, first.receipts, "{name}, round {round}");
             assert!(bytes(&again.outputs[0]) == bytes(&first.outputs[0]), "{name}: other elements");
         }
@@ -236,15 +246,16 @@ fn copies_come_again_too() {
                 let make =
                     |card: &Card| (viewed(card, &size, round, from), viewed(card, &size, 9, to));
                 let (source, target) = make(&card);
-                let before = card.now(StreamId::DEFAULT);
+                let before = card.stream_time(StreamId::DEFAULT);
                 copy_again(StreamId::DEFAULT, &source, &target).unwrap();
                 let (plain, expected) = make(&other);
-                let work = expected.copy_from(&plain).unwrap().work("copy", WorkKind::Copy, 32);
-                let receipt = other.account(StreamId::DEFAULT, &work).unwrap();
+                let work =
+                    expected.copy_from(&plain).unwrap().device_work("copy", WorkKind::Copy, 32);
+                let receipt = other.account_work(StreamId::DEFAULT, &work).unwrap();
                 let what = format!("from {from} to {to}, round {round}");
                 assert!(bytes(&target.base()) == bytes(&expected.base()), "{what}: other elements");
                 assert_eq!(
-                    card.now(StreamId::DEFAULT) - before,
+                    card.stream_time(StreamId::DEFAULT) - before,
                     receipt.span.end - receipt.span.start,
                     "{what}"
                 );
@@ -254,7 +265,7 @@ fn copies_come_again_too() {
     // A copy over its own source reads everything first, every time.
     for _ in 0..2 {
         let whole = tensor(&card, &[70, 70], 4);
-        let turned = whole.viewed(|v| v.permute(&[1, 0])).unwrap();
+        let turned = whole.view_with(|v| v.permute(&[1, 0])).unwrap();
         let expected = bytes(&turned);
         copy_again(StreamId::DEFAULT, &turned, &whole).unwrap();
         assert!(bytes(&whole) == expected);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
 use zellige_float::Dtype;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 const NAME: &str = "scaled_dot_product_attention";
 
@@ -145,8 +145,8 @@ fn attention_of_many_shapes() {
         };
         inputs.extend(mask);
         let what = format!("{attributes} {inputs:?}");
-        let op = Op::new(NAME, &attributes).unwrap();
-        let ran = op.run(&card, &inputs).unwrap_or_else(|e| panic!("{what}: {e}"));
+        let op = TensorOp::new(NAME, &attributes).unwrap();
+        let ran = op.run_op(&card, &inputs).unwrap_or_else(|e| panic!("{what}: {e}"));
         let want = case.want(&xq, &xk, &xv, |i| {
             let at = |i| xm[broadcast_index(i, &scores, &size)];
             match kind {
@@ -158,7 +158,7 @@ fn attention_of_many_shapes() {
         assert_eq!(ran.outputs[0].size(), with(&case.outer, case.l, case.x));
         compare(&ran.outputs[0], &want, &what);
         for cores in [1, 5] {
-            let again = op.run_on(&card, &inputs, cores).unwrap();
+            let again = op.run_on_cores(&card, &inputs, cores).unwrap();
             assert_eq!(read(&again.outputs[0]), read(&ran.outputs[0]), "{what}");
         }
     }
@@ -182,15 +182,15 @@ fn long_rows_are_cut_and_rows_without_keys_are_zero() {
     let (k, xk) = random(&mut rng, &card, &[2, 5000, 16], Dtype::Float16);
     let (v, xv) = random(&mut rng, &card, &[2, 5000, 8], Dtype::Float16);
     let inputs = [q, k, v];
-    let op = Op::new(NAME, &Value::Null).unwrap();
-    let ran = op.run(&card, &inputs).unwrap();
+    let op = TensorOp::new(NAME, &Value::Null).unwrap();
+    let ran = op.run_op(&card, &inputs).unwrap();
     compare(&ran.outputs[0], &case.want(&xq, &xk, &xv, |_| 0.0), "long");
-    let cost = ran.costs().pop().unwrap();
+    let cost = ran.step_costs().pop().unwrap();
     assert_eq!(cost.totals.macs_valid, 2 * 100 * 5000 * (16 + 8));
     assert!(cost.totals.lx_peak <= 1_677_721 && cost.totals.bytes_out >= 2 * 100 * 128);
     let none = tensor(&mut rng, &card, &[1, 1], Dtype::Bool, &[0.0]);
-    let keep = Op::new(NAME, &Value::Null).unwrap();
-    let ran = keep.run(&card, &[inputs.to_vec(), vec![none]].concat()).unwrap();
+    let keep = TensorOp::new(NAME, &Value::Null).unwrap();
+    let ran = keep.run_op(&card, &[inputs.to_vec(), vec![none]].concat()).unwrap();
     assert!(read(&ran.outputs[0]).iter().all(|x| *x == 0.0));
 }
 
@@ -199,7 +199,7 @@ fn bad_operands_are_refused() {
     let card = common::card();
     let t = |size: &[i64]| Tensor::empty(&card, size, Dtype::Float16).unwrap();
     let run = |attributes: Value, inputs: &[Tensor]| {
-        Op::new(NAME, &attributes).unwrap().run(&card, inputs).map_err(|e| e.to_string())
+        TensorOp::new(NAME, &attributes).unwrap().run_op(&card, inputs).map_err(|e| e.to_string())
     };
     let fits = [t(&[2, 3, 4]), t(&[2, 5, 4]), t(&[2, 5, 6])];
     let more = |mask: Tensor| [fits.to_vec(), vec![mask]].concat();
@@ -216,7 +216,7 @@ fn bad_operands_are_refused() {
     bad(gqa, &[t(&[3, 3, 4]), t(&[2, 5, 4]), t(&[2, 5, 6])], "is no multiple");
     let int = Tensor::empty(&card, &[2, 3], Dtype::Int32).unwrap();
     bad(Value::Null, &[int.clone(), int.clone(), int], "one float dtype");
-    assert!(Op::new(NAME, &json!({"mask": "some"})).is_err());
+    assert!(TensorOp::new(NAME, &json!({"mask": "some"})).is_err());
     let none = run(Value::Null, &[t(&[3, 4]), t(&[0, 4]), t(&[0, 6])]).unwrap();
     assert!(read(&none.outputs[0]).iter().all(|x| *x == 0.0));
     assert_eq!(

@@ -7,14 +7,14 @@ mod common;
 use common::{Rng, bytes_of, card, holds, random, read};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
-use zellige_device::{Card, DeviceError, Kept, StreamId, Tensor};
+use zellige_device::{Card, DeviceError, KeptDtypes, StreamId, Tensor};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::LayoutRequest;
 
 fn add(card: &Card, inputs: &[Tensor]) -> Result<Tensor, DeviceError> {
-    Ok(Op::new("add", &Value::Null)?.run(card, inputs)?.outputs.remove(0))
+    Ok(TensorOp::new("add", &Value::Null)?.run_op(card, inputs)?.outputs.remove(0))
 }
 
 /// The card still adds.
@@ -35,7 +35,7 @@ fn a_tensor_of_200_gigabytes_is_refused_at_once() {
     }
     // A tensor that expands to as much as that has a result that does not fit.
     let x = Tensor::empty(&card, &[1, 64], Dtype::Float16).unwrap();
-    let wide = x.viewed(|v| v.expand(&[1 << 31, 64])).unwrap();
+    let wide = x.view_with(|v| v.expand(&[1 << 31, 64])).unwrap();
     assert_eq!(add(&card, &[wide, x]).unwrap_err().kind(), "too_large");
     assert_eq!(card.stats().memory.blocks, 0);
     usable(&card);
@@ -53,7 +53,7 @@ fn out_of_memory_leaves_the_card_usable() {
     for part in ["asked 128 bytes", "used 112 GiB", "free 0 bytes", "largest hole 0 bytes"] {
         assert!(text.contains(part), "{part}: {text}");
     }
-    let one = fill[0].viewed(|v| v.slice_dim(0, Some(0), Some(1), 1)).unwrap();
+    let one = fill[0].view_with(|v| v.slice_dim(0, Some(0), Some(1), 1)).unwrap();
     assert_eq!(add(&card, &[one.clone(), one.clone()]).unwrap_err().kind(), "out_of_memory");
     let before = card.stats().memory.allocated;
     drop(fill);
@@ -68,7 +68,7 @@ fn freed_tensors_live_on_where_they_are_used() {
     let card = card();
     let mut rng = Rng::new(1);
     let (x, held) = random(&mut rng, &card, &[6, 130], Dtype::Float16);
-    let row = x.viewed(|v| v.select(0, 2)).unwrap();
+    let row = x.view_with(|v| v.select(0, 2)).unwrap();
     let stream = StreamId::new(40).unwrap();
     let inner = x.clone();
     let job = move || {
@@ -78,9 +78,9 @@ fn freed_tensors_live_on_where_they_are_used() {
     let work =
         zellige_machine::OperationWork::new("fill", zellige_machine::WorkKind::Other, Vec::new());
     assert_eq!(read(&row), &held[260..390]);
-    card.submit(stream, &work, job).unwrap();
+    card.submit_work(stream, &work, job).unwrap();
     drop(x);
-    card.synchronize(stream).unwrap();
+    card.synchronize_stream(stream).unwrap();
     holds(&row, &[1.0; 130]);
     drop(row);
     assert_eq!(card.stats().memory.blocks, 0);
@@ -128,11 +128,11 @@ fn tensors_of_other_cards_are_refused() {
 
 #[test]
 fn bad_core_counts_are_refused() {
-    let card = Card::builder().cores(8).build().unwrap();
+    let card = Card::builder().core_count(8).build().unwrap();
     let x = Tensor::empty(&card, &[4], Dtype::Float16).unwrap();
-    let op = Op::new("add", &Value::Null).unwrap();
+    let op = TensorOp::new("add", &Value::Null).unwrap();
     for cores in [0, 9, 33, usize::MAX] {
-        let error = op.run_on(&card, &[x.clone(), x.clone()], cores).unwrap_err();
+        let error = op.run_on_cores(&card, &[x.clone(), x.clone()], cores).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("a card cannot use {cores} cores; accepted are 1 to 8")
@@ -149,7 +149,11 @@ fn bad_core_counts_are_refused() {
 #[test]
 fn nan_and_infinities_pass_through() {
     for mode in ["dl16", "ieee"] {
-        let card = Card::builder().mode(mode.parse().unwrap()).keep(Kept::ALL).build().unwrap();
+        let card = Card::builder()
+            .float_mode(mode.parse().unwrap())
+            .keep_dtypes(KeptDtypes::ALL)
+            .build()
+            .unwrap();
         for dtype in [Dtype::Float16, Dtype::Bfloat16, Dtype::Float32] {
             let numbers = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1.0];
             let host = StridedLayout::new_contiguous(&[5]).unwrap();
@@ -234,7 +238,7 @@ fn no_operation_panics_on_what_it_cannot_take() {
         json!(i64::MIN),
         Value::Null,
     ];
-    for entry in Op::all() {
+    for entry in TensorOp::all_rows() {
         for round in 0..60 {
             let mut attributes = serde_json::Map::new();
             for (name, _) in entry.attributes {
@@ -259,7 +263,7 @@ fn no_operation_panics_on_what_it_cannot_take() {
                 })
                 .collect();
             let what = format!("{} of {inputs:?} with {attributes}", entry.name);
-            let run = || Op::new(entry.name, &attributes)?.run(&card, &inputs).map(drop);
+            let run = || TensorOp::new(entry.name, &attributes)?.run_op(&card, &inputs).map(drop);
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
             let result = outcome.unwrap_or_else(|_| panic!("{what}"));
             if let Err(e) = result {
@@ -278,7 +282,7 @@ fn a_view_that_no_memory_holds_is_not_downloaded() {
     let host = StridedLayout::new_contiguous(&[1, 1]).unwrap();
     let x = Tensor::upload(&card, &[0; 4], &host, Dtype::Float32, None).unwrap().0;
     for size in [[1 << 30, 1 << 30], [1 << 31, 1 << 31]] {
-        let vast = x.viewed(|v| v.expand(&size)).unwrap();
+        let vast = x.view_with(|v| v.expand(&size)).unwrap();
         let error = vast.download(Dtype::Float32).unwrap_err();
         assert_eq!(error.kind(), "host_memory", "{error}");
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use zellige_device::RunOp;
 use zellige_device::Tensor;
 use zellige_float::Dtype;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 const KINDS: [Dtype; 3] = [Dtype::Float16, Dtype::Float32, Dtype::Bfloat16];
 
@@ -139,9 +139,10 @@ fn convolutions_follow_their_loop() {
             let same = *got_one == want || (got_one.is_nan() && want.is_nan());
             assert!(same, "{what}: element {i} is {got_one}, not {want}");
         }
-        let again = Op::new(op, &attributes).unwrap().run_on(&card, &inputs, 3).unwrap();
+        let again =
+            TensorOp::new(op, &attributes).unwrap().run_on_cores(&card, &inputs, 3).unwrap();
         assert_eq!(read(&again.outputs[0]), read(&got[0]));
-        let totals = again.costs().pop().unwrap().totals;
+        let totals = again.step_costs().pop().unwrap().totals;
         let macs = n * oc * count[0] * count[1] * kernel[0] * kernel[1] * (c / groups);
         assert_eq!(totals.macs_valid, u64::try_from(macs).unwrap(), "{what}");
         assert!(totals.macs >= totals.macs_valid);
@@ -218,8 +219,10 @@ fn windows_are_pooled() {
         } else {
             check(&got[0], &want, 0.0, &format!("{attributes} {size:?}"));
         }
-        let again =
-            Op::new(op, &attributes).unwrap().run_on(&card, std::slice::from_ref(&t), 5).unwrap();
+        let again = TensorOp::new(op, &attributes)
+            .unwrap()
+            .run_on_cores(&card, std::slice::from_ref(&t), 5)
+            .unwrap();
         assert_eq!(read(&again.outputs[0]), got_all);
         // As many windows as asked for.
         let counts = [1 + below(&mut rng, 6), 1 + below(&mut rng, 6)];
@@ -265,8 +268,9 @@ fn special_values_stay_in_their_windows() {
 fn bad_operands_are_refused() {
     let card = common::card();
     let t = |size: &[i64]| Tensor::empty(&card, size, Dtype::Float16).unwrap();
-    let say = |op: &str, attributes: Value, inputs: &[Tensor]| match Op::new(op, &attributes) {
-        Ok(op) => op.run(&card, inputs).unwrap_err().to_string(),
+    let say = |op: &str, attributes: Value, inputs: &[Tensor]| match TensorOp::new(op, &attributes)
+    {
+        Ok(op) => op.run_op(&card, inputs).unwrap_err().to_string(),
         Err(e) => e.to_string(),
     };
     let image = t(&[2, 6, 5, 5]);

@@ -11,7 +11,7 @@ use zellige_device::{Card, Tensor};
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::StickLayout;
 
 const KINDS: [Dtype; 11] = [
@@ -112,7 +112,7 @@ fn float8_with_a_scale() {
             holds(back, &want);
         }
     }
-    assert!(Op::new("quantize_fp8", &json!({"dtype": "int8"})).is_err());
+    assert!(TensorOp::new("quantize_fp8", &json!({"dtype": "int8"})).is_err());
 }
 
 /// A float16 tensor of row-major numbers in the default layout.
@@ -135,19 +135,20 @@ fn counted(card: &Card, size: &[i64]) -> Tensor {
 fn in_place_and_into_views() {
     let card = common::card();
     let mut rng = Rng::new(13);
-    let add = Op::new("add", &Value::Null).unwrap();
+    let add = TensorOp::new("add", &Value::Null).unwrap();
     // In place: no memory beyond the operands, one cost.
     let (a, b) = (counted(&card, &[6, 130]), counted(&card, &[1, 130]));
     let (x, y) = (read(&a), read(&b));
     let before = card.memory().stats().allocated;
     let ran = add.run_into(&card, &[a.clone(), b.clone()], std::slice::from_ref(&a)).unwrap();
-    assert_eq!((card.memory().stats().allocated, ran.costs().len()), (before, 1));
+    assert_eq!((card.memory().stats().allocated, ran.step_costs().len()), (before, 1));
     let want: Vec<f64> = (0..780).map(|i| x[i] + y[i % 130]).collect();
     holds(&a, &want);
     // Shifted within one tensor: rows 1.. become rows ..n-1 plus row 0, as if computed first.
     let t = counted(&card, &[6, 130]);
     let x = read(&t);
-    let rows = |from: i64, to: i64| t.viewed(|v| v.slice_dim(0, Some(from), Some(to), 1)).unwrap();
+    let rows =
+        |from: i64, to: i64| t.view_with(|v| v.slice_dim(0, Some(from), Some(to), 1)).unwrap();
     let before = card.stats().operations;
     let ran = add.run_into(&card, &[rows(0, 5), rows(0, 1)], &[rows(1, 6)]).unwrap();
     assert_eq!(card.stats().operations - before, ran.receipts.len() as u64, "nothing twice");
@@ -165,7 +166,7 @@ fn in_place_and_into_views() {
     // The transpose of itself.
     let t = counted(&card, &[70, 70]);
     let x = read(&t);
-    let turned = t.viewed(|v| v.transpose(0, 1)).unwrap();
+    let turned = t.view_with(|v| v.transpose(0, 1)).unwrap();
     let before = card.stats().operations;
     let ran = add.run_into(&card, &[t.clone(), turned], std::slice::from_ref(&t)).unwrap();
     assert_eq!(card.stats().operations - before, ran.receipts.len() as u64, "nothing twice");
@@ -175,7 +176,7 @@ fn in_place_and_into_views() {
     for (from, to) in [(0, 2), (0, 66), (64, 70), (64, 130), (0, 128)] {
         let t = counted(&card, &[6, 130]);
         let x = read(&t);
-        let part = t.viewed(|v| v.slice_dim(1, Some(from), Some(to), 1)).unwrap();
+        let part = t.view_with(|v| v.slice_dim(1, Some(from), Some(to), 1)).unwrap();
         let own = |i: usize| (from..to).contains(&(i as i64 % 130));
         for _ in 0..2 {
             add.run_again(
@@ -211,7 +212,7 @@ fn in_place_and_into_views() {
 fn outputs_that_do_not_fit_are_refused() {
     let card = common::card();
     let t = |size: &[i64], dtype: Dtype| Tensor::empty(&card, size, dtype).unwrap();
-    let add = Op::new("add", &Value::Null).unwrap();
+    let add = TensorOp::new("add", &Value::Null).unwrap();
     let x = t(&[3, 70], Dtype::Float16);
     let say = |outs: &[Tensor]| {
         add.run_into(&card, &[x.clone(), x.clone()], outs).unwrap_err().to_string()
@@ -225,11 +226,11 @@ fn outputs_that_do_not_fit_are_refused() {
     let other = zellige_device::Card::builder().index(1).build().unwrap();
     let elsewhere = Tensor::empty(&other, &[3, 70], Dtype::Float16).unwrap();
     assert_eq!(say(&[elsewhere]), "add: output 0 is on card 1, not 0");
-    let one = t(&[1, 70], Dtype::Float16).viewed(|v| v.expand(&[3, 70])).unwrap();
+    let one = t(&[1, 70], Dtype::Float16).view_with(|v| v.expand(&[3, 70])).unwrap();
     say(&[one]);
     let sparse = StickLayout::with_dim_order(&[3], None, Dtype::Float16, &[0, -1]).unwrap();
     let sparse = Tensor::zeros(&card, Dtype::Float16, &sparse).unwrap();
-    let ones = Op::new("ones", &json!({"size": [3]})).unwrap();
+    let ones = TensorOp::new("ones", &json!({"size": [3]})).unwrap();
     // A float32 result into a float16 tensor: floats go into floats.
     ones.run_into(&card, &[], std::slice::from_ref(&sparse)).unwrap();
     holds(&sparse, &[1.0; 3]);

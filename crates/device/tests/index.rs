@@ -11,7 +11,7 @@ use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
 use zellige_float::Dtype;
 use zellige_layout::{flatten_coordinate, unflatten_index};
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 const DTYPES: [Dtype; 4] = [Dtype::Float16, Dtype::Float32, Dtype::Int32, Dtype::Int8];
 
@@ -123,9 +123,10 @@ fn one_position_for_every_element() {
                 };
             }
             let attributes = json!({"dim": d, "reduce": reduce});
-            let op = Op::new("scatter", &attributes).unwrap();
+            let op = TensorOp::new("scatter", &attributes).unwrap();
             for cores in [1, 32] {
-                let ran = op.run_on(&card, &[x.clone(), i.clone(), v.clone()], cores).unwrap();
+                let ran =
+                    op.run_on_cores(&card, &[x.clone(), i.clone(), v.clone()], cores).unwrap();
                 // Sums of numbers of opposite sign lose relative accuracy.
                 let slack = if reduce == "sum" { 2e-3 } else { 0.0 };
                 check(&ran.outputs[0], &want, slack, reduce);
@@ -174,9 +175,9 @@ fn positions_out_of_range_are_named_and_nothing_changes() {
     let (x, _) = random(&mut rng, &card, &[4, 70], Dtype::Float16);
     let i = tensor(&mut rng, &card, &[3], Dtype::Int64, &[0.0, 4.0, 1.0]);
     let say = |op: &str, attributes: serde_json::Value, inputs: &[Tensor]| {
-        Op::new(op, &attributes)
+        TensorOp::new(op, &attributes)
             .map_err(DeviceError::from)
-            .and_then(|o| o.run(&card, inputs))
+            .and_then(|o| o.run_op(&card, inputs))
             .unwrap_err()
             .to_string()
     };

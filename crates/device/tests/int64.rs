@@ -4,17 +4,17 @@
 
 use serde_json::{Value, json};
 use zellige_device::RunOp;
-use zellige_device::{Card, DeviceError, Kept, Tensor};
+use zellige_device::{Card, DeviceError, KeptDtypes, Tensor};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::{DataFormat, StickLayout};
 
 /// Extents with a last stick that is padded: 16 elements fill one.
 const SIZE: [i64; 2] = [7, 37];
 
 fn card() -> Card {
-    Card::builder().keep(Kept::ALL).cores(5).build().unwrap()
+    Card::builder().keep_dtypes(KeptDtypes::ALL).core_count(5).build().unwrap()
 }
 
 fn random(seed: u64, n: usize) -> Vec<i64> {
@@ -46,7 +46,7 @@ fn down(t: &Tensor) -> Vec<i64> {
 }
 
 fn run(card: &Card, op: &str, attributes: &Value, operands: &[Tensor]) -> Vec<Tensor> {
-    Op::new(op, attributes).unwrap().run(card, operands).unwrap().outputs
+    TensorOp::new(op, attributes).unwrap().run_op(card, operands).unwrap().outputs
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn functions_of_two_integers() {
         let want: Vec<i64> = a.iter().zip(&b).map(|(a, b)| law(*a, *b)).collect();
         assert_eq!(down(&made[0]), want, "{op} {attributes}");
         if made[0].dtype() == Dtype::Int64 {
-            assert_eq!(made[0].layout().device_dtype(), DataFormat::IEEE_INT64);
+            assert_eq!(made[0].stick_layout().device_dtype(), DataFormat::IEEE_INT64);
         }
     }
     // What divides is not 0.
@@ -221,8 +221,8 @@ fn indices_are_not_cut_and_sums_of_int32_are_wide() {
     let card = card();
     let table = up(&card, &random(7, 8 * 20), &[8, 20]);
     let index = up(&card, &[1 << 32], &[1]);
-    let op = Op::new("index_select", &json!({"dim": 0})).unwrap();
-    let refused = op.run(&card, &[table, index]).unwrap_err();
+    let op = TensorOp::new("index_select", &json!({"dim": 0})).unwrap();
+    let refused = op.run_op(&card, &[table, index]).unwrap_err();
     assert!(refused.to_string().contains("index 4294967296"), "{refused}");
     let bytes: Vec<u8> = [i32::MAX; 40].iter().flat_map(|v| v.to_le_bytes()).collect();
     let host = StridedLayout::new_contiguous(&[40]).unwrap();
@@ -251,12 +251,18 @@ fn casts_round_once_and_narrow_layouts_refuse() {
 #[test]
 fn sixteen_elements_fill_a_stick_and_twice_the_bytes_move() {
     let wide = card();
-    let narrow = Card::builder().keep(Kept::NONE).cores(5).build().unwrap();
+    let narrow = Card::builder().keep_dtypes(KeptDtypes::NONE).core_count(5).build().unwrap();
     let a: Vec<i64> = (0..640).collect();
     let moved = |card: &Card| {
         let x = up(card, &a, &[10, 64]);
-        let ran = Op::new("add", &json!({})).unwrap().run(card, &[x.clone(), x.clone()]).unwrap();
-        (x.layout().elems_per_stick(), ran.costs().iter().map(|c| c.totals.bytes_out).sum::<u64>())
+        let ran = TensorOp::new("add", &json!({}))
+            .unwrap()
+            .run_op(card, &[x.clone(), x.clone()])
+            .unwrap();
+        (
+            x.stick_layout().elems_per_stick(),
+            ran.step_costs().iter().map(|c| c.totals.bytes_out).sum::<u64>(),
+        )
     };
     assert_eq!(moved(&narrow), (32, 2560));
     assert_eq!(moved(&wide), (16, 5120));

@@ -11,7 +11,7 @@ use zellige_device::{Card, StreamId, Tensor};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
 use zellige_machine::WorkKind;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::LayoutRequest;
 
 /// A tensor and what it must hold.
@@ -44,15 +44,15 @@ struct Client {
     rng: Rng,
     stream: StreamId,
     held: Vec<Held>,
-    ops: Vec<(Op, Plain)>,
+    ops: Vec<(TensorOp, Plain)>,
 }
 
 impl Client {
     fn new(card: &Card, seed: u64) -> Client {
-        let known = |name: &str| Op::all().any(|e| e.name == name);
+        let known = |name: &str| TensorOp::all_rows().any(|e| e.name == name);
         let ops = OPS.into_iter().filter(|(name, _)| known(name));
         let stream = StreamId::new(u32::try_from(seed % 65).unwrap()).unwrap();
-        let ops = ops.map(|(name, f)| (Op::new(name, &Value::Null).unwrap(), f)).collect();
+        let ops = ops.map(|(name, f)| (TensorOp::new(name, &Value::Null).unwrap(), f)).collect();
         Client { card: card.clone(), rng: Rng::new(seed), stream, held: Vec::new(), ops }
     }
 
@@ -82,7 +82,9 @@ impl Client {
         let bytes = bytes_of(&numbers, dtype);
         let (tensor, moved) =
             Tensor::upload_as(&self.card, &bytes, (&host, dtype), dtype, request.as_ref()).unwrap();
-        self.card.account(self.stream, &moved.work("upload", WorkKind::Upload, 1)).unwrap();
+        self.card
+            .account_work(self.stream, &moved.device_work("upload", WorkKind::Upload, 1))
+            .unwrap();
         let model = numbers.iter().map(|v| stored(&tensor, *v)).collect();
         self.held.push(Held { tensor, model });
     }
@@ -93,14 +95,14 @@ impl Client {
         let a = &self.held[at];
         let other = match a.tensor.size() {
             [n, ..] if *n > 1 && self.rng.chance(2) => {
-                a.tensor.viewed(|v| v.slice_dim(0, Some(0), Some(1), 1))
+                a.tensor.view_with(|v| v.slice_dim(0, Some(0), Some(1), 1))
             }
             _ => Ok(a.tensor.clone()),
         };
         let other = other.unwrap();
         let cores = 1 + self.rng.below(32);
         let inputs = [a.tensor.clone(), other];
-        let ran = op.run_in(&self.card, self.stream, &inputs, cores).unwrap();
+        let ran = op.run_in_stream(&self.card, self.stream, &inputs, cores).unwrap();
         let out = ran.outputs[0].clone();
         let (size, small) = (out.size().to_vec(), inputs[1].size().to_vec());
         let model = (0..a.model.len())
@@ -129,7 +131,9 @@ impl Client {
                 let t = &self.held[at].tensor;
                 let copy = Tensor::empty(&self.card, t.size(), t.dtype()).unwrap();
                 let moved = copy.copy_from(t).unwrap();
-                self.card.account(self.stream, &moved.work("copy", WorkKind::Copy, 8)).unwrap();
+                self.card
+                    .account_work(self.stream, &moved.device_work("copy", WorkKind::Copy, 8))
+                    .unwrap();
                 let model = self.held[at].model.clone();
                 self.held.push(Held { tensor: copy, model });
             }
@@ -150,7 +154,7 @@ impl Client {
                     assert_eq!(read(&tensor), model);
                     Ok(())
                 };
-                self.card.submit(self.stream, &work, job).unwrap();
+                self.card.submit_work(self.stream, &work, job).unwrap();
             }
             (10..=12, Some(at)) => drop(self.held.swap_remove(at)),
             (_, Some(at)) => self.operate(at),
@@ -177,7 +181,7 @@ fn load(threads: usize, steps: usize, seed: u64) {
                 for held in &client.held {
                     common::holds(&held.tensor, &held.model);
                 }
-                card.synchronize(client.stream).unwrap();
+                card.synchronize_stream(client.stream).unwrap();
             });
         }
     });

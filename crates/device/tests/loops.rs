@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use zellige_device::PlanOp;
 use zellige_device::RunOp;
-use zellige_device::{Card, Division, Kept, Loops, Tensor, TensorLayout};
+use zellige_device::{Card, KeptDtypes, OpLoops, Tensor, TensorLayout, WorkDivision};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_op::{Op, OpError, OpRow};
+use zellige_op::{OpError, OpRow, TensorOp};
 
 /// Operations that do not say: groups of channels are parts of a dimension, and moves have no loops.
 const SILENT: [&str; 10] = [
@@ -51,7 +51,7 @@ const NEEDED: [&str; 16] = [
 
 /// Operands of an operation with their numbers.
 struct Case {
-    op: Op,
+    op: TensorOp,
     inputs: Vec<(Tensor, Vec<f64>)>,
     outputs: Vec<Tensor>,
 }
@@ -94,7 +94,7 @@ impl Extents {
 }
 
 /// The operation with attributes that it accepts.
-fn build(entry: &OpRow, rng: &mut Rng, extents: &Extents) -> Option<Op> {
+fn build(entry: &OpRow, rng: &mut Rng, extents: &Extents) -> Option<TensorOp> {
     let mut attributes = Map::new();
     for (name, _) in entry.attributes {
         if rng.chance(3) {
@@ -102,7 +102,7 @@ fn build(entry: &OpRow, rng: &mut Rng, extents: &Extents) -> Option<Op> {
         }
     }
     for _ in 0..4 {
-        match Op::new(entry.name, &Value::Object(attributes.clone())) {
+        match TensorOp::new(entry.name, &Value::Object(attributes.clone())) {
             Ok(op) => return Some(op),
             Err(OpError::BadAttribute { name, .. }) => {
                 attributes.insert(name, extents.attribute(rng));
@@ -153,7 +153,7 @@ fn find(entry: &OpRow, rng: &mut Rng, card: &Card) -> Option<Case> {
             .iter()
             .map(|n| zellige_op::TensorType { size: extents.size(rng), dtype: dtype_of(n, dtype) })
             .collect();
-        let Ok(results) = op.infer(&metas) else { continue };
+        let Ok(results) = op.infer_types(&metas) else { continue };
         let volume = |m: &zellige_op::TensorType| m.size.iter().product::<i64>();
         if metas.iter().chain(&results).any(|m| volume(m) > 40_000 || volume(m) == 0) {
             continue;
@@ -164,7 +164,7 @@ fn find(entry: &OpRow, rng: &mut Rng, card: &Card) -> Option<Case> {
         });
         let inputs: Vec<(Tensor, Vec<f64>)> = made.collect();
         let tensors: Vec<Tensor> = inputs.iter().map(|t| t.0.clone()).collect();
-        if let Ok(ran) = op.run(card, &tensors) {
+        if let Ok(ran) = op.run_op(card, &tensors) {
             return Some(Case { op, inputs, outputs: ran.outputs });
         }
     }
@@ -183,23 +183,23 @@ fn inside(flat: usize, size: &[i64], region: &[Range<usize>]) -> bool {
 }
 
 /// Splits of the loops at random, reduced ones whole.
-fn division(rng: &mut Rng, loops: &Loops) -> Division {
+fn division(rng: &mut Rng, loops: &OpLoops) -> WorkDivision {
     let mut room = 32;
     let splits: Vec<usize> = loops
-        .spans()
+        .loop_spans()
         .iter()
         .map(|span| {
-            let most = if span.reduced { 1 } else { span.units().clamp(1, room) };
+            let most = if span.reduced { 1 } else { span.unit_count().clamp(1, room) };
             let split = 1 + rng.below(most);
             room /= split;
             split
         })
         .collect();
-    Division::new(&splits, loops.spans(), 32).unwrap()
+    WorkDivision::new(&splits, loops.loop_spans(), 32).unwrap()
 }
 
 fn laid(tensors: &[Tensor]) -> Vec<TensorLayout> {
-    tensors.iter().map(|t| t.laid().clone()).collect()
+    tensors.iter().map(|t| t.tensor_layout().clone()).collect()
 }
 
 /// What an operand holds outside of a region: anything else.
@@ -217,36 +217,36 @@ fn poison(rng: &mut Rng, name: &str, dtype: Dtype, held: f64) -> f64 {
 
 /// The results' regions partition them, and the elements of a core's region keep their bits whatever
 /// operands hold outside of its regions.
-fn check(rng: &mut Rng, card: &Card, case: &Case, loops: &Loops) {
+fn check(rng: &mut Rng, card: &Card, case: &Case, loops: &OpLoops) {
     let Case { op, inputs, outputs } = case;
     let division = division(rng, loops);
     let what = format!(
         "{op:?} of {inputs:?} divided {division:?}",
         inputs = inputs.iter().map(|t| t.0.size().to_vec()).collect::<Vec<_>>()
     );
-    assert_eq!(loops.tensors(), inputs.len() + outputs.len(), "{what}");
+    assert_eq!(loops.tensor_count(), inputs.len() + outputs.len(), "{what}");
     let sizes = inputs.iter().map(|t| t.0.size()).chain(outputs.iter().map(|t| t.size()));
     for (t, size) in sizes.enumerate() {
-        assert_eq!(loops.follows(t).len(), size.len(), "{what}: tensor {t}");
-        for (follows, n) in loops.follows(t).iter().zip(size) {
-            let same = |l: usize| loops.spans()[l].size == usize::try_from(*n).unwrap();
+        assert_eq!(loops.followed_loops(t).len(), size.len(), "{what}: tensor {t}");
+        for (follows, n) in loops.followed_loops(t).iter().zip(size) {
+            let same = |l: usize| loops.loop_spans()[l].size == usize::try_from(*n).unwrap();
             assert!(follows.is_none_or(same), "{what}: tensor {t} is not as long as its loop");
         }
     }
     for (i, out) in outputs.iter().enumerate() {
         let mut written = vec![0u8; usize::try_from(out.numel()).unwrap()];
-        for core in 0..division.cores() {
-            let region = loops.region(inputs.len() + i, core, &division);
+        for core in 0..division.core_count() {
+            let region = loops.core_region(inputs.len() + i, core, &division);
             let own = (0..written.len()).filter(|f| inside(*f, out.size(), &region));
             own.collect::<Vec<_>>().into_iter().for_each(|f| written[f] += 1);
         }
         let wrong = written.iter().position(|n| *n != 1);
         assert_eq!(wrong, None, "{what}: result {i}, an element with no core or several");
     }
-    let core = rng.below(division.cores());
+    let core = rng.below(division.core_count());
     let names = op.row().operands;
     for (i, (t, held)) in inputs.iter().enumerate() {
-        let region = loops.region(i, core, &division);
+        let region = loops.core_region(i, core, &division);
         let name = names[i.min(names.len() - 1)];
         let changed: Vec<f64> = (0..held.len())
             .map(|f| match inside(f, t.size(), &region) {
@@ -258,9 +258,9 @@ fn check(rng: &mut Rng, card: &Card, case: &Case, loops: &Loops) {
         t.write_from(&bytes_of(&changed, t.dtype()), &host, t.dtype()).unwrap();
     }
     let tensors: Vec<Tensor> = inputs.iter().map(|t| t.0.clone()).collect();
-    let again = op.run(card, &tensors).unwrap_or_else(|e| panic!("{what}: {e}")).outputs;
+    let again = op.run_op(card, &tensors).unwrap_or_else(|e| panic!("{what}: {e}")).outputs;
     for (i, (was, is)) in outputs.iter().zip(&again).enumerate() {
-        let region = loops.region(inputs.len() + i, core, &division);
+        let region = loops.core_region(inputs.len() + i, core, &division);
         let (was, is) = (read(was), read(is));
         let differs = |f: &usize| {
             inside(*f, outputs[i].size(), &region) && was[*f].to_bits() != is[*f].to_bits()
@@ -279,17 +279,19 @@ fn check(rng: &mut Rng, card: &Card, case: &Case, loops: &Loops) {
 
 #[test]
 fn what_a_core_writes_depends_on_its_regions_alone() {
-    let card = Card::builder().keep(Kept::NONE).host_threads(1).build().unwrap();
+    let card = Card::builder().keep_dtypes(KeptDtypes::NONE).host_threads(1).build().unwrap();
     let mut rng = Rng::new(2024);
     let (mut silent, mut unseen) = (BTreeSet::new(), BTreeSet::new());
     let mut cut: BTreeMap<&str, usize> = BTreeMap::new();
-    for entry in Op::all() {
+    for entry in TensorOp::all_rows() {
         let mut seen = 0;
         for _ in 0..400 {
             let Some(case) = find(entry, &mut rng, &card) else { continue };
             let inputs: Vec<Tensor> = case.inputs.iter().map(|t| t.0.clone()).collect();
             // What kernels cannot read as it lies is moved first; its copy has loops.
-            let Ok(found) = case.op.loops(&laid(&inputs), &laid(&case.outputs)) else { continue };
+            let Ok(found) = case.op.tensor_loops(&laid(&inputs), &laid(&case.outputs)) else {
+                continue;
+            };
             seen += 1;
             match found {
                 None => {
@@ -299,7 +301,7 @@ fn what_a_core_writes_depends_on_its_regions_alone() {
                     for _ in 0..3 {
                         check(&mut rng, &card, &case, &loops);
                     }
-                    let whole = |t: usize| loops.follows(t).iter().all(Option::is_none);
+                    let whole = |t: usize| loops.followed_loops(t).iter().all(Option::is_none);
                     let follows = (0..case.inputs.len()).any(|t| !whole(t));
                     *cut.entry(entry.name).or_default() += usize::from(follows);
                 }
@@ -324,17 +326,17 @@ fn what_a_core_writes_depends_on_its_regions_alone() {
 fn tensors_that_do_not_fit_are_refused() {
     let card = Card::builder().build().unwrap();
     let make = |size: &[i64]| Tensor::empty(&card, size, Dtype::Float16).unwrap();
-    let op = Op::new("matmul", &Value::Null).unwrap();
+    let op = TensorOp::new("matmul", &Value::Null).unwrap();
     let (a, b) = (make(&[4, 128]), make(&[128, 64]));
     let both = laid(&[a, b]);
-    let error = op.loops(&both, &laid(&[make(&[4, 65])])).unwrap_err();
+    let error = op.tensor_loops(&both, &laid(&[make(&[4, 65])])).unwrap_err();
     assert_eq!(error.to_string(), "matmul: its results have sizes [[4, 64]], not [[4, 65]]");
-    assert!(op.loops(&both[..1], &[]).is_err());
-    assert!(op.loops(&[], &[]).is_err());
-    let loops = op.loops(&both, &laid(&[make(&[4, 64])])).unwrap().unwrap();
-    assert_eq!(loops.follows(0), [Some(0), Some(2)]);
-    assert_eq!(loops.follows(1), [Some(2), Some(1)]);
-    assert_eq!(loops.follows(2), [Some(0), Some(1)]);
-    let division = Division::new(&[2, 1, 2], loops.spans(), 32).unwrap();
-    assert_eq!(loops.region(0, 3, &division), [2..4, 64..128]);
+    assert!(op.tensor_loops(&both[..1], &[]).is_err());
+    assert!(op.tensor_loops(&[], &[]).is_err());
+    let loops = op.tensor_loops(&both, &laid(&[make(&[4, 64])])).unwrap().unwrap();
+    assert_eq!(loops.followed_loops(0), [Some(0), Some(2)]);
+    assert_eq!(loops.followed_loops(1), [Some(2), Some(1)]);
+    assert_eq!(loops.followed_loops(2), [Some(0), Some(1)]);
+    let division = WorkDivision::new(&[2, 1, 2], loops.loop_spans(), 32).unwrap();
+    assert_eq!(loops.core_region(0, 3, &division), [2..4, 64..128]);
 }

@@ -10,7 +10,7 @@ use zellige_device::RunOp;
 use zellige_device::Tensor;
 use zellige_float::{Dtype, Isa};
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 const KINDS: [Dtype; 6] =
     [Dtype::Float16, Dtype::Float16, Dtype::Float32, Dtype::Bfloat16, Dtype::Int32, Dtype::Int8];
@@ -159,14 +159,14 @@ fn matmul_of_every_rank() {
 fn transposed_views_and_cores_change_nothing() {
     let card = common::card();
     let mut rng = Rng::new(12);
-    let op = Op::new("matmul", &Value::Null).unwrap();
+    let op = TensorOp::new("matmul", &Value::Null).unwrap();
     for dtype in [Dtype::Float16, Dtype::Float32] {
         for (m, k, n) in [(300, 70, 200), (1, 500, 700), (17, 129, 65), (33, 64, 1)] {
             let (ta, xa) = random(&mut rng, &card, &[k, m], dtype);
             let (tb, xb) = random(&mut rng, &card, &[n, k], dtype);
             let (ta, tb) = (
-                ta.viewed(|v| v.transpose(0, 1)).unwrap(),
-                tb.viewed(|v| v.transpose(0, 1)).unwrap(),
+                ta.view_with(|v| v.transpose(0, 1)).unwrap(),
+                tb.view_with(|v| v.transpose(0, 1)).unwrap(),
             );
             let turn = |x: &[f64], rows: i64, columns: i64| -> Vec<f64> {
                 let one = |i: i64| usize::try_from(i).unwrap();
@@ -176,9 +176,9 @@ fn transposed_views_and_cores_change_nothing() {
             let (xa, xb) = (turn(&xa, k, m), turn(&xb, n, k));
             let sizes = Matrices::new(&[m, k], &[k, n]);
             for cores in [1, 2, 3, 7, 32] {
-                let ran = op.run_on(&card, &[ta.clone(), tb.clone()], cores).unwrap();
+                let ran = op.run_on_cores(&card, &[ta.clone(), tb.clone()], cores).unwrap();
                 check_product(&ran.outputs[0], &sizes, &xa, &xb, &format!("{m} {k} {n} {cores}"));
-                assert!(ran.division.cores() <= cores);
+                assert!(ran.division.core_count() <= cores);
             }
         }
     }
@@ -331,28 +331,28 @@ fn special_values_stay_in_their_rows_and_columns() {
 fn costs_are_those_of_the_slices() {
     let card = common::card();
     let t = |size: &[i64]| Tensor::empty(&card, size, Dtype::Float16).unwrap();
-    let op = Op::new("matmul", &Value::Null).unwrap();
-    let ran = op.run_on(&card, &[t(&[64, 100]), t(&[100, 130])], 1).unwrap();
-    let totals = ran.costs().pop().unwrap().totals;
+    let op = TensorOp::new("matmul", &Value::Null).unwrap();
+    let ran = op.run_on_cores(&card, &[t(&[64, 100]), t(&[100, 130])], 1).unwrap();
+    let totals = ran.step_costs().pop().unwrap().totals;
     assert_eq!(totals.macs_valid, 64 * 100 * 130);
     assert_eq!(totals.macs, 64 * 128 * 192);
     assert_eq!(totals.bytes_in, 64 * 128 * 2 + 100 * 192 * 2);
     assert_eq!(totals.bytes_out, 64 * 192 * 2);
-    assert_eq!(ran.costs().len(), 1, "nothing had to be moved");
+    assert_eq!(ran.step_costs().len(), 1, "nothing had to be moved");
     // A row of A and its sums take 8448 bytes of the scratchpad: 190 of the 400 stay at a time, and
     // B is read three times. A stick of columns takes 524,544: 3 of the 10 stay, and A is read four
     // times, which is less.
-    let ran = op.run_on(&card, &[t(&[400, 4096]), t(&[4096, 640])], 1).unwrap();
-    let totals = ran.costs().pop().unwrap().totals;
+    let ran = op.run_on_cores(&card, &[t(&[400, 4096]), t(&[4096, 640])], 1).unwrap();
+    let totals = ran.step_costs().pop().unwrap().totals;
     let (a, b) = (400 * 4096 * 2, 4096 * 640 * 2);
     assert_eq!(totals.bytes_in, 4 * a + b);
     assert!(totals.lx_peak <= 1_677_721);
     // Batches that lie inside are slow.
-    let inside = op.run(&card, &[t(&[8, 64, 64]), t(&[8, 64, 64])]).unwrap();
-    let wide = t(&[8, 64, 64]).viewed(|v| v.select(0, 0)).unwrap();
-    let outside = op.run(&card, &[wide.clone(), wide]).unwrap();
-    let pt = |ran: &zellige_device::Ran| {
-        let cost = ran.costs().pop().unwrap();
+    let inside = op.run_op(&card, &[t(&[8, 64, 64]), t(&[8, 64, 64])]).unwrap();
+    let wide = t(&[8, 64, 64]).view_with(|v| v.select(0, 0)).unwrap();
+    let outside = op.run_op(&card, &[wide.clone(), wide]).unwrap();
+    let pt = |ran: &zellige_device::OpOutcome| {
+        let cost = ran.step_costs().pop().unwrap();
         cost.latency.cores[0].pt as f64 / (cost.totals.macs as f64 / cost.totals.cores as f64)
     };
     assert!(pt(&inside) > 6.0 * pt(&outside));
@@ -363,8 +363,8 @@ fn bad_operands_are_refused() {
     let card = common::card();
     let t = |size: &[i64], dtype| Tensor::empty(&card, size, dtype).unwrap();
     let say = |op: &str, inputs: &[Tensor]| {
-        let op = Op::new(op, &Value::Null).unwrap();
-        op.run(&card, inputs).unwrap_err().to_string()
+        let op = TensorOp::new(op, &Value::Null).unwrap();
+        op.run_op(&card, inputs).unwrap_err().to_string()
     };
     let half = |size: &[i64]| t(size, Dtype::Float16);
     assert_eq!(
@@ -392,15 +392,18 @@ fn bad_operands_are_refused() {
         let e = say(op, &inputs);
         assert!(e.contains(text), "{op}: {e}");
     }
-    let e = Op::new("scaled_mm", &json!({"out_dtype": "int8"})).unwrap_err().to_string();
+    let e = TensorOp::new("scaled_mm", &json!({"out_dtype": "int8"})).unwrap_err().to_string();
     assert!(e.contains("`int8` is none of float16, bfloat16, float32"), "{e}");
-    let add = Op::new("addmm", &json!({"alpha": 0.5})).unwrap();
+    let add = TensorOp::new("addmm", &json!({"alpha": 0.5})).unwrap();
     let int = |size: &[i64]| t(size, Dtype::Int32);
-    assert!(add.run(&card, &[int(&[4]), int(&[2, 3]), int(&[3, 4])]).is_err());
+    assert!(add.run_op(&card, &[int(&[4]), int(&[2, 3]), int(&[3, 4])]).is_err());
     // Empty ones are fine.
-    let mm = Op::new("mm", &Value::Null).unwrap();
-    assert_eq!(mm.run(&card, &[half(&[0, 3]), half(&[3, 4])]).unwrap().outputs[0].size(), [0, 4]);
-    let zero = mm.run(&card, &[half(&[2, 0]), half(&[0, 4])]).unwrap();
+    let mm = TensorOp::new("mm", &Value::Null).unwrap();
+    assert_eq!(
+        mm.run_op(&card, &[half(&[0, 3]), half(&[3, 4])]).unwrap().outputs[0].size(),
+        [0, 4]
+    );
+    let zero = mm.run_op(&card, &[half(&[2, 0]), half(&[0, 4])]).unwrap();
     assert!(read(&zero.outputs[0]).iter().all(|x| *x == 0.0));
 }
 
@@ -409,7 +412,7 @@ fn bad_operands_are_refused() {
 #[test]
 fn one_row_on_every_instruction_set() {
     let card = common::card();
-    let op = Op::new("matmul", &Value::Null).unwrap();
+    let op = TensorOp::new("matmul", &Value::Null).unwrap();
     let mut rng = Rng::new(29);
     for dtype in [Dtype::Float16, Dtype::Float32] {
         for (k, n) in [(1, 64), (63, 70), (65, 64), (130, 300), (4096, 64), (4096 + 70, 100)] {
@@ -434,7 +437,7 @@ fn one_row_on_every_instruction_set() {
                 let b = put(&xb, weights.as_ref().unwrap());
                 let (xa, xb) = (common::numbers(&a), common::numbers(&b));
                 for isa in Isa::all_available() {
-                    let ran = isa.while_lowered(|| op.run(&card, &[a.clone(), b.clone()]));
+                    let ran = isa.while_lowered(|| op.run_op(&card, &[a.clone(), b.clone()]));
                     let out = &ran.unwrap().outputs[0];
                     let what = format!("{isa} {dtype} 1x{k}x{n} with {special:?}");
                     let (got, want) = (read(out), sums(&sizes, &xa, &xb));

@@ -7,14 +7,14 @@ mod common;
 use common::{Rng, run};
 use serde_json::json;
 use zellige_device::RunOp;
-use zellige_device::{Card, DeviceError, Kept, Tensor};
+use zellige_device::{Card, DeviceError, KeptDtypes, Tensor};
 use zellige_float::Dtype;
 use zellige_layout::{StridedLayout, unflatten_index};
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// A card that stores int64 in 32 bits.
 fn card() -> Card {
-    Card::builder().keep(Kept::NONE).build().unwrap()
+    Card::builder().keep_dtypes(KeptDtypes::NONE).build().unwrap()
 }
 
 fn bytes(values: &[i64]) -> Vec<u8> {
@@ -47,9 +47,9 @@ fn an_index_of_two_to_the_32_is_no_row_0() {
         Dtype::Float16,
         None,
     );
-    let op = Op::new("embedding", &json!({})).unwrap();
+    let op = TensorOp::new("embedding", &json!({})).unwrap();
     let index = uploaded(&card, &[3, 1 << 30], &[2]).unwrap();
-    let e = op.run(&card, &[table.unwrap().0, index]).unwrap_err().to_string();
+    let e = op.run_op(&card, &[table.unwrap().0, index]).unwrap_err().to_string();
     assert!(e.contains("index 1073741824 at [1] is out of range; accepted are 0 to 3"), "{e}");
 }
 
@@ -107,8 +107,9 @@ fn numbers_and_sequences_are_held_or_refused() {
         ("arange", json!({"start": top - 2, "end": top + 2, "dtype": "int64"})),
         ("randint", json!({"low": 0, "high": top + 1, "size": [4]})),
     ] {
-        let e =
-            Op::new(name, &attributes).map_err(DeviceError::from).and_then(|op| op.run(&card, &[]));
+        let e = TensorOp::new(name, &attributes)
+            .map_err(DeviceError::from)
+            .and_then(|op| op.run_op(&card, &[]));
         assert_eq!(e.unwrap_err().kind(), "wide", "{name}");
     }
     let made = run(&card, "arange", &json!({"start": top - 2, "end": top, "dtype": "int64"}), &[]);

@@ -7,9 +7,9 @@ mod common;
 use common::{Rng, bytes_of, check, close, random, read, run, tensor, values};
 use serde_json::{Value, json};
 use zellige_device::RunOp;
-use zellige_device::{Card, Kept, Tensor};
+use zellige_device::{Card, KeptDtypes, Tensor};
 use zellige_float::{Dtype, Isa};
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// Random numbers with infinities and NaN among them.
 fn special(rng: &mut Rng, card: &Card, size: &[i64], dtype: Dtype) -> (Tensor, Vec<f64>) {
@@ -259,23 +259,23 @@ fn results_do_not_depend_on_cores_and_costs_are_of_the_plan() {
     let (a, _) = random(&mut rng, &card, &[37, 5, 200], Dtype::Float16);
     let (b, _) = random(&mut rng, &card, &[37, 1, 200], Dtype::Float16);
     for name in ["add", "pow", "lt"] {
-        let add = Op::new(name, &Value::Null).unwrap();
-        let one = add.run_on(&card, &[a.clone(), b.clone()], 1).unwrap();
+        let add = TensorOp::new(name, &Value::Null).unwrap();
+        let one = add.run_on_cores(&card, &[a.clone(), b.clone()], 1).unwrap();
         for cores in [2, 5, 32] {
-            let many = add.run_on(&card, &[a.clone(), b.clone()], cores).unwrap();
+            let many = add.run_on_cores(&card, &[a.clone(), b.clone()], cores).unwrap();
             let bits = |t: &Tensor| t.download(Dtype::Float64).unwrap();
             assert_eq!(bits(&one.outputs[0]), bits(&many.outputs[0]));
-            let again = add.run_on(&card, &[a.clone(), b.clone()], cores).unwrap();
-            assert_eq!(many.costs(), again.costs());
-            let (x, y) = (many.costs().pop().unwrap(), one.costs().pop().unwrap());
+            let again = add.run_on_cores(&card, &[a.clone(), b.clone()], cores).unwrap();
+            assert_eq!(many.step_costs(), again.step_costs());
+            let (x, y) = (many.step_costs().pop().unwrap(), one.step_costs().pop().unwrap());
             assert_eq!(x.totals.bytes_out, y.totals.bytes_out);
         }
     }
     // 4096 x 1024: nothing is padded, both operands stream in long bursts.
     let t = Tensor::empty(&card, &[4096, 1024], Dtype::Float16).unwrap();
-    let add = Op::new("add", &Value::Null).unwrap();
-    let ran = add.run(&card, &[t.clone(), t]).unwrap();
-    let cost = ran.costs().pop().unwrap();
+    let add = TensorOp::new("add", &Value::Null).unwrap();
+    let ran = add.run_op(&card, &[t.clone(), t]).unwrap();
+    let cost = ran.step_costs().pop().unwrap();
     assert_eq!((cost.totals.bytes_in, cost.totals.bytes_out), (16 << 20, 8 << 20));
     assert_eq!((cost.totals.padding_bytes, cost.totals.cores), (0, 32));
     assert_eq!(ran.division.splits(), [32, 1]);
@@ -285,15 +285,15 @@ fn results_do_not_depend_on_cores_and_costs_are_of_the_plan() {
 /// first, gives the same. Sticks that are not full, operands that repeat, and results in the place of an operand.
 #[test]
 fn pairs_are_the_same_on_every_instruction_set() {
-    let wide = Kept { float32: true, int64: false };
-    let card = Card::builder().keep(wide).build().unwrap();
+    let wide = KeptDtypes { float32: true, int64: false };
+    let card = Card::builder().keep_dtypes(wide).build().unwrap();
     let mut rng = Rng::new(31);
     for (name, f) in [
         ("add", (|a, b| a + b) as fn(f64, f64) -> f64),
         ("sub", |a, b| a - b),
         ("mul", |a, b| a * b),
     ] {
-        let op = Op::new(name, &Value::Null).unwrap();
+        let op = TensorOp::new(name, &Value::Null).unwrap();
         for dtype in [Dtype::Float16, Dtype::Float32] {
             for size in [vec![1], vec![70], vec![5, 200], vec![3, 4, 130]] {
                 let last = &size[size.len() - 1..];
@@ -302,9 +302,9 @@ fn pairs_are_the_same_on_every_instruction_set() {
                     [special(&mut rng, &card, &size, dtype), special(&mut rng, &card, last, dtype)]
                 {
                     let run = || {
-                        let fresh = op.run(&card, &[a.clone(), b.clone()]).unwrap().outputs;
-                        let place = Op::new("clone", &Value::Null).unwrap();
-                        let place = place.run(&card, std::slice::from_ref(&a)).unwrap().outputs;
+                        let fresh = op.run_op(&card, &[a.clone(), b.clone()]).unwrap().outputs;
+                        let place = TensorOp::new("clone", &Value::Null).unwrap();
+                        let place = place.run_op(&card, std::slice::from_ref(&a)).unwrap().outputs;
                         op.run_into(&card, &[place[0].clone(), b.clone()], &place).unwrap();
                         (fresh[0].clone(), place[0].download(dtype).unwrap())
                     };
@@ -333,19 +333,19 @@ fn bad_operands_are_refused() {
     let card = common::card();
     let other = common::card();
     let t = |card: &Card, size: &[i64]| Tensor::empty(card, size, Dtype::Float16).unwrap();
-    let add = Op::new("add", &Value::Null).unwrap();
-    let say = |inputs: &[Tensor]| add.run(&card, inputs).unwrap_err().to_string();
+    let add = TensorOp::new("add", &Value::Null).unwrap();
+    let say = |inputs: &[Tensor]| add.run_op(&card, inputs).unwrap_err().to_string();
     assert_eq!(say(&[t(&card, &[3])]), "add: it takes 2 operands, not 1");
     let e = say(&[t(&card, &[3, 4]), t(&card, &[3, 5])]);
     assert!(e.contains("operand 1 of size [3, 5] does not broadcast: dimension 1 has 5"), "{e}");
     let e = say(&[t(&card, &[3]), t(&other, &[3])]);
     assert_eq!(e, "add: operand 1 is on another card 0, and the operation runs on card 0");
-    assert!(add.run_on(&card, &[t(&card, &[3]), t(&card, &[3])], 33).is_err());
+    assert!(add.run_on_cores(&card, &[t(&card, &[3]), t(&card, &[3])], 33).is_err());
     assert_eq!(
-        Op::new("addd", &Value::Null).unwrap_err().to_string(),
+        TensorOp::new("addd", &Value::Null).unwrap_err().to_string(),
         "there is no operation `addd`; did you mean `add`?"
     );
-    let e = |name: &str, attrs: Value| Op::new(name, &attrs).unwrap_err().to_string();
+    let e = |name: &str, attrs: Value| TensorOp::new(name, &attrs).unwrap_err().to_string();
     assert_eq!(
         e("add", json!({"beta": 2})),
         "add: attribute `beta`: there is no such attribute; accepted: alpha"
@@ -363,7 +363,7 @@ fn bad_operands_are_refused() {
     assert!(e("celu", json!({"alpha": 0})).contains("not 0"));
     let ints = Tensor::empty(&card, &[3], Dtype::Int32).unwrap();
     let refused = |name: &str, attrs: Value, inputs: &[Tensor]| {
-        Op::new(name, &attrs).unwrap().run(&card, inputs).unwrap_err().to_string()
+        TensorOp::new(name, &attrs).unwrap().run_op(&card, inputs).unwrap_err().to_string()
     };
     let x = t(&card, &[3]);
     let float = refused("bitwise_and", Value::Null, &[x.clone(), x.clone()]);
@@ -375,7 +375,7 @@ fn bad_operands_are_refused() {
     );
     let e = refused("where", Value::Null, &[x.clone(), x.clone(), x]);
     assert_eq!(e, "where: operand 0 is a condition: bool or uint8, not float16");
-    let empty = add.run(&card, &[t(&card, &[0, 4]), t(&card, &[4])]).unwrap();
+    let empty = add.run_op(&card, &[t(&card, &[0, 4]), t(&card, &[4])]).unwrap();
     assert_eq!(empty.outputs[0].size(), [0, 4]);
     assert_eq!(bytes_of(&[], Dtype::Float16).len(), 0);
 }

@@ -10,23 +10,24 @@ use zellige_device::Card;
 use zellige_device::RunOp;
 use zellige_float::Dtype;
 use zellige_machine::WorkKind;
-use zellige_op::{Coverage, Layer, Op, Profile};
+use zellige_op::{CoverageProfile, OpCoverage, TensorOp, UpstreamLayer};
 
 /// A card under the profile, and two operands of `embedding`, which upstream leaves to the host.
-fn embedding(profile: Profile) -> (Card, zellige_device::Ran) {
-    let card = Card::builder().profile(profile).trace(1000).build().unwrap();
+fn embedding(profile: CoverageProfile) -> (Card, zellige_device::OpOutcome) {
+    let card = Card::builder().profile(profile).trace_events(1000).build().unwrap();
     let mut rng = Rng::new(7);
     let (weight, _) = random(&mut rng, &card, &[30, 100], Dtype::Float16);
     let index = zellige_device::Tensor::empty(&card, &[5], Dtype::Int64).unwrap();
     index.fill(3.0).unwrap();
-    let ran = Op::new("embedding", &json!({})).unwrap().run(&card, &[weight, index]).unwrap();
+    let ran =
+        TensorOp::new("embedding", &json!({})).unwrap().run_op(&card, &[weight, index]).unwrap();
     (card, ran)
 }
 
 #[test]
 fn the_profile_card_charges_the_round_trip() {
-    let (card, host) = embedding(Profile::Card);
-    let (_, device) = embedding(Profile::Full);
+    let (card, host) = embedding(CoverageProfile::Card);
+    let (_, device) = embedding(CoverageProfile::Full);
     assert_eq!(read(&host.outputs[0]), read(&device.outputs[0]), "results are the same");
     assert_eq!(host.receipts.len(), 1, "nothing is moved on the device");
     let cost = &host.receipts[0].cost;
@@ -37,32 +38,35 @@ fn the_profile_card_charges_the_round_trip() {
     assert!(cost.to_string().ends_with("done by the host"), "{cost}");
     let last = &device.receipts.last().unwrap().cost;
     assert!(last.kind != WorkKind::Fallback && !last.to_string().contains("host"), "{last}");
-    let trace = card.timeline().to_chrome_trace();
+    let trace = card.recorded_timeline().to_chrome_trace();
     assert!(trace.contains("embedding on the host") && !trace.contains("core 0"), "{trace}");
 }
 
 #[test]
 fn native_operations_stay_on_the_card() {
-    let card = Card::builder().profile(Profile::Card).build().unwrap();
+    let card = Card::builder().profile(CoverageProfile::Card).build().unwrap();
     let mut rng = Rng::new(8);
     let (a, _) = random(&mut rng, &card, &[3, 70], Dtype::Float16);
-    let ran = Op::new("add", &json!({})).unwrap().run(&card, &[a.clone(), a]).unwrap();
+    let ran = TensorOp::new("add", &json!({})).unwrap().run_op(&card, &[a.clone(), a]).unwrap();
     assert!(ran.receipts.iter().all(|r| r.cost.kind != WorkKind::Fallback));
-    assert_eq!(Profile::default(), Profile::Full);
-    assert_eq!("card".parse::<Profile>().unwrap(), Profile::Card);
+    assert_eq!(CoverageProfile::default(), CoverageProfile::Full);
+    assert_eq!("card".parse::<CoverageProfile>().unwrap(), CoverageProfile::Card);
     assert_eq!(
-        "spyre".parse::<Profile>().unwrap_err().to_string(),
+        "spyre".parse::<CoverageProfile>().unwrap_err().to_string(),
         "unknown coverage profile `spyre`; accepted are `card` and `full`"
     );
 }
 
 #[test]
 fn the_matrix_lists_every_operation_with_dtypes() {
-    let (full, card) = (Coverage::all(Profile::Full), Coverage::all(Profile::Card));
-    assert_eq!(full.len(), Op::all().count());
+    let (full, card) = (
+        OpCoverage::under_profile(CoverageProfile::Full),
+        OpCoverage::under_profile(CoverageProfile::Card),
+    );
+    assert_eq!(full.len(), TensorOp::all_rows().count());
     assert!(full.iter().all(|row| !row.on_host));
     for row in &card {
-        let falls = matches!(row.layer, Layer::Fallback | Layer::Missing);
+        let falls = matches!(row.layer, UpstreamLayer::Fallback | UpstreamLayer::Missing);
         assert_eq!(row.on_host, falls, "{}", row.name);
         assert_eq!(row.to_json()["runs_on"], if falls { "host" } else { "device" });
     }

@@ -9,9 +9,9 @@ use common::{Rng, random, read, rounded, run, tensor, values, wrapped};
 use serde_json::{Value, json};
 use zellige_device::DeviceError;
 use zellige_device::RunOp;
-use zellige_device::{Card, Kept, Tensor};
+use zellige_device::{Card, KeptDtypes, Tensor};
 use zellige_float::Dtype;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::{DataFormat, StickLayout};
 
 /// The numbers that each result takes, in row-major order, and the size of the result.
@@ -303,8 +303,8 @@ fn integers_are_exact() {
         near(&out[0], &lists.iter().map(|l| (law(l), 0.0)).collect::<Vec<_>>(), &what);
     }
     // Sums are exact in 64 bits, and wrap at 32 where int64 is stored so.
-    for (keep, wrapped) in [(Kept::ALL, 0.0), (Kept::NONE, 4_294_967_296.0)] {
-        let card = Card::builder().keep(keep).build().unwrap();
+    for (keep, wrapped) in [(KeptDtypes::ALL, 0.0), (KeptDtypes::NONE, 4_294_967_296.0)] {
+        let card = Card::builder().keep_dtypes(keep).build().unwrap();
         let t = tensor(&mut rng, &card, &[3], Dtype::Int32, &[2e9, 2e9, 5.0]);
         assert_eq!(read(&run(&card, "sum", &Value::Null, &[t])[0]), [4e9 + 5.0 - wrapped]);
     }
@@ -383,29 +383,29 @@ fn layouts_and_costs() {
     let card = common::card();
     let t = Tensor::empty(&card, &[512, 256], Dtype::Float16).unwrap();
     let sum = |dim: i64, keep: bool| {
-        let op = Op::new("sum", &json!({"dim": dim, "keepdim": keep})).unwrap();
-        op.run(&card, std::slice::from_ref(&t)).unwrap()
+        let op = TensorOp::new("sum", &json!({"dim": dim, "keepdim": keep})).unwrap();
+        op.run_op(&card, std::slice::from_ref(&t)).unwrap()
     };
     let along = sum(1, false);
-    assert_eq!(along.outputs[0].layout().device_size(), [1, 512, 64]);
-    assert_eq!(along.outputs[0].layout().stride_map(), [-1, 1, -1]);
-    assert!(along.outputs[0].sticks().unwrap().stick.is_none());
-    let cost = along.costs().pop().unwrap();
+    assert_eq!(along.outputs[0].stick_layout().device_size(), [1, 512, 64]);
+    assert_eq!(along.outputs[0].stick_layout().stride_map(), [-1, 1, -1]);
+    assert!(along.outputs[0].stick_form().unwrap().stick.is_none());
+    let cost = along.step_costs().pop().unwrap();
     assert_eq!((cost.totals.bytes_in, cost.totals.bytes_out), (512 * 256 * 2, 512 * 128));
     assert_eq!((cost.totals.cores, along.division.splits()), (32, [32, 1].as_slice()));
     let across = sum(0, true);
     assert_eq!(across.outputs[0].size(), [1, 256]);
-    assert_eq!(across.outputs[0].sticks().unwrap().stick, Some(1));
-    let cost = across.costs().pop().unwrap();
+    assert_eq!(across.outputs[0].stick_form().unwrap().stick, Some(1));
+    let cost = across.step_costs().pop().unwrap();
     assert_eq!((cost.totals.bytes_in, cost.totals.bytes_out), (512 * 256 * 2, 256 * 2));
     // Fewer cores or other threads never change a bit.
     let mut rng = Rng::new(7);
     let (t, _) = random(&mut rng, &card, &[37, 5, 200], Dtype::Float16);
     for (name, dim) in [("sum", json!([2])), ("var", json!([0, 1])), ("logsumexp", json!([0, 2]))] {
-        let op = Op::new(name, &json!({"dim": dim})).unwrap();
-        let one = op.run_on(&card, std::slice::from_ref(&t), 1).unwrap();
+        let op = TensorOp::new(name, &json!({"dim": dim})).unwrap();
+        let one = op.run_on_cores(&card, std::slice::from_ref(&t), 1).unwrap();
         for cores in [3, 32] {
-            let many = op.run_on(&card, std::slice::from_ref(&t), cores).unwrap();
+            let many = op.run_on_cores(&card, std::slice::from_ref(&t), cores).unwrap();
             assert!(read(&one.outputs[0]) == read(&many.outputs[0]));
         }
     }
@@ -425,8 +425,8 @@ fn nothing_to_reduce() {
     assert!(of("var").iter().all(|v| v.is_nan()));
     assert_eq!(read(&run(&card, "sum", &Value::Null, std::slice::from_ref(&t))[0]), [0.0]);
     for name in ["amax", "argmin", "max"] {
-        let op = Op::new(name, &json!({"dim": 1})).unwrap();
-        let e = op.run(&card, std::slice::from_ref(&t)).unwrap_err().to_string();
+        let op = TensorOp::new(name, &json!({"dim": 1})).unwrap();
+        let e = op.run_op(&card, std::slice::from_ref(&t)).unwrap_err().to_string();
         assert_eq!(
             e,
             format!("{name}: dimension 1 has no elements, and of none there is no result")
@@ -441,8 +441,11 @@ fn bad_attributes_and_operands_are_refused() {
     let card = common::card();
     let t = |dtype| Tensor::empty(&card, &[3, 4], dtype).unwrap();
     let say = |name: &str, attributes: Value, inputs: &[Tensor]| {
-        let op = Op::new(name, &attributes);
-        op.map_err(DeviceError::from).and_then(|op| op.run(&card, inputs)).unwrap_err().to_string()
+        let op = TensorOp::new(name, &attributes);
+        op.map_err(DeviceError::from)
+            .and_then(|op| op.run_op(&card, inputs))
+            .unwrap_err()
+            .to_string()
     };
     let half = t(Dtype::Float16);
     let one = std::slice::from_ref(&half);

@@ -9,9 +9,9 @@ use common::{Rng, random};
 use serde_json::{Map, Value, json};
 use zellige_device::PlanOp;
 use zellige_device::RunOp;
-use zellige_device::{Card, Launched, Tensor, TensorLayout};
+use zellige_device::{Card, LaunchOutcome, Tensor, TensorLayout};
 use zellige_float::Dtype;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 fn integer(rng: &mut Rng) -> i64 {
     [i64::MIN, i64::MAX, -70, -3, -1, 0, 0, 1, 1, 2, 3, 5, 64, 70][rng.below(14)]
@@ -40,16 +40,16 @@ fn anything(rng: &mut Rng, name: &str) -> Value {
 }
 
 /// Operands that lie as the operation wants them: what it does is what was planned.
-fn as_planned(op: &Op, card: &Card, inputs: &[Tensor]) -> bool {
-    let laid: Vec<TensorLayout> = inputs.iter().map(|t| t.laid().clone()).collect();
-    let Ok((results, lay)) = op.lay(&laid) else { return false };
+fn as_planned(op: &TensorOp, card: &Card, inputs: &[Tensor]) -> bool {
+    let laid: Vec<TensorLayout> = inputs.iter().map(|t| t.tensor_layout().clone()).collect();
+    let Ok((results, lay)) = op.plan_layouts(&laid) else { return false };
     let outputs = results.iter().zip(&lay.outputs);
     let outputs =
         outputs.map(|(m, l)| Tensor::zeros(card, m.dtype, l)).collect::<Result<Vec<_>, _>>();
     let Ok(outputs) = outputs else { return false };
-    let made: Vec<TensorLayout> = outputs.iter().map(|t| t.laid().clone()).collect();
-    let Ok((_, plan)) = op.work(&laid, &made, None, 32) else { return false };
-    let Ok(Launched { work, .. }) = op.launch(card, inputs, &outputs, None, 32) else {
+    let made: Vec<TensorLayout> = outputs.iter().map(|t| t.tensor_layout().clone()).collect();
+    let Ok((_, plan)) = op.plan_work(&laid, &made, None, 32) else { return false };
+    let Ok(LaunchOutcome { work, .. }) = op.launch_op(card, inputs, &outputs, None, 32) else {
         return false;
     };
     assert_eq!(work.kind, plan.kind, "{op:?}");
@@ -67,7 +67,7 @@ fn nothing_panics() {
     let mut rng = Rng::new(31);
     let kinds = [Dtype::Float16, Dtype::Float32, Dtype::Int32, Dtype::Uint8, Dtype::Bool];
     let (mut done, mut planned) = (0, 0);
-    for entry in Op::all() {
+    for entry in TensorOp::all_rows() {
         for _ in 0..20 {
             let mut attrs = Map::new();
             for (name, _) in entry.attributes {
@@ -75,7 +75,7 @@ fn nothing_panics() {
                     attrs.insert((*name).to_string(), anything(&mut rng, name));
                 }
             }
-            let Ok(op) = Op::new(entry.name, &Value::Object(attrs)) else { continue };
+            let Ok(op) = TensorOp::new(entry.name, &Value::Object(attrs)) else { continue };
             let count = if rng.chance(4) { rng.below(4) } else { entry.operands.len() };
             let rank = rng.below(4);
             let size = rng.size(rank);
@@ -90,7 +90,7 @@ fn nothing_panics() {
                     random(&mut rng, &card, &size, dtype).0
                 })
                 .collect();
-            done += usize::from(op.run(&card, &inputs).is_ok());
+            done += usize::from(op.run_op(&card, &inputs).is_ok());
             planned += usize::from(as_planned(&op, &card, &inputs));
             let into = inputs.last().cloned();
             done += usize::from(op.run_into(&card, &inputs, into.as_slice()).is_ok());
@@ -111,7 +111,7 @@ fn borders_do_what_was_planned() {
             for pad in
                 [&[2, 1][..], &[0, 3, 1, 1]].into_iter().filter(|p| p.len() <= 2 * size.len())
             {
-                let op = Op::new("pad", &json!({"pad": pad, "mode": mode})).unwrap();
+                let op = TensorOp::new("pad", &json!({"pad": pad, "mode": mode})).unwrap();
                 let (x, _) = random(&mut rng, &card, size, Dtype::Float16);
                 assert!(as_planned(&op, &card, &[x]), "{mode} {pad:?} around {size:?}");
             }

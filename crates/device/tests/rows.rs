@@ -10,7 +10,7 @@ use zellige_device::DeviceError;
 use zellige_device::RunOp;
 use zellige_device::Tensor;
 use zellige_float::Dtype;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 fn whole(n: i64) -> usize {
     usize::try_from(n).unwrap()
@@ -255,20 +255,20 @@ fn results_do_not_depend_on_cores() {
         ("cumsum", json!({"dim": 0})),
         ("sort", json!({"dim": 1})),
     ] {
-        let op = Op::new(name, &attributes).unwrap();
-        let one = op.run_on(&card, std::slice::from_ref(&t), 1).unwrap();
+        let op = TensorOp::new(name, &attributes).unwrap();
+        let one = op.run_on_cores(&card, std::slice::from_ref(&t), 1).unwrap();
         for cores in [2, 7, 32] {
-            let many = op.run_on(&card, std::slice::from_ref(&t), cores).unwrap();
+            let many = op.run_on_cores(&card, std::slice::from_ref(&t), cores).unwrap();
             assert!(read(&one.outputs[0]) == read(&many.outputs[0]), "{name} on {cores}");
-            let again = op.run_on(&card, std::slice::from_ref(&t), cores).unwrap();
-            assert_eq!(many.costs(), again.costs());
+            let again = op.run_on_cores(&card, std::slice::from_ref(&t), cores).unwrap();
+            assert_eq!(many.step_costs(), again.step_costs());
         }
     }
     let t = Tensor::empty(&card, &[4096, 1024], Dtype::Float16).unwrap();
-    let ran = Op::new("softmax", &json!({"dim": 1})).unwrap().run(&card, &[t]).unwrap();
-    let cost = ran.costs().pop().unwrap();
+    let ran = TensorOp::new("softmax", &json!({"dim": 1})).unwrap().run_op(&card, &[t]).unwrap();
+    let cost = ran.step_costs().pop().unwrap();
     assert_eq!((cost.totals.bytes_in, cost.totals.bytes_out), (8 << 20, 8 << 20));
-    assert_eq!((ran.costs().len(), ran.division.splits()), (1, [32].as_slice()));
+    assert_eq!((ran.step_costs().len(), ran.division.splits()), (1, [32].as_slice()));
 }
 
 #[test]
@@ -276,8 +276,11 @@ fn bad_attributes_and_operands_are_refused() {
     let card = common::card();
     let t = |size: &[i64], dtype| Tensor::empty(&card, size, dtype).unwrap();
     let say = |name: &str, attributes: Value, inputs: &[Tensor]| {
-        let op = Op::new(name, &attributes);
-        op.map_err(DeviceError::from).and_then(|op| op.run(&card, inputs)).unwrap_err().to_string()
+        let op = TensorOp::new(name, &attributes);
+        op.map_err(DeviceError::from)
+            .and_then(|op| op.run_op(&card, inputs))
+            .unwrap_err()
+            .to_string()
     };
     let x = t(&[4, 6], Dtype::Float16);
     let one = std::slice::from_ref(&x);

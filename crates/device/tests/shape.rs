@@ -11,7 +11,7 @@ use zellige_device::RunOp;
 use zellige_device::Tensor;
 use zellige_float::Dtype;
 use zellige_float::Format;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::StickLayout;
 
 fn u(n: i64) -> usize {
@@ -82,7 +82,7 @@ fn random_numbers_depend_on_seed_and_place_alone() {
     let card = common::card();
     let mut rng = Rng::new(21);
     let draw = |op: &str, attrs: &Value, cores: usize| {
-        Op::new(op, attrs).unwrap().run_on(&card, &[], cores).unwrap().outputs.remove(0)
+        TensorOp::new(op, attrs).unwrap().run_on_cores(&card, &[], cores).unwrap().outputs.remove(0)
     };
     for (op, attrs) in [
         ("uniform", json!({"size": [7, 3, 130], "low": -2, "high": 3, "seed": 5, "wide": true})),
@@ -98,7 +98,7 @@ fn random_numbers_depend_on_seed_and_place_alone() {
         for _ in 0..6 {
             // Into any layout.
             let (into, _) = random(&mut rng, &card, &[7, 3, 130], one.dtype());
-            let op = Op::new(op, &attrs).unwrap();
+            let op = TensorOp::new(op, &attrs).unwrap();
             op.run_into(&card, &[], std::slice::from_ref(&into)).unwrap();
             holds(&into, &x);
         }
@@ -373,22 +373,22 @@ fn diagonals_and_slices() {
 fn moves_are_charged_and_bad_ones_refused() {
     let card = common::card();
     let t = |size: &[i64]| Tensor::empty(&card, size, Dtype::Float16).unwrap();
-    let cat = Op::new("cat", &json!({"dim": 0})).unwrap();
-    let ran = cat.run(&card, &[t(&[64, 64]), t(&[64, 64])]).unwrap();
-    let cost = ran.costs().pop().unwrap();
+    let cat = TensorOp::new("cat", &json!({"dim": 0})).unwrap();
+    let ran = cat.run_op(&card, &[t(&[64, 64]), t(&[64, 64])]).unwrap();
+    let cost = ran.step_costs().pop().unwrap();
     assert_eq!((cost.totals.bytes_in, cost.totals.bytes_out), (16384, 16384));
     assert_eq!((cost.totals.padding_bytes, cost.totals.sfu), (0, 0));
     // A layout like that of the operand.
     let turned = StickLayout::with_dim_order(&[70, 3], None, Dtype::Float16, &[1, 0]).unwrap();
     let x = Tensor::zeros(&card, Dtype::Float16, &turned).unwrap();
     assert_eq!(
-        cat.run(&card, &[x.clone(), x]).unwrap().outputs[0].sticks().unwrap().stick,
+        cat.run_op(&card, &[x.clone(), x]).unwrap().outputs[0].stick_form().unwrap().stick,
         Some(0)
     );
     let say = |name: &str, attrs: Value, inputs: &[Tensor]| {
-        Op::new(name, &attrs)
+        TensorOp::new(name, &attrs)
             .map_err(DeviceError::from)
-            .and_then(|op| op.run(&card, inputs))
+            .and_then(|op| op.run_op(&card, inputs))
             .unwrap_err()
             .to_string()
     };

@@ -11,7 +11,7 @@ use zellige_device::DeviceError;
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
 use zellige_float::Dtype;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 fn whole(n: i64) -> usize {
     usize::try_from(n).unwrap()
@@ -198,9 +198,9 @@ fn bad_attributes_are_refused() {
     let card = common::card();
     let t = Tensor::empty(&card, &[4, 6], Dtype::Float16).unwrap();
     let say = |name: &str, attributes: Value| {
-        let op = Op::new(name, &attributes);
+        let op = TensorOp::new(name, &attributes);
         op.map_err(DeviceError::from)
-            .and_then(|op| op.run(&card, std::slice::from_ref(&t)))
+            .and_then(|op| op.run_op(&card, std::slice::from_ref(&t)))
             .unwrap_err()
             .to_string()
     };
@@ -216,9 +216,9 @@ fn bad_attributes_are_refused() {
     );
     assert!(say("sort", json!({"dim": 3})).contains("accepted are -2 to 1"));
     let ints = Tensor::empty(&card, &[3], Dtype::Int32).unwrap();
-    let quantile = Op::new("quantile", &json!({"q": 0.5})).unwrap();
-    assert!(quantile.run(&card, &[ints]).unwrap_err().to_string().contains("it is for floats"));
+    let quantile = TensorOp::new("quantile", &json!({"q": 0.5})).unwrap();
+    assert!(quantile.run_op(&card, &[ints]).unwrap_err().to_string().contains("it is for floats"));
     let none = Tensor::empty(&card, &[0], Dtype::Float16).unwrap();
-    let median = Op::new("median", &Value::Null).unwrap();
-    assert!(median.run(&card, &[none]).unwrap_err().to_string().contains("no elements"));
+    let median = TensorOp::new("median", &Value::Null).unwrap();
+    assert!(median.run_op(&card, &[none]).unwrap_err().to_string().contains("no elements"));
 }

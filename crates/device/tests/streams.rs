@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use zellige_device::{DeviceError, StreamId, Streams};
+use zellige_device::{CardStreams, DeviceError, StreamId};
 use zellige_machine::SimulatedTime;
 
 fn id(number: u32) -> StreamId {
@@ -48,7 +48,7 @@ impl Log {
 }
 
 /// Occupies the worker until told to go on.
-fn plug(streams: &Streams, stream: u32) -> Sender<()> {
+fn plug(streams: &CardStreams, stream: u32) -> Sender<()> {
     let (go, wait): (Sender<()>, Receiver<()>) = channel();
     let (started, is_started) = channel();
     let job = move || {
@@ -56,7 +56,7 @@ fn plug(streams: &Streams, stream: u32) -> Sender<()> {
         let _ = wait.recv();
         Ok(())
     };
-    streams.submit(id(stream), "plug", job).expect("a thread");
+    streams.submit_job(id(stream), "plug", job).expect("a thread");
     is_started.recv().expect("the worker starts");
     go
 }
@@ -64,12 +64,12 @@ fn plug(streams: &Streams, stream: u32) -> Sender<()> {
 #[test]
 fn streams_are_first_in_first_out_and_priorities_go_first() {
     within_a_minute(|| {
-        let (streams, log) = (Streams::new(0), Log::default());
+        let (streams, log) = (CardStreams::new(0), Log::default());
         let go = plug(&streams, 0);
         for (stream, text) in
             [(1, "low1"), (0, "mid1"), (33, "high1"), (32, "low2"), (64, "high2"), (33, "high3")]
         {
-            streams.submit(id(stream), text, log.job(text)).unwrap();
+            streams.submit_job(id(stream), text, log.job(text)).unwrap();
         }
         go.send(()).unwrap();
         streams.synchronize_all().unwrap();
@@ -80,22 +80,22 @@ fn streams_are_first_in_first_out_and_priorities_go_first() {
 #[test]
 fn an_error_sticks_until_the_next_synchronize_of_its_stream() {
     within_a_minute(|| {
-        let (streams, log) = (Streams::new(0), Log::default());
-        streams.submit(id(1), "good", log.job("before")).unwrap();
-        streams.submit(id(1), "matmul", || Err(failure())).unwrap();
-        streams.submit(id(1), "add", log.job("skipped")).unwrap();
-        streams.submit(id(1), "add", || panic!("never runs")).unwrap();
-        streams.submit(id(2), "other", log.job("other")).unwrap();
-        streams.synchronize(id(2)).unwrap();
-        let error = streams.synchronize(id(1)).unwrap_err();
+        let (streams, log) = (CardStreams::new(0), Log::default());
+        streams.submit_job(id(1), "good", log.job("before")).unwrap();
+        streams.submit_job(id(1), "matmul", || Err(failure())).unwrap();
+        streams.submit_job(id(1), "add", log.job("skipped")).unwrap();
+        streams.submit_job(id(1), "add", || panic!("never runs")).unwrap();
+        streams.submit_job(id(2), "other", log.job("other")).unwrap();
+        streams.synchronize_stream(id(2)).unwrap();
+        let error = streams.synchronize_stream(id(1)).unwrap_err();
         assert_eq!(
             error.to_string(),
             "stream 1: `matmul` failed: core 40 does not exist; cores are 0 to 31; the 2 \
              operations after it were skipped"
         );
-        streams.synchronize(id(1)).unwrap();
-        streams.submit(id(1), "add", log.job("after")).unwrap();
-        streams.synchronize(id(1)).unwrap();
+        streams.synchronize_stream(id(1)).unwrap();
+        streams.submit_job(id(1), "add", log.job("after")).unwrap();
+        streams.synchronize_stream(id(1)).unwrap();
         assert_eq!(log.take(), "before other after");
     });
 }
@@ -103,9 +103,9 @@ fn an_error_sticks_until_the_next_synchronize_of_its_stream() {
 #[test]
 fn synchronizing_all_raises_one_error_at_a_time_and_loses_none() {
     within_a_minute(|| {
-        let streams = Streams::new(0);
+        let streams = CardStreams::new(0);
         for stream in [40, 3] {
-            streams.submit(id(stream), "op", || Err(failure())).unwrap();
+            streams.submit_job(id(stream), "op", || Err(failure())).unwrap();
         }
         let failed = |r: Result<(), DeviceError>| match r {
             Err(DeviceError::StreamFailed { stream, .. }) => Some(stream),
@@ -119,14 +119,14 @@ fn synchronizing_all_raises_one_error_at_a_time_and_loses_none() {
 #[test]
 fn a_panic_is_an_error_and_the_worker_goes_on() {
     within_a_minute(|| {
-        let (streams, log) = (Streams::new(0), Log::default());
-        streams.submit(StreamId::DEFAULT, "bad", || panic!("index {}", 7)).unwrap();
-        let error = streams.synchronize(StreamId::DEFAULT).unwrap_err();
+        let (streams, log) = (CardStreams::new(0), Log::default());
+        streams.submit_job(StreamId::DEFAULT, "bad", || panic!("index {}", 7)).unwrap();
+        let error = streams.synchronize_stream(StreamId::DEFAULT).unwrap_err();
         assert_eq!(error.to_string(), "stream 0: `bad` failed: panicked: index 7");
-        streams.submit(StreamId::DEFAULT, "good", log.job("still there")).unwrap();
-        streams.synchronize(StreamId::DEFAULT).unwrap();
+        streams.submit_job(StreamId::DEFAULT, "good", log.job("still there")).unwrap();
+        streams.synchronize_stream(StreamId::DEFAULT).unwrap();
         assert_eq!(log.take(), "still there");
-        let panicked = streams.run(StreamId::DEFAULT, || -> Result<(), _> { panic!("here") });
+        let panicked = streams.run_job(StreamId::DEFAULT, || -> Result<(), _> { panic!("here") });
         assert_eq!(panicked.unwrap_err().kind(), "panicked");
         streams.synchronize_all().unwrap();
     });
@@ -135,22 +135,22 @@ fn a_panic_is_an_error_and_the_worker_goes_on() {
 #[test]
 fn events_order_streams_whatever_their_priority() {
     within_a_minute(|| {
-        let (streams, log) = (Streams::new(0), Log::default());
+        let (streams, log) = (CardStreams::new(0), Log::default());
         let go = plug(&streams, 5);
-        streams.submit(id(1), "a", log.job("low")).unwrap();
-        let event = streams.record(id(1), SimulatedTime::from_nanoseconds(10));
-        streams.wait(id(50), &event).unwrap();
-        streams.submit(id(50), "b", log.job("high")).unwrap();
+        streams.submit_job(id(1), "a", log.job("low")).unwrap();
+        let event = streams.record_event(id(1), SimulatedTime::from_nanoseconds(10));
+        streams.wait_for_event(id(50), &event).unwrap();
+        streams.submit_job(id(50), "b", log.job("high")).unwrap();
         assert!(!event.query());
         go.send(()).unwrap();
         event.synchronize().unwrap();
         assert!(event.query());
         streams.synchronize_all().unwrap();
         assert_eq!(log.take(), "low high");
-        let later = streams.record(id(2), SimulatedTime::from_nanoseconds(35));
-        assert_eq!(event.elapsed(&later).unwrap(), SimulatedTime::from_nanoseconds(25));
+        let later = streams.record_event(id(2), SimulatedTime::from_nanoseconds(35));
+        assert_eq!(event.elapsed_until(&later).unwrap(), SimulatedTime::from_nanoseconds(25));
         assert_eq!(
-            later.elapsed(&event).unwrap_err().to_string(),
+            later.elapsed_until(&event).unwrap_err().to_string(),
             "the first event is at 35.0 ns, after the second at 10.0 ns; swap them"
         );
         assert!(later.query(), "nothing was before it");
@@ -160,12 +160,12 @@ fn events_order_streams_whatever_their_priority() {
 #[test]
 fn waiting_for_a_failed_stream_fails_and_says_why() {
     within_a_minute(|| {
-        let (streams, log) = (Streams::new(0), Log::default());
-        streams.submit(id(1), "load", || Err(failure())).unwrap();
-        let event = streams.record(id(1), SimulatedTime::ZERO);
-        streams.wait(id(2), &event).unwrap();
-        streams.submit(id(2), "use", log.job("used what was never written")).unwrap();
-        let error = streams.synchronize(id(2)).unwrap_err().to_string();
+        let (streams, log) = (CardStreams::new(0), Log::default());
+        streams.submit_job(id(1), "load", || Err(failure())).unwrap();
+        let event = streams.record_event(id(1), SimulatedTime::ZERO);
+        streams.wait_for_event(id(2), &event).unwrap();
+        streams.submit_job(id(2), "use", log.job("used what was never written")).unwrap();
+        let error = streams.synchronize_stream(id(2)).unwrap_err().to_string();
         assert_eq!(
             error,
             "stream 2: `wait for an event` failed: stream 1: `load` failed: core 40 does not \
@@ -180,87 +180,87 @@ fn waiting_for_a_failed_stream_fails_and_says_why() {
 #[test]
 fn waits_that_would_be_circles_cannot_be_written_or_are_refused() {
     within_a_minute(|| {
-        let streams = Arc::new(Streams::new(0));
+        let streams = Arc::new(CardStreams::new(0));
         // Two streams that wait for each other again and again: each event is older than its wait.
         let (mut a, mut b) = (
-            streams.record(id(1), SimulatedTime::ZERO),
-            streams.record(id(40), SimulatedTime::ZERO),
+            streams.record_event(id(1), SimulatedTime::ZERO),
+            streams.record_event(id(40), SimulatedTime::ZERO),
         );
         for _ in 0..200 {
-            streams.wait(id(1), &b).unwrap();
-            streams.wait(id(40), &a).unwrap();
-            streams.submit(id(1), "x", || Ok(())).unwrap();
-            streams.submit(id(40), "y", || Ok(())).unwrap();
+            streams.wait_for_event(id(1), &b).unwrap();
+            streams.wait_for_event(id(40), &a).unwrap();
+            streams.submit_job(id(1), "x", || Ok(())).unwrap();
+            streams.submit_job(id(40), "y", || Ok(())).unwrap();
             (a, b) = (
-                streams.record(id(1), SimulatedTime::ZERO),
-                streams.record(id(40), SimulatedTime::ZERO),
+                streams.record_event(id(1), SimulatedTime::ZERO),
+                streams.record_event(id(40), SimulatedTime::ZERO),
             );
         }
-        streams.wait(id(1), &a).unwrap();
+        streams.wait_for_event(id(1), &a).unwrap();
         streams.synchronize_all().unwrap();
 
         let inner = streams.clone();
         let job = move || {
-            inner.submit(id(3), "later", || Ok(()))?;
-            assert_eq!(inner.run(id(3), || Ok(())).unwrap_err().kind(), "waits_for_itself");
+            inner.submit_job(id(3), "later", || Ok(()))?;
+            assert_eq!(inner.run_job(id(3), || Ok(())).unwrap_err().kind(), "waits_for_itself");
             inner.synchronize_all()
         };
-        streams.submit(id(2), "waits", job).unwrap();
-        let error = streams.synchronize(id(2)).unwrap_err().to_string();
+        streams.submit_job(id(2), "waits", job).unwrap();
+        let error = streams.synchronize_stream(id(2)).unwrap_err().to_string();
         assert!(error.contains("cannot wait for stream 2 of the same card"), "{error}");
         streams.synchronize_all().unwrap();
 
-        let other = Streams::new(1);
+        let other = CardStreams::new(1);
         assert_eq!(
-            other.wait(id(0), &a).unwrap_err().to_string(),
+            other.wait_for_event(id(0), &a).unwrap_err().to_string(),
             "an event of card 0 means nothing to card 1; synchronize it on the host, then submit"
         );
-        assert!(a.elapsed(&other.record(id(0), SimulatedTime::ZERO)).is_err());
+        assert!(a.elapsed_until(&other.record_event(id(0), SimulatedTime::ZERO)).is_err());
     });
 }
 
 #[test]
 fn work_of_the_calling_thread_takes_its_turn() {
     within_a_minute(|| {
-        let (streams, log) = (Streams::new(0), Log::default());
+        let (streams, log) = (CardStreams::new(0), Log::default());
         let slow = log.job("first");
         let job = move || {
             std::thread::sleep(Duration::from_millis(20));
             slow()
         };
-        streams.submit(id(7), "slow", job).unwrap();
+        streams.submit_job(id(7), "slow", job).unwrap();
         // Borrowed data is fine, and the answer comes back.
         let mut seen = String::new();
-        let answer = streams.run(id(7), || {
+        let answer = streams.run_job(id(7), || {
             seen = log.take();
             Ok(42)
         });
         assert_eq!((answer.unwrap(), seen.as_str()), (42, "first"));
-        assert!(streams.run(id(7), || -> Result<(), _> { Err(failure()) }).is_err());
-        streams.synchronize(id(7)).unwrap();
-        streams.submit(id(7), "bad", || Err(failure())).unwrap();
-        let error = streams.run(id(7), || Ok(())).unwrap_err();
+        assert!(streams.run_job(id(7), || -> Result<(), _> { Err(failure()) }).is_err());
+        streams.synchronize_stream(id(7)).unwrap();
+        streams.submit_job(id(7), "bad", || Err(failure())).unwrap();
+        let error = streams.run_job(id(7), || Ok(())).unwrap_err();
         assert_eq!(error.kind(), "stream_failed");
-        assert_eq!(streams.run(id(7), || Ok(1)).unwrap(), 1);
+        assert_eq!(streams.run_job(id(7), || Ok(1)).unwrap(), 1);
     });
 }
 
 #[test]
 fn dropping_finishes_the_work_even_from_within() {
     within_a_minute(|| {
-        let (streams, log) = (Streams::new(0), Log::default());
+        let (streams, log) = (CardStreams::new(0), Log::default());
         for _ in 0..10 {
-            streams.submit(id(9), "x", log.job("x")).unwrap();
+            streams.submit_job(id(9), "x", log.job("x")).unwrap();
         }
         drop(streams);
         assert_eq!(log.take().len(), 19);
 
         // The last handle is dropped by the worker, in work that runs and in work that is skipped.
         for skipped in [false, true] {
-            let streams = Arc::new(Streams::new(0));
+            let streams = Arc::new(CardStreams::new(0));
             let go = plug(&streams, 1);
             if skipped {
-                streams.submit(id(1), "bad", || Err(failure())).unwrap();
+                streams.submit_job(id(1), "bad", || Err(failure())).unwrap();
             }
             let (last, dropped) = (streams.clone(), Arc::new(AtomicBool::new(false)));
             let flag = SetOnDrop(dropped.clone());
@@ -268,7 +268,7 @@ fn dropping_finishes_the_work_even_from_within() {
                 drop((last, flag));
                 Ok(())
             };
-            streams.submit(id(1), "last", job).unwrap();
+            streams.submit_job(id(1), "last", job).unwrap();
             drop(streams);
             go.send(()).unwrap();
             while !dropped.load(Ordering::SeqCst) {
@@ -281,17 +281,17 @@ fn dropping_finishes_the_work_even_from_within() {
 #[test]
 fn what_skipped_work_holds_is_gone_when_its_stream_is_synchronized() {
     within_a_minute(|| {
-        let streams = Streams::new(0);
+        let streams = CardStreams::new(0);
         for _ in 0..200 {
             let held = Arc::new(AtomicBool::new(false));
             let flag = SetOnDrop(held.clone());
-            streams.submit(id(1), "bad", || Err(failure())).unwrap();
+            streams.submit_job(id(1), "bad", || Err(failure())).unwrap();
             let job = move || {
                 drop(flag);
                 Ok(())
             };
-            streams.submit(id(1), "holds", job).unwrap();
-            assert!(streams.synchronize(id(1)).is_err());
+            streams.submit_job(id(1), "holds", job).unwrap();
+            assert!(streams.synchronize_stream(id(1)).is_err());
             assert!(held.load(Ordering::SeqCst));
         }
     });
@@ -308,7 +308,7 @@ impl Drop for SetOnDrop {
 #[test]
 fn threads_submit_synchronize_and_wait_at_once() {
     within_a_minute(|| {
-        let streams = Streams::new(0);
+        let streams = CardStreams::new(0);
         let ran = AtomicUsize::new(0);
         let ran = Arc::new(ran);
         let errors = AtomicUsize::new(0);
@@ -325,22 +325,24 @@ fn threads_submit_synchronize_and_wait_at_once() {
                             ran.fetch_add(1, Ordering::SeqCst);
                             Ok(())
                         };
-                        streams.submit(id(10 * t + 1), "own", job).unwrap();
+                        streams.submit_job(id(10 * t + 1), "own", job).unwrap();
                         match i % 7 {
                             0 => {
-                                let event = streams.record(id(i % 65), SimulatedTime::ZERO);
-                                streams.wait(id(64), &event).unwrap();
+                                let event = streams.record_event(id(i % 65), SimulatedTime::ZERO);
+                                streams.wait_for_event(id(64), &event).unwrap();
                             }
-                            3 => streams.run(id(63), || Ok(())).unwrap_or(()),
+                            3 => streams.run_job(id(63), || Ok(())).unwrap_or(()),
                             5 if i % 5 == 0 => {
-                                streams.submit(id(60 + t % 2), "bad", || Err(failure())).unwrap();
-                                let failed = streams.synchronize(id(60 + t % 2)).is_err();
+                                streams
+                                    .submit_job(id(60 + t % 2), "bad", || Err(failure()))
+                                    .unwrap();
+                                let failed = streams.synchronize_stream(id(60 + t % 2)).is_err();
                                 errors.fetch_add(usize::from(failed), Ordering::SeqCst);
                             }
                             _ => {}
                         }
                     }
-                    streams.synchronize(id(10 * t + 1)).unwrap();
+                    streams.synchronize_stream(id(10 * t + 1)).unwrap();
                 });
             }
         });

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use zellige_device::{Card, RunOp, Tensor};
 use zellige_float::{Converter, Dtype, Format};
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 const CODES: usize = 1 << 16;
 
@@ -22,8 +22,11 @@ fn every_code(card: &Card, size: &[i64], times: usize) -> Tensor {
 }
 
 fn results(card: &Card, x: &Tensor, name: &str, attributes: &Value) -> Vec<u8> {
-    let out =
-        Op::new(name, attributes).unwrap().run(card, std::slice::from_ref(x)).unwrap().outputs;
+    let out = TensorOp::new(name, attributes)
+        .unwrap()
+        .run_op(card, std::slice::from_ref(x))
+        .unwrap()
+        .outputs;
     out[0].download(Dtype::Float32).unwrap()
 }
 
@@ -33,8 +36,8 @@ fn tables_have_the_bits_of_the_formulas() {
     let card = common::card();
     let few = every_code(&card, &[1024, 64], 1);
     let many = every_code(&card, &[16 * 1024, 64], 16);
-    let ragged =
-        every_code(&card, &[32 * 512, 128], 32).viewed(|v| v.slice_dim(1, Some(0), Some(100), 1));
+    let ragged = every_code(&card, &[32 * 512, 128], 32)
+        .view_with(|v| v.slice_dim(1, Some(0), Some(100), 1));
     let ragged = ragged.unwrap();
     for (name, attributes) in [
         ("gelu", json!({})),
@@ -60,7 +63,7 @@ fn tables_have_the_bits_of_the_formulas() {
 fn a_table_works_in_place() {
     let card = common::card();
     let x = every_code(&card, &[16 * 1024, 64], 16);
-    let op = Op::new("exp", &json!({})).unwrap();
+    let op = TensorOp::new("exp", &json!({})).unwrap();
     let due = results(&card, &x, "exp", &json!({}));
     op.run_into(&card, std::slice::from_ref(&x), std::slice::from_ref(&x)).unwrap();
     assert!(x.download(Dtype::Float32).unwrap() == due);

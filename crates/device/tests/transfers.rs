@@ -99,7 +99,7 @@ fn views_share_memory_and_move_only_their_own() {
         let size = [4, 9, 140];
         let (t, held) = random(&mut rng, &card, &size, Dtype::Float16);
         let part = t
-            .viewed(|v| {
+            .view_with(|v| {
                 v.slice_dim(2, Some(60), Some(135), 1)?
                     .slice_dim(1, Some(2), None, 3)?
                     .transpose(0, 2)
@@ -118,7 +118,7 @@ fn views_share_memory_and_move_only_their_own() {
         holds(&t, &want);
         // A row view of a base moves its own sticks.
         let base = Tensor::empty(&card, &[40, 128], Dtype::Float16).unwrap();
-        let row = base.viewed(|v| v.slice_dim(0, Some(3), Some(4), 1)).unwrap();
+        let row = base.view_with(|v| v.slice_dim(0, Some(3), Some(4), 1)).unwrap();
         let moved = row.fill(1.5).unwrap();
         assert_eq!(moved.written, 2 * 128);
         assert_eq!(read(&base).iter().filter(|v| **v == 1.5).count(), 128);
@@ -140,7 +140,7 @@ fn copies_between_any_two_layouts_on_the_device() {
         holds(&dst, &held);
         // Within one block, through a transposition.
         if rank == 2 && size[0] == size[1] {
-            let turned = src.viewed(|v| v.transpose(0, 1)).unwrap();
+            let turned = src.view_with(|v| v.transpose(0, 1)).unwrap();
             src.copy_from(&turned).unwrap();
         }
         let to = [Dtype::Float32, Dtype::Float16, Dtype::Int64][rng.below(3)];
@@ -162,7 +162,7 @@ fn resizing_keeps_the_flat_order() {
         let (t, held) = random(&mut rng, &card, &from, Dtype::Float16);
         let mut want = held.clone();
         want.resize(usize::try_from(to[0] * to[1]).unwrap(), 0.0);
-        holds(&t.resized(&to).unwrap(), &want);
+        holds(&t.resized_to(&to).unwrap(), &want);
     }
 }
 
@@ -188,8 +188,8 @@ fn bad_input_is_refused_and_nothing_is_left_behind() {
     let e = Tensor::zeros(&card, Dtype::Float16, &huge).unwrap_err().to_string();
     assert!(e.contains("split the tensor"), "{e}");
     let t = up(512, Dtype::Float16, None).unwrap();
-    assert!(t.viewed(|v| v.as_strided(&[4, 65], &[64, 1], Some(0), None)).is_err());
-    assert!(t.viewed(|v| v.select(0, 4)).is_err());
+    assert!(t.view_with(|v| v.as_strided(&[4, 65], &[64, 1], Some(0), None)).is_err());
+    assert!(t.view_with(|v| v.select(0, 4)).is_err());
     assert_eq!(t.read_into(&mut [0; 4], &host, Dtype::Float16).unwrap_err().kind(), "host_bytes");
     let before = StridedLayout::new(&[4, 64], &[-64, 1], 0).unwrap();
     assert!(t.write_from(&[0; 4096], &before, Dtype::Float16).is_err());
@@ -202,9 +202,9 @@ fn a_large_view_is_few_nests() {
     let card = card();
     let t = Tensor::empty(&card, &[4096, 4100], Dtype::Float16).unwrap();
     let part = t
-        .viewed(|v| v.slice_dim(1, Some(60), Some(4000), 1)?.slice_dim(0, Some(1), None, 2))
+        .view_with(|v| v.slice_dim(1, Some(60), Some(4000), 1)?.slice_dim(0, Some(1), None, 2))
         .unwrap();
-    let layout = part.places().unwrap();
+    let layout = part.element_layout().unwrap();
     let host = StridedLayout::new_contiguous(part.size()).unwrap().to_layout().unwrap();
     for (a, b) in [(&host, &layout), (&layout, &host)] {
         let plan = zellige_movement::MovePlan::between(
@@ -221,17 +221,20 @@ fn a_large_view_is_few_nests() {
 
 #[test]
 fn the_ieee_mode_keeps_every_bit() {
-    let card = zellige_device::Card::builder().mode(zellige_device::Mode::Ieee).build().unwrap();
+    let card = zellige_device::Card::builder()
+        .float_mode(zellige_device::FloatMode::Ieee)
+        .build()
+        .unwrap();
     // Every code of 16 bits, NaNs and subnormals included, comes back as it was.
     let bytes: Vec<u8> = (0..=u16::MAX).flat_map(u16::to_le_bytes).collect();
     let host = StridedLayout::new_contiguous(&[512, 128]).unwrap();
     for dtype in [Dtype::Float16, Dtype::Bfloat16] {
         let (t, _) = Tensor::upload(&card, &bytes, &host, dtype, None).unwrap();
         assert!(t.download(dtype).unwrap() == bytes, "{dtype}");
-        let turned = t.viewed(|v| v.transpose(0, 1)).unwrap();
+        let turned = t.view_with(|v| v.transpose(0, 1)).unwrap();
         let copy = Tensor::empty(&card, &[128, 512], dtype).unwrap();
         copy.copy_from(&turned).unwrap();
-        assert!(copy.viewed(|v| v.transpose(0, 1)).unwrap().download(dtype).unwrap() == bytes);
+        assert!(copy.view_with(|v| v.transpose(0, 1)).unwrap().download(dtype).unwrap() == bytes);
     }
     // Arithmetic rounds to float16 there: 2049 is no float16, and a tie goes to even.
     let two = |v: f64| {

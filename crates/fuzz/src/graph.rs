@@ -25,8 +25,8 @@ pub(crate) fn json(data: &[u8]) {
 }
 
 fn same(graph: &Graph) {
-    let printed = text::print(graph);
+    let printed = text::print_graph(graph);
     assert!(text::parse(&printed).as_ref() == Ok(graph), "changed:\n{printed}");
-    let printed = json::print(graph);
+    let printed = json::print_graph(graph);
     assert!(json::parse(&printed).is_ok_and(|g| g == *graph), "changed:\n{printed}");
 }

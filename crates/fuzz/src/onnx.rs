@@ -16,7 +16,7 @@ pub(crate) fn file(data: &[u8]) {
         None => {}
         Some(Err(e)) => assert!(!e.to_string().is_empty()),
         Some(Ok(imported)) => {
-            let printed = text::print(&imported.graph);
+            let printed = text::print_graph(&imported.graph);
             assert!(
                 text::parse(&printed).is_ok_and(|g| g == imported.graph),
                 "changed:\n{printed}"

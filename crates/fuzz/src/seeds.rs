@@ -50,7 +50,7 @@ pub(crate) fn graph_texts() -> Vec<Vec<u8>> {
 pub(crate) fn graph_json() -> Vec<Vec<u8>> {
     let json = |text: &[u8]| {
         let text = std::str::from_utf8(text).expect("an example is text");
-        zellige_graph::json::print(&zellige_graph::text::parse(text).expect("an example"))
+        zellige_graph::json::print_graph(&zellige_graph::text::parse(text).expect("an example"))
     };
     let mut all: Vec<Vec<u8>> = graph_texts().iter().map(|t| json(t).into_bytes()).collect();
     // Names that a text also has as words.

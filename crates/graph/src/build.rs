@@ -1,19 +1,22 @@
 //! Building a graph: every operation is checked when it is added.
 
 use crate::error::{GraphError, Result};
-use crate::graph::{Def, Graph, Hint, MemorySpace, Node, NodeId, Role, Tensor, TensorId};
+use crate::graph::{
+    Graph, GraphNode, GraphTensor, InputRole, NodeId, RequestedMemory, SliceHints, TensorId,
+    TensorOrigin,
+};
 use crate::view;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_op::{Op, Scalar, TensorType};
+use zellige_op::{HostScalar, TensorOp, TensorType};
 use zellige_stick::LayoutRequest;
 use zellige_stick::StickLayout;
 
 /// An operand as it is written.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Operand {
+pub enum GraphOperand {
     /// A tensor.
     Tensor(TensorId),
     /// A number.
@@ -24,22 +27,22 @@ pub enum Operand {
 
 /// A graph that grows.
 #[derive(Debug, Default)]
-pub struct Builder {
+pub struct GraphBuilder {
     name: String,
-    tensors: Vec<Tensor>,
-    nodes: Vec<Node>,
+    tensors: Vec<GraphTensor>,
+    nodes: Vec<GraphNode>,
     inputs: Vec<TensorId>,
     by_name: HashMap<String, TensorId>,
-    constants: HashMap<(Scalar, Dtype), TensorId>,
+    constants: HashMap<(HostScalar, Dtype), TensorId>,
 }
 
-impl Builder {
+impl GraphBuilder {
     /// An empty graph.
-    pub fn new(name: impl Into<String>) -> Builder {
-        Builder { name: name.into(), ..Builder::default() }
+    pub fn new(name: impl Into<String>) -> GraphBuilder {
+        GraphBuilder { name: name.into(), ..GraphBuilder::default() }
     }
 
-    fn push(&mut self, tensor: Tensor) -> Result<TensorId> {
+    fn push_tensor(&mut self, tensor: GraphTensor) -> Result<TensorId> {
         zellige_guard::count_step();
         let id = TensorId(self.tensors.len());
         if self.by_name.insert(tensor.name.clone(), id).is_some() {
@@ -51,43 +54,49 @@ impl Builder {
     }
 
     /// The number of a name.
-    pub fn id(&self, name: &str) -> Option<TensorId> {
+    pub fn tensor_id(&self, name: &str) -> Option<TensorId> {
         self.by_name.get(name).copied()
     }
 
     /// A tensor so far.
-    pub fn tensor(&self, id: TensorId) -> &Tensor {
+    pub fn tensor(&self, id: TensorId) -> &GraphTensor {
         &self.tensors[id.0]
     }
 
     /// The operands of an operation so far.
-    pub fn operands(&self, id: NodeId) -> &[TensorId] {
+    pub fn node_operands(&self, id: NodeId) -> &[TensorId] {
         &self.nodes[id.0].inputs
     }
 
     /// A tensor from outside.
-    pub fn input(
+    pub fn add_input(
         &mut self,
         name: &str,
         size: &[i64],
         dtype: Dtype,
-        role: Role,
+        role: InputRole,
     ) -> Result<TensorId> {
         StridedLayout::new_contiguous(size)?;
         zellige_op::check_host_dtype(dtype)?;
         zellige_stick::DataFormat::device_format_of(dtype)?;
         let (name, size) = (name.to_string(), size.to_vec());
-        let id =
-            self.push(Tensor { name, size, dtype, def: Def::Input(role), pin: None, place: None })?;
+        let id = self.push_tensor(GraphTensor {
+            name,
+            size,
+            dtype,
+            def: TensorOrigin::Input(role),
+            pin: None,
+            place: None,
+        })?;
         self.inputs.push(id);
         Ok(id)
     }
 
     /// A number as a tensor of one element; equal ones are one. Its name is no name that a text can
     /// give, so that it is never taken.
-    pub fn constant(&mut self, value: impl Into<Scalar>, dtype: Dtype) -> Result<TensorId> {
-        let value = match value.into().plain() {
-            Scalar::Float(x) if x.is_nan() => Scalar::Float(f64::NAN),
+    pub fn add_constant(&mut self, value: impl Into<HostScalar>, dtype: Dtype) -> Result<TensorId> {
+        let value = match value.into().to_exact_float() {
+            HostScalar::Float(x) if x.is_nan() => HostScalar::Float(f64::NAN),
             other => other,
         };
         let key = (value, dtype);
@@ -95,8 +104,15 @@ impl Builder {
             return Ok(*id);
         }
         let name = format!("{dtype}({value})");
-        let def = Def::constant(value);
-        let id = self.push(Tensor { name, size: vec![], dtype, def, pin: None, place: None })?;
+        let def = TensorOrigin::from_constant(value);
+        let id = self.push_tensor(GraphTensor {
+            name,
+            size: vec![],
+            dtype,
+            def,
+            pin: None,
+            place: None,
+        })?;
         self.constants.insert(key, id);
         Ok(id)
     }
@@ -106,45 +122,45 @@ impl Builder {
     /// # Errors
     /// Unknown operations, operands that do not fit, attributes of the wrong kind, the wrong number
     /// of results. The operation is named by its first result.
-    pub fn op(
+    pub fn add_op(
         &mut self,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: &Map<String, Value>,
         results: &[&str],
     ) -> Result<Vec<TensorId>> {
         let what = format!("{} = {op}", results.first().copied().unwrap_or("_"));
-        self.add(op, operands, attributes, results).map_err(|e| e.of(what))
+        self.add_checked_op(op, operands, attributes, results).map_err(|e| e.with_op(what))
     }
 
-    fn add(
+    fn add_checked_op(
         &mut self,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: &Map<String, Value>,
         results: &[&str],
     ) -> Result<Vec<TensorId>> {
         if view::is_view(op) {
-            return self.view(op, operands, attributes, results).map(|id| vec![id]);
+            return self.add_view(op, operands, attributes, results).map(|id| vec![id]);
         }
         let attributes = attributes.clone();
-        let kernel = Op::new(op, &Value::Object(attributes.clone()))?;
+        let kernel = TensorOp::new(op, &Value::Object(attributes.clone()))?;
         // A number takes the dtype of its category, which never widens the tensors beside it.
         let tensors = operands.iter().filter_map(|o| match o {
-            Operand::Tensor(t) => Some(self.tensors[t.0].dtype),
-            Operand::Number(_) | Operand::Whole(_) => None,
+            GraphOperand::Tensor(t) => Some(self.tensors[t.0].dtype),
+            GraphOperand::Number(_) | GraphOperand::Whole(_) => None,
         });
         let float = tensors.clone().find(|d| zellige_op::is_float(*d));
         let mut inputs = Vec::with_capacity(operands.len());
         for operand in operands {
             inputs.push(match operand {
-                Operand::Tensor(t) => *t,
-                Operand::Number(v) => {
+                GraphOperand::Tensor(t) => *t,
+                GraphOperand::Number(v) => {
                     let whole = v.fract() == 0.0 && float.is_none();
                     let dtype = if whole { Dtype::Int64 } else { float.unwrap_or(Dtype::Float32) };
-                    self.constant(*v, dtype)?
+                    self.add_constant(*v, dtype)?
                 }
-                Operand::Whole(n) => self.constant(*n, float.unwrap_or(Dtype::Int64))?,
+                GraphOperand::Whole(n) => self.add_constant(*n, float.unwrap_or(Dtype::Int64))?,
             });
         }
         let metas: Vec<TensorType> = inputs
@@ -152,7 +168,7 @@ impl Builder {
             .map(|t| &self.tensors[t.0])
             .map(|t| TensorType { size: t.size.clone(), dtype: t.dtype })
             .collect();
-        let made = kernel.infer(&metas)?;
+        let made = kernel.infer_types(&metas)?;
         if made.len() != results.len() {
             let message = format!("it has {} results, and {} are named", made.len(), results.len());
             return Err(GraphError::new("bad_results", message));
@@ -160,9 +176,9 @@ impl Builder {
         let node = NodeId(self.nodes.len());
         let mut outputs = Vec::with_capacity(made.len());
         for (k, (meta, name)) in made.into_iter().zip(results).enumerate() {
-            let def = Def::Result(node, k);
+            let def = TensorOrigin::Result(node, k);
             let name = (*name).to_string();
-            outputs.push(self.push(Tensor {
+            outputs.push(self.push_tensor(GraphTensor {
                 name,
                 size: meta.size,
                 dtype: meta.dtype,
@@ -172,49 +188,54 @@ impl Builder {
             })?);
         }
         let outputs_of = outputs.clone();
-        self.nodes.push(Node {
+        self.nodes.push(GraphNode {
             op: kernel,
             attributes,
             inputs,
             outputs,
-            hint: Hint::new(),
+            hint: SliceHints::new(),
             at: None,
         });
         Ok(outputs_of)
     }
 
-    fn view(
+    fn add_view(
         &mut self,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: &Map<String, Value>,
         results: &[&str],
     ) -> Result<TensorId> {
-        let ([Operand::Tensor(of)], [name]) = (operands, results) else {
+        let ([GraphOperand::Tensor(of)], [name]) = (operands, results) else {
             let message = "a view has one tensor as operand and one result";
             return Err(GraphError::new("bad_operand", message));
         };
         let t = &self.tensors[of.0];
         let (base, map) = match &t.def {
-            Def::View { base, map, .. } => (*base, map.clone()),
+            TensorOrigin::View { base, map, .. } => (*base, map.clone()),
             _ => (*of, StridedLayout::new_contiguous(&t.size)?),
         };
         let dtype = t.dtype;
         let made = (op.to_string(), *of, attributes.clone());
         let elements = self.tensors[base.0].size.iter().product();
-        let (base, map) = match view::apply(op, &map, elements, attributes)? {
+        let (base, map) = match view::apply_view(op, &map, elements, attributes)? {
             Some(seen) => (base, seen),
             None => {
                 // The elements have to be in row-major order first, as in PyTorch.
                 let copy = format!("{name}.copy");
-                let copied = self.add("clone", &[Operand::Tensor(*of)], &Map::new(), &[&copy])?[0];
+                let copied = self.add_checked_op(
+                    "clone",
+                    &[GraphOperand::Tensor(*of)],
+                    &Map::new(),
+                    &[&copy],
+                )?[0];
                 let plain = StridedLayout::new_contiguous(&self.tensors[copied.0].size)?;
-                let seen = view::apply(op, &plain, plain.numel(), attributes)?;
+                let seen = view::apply_view(op, &plain, plain.numel(), attributes)?;
                 let made = (op.to_string(), copied, attributes.clone());
                 let map = seen.ok_or_else(|| GraphError::new("bad_view", "it needs a copy"))?;
                 let size = map.size().to_vec();
-                let def = Def::View { base: copied, map, made };
-                return self.push(Tensor {
+                let def = TensorOrigin::View { base: copied, map, made };
+                return self.push_tensor(GraphTensor {
                     name: (*name).into(),
                     size,
                     dtype,
@@ -225,8 +246,15 @@ impl Builder {
             }
         };
         let size = map.size().to_vec();
-        let def = Def::View { base, map, made };
-        self.push(Tensor { name: (*name).to_string(), size, dtype, def, pin: None, place: None })
+        let def = TensorOrigin::View { base, map, made };
+        self.push_tensor(GraphTensor {
+            name: (*name).to_string(),
+            size,
+            dtype,
+            def,
+            pin: None,
+            place: None,
+        })
     }
 
     /// Pins the layout of a tensor.
@@ -234,15 +262,15 @@ impl Builder {
     /// # Errors
     /// Pins that do not fit the size, a second pin that is another one, and pins on views, which lie as
     /// their base does.
-    pub fn pin(&mut self, id: TensorId, pin: LayoutRequest) -> Result<()> {
+    pub fn pin_layout(&mut self, id: TensorId, pin: LayoutRequest) -> Result<()> {
         let t = &mut self.tensors[id.0];
         let name = t.name.clone();
         let bad = |message: String| GraphError::new("bad_pin", format!("`{name}`: {message}"));
-        if let Def::View { .. } = t.def {
+        if let TensorOrigin::View { .. } = t.def {
             return Err(bad("a view lies as its base does; pin that, or a clone".into()));
         }
         if let Some(other) = t.pin.as_ref().filter(|p| **p != pin) {
-            let (first, second) = (crate::text::pinned(other), crate::text::pinned(&pin));
+            let (first, second) = (crate::text::print_pin(other), crate::text::print_pin(&pin));
             return Err(bad(format!("two pins contradict each other: {first}, {second}")));
         }
         let rank = t.size.len();
@@ -269,18 +297,18 @@ impl Builder {
     /// # Errors
     /// A second place that is another one, views, which are where their base is, and inputs and constants in
     /// the scratchpads, which nothing writes there.
-    pub fn place(&mut self, id: TensorId, place: MemorySpace) -> Result<()> {
+    pub fn place_tensor(&mut self, id: TensorId, place: RequestedMemory) -> Result<()> {
         let t = &mut self.tensors[id.0];
         let name = &t.name;
         let bad = |message: &str| GraphError::new("bad_place", format!("`{name}`: {message}"));
         match (&t.def, place) {
-            (Def::View { .. }, _) => {
+            (TensorOrigin::View { .. }, _) => {
                 return Err(bad("a view is where its base is; place that, or a clone"));
             }
-            (Def::Input(_), MemorySpace::Lx) => {
+            (TensorOrigin::Input(_), RequestedMemory::Lx) => {
                 return Err(bad("an input is in device memory; place a clone of it in lx"));
             }
-            (Def::Constant(_), MemorySpace::Lx) => {
+            (TensorOrigin::Constant(_), RequestedMemory::Lx) => {
                 return Err(bad(
                     "a constant is in device memory; place the result of a `full` in lx",
                 ));
@@ -295,8 +323,8 @@ impl Builder {
     }
 
     /// Says into how many slices the programmer wants the dimensions of an operation.
-    pub fn hint(&mut self, result: TensorId, hint: Hint) -> Result<()> {
-        let Def::Result(node, _) = self.tensors[result.0].def else {
+    pub fn hint_splits(&mut self, result: TensorId, hint: SliceHints) -> Result<()> {
+        let TensorOrigin::Result(node, _) = self.tensors[result.0].def else {
             let message = "only the result of an operation has a work division";
             return Err(GraphError::new("bad_hint", message));
         };
@@ -308,8 +336,8 @@ impl Builder {
     }
 
     /// Says where the model's source has an operation.
-    pub fn at(&mut self, result: TensorId, at: impl Into<String>) {
-        if let Def::Result(node, _) = self.tensors[result.0].def {
+    pub fn set_source_location(&mut self, result: TensorId, at: impl Into<String>) {
+        if let TensorOrigin::Result(node, _) = self.tensors[result.0].def {
             self.nodes[node.0].at = Some(zellige_notation::make_visible(&at.into()).into_owned());
         }
     }
@@ -318,11 +346,11 @@ impl Builder {
     ///
     /// # Errors
     /// No outputs.
-    pub fn finish(self, outputs: &[TensorId]) -> Result<Graph> {
+    pub fn finish_graph(self, outputs: &[TensorId]) -> Result<Graph> {
         if outputs.is_empty() {
             return Err(GraphError::new("no_outputs", "a graph returns at least one tensor"));
         }
-        let Builder { name, tensors, nodes, inputs, .. } = self;
+        let GraphBuilder { name, tensors, nodes, inputs, .. } = self;
         Ok(Graph { name, tensors, nodes, inputs, outputs: outputs.to_vec() })
     }
 }

@@ -7,7 +7,7 @@ pub type Result<T, E = GraphError> = std::result::Result<T, E>;
 
 /// A refused graph: what is wrong, in which operation, and where that is written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", zellige_notation::make_lines_visible(&format!("{}{message}", place(op, operand)), false))]
+#[error("{}", zellige_notation::make_lines_visible(&format!("{}{message}", error_prefix(op, operand)), false))]
 pub struct GraphError {
     /// A stable identifier for programs.
     pub kind: &'static str,
@@ -21,7 +21,7 @@ pub struct GraphError {
     pub span: Option<Range<usize>>,
 }
 
-fn place(op: &Option<String>, operand: &Option<usize>) -> String {
+fn error_prefix(op: &Option<String>, operand: &Option<usize>) -> String {
     match (op, operand) {
         (Some(op), Some(k)) => format!("{op}, operand {k}: "),
         (Some(op), None) => format!("{op}: "),
@@ -34,15 +34,15 @@ impl GraphError {
         GraphError { kind, message: message.into(), op: None, operand: None, span: None }
     }
 
-    pub(crate) fn of(self, op: impl Into<String>) -> GraphError {
+    pub(crate) fn with_op(self, op: impl Into<String>) -> GraphError {
         GraphError { op: self.op.or(Some(op.into())), ..self }
     }
 
-    pub(crate) fn operand(self, operand: usize) -> GraphError {
+    pub(crate) fn with_operand(self, operand: usize) -> GraphError {
         GraphError { operand: Some(operand), ..self }
     }
 
-    pub(crate) fn at(self, span: &Range<usize>) -> GraphError {
+    pub(crate) fn with_span(self, span: &Range<usize>) -> GraphError {
         GraphError { span: self.span.or(Some(span.clone())), ..self }
     }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 pub enum GraphFormat {
     /// The readable text, [`crate::text`].
     Text,
-    /// The JSON of programs, [`crate::json`].
+    /// The JSON of programs, [`crate::parse_json`].
     Json,
     /// An ONNX model, which `zellige-onnx` reads.
     Onnx,
@@ -18,7 +18,7 @@ pub enum GraphFormat {
 impl GraphFormat {
     /// The format of a file, by the end of its name, or by how it begins: a model begins with the number
     /// of its version, JSON with a brace.
-    pub fn of(path: &Path, start: &[u8]) -> GraphFormat {
+    pub fn detect_format(path: &Path, start: &[u8]) -> GraphFormat {
         let ends = |with: &str| path.extension().is_some_and(|e| e.eq_ignore_ascii_case(with));
         match start.iter().find(|b| !b.is_ascii_whitespace()) {
             _ if ends("onnx") => GraphFormat::Onnx,
@@ -33,10 +33,10 @@ impl GraphFormat {
     ///
     /// # Errors
     /// Files that cannot be read.
-    pub fn of_file(path: &Path) -> io::Result<GraphFormat> {
+    pub fn detect_file_format(path: &Path) -> io::Result<GraphFormat> {
         let mut start = Vec::new();
         File::open(path)?.take(4096).read_to_end(&mut start)?;
-        Ok(GraphFormat::of(path, &start))
+        Ok(GraphFormat::detect_format(path, &start))
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
             ("a", b"\x08\x0a\x12", GraphFormat::Onnx),
             ("a", b"", GraphFormat::Text),
         ] {
-            assert_eq!(GraphFormat::of(Path::new(path), start), format, "{path}");
+            assert_eq!(GraphFormat::detect_format(Path::new(path), start), format, "{path}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_op::{Op, Scalar};
+use zellige_op::{HostScalar, TensorOp};
 use zellige_stick::LayoutRequest;
 
 /// A tensor of a graph, by number.
@@ -16,7 +16,7 @@ pub struct NodeId(pub usize);
 
 /// What an input is to the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Role {
+pub enum InputRole {
     /// Given at every run.
     #[default]
     Input,
@@ -26,56 +26,58 @@ pub enum Role {
     State,
 }
 
-impl Role {
+impl InputRole {
     /// Its word.
     pub fn name(self) -> &'static str {
         match self {
-            Role::Input => "input",
-            Role::Weight => "weight",
-            Role::State => "state",
+            InputRole::Input => "input",
+            InputRole::Weight => "weight",
+            InputRole::State => "state",
         }
     }
 
     /// The role of a word.
-    pub fn from_name(name: &str) -> Option<Role> {
-        [Role::Input, Role::Weight, Role::State].into_iter().find(|r| r.name() == name)
+    pub fn from_name(name: &str) -> Option<InputRole> {
+        [InputRole::Input, InputRole::Weight, InputRole::State]
+            .into_iter()
+            .find(|r| r.name() == name)
     }
 }
 
 /// A memory of the card that a tensor can be in while a program runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MemorySpace {
+pub enum RequestedMemory {
     /// The scratchpads of the cores, a part of the tensor in each.
     Lx,
     /// Device memory.
     Memory,
 }
 
-impl MemorySpace {
+impl RequestedMemory {
     /// Its word.
     pub fn name(self) -> &'static str {
         match self {
-            MemorySpace::Lx => "lx",
-            MemorySpace::Memory => "memory",
+            RequestedMemory::Lx => "lx",
+            RequestedMemory::Memory => "memory",
         }
     }
 
     /// The memory of a word.
-    pub fn from_name(name: &str) -> Option<MemorySpace> {
-        [MemorySpace::Lx, MemorySpace::Memory].into_iter().find(|m| m.name() == name)
+    pub fn from_name(name: &str) -> Option<RequestedMemory> {
+        [RequestedMemory::Lx, RequestedMemory::Memory].into_iter().find(|m| m.name() == name)
     }
 }
 
 /// How many slices the programmer wants of each dimension of an operation's iteration space.
-pub type Hint = Vec<(String, usize)>;
+pub type SliceHints = Vec<(String, usize)>;
 
 /// Where a tensor comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Def {
+pub enum TensorOrigin {
     /// Outside.
-    Input(Role),
+    Input(InputRole),
     /// A number that the program contains, the same in all elements.
-    Constant(Scalar),
+    Constant(HostScalar),
     /// Result `1` of an operation.
     Result(NodeId, usize),
     /// Another tensor, seen through strides over its row-major index.
@@ -89,16 +91,16 @@ pub enum Def {
     },
 }
 
-impl Def {
+impl TensorOrigin {
     /// A constant.
-    pub fn constant(value: impl Into<Scalar>) -> Def {
-        Def::Constant(value.into().plain())
+    pub fn from_constant(value: impl Into<HostScalar>) -> TensorOrigin {
+        TensorOrigin::Constant(value.into().to_exact_float())
     }
 }
 
 /// A tensor: name, size, dtype, origin, and what the programmer asks of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tensor {
+pub struct GraphTensor {
     /// Its name, unique in the graph.
     pub name: String,
     /// Extents.
@@ -106,18 +108,18 @@ pub struct Tensor {
     /// Dtype.
     pub dtype: Dtype,
     /// Origin.
-    pub def: Def,
+    pub def: TensorOrigin,
     /// The layout it must have.
     pub pin: Option<LayoutRequest>,
     /// The memory it must be in.
-    pub place: Option<MemorySpace>,
+    pub place: Option<RequestedMemory>,
 }
 
 /// An operation.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct GraphNode {
     /// The operation with its attributes.
-    pub op: Op,
+    pub op: TensorOp,
     /// The attributes as written.
     pub attributes: Map<String, Value>,
     /// Operands.
@@ -125,13 +127,13 @@ pub struct Node {
     /// Results.
     pub outputs: Vec<TensorId>,
     /// Slices that the programmer wants.
-    pub hint: Hint,
+    pub hint: SliceHints,
     /// Where the model's source says it.
     pub at: Option<String>,
 }
 
-impl PartialEq for Node {
-    fn eq(&self, other: &Node) -> bool {
+impl PartialEq for GraphNode {
+    fn eq(&self, other: &GraphNode) -> bool {
         self.op.name() == other.op.name()
             && self.attributes == other.attributes
             && self.inputs == other.inputs
@@ -145,8 +147,8 @@ impl PartialEq for Node {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Graph {
     pub(crate) name: String,
-    pub(crate) tensors: Vec<Tensor>,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) tensors: Vec<GraphTensor>,
+    pub(crate) nodes: Vec<GraphNode>,
     pub(crate) inputs: Vec<TensorId>,
     pub(crate) outputs: Vec<TensorId>,
 }
@@ -158,32 +160,32 @@ impl Graph {
     }
 
     /// All tensors, each after what it depends on.
-    pub fn tensors(&self) -> impl Iterator<Item = (TensorId, &Tensor)> {
+    pub fn tensors(&self) -> impl Iterator<Item = (TensorId, &GraphTensor)> {
         self.tensors.iter().enumerate().map(|(i, t)| (TensorId(i), t))
     }
 
     /// All operations, in an order in which they can run.
-    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &GraphNode)> {
         self.nodes.iter().enumerate().map(|(i, n)| (NodeId(i), n))
     }
 
     /// A tensor of this graph.
-    pub fn get(&self, id: TensorId) -> &Tensor {
+    pub fn get(&self, id: TensorId) -> &GraphTensor {
         &self.tensors[id.0]
     }
 
     /// An operation of this graph.
-    pub fn node(&self, id: NodeId) -> &Node {
+    pub fn node(&self, id: NodeId) -> &GraphNode {
         &self.nodes[id.0]
     }
 
     /// The tensor of a name.
-    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
+    pub fn tensor(&self, name: &str) -> Option<&GraphTensor> {
         self.tensors.iter().find(|t| t.name == name)
     }
 
     /// The number of a name.
-    pub fn id(&self, name: &str) -> Option<TensorId> {
+    pub fn tensor_id(&self, name: &str) -> Option<TensorId> {
         self.tensors.iter().position(|t| t.name == name).map(TensorId)
     }
 
@@ -198,18 +200,18 @@ impl Graph {
     }
 
     /// The tensor that has the elements of another, and how the other sees it.
-    pub fn base(&self, id: TensorId) -> (TensorId, Option<&StridedLayout>) {
+    pub fn base_and_view(&self, id: TensorId) -> (TensorId, Option<&StridedLayout>) {
         match &self.get(id).def {
-            Def::View { base, map, .. } => (*base, Some(map)),
+            TensorOrigin::View { base, map, .. } => (*base, Some(map)),
             _ => (id, None),
         }
     }
 
     /// The operations that read a tensor or a view of it, with the number of the operand.
-    pub fn uses(&self, id: TensorId) -> impl Iterator<Item = (NodeId, usize)> {
+    pub fn uses_of_tensor(&self, id: TensorId) -> impl Iterator<Item = (NodeId, usize)> {
         self.nodes().flat_map(move |(n, node)| {
             let operands = node.inputs.iter().enumerate();
-            operands.filter(move |(_, t)| self.base(**t).0 == id).map(move |(k, _)| (n, k))
+            operands.filter(move |(_, t)| self.base_and_view(**t).0 == id).map(move |(k, _)| (n, k))
         })
     }
 }

@@ -1,8 +1,8 @@
 //! The form of a graph that programs exchange; `docs/schemas/graph.schema.json` is its schema.
 
 use crate::error::{GraphError, Result};
-use crate::graph::{Graph, MemorySpace, Role};
-use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, SymbolicSize};
+use crate::graph::{Graph, InputRole, RequestedMemory};
+use crate::source::{GraphSource, SizeSymbol, SourceInput, SourceOp, SourceOutput, SymbolicSize};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use zellige_float::Dtype;
@@ -11,7 +11,7 @@ use zellige_stick::LayoutRequest;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Doc {
+struct GraphDoc {
     name: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     symbols: Vec<DocSymbol>,
@@ -26,11 +26,11 @@ struct DocSymbol {
     name: String,
     min: i64,
     max: i64,
-    #[serde(default = "one")]
+    #[serde(default = "default_step")]
     step: i64,
 }
 
-fn one() -> i64 {
+fn default_step() -> i64 {
     1
 }
 
@@ -76,7 +76,7 @@ enum DocPin {
 }
 
 impl DocPin {
-    fn of(pin: &LayoutRequest) -> DocPin {
+    fn from_request(pin: &LayoutRequest) -> DocPin {
         match pin {
             LayoutRequest::Stick(d) => DocPin::Stick(u32::try_from(*d).unwrap_or(u32::MAX)),
             LayoutRequest::Sparse => DocPin::Sparse(true),
@@ -87,7 +87,7 @@ impl DocPin {
         }
     }
 
-    fn pin(&self) -> Result<LayoutRequest> {
+    fn to_request(&self) -> Result<LayoutRequest> {
         Ok(match self {
             DocPin::Stick(d) => LayoutRequest::Stick((*d).into()),
             DocPin::Sparse(true) => LayoutRequest::Sparse,
@@ -104,9 +104,9 @@ impl DocPin {
 }
 
 /// The memory of a word.
-fn placed(word: Option<&str>, name: &str) -> Result<Option<MemorySpace>> {
+fn parse_memory(word: Option<&str>, name: &str) -> Result<Option<RequestedMemory>> {
     let Some(word) = word else { return Ok(None) };
-    let known = MemorySpace::from_name(word).ok_or_else(|| {
+    let known = RequestedMemory::from_name(word).ok_or_else(|| {
         let shown: String = word.chars().take(40).collect();
         GraphError::new("bad_place", format!("`{name}`: place {shown:?} is none of lx, memory"))
     });
@@ -117,7 +117,7 @@ fn placed(word: Option<&str>, name: &str) -> Result<Option<MemorySpace>> {
 const RESERVED: [&str; 4] = ["return", "true", "false", "null"];
 
 /// Refuses a name that a text cannot hold: both forms say the same.
-fn named(name: &str) -> Result<()> {
+fn check_name(name: &str) -> Result<()> {
     let mut c = TextCursor::new(name);
     let whole = c.read_dotted_word().is_some_and(|w| w.value == name);
     if whole && !RESERVED.contains(&name) {
@@ -136,14 +136,14 @@ fn named(name: &str) -> Result<()> {
 ///
 /// # Errors
 /// Text that is no JSON of this form, with line and column; unknown fields.
-pub fn source(text: &str) -> Result<GraphSource> {
-    let doc: Doc =
+pub fn parse_source(text: &str) -> Result<GraphSource> {
+    let doc: GraphDoc =
         serde_json::from_str(text).map_err(|e| GraphError::new("bad_json", e.to_string()))?;
     let results = doc.ops.iter().flat_map(|o| &o.outputs);
     let symbols = doc.symbols.iter().map(|s| &s.name);
     for name in doc.inputs.iter().map(|i| &i.name).chain(results).chain(symbols).chain([&doc.name])
     {
-        named(name)?;
+        check_name(name)?;
     }
     let mut source = GraphSource { name: doc.name, ..GraphSource::default() };
     for s in doc.symbols {
@@ -152,7 +152,7 @@ pub fn source(text: &str) -> Result<GraphSource> {
                 format!("symbol `{}`: 0 <= min <= max, and max is a multiple of step", s.name);
             return Err(GraphError::new("bad_symbol", message));
         }
-        source.symbols.push(Symbol { name: s.name, min: s.min, max: s.max, step: s.step });
+        source.symbols.push(SizeSymbol { name: s.name, min: s.min, max: s.max, step: s.step });
     }
     for i in doc.inputs {
         let bad = |message: String| {
@@ -167,19 +167,19 @@ pub fn source(text: &str) -> Result<GraphSource> {
         });
         let size = size.collect::<Result<_>>()?;
         let role = match &i.role {
-            None => Role::Input,
-            Some(name) => Role::from_name(name)
+            None => InputRole::Input,
+            Some(name) => InputRole::from_name(name)
                 .ok_or_else(|| bad(format!("role `{name}` is none of input, weight, state")))?,
         };
         let dtype = Dtype::from_name(&i.dtype)?;
-        let pin = i.pin.as_ref().map(DocPin::pin).transpose()?;
+        let pin = i.pin.as_ref().map(DocPin::to_request).transpose()?;
         source.inputs.push(SourceInput {
             name: i.name.clone(),
             dtype,
             size,
             role,
             pin,
-            place: placed(i.place.as_deref(), &i.name)?,
+            place: parse_memory(i.place.as_deref(), &i.name)?,
             span: 0..0,
         });
     }
@@ -193,8 +193,8 @@ pub fn source(text: &str) -> Result<GraphSource> {
         });
         source.ops.push(SourceOp {
             hint: split.collect::<Result<_>>()?,
-            pin: o.pin.as_ref().map(DocPin::pin).transpose()?,
-            place: placed(o.place.as_deref(), &first)?,
+            pin: o.pin.as_ref().map(DocPin::to_request).transpose()?,
+            place: parse_memory(o.place.as_deref(), &first)?,
             op: o.op,
             inputs: o.inputs,
             outputs: o.outputs,
@@ -211,19 +211,19 @@ pub fn source(text: &str) -> Result<GraphSource> {
 /// Reads a graph and binds its symbols to their largest values.
 ///
 /// # Errors
-/// As [`source`] and [`GraphSource::bind`].
+/// As [`parse_source`] and [`GraphSource::bind_symbols`].
 pub fn parse(text: &str) -> Result<Graph> {
-    source(text)?.bind(&std::collections::BTreeMap::new())
+    parse_source(text)?.bind_symbols(&std::collections::BTreeMap::new())
 }
 
 /// The JSON of a graph.
-pub fn print(graph: &Graph) -> String {
-    print_source(&graph.source())
+pub fn print_graph(graph: &Graph) -> String {
+    print_source(&graph.to_source())
 }
 
 /// The JSON of a graph with its symbols.
 pub fn print_source(source: &GraphSource) -> String {
-    let doc = Doc {
+    let doc = GraphDoc {
         name: source.name.clone(),
         symbols: source
             .symbols
@@ -244,8 +244,8 @@ pub fn print_source(source: &GraphSource) -> String {
                         SymbolicSize::Symbol(s) => Value::from(s.as_str()),
                     })
                     .collect(),
-                role: (i.role != Role::Input).then(|| i.role.name().into()),
-                pin: i.pin.as_ref().map(DocPin::of),
+                role: (i.role != InputRole::Input).then(|| i.role.name().into()),
+                pin: i.pin.as_ref().map(DocPin::from_request),
                 place: i.place.map(|m| m.name().into()),
             })
             .collect(),
@@ -257,7 +257,7 @@ pub fn print_source(source: &GraphSource) -> String {
                 inputs: o.inputs.clone(),
                 outputs: o.outputs.clone(),
                 attributes: o.attributes.clone(),
-                pin: o.pin.as_ref().map(DocPin::of),
+                pin: o.pin.as_ref().map(DocPin::from_request),
                 place: o.place.map(|m| m.name().into()),
                 split: o.hint.iter().map(|(d, n)| (d.clone(), Value::from(*n))).collect(),
                 at: o.at.clone(),

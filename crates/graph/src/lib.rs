@@ -19,7 +19,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`text`] | the readable form |
-//! | [`json`] | the form of programs, with its schema |
+//! | [`parse_json`] | the form of programs, with its schema |
 //! | `build` | checks and inference, operation by operation |
 //! | `view` | views as strided maps |
 //! | `source` | a graph as it is written, with sizes that are bound later |
@@ -39,9 +39,12 @@ mod source;
 pub mod text;
 mod view;
 
-pub use build::{Builder, Operand};
+pub use build::{GraphBuilder, GraphOperand};
 pub use error::{GraphError, Result};
 pub use format::GraphFormat;
-pub use graph::{Def, Graph, Hint, MemorySpace, Node, NodeId, Role, Tensor, TensorId};
-pub use source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, SymbolicSize};
-pub use view::VIEWS;
+pub use graph::{
+    Graph, GraphNode, GraphTensor, InputRole, NodeId, RequestedMemory, SliceHints, TensorId,
+    TensorOrigin,
+};
+pub use source::{GraphSource, SizeSymbol, SourceInput, SourceOp, SourceOutput, SymbolicSize};
+pub use view::VIEW_OPS;

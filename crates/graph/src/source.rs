@@ -1,19 +1,19 @@
 //! A graph as it is written: sizes may be symbols, which are bound when it is built.
 
-use crate::build::{Builder, Operand};
+use crate::build::{GraphBuilder, GraphOperand};
 use crate::error::{GraphError, Result};
-use crate::graph::{Graph, Hint, MemorySpace, Role};
+use crate::graph::{Graph, InputRole, RequestedMemory, SliceHints};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use zellige_float::Dtype;
 use zellige_notation::{make_visible, quote_beginning};
-use zellige_op::Scalar;
+use zellige_op::HostScalar;
 use zellige_stick::LayoutRequest;
 
 /// A size that is bound later, with the values it may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Symbol {
+pub struct SizeSymbol {
     /// Its name.
     pub name: String,
     /// The smallest value.
@@ -43,11 +43,11 @@ pub struct SourceInput {
     /// Extents.
     pub size: Vec<SymbolicSize>,
     /// What it is to the program.
-    pub role: Role,
+    pub role: InputRole,
     /// Its pinned layout.
     pub pin: Option<LayoutRequest>,
     /// The memory that it must be in.
-    pub place: Option<MemorySpace>,
+    pub place: Option<RequestedMemory>,
     /// Its place in the text.
     pub span: Range<usize>,
 }
@@ -66,9 +66,9 @@ pub struct SourceOp {
     /// The pinned layout of the first result.
     pub pin: Option<LayoutRequest>,
     /// The memory that the first result must be in.
-    pub place: Option<MemorySpace>,
+    pub place: Option<RequestedMemory>,
     /// Slices that the programmer wants.
-    pub hint: Hint,
+    pub hint: SliceHints,
     /// Where the model's source says it.
     pub at: Option<String>,
     /// Its place in the text.
@@ -90,7 +90,7 @@ pub struct GraphSource {
     /// Its name.
     pub name: String,
     /// Symbols.
-    pub symbols: Vec<Symbol>,
+    pub symbols: Vec<SizeSymbol>,
     /// Inputs.
     pub inputs: Vec<SourceInput>,
     /// Operations in any order.
@@ -103,8 +103,8 @@ impl GraphSource {
     /// The graph with symbols bound: those not named take their largest value.
     ///
     /// # Errors
-    /// Values outside a symbol's range, unknown symbols, and everything that [`Builder`] refuses.
-    pub fn bind(&self, values: &BTreeMap<String, i64>) -> Result<Graph> {
+    /// Values outside a symbol's range, unknown symbols, and everything that [`GraphBuilder`] refuses.
+    pub fn bind_symbols(&self, values: &BTreeMap<String, i64>) -> Result<Graph> {
         let mut bound: BTreeMap<&str, i64> = BTreeMap::new();
         for s in &self.symbols {
             let value = values.get(&s.name).copied().unwrap_or(s.max);
@@ -123,7 +123,7 @@ impl GraphSource {
             return Err(GraphError::new("bad_binding", message));
         }
         self.check_names()?;
-        let mut builder = Builder::new(&self.name);
+        let mut builder = GraphBuilder::new(&self.name);
         for i in &self.inputs {
             let size: Vec<i64> = i
                 .size
@@ -135,34 +135,38 @@ impl GraphSource {
                     }),
                 })
                 .collect::<Result<_>>()
-                .map_err(|e| e.at(&i.span))?;
-            let id = builder.input(&i.name, &size, i.dtype, i.role).map_err(|e| e.at(&i.span))?;
+                .map_err(|e| e.with_span(&i.span))?;
+            let id = builder
+                .add_input(&i.name, &size, i.dtype, i.role)
+                .map_err(|e| e.with_span(&i.span))?;
             if let Some(pin) = &i.pin {
-                builder.pin(id, pin.clone()).map_err(|e| e.at(&i.span))?;
+                builder.pin_layout(id, pin.clone()).map_err(|e| e.with_span(&i.span))?;
             }
             if let Some(place) = i.place {
-                builder.place(id, place).map_err(|e| e.at(&i.span))?;
+                builder.place_tensor(id, place).map_err(|e| e.with_span(&i.span))?;
             }
         }
-        for op in self.ordered()? {
-            add(&mut builder, op, &bound).map_err(|e| e.at(&op.span))?;
+        for op in self.order_ops()? {
+            add_source_op(&mut builder, op, &bound).map_err(|e| e.with_span(&op.span))?;
         }
         let mut outputs = Vec::new();
         for o in &self.outputs {
-            let found = builder.id(&o.name).ok_or_else(|| unknown(&o.name).at(&o.span))?;
+            let found = builder
+                .tensor_id(&o.name)
+                .ok_or_else(|| unknown_name(&o.name).with_span(&o.span))?;
             outputs.push(found);
         }
-        builder.finish(&outputs)
+        builder.finish_graph(&outputs)
     }
 
     /// The operations in an order in which each uses only what is there; a circle is refused by name.
-    fn ordered(&self) -> Result<Vec<&SourceOp>> {
+    fn order_ops(&self) -> Result<Vec<&SourceOp>> {
         let mut maker: BTreeMap<&str, usize> = BTreeMap::new();
         for (k, op) in self.ops.iter().enumerate() {
             for name in &op.outputs {
                 if maker.insert(name, k).is_some() {
                     let message = format!("the name `{name}` is already taken");
-                    return Err(GraphError::new("duplicate_name", message).at(&op.span));
+                    return Err(GraphError::new("duplicate_name", message).with_span(&op.span));
                 }
             }
         }
@@ -194,7 +198,9 @@ impl GraphSource {
                     }
                     Some((_, m, name)) if state[m] == 1 => {
                         let message = format!("`{name}` depends on itself");
-                        return Err(GraphError::new("cycle", message).of(label(op)).at(&op.span));
+                        return Err(GraphError::new("cycle", message)
+                            .with_op(op_label(op))
+                            .with_span(&op.span));
                     }
                     Some((_, m, _)) => {
                         stack.push((k, 0));
@@ -207,68 +213,76 @@ impl GraphSource {
     }
 }
 
-fn label(op: &SourceOp) -> String {
+fn op_label(op: &SourceOp) -> String {
     format!("{} = {}", op.outputs.first().map_or("_", String::as_str), op.op)
 }
 
-fn unknown(name: &str) -> GraphError {
+fn unknown_name(name: &str) -> GraphError {
     let shown: String = name.chars().take(64).collect();
     GraphError::new("unknown_tensor", format!("there is no tensor `{shown}`"))
 }
 
-fn add(builder: &mut Builder, op: &SourceOp, bound: &BTreeMap<&str, i64>) -> Result<()> {
+fn add_source_op(
+    builder: &mut GraphBuilder,
+    op: &SourceOp,
+    bound: &BTreeMap<&str, i64>,
+) -> Result<()> {
     let mut operands = Vec::with_capacity(op.inputs.len());
     for (k, operand) in op.inputs.iter().enumerate() {
         operands.push(match operand {
-            Value::String(name) => match (builder.id(name), bound.get(name.as_str())) {
-                (Some(id), _) => Operand::Tensor(id),
-                (None, Some(n)) => Operand::Number(*n as f64),
+            Value::String(name) => match (builder.tensor_id(name), bound.get(name.as_str())) {
+                (Some(id), _) => GraphOperand::Tensor(id),
+                (None, Some(n)) => GraphOperand::Number(*n as f64),
                 // With a sign, so that no tensor can be called so.
-                (None, None) if name == "+inf" => Operand::Number(f64::INFINITY),
-                (None, None) if name == "-inf" => Operand::Number(f64::NEG_INFINITY),
-                (None, None) => return Err(unknown(name).of(label(op)).operand(k)),
+                (None, None) if name == "+inf" => GraphOperand::Number(f64::INFINITY),
+                (None, None) if name == "-inf" => GraphOperand::Number(f64::NEG_INFINITY),
+                (None, None) => {
+                    return Err(unknown_name(name).with_op(op_label(op)).with_operand(k));
+                }
             },
-            Value::Number(n) => match n.as_i64().map(|n| Scalar::Int(n).plain()) {
-                Some(Scalar::Int(n)) => Operand::Whole(n),
-                _ => Operand::Number(n.as_f64().unwrap_or(f64::NAN)),
+            Value::Number(n) => match n.as_i64().map(|n| HostScalar::Int(n).to_exact_float()) {
+                Some(HostScalar::Int(n)) => GraphOperand::Whole(n),
+                _ => GraphOperand::Number(n.as_f64().unwrap_or(f64::NAN)),
             },
             other => {
                 let message = format!("an operand is a name or a number, not {other}");
-                return Err(GraphError::new("bad_operand", message).of(label(op)).operand(k));
+                return Err(GraphError::new("bad_operand", message)
+                    .with_op(op_label(op))
+                    .with_operand(k));
             }
         });
     }
     let mut attributes = op.attributes.clone();
     for value in attributes.values_mut() {
-        substitute(value, bound);
+        substitute_symbols(value, bound);
     }
     let names: Vec<&str> = op.outputs.iter().map(String::as_str).collect();
-    let made = builder.op(&op.op, &operands, &attributes, &names)?;
+    let made = builder.add_op(&op.op, &operands, &attributes, &names)?;
     let Some(first) = made.first() else { return Ok(()) };
     if let Some(pin) = &op.pin {
-        builder.pin(*first, pin.clone()).map_err(|e| e.of(label(op)))?;
+        builder.pin_layout(*first, pin.clone()).map_err(|e| e.with_op(op_label(op)))?;
     }
     if let Some(place) = op.place {
-        builder.place(*first, place).map_err(|e| e.of(label(op)))?;
+        builder.place_tensor(*first, place).map_err(|e| e.with_op(op_label(op)))?;
     }
     if !op.hint.is_empty() {
-        builder.hint(*first, op.hint.clone()).map_err(|e| e.of(label(op)))?;
+        builder.hint_splits(*first, op.hint.clone()).map_err(|e| e.with_op(op_label(op)))?;
     }
     if let Some(at) = &op.at {
-        builder.at(*first, at);
+        builder.set_source_location(*first, at);
     }
     Ok(())
 }
 
 /// Puts values in the place of symbols.
-fn substitute(value: &mut Value, bound: &BTreeMap<&str, i64>) {
+fn substitute_symbols(value: &mut Value, bound: &BTreeMap<&str, i64>) {
     match value {
         Value::String(s) => {
             if let Some(n) = bound.get(s.as_str()) {
                 *value = Value::from(*n);
             }
         }
-        Value::Array(list) => list.iter_mut().for_each(|v| substitute(v, bound)),
+        Value::Array(list) => list.iter_mut().for_each(|v| substitute_symbols(v, bound)),
         _ => {}
     }
 }
@@ -290,7 +304,7 @@ impl GraphSource {
                     "the name `{shown}` has characters that cannot be seen; accepted: letters, digits, \
                      signs and plain spaces"
                 );
-                return Err(GraphError::new("bad_name", message).at(&span));
+                return Err(GraphError::new("bad_name", message).with_span(&span));
             }
         }
         Ok(())

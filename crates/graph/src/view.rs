@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use zellige_layout::StridedLayout;
 
 /// The view operations with their attributes.
-pub const VIEWS: &[(&str, &[&str])] = &[
+pub const VIEW_OPS: &[(&str, &[&str])] = &[
     ("transpose", &["dim0", "dim1"]),
     ("t", &[]),
     ("permute", &["dims"]),
@@ -23,18 +23,18 @@ pub const VIEWS: &[(&str, &[&str])] = &[
 
 /// Whether an operation is a view.
 pub(crate) fn is_view(op: &str) -> bool {
-    VIEWS.iter().any(|(name, _)| *name == op)
+    VIEW_OPS.iter().any(|(name, _)| *name == op)
 }
 
 /// The view that an operation makes of another; `None` where its elements must be copied first. `elements` is the
 /// number of elements of the base, in whose row-major index `as_strided` steps.
-pub(crate) fn apply(
+pub(crate) fn apply_view(
     op: &str,
     of: &StridedLayout,
     elements: i64,
     attributes: &Map<String, Value>,
 ) -> Result<Option<StridedLayout>> {
-    let known = VIEWS.iter().find(|(name, _)| *name == op).map_or(&[][..], |v| v.1);
+    let known = VIEW_OPS.iter().find(|(name, _)| *name == op).map_or(&[][..], |v| v.1);
     if let Some(key) = attributes.keys().find(|k| !known.contains(&k.as_str())) {
         let accepted = if known.is_empty() { "it has none".into() } else { known.join(", ") };
         let message = format!("there is no attribute `{key}`; accepted: {accepted}");

@@ -18,8 +18,8 @@ fn every_example_is_a_graph() {
         let source = std::fs::read_to_string(&path).unwrap();
         let graph = text::parse(&source)
             .unwrap_or_else(|e| panic!("{}: {}", path.display(), e.render(&source, false)));
-        assert_eq!(text::parse(&text::print(&graph)).unwrap(), graph, "{}", path.display());
-        assert_eq!(json::parse(&json::print(&graph)).unwrap(), graph, "{}", path.display());
+        assert_eq!(text::parse(&text::print_graph(&graph)).unwrap(), graph, "{}", path.display());
+        assert_eq!(json::parse(&json::print_graph(&graph)).unwrap(), graph, "{}", path.display());
         seen += 1;
     }
     assert_eq!(seen, 12);
@@ -29,9 +29,9 @@ fn every_example_is_a_graph() {
 fn the_large_model_has_the_published_sizes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/granite-8b-decode.graph");
     let graph = text::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
-    let weights = graph
-        .tensors()
-        .filter(|(_, t)| t.def == zellige_graph::Def::Input(zellige_graph::Role::Weight));
+    let weights = graph.tensors().filter(|(_, t)| {
+        t.def == zellige_graph::TensorOrigin::Input(zellige_graph::InputRole::Weight)
+    });
     let parameters: i64 = weights.map(|(_, t)| t.size.iter().product::<i64>()).sum();
     let (hidden, mlp, vocab, kv) = (4096, 12800, 49159, 8 * 128);
     let layer = 2 * hidden * hidden + 2 * kv * hidden + 3 * mlp * hidden + 2 * hidden;
@@ -91,16 +91,16 @@ fn what_is_written_follows_the_published_schema() {
     let check = |text: &str| conforms(&serde_json::from_str(text).unwrap(), &schema, &schema);
     for name in ["llama-block-decode", "conv-net", "granite-8b-prefill"] {
         let source = std::fs::read_to_string(root.join(format!("examples/{name}.graph"))).unwrap();
-        check(&json::print(&text::parse(&source).unwrap())).unwrap();
+        check(&json::print_graph(&text::parse(&source).unwrap())).unwrap();
     }
     // Every field at once.
     let all = "graph g[s in 64..128 step 64](x: float16[s, 64] @state pin order [1, 0]) {
         y = add(x, 1) pin sparse split {c0: 2} at \"m.py:1\"
         z = mul(y, 2.5) pin stick 1
         return z }";
-    check(&json::print_source(&text::source(all).unwrap())).unwrap();
+    check(&json::print_source(&text::parse_source(all).unwrap())).unwrap();
     // And the schema refuses what the reader refuses.
     for bad in [r#"{"name":"g"}"#, r#"{"name":"g","inputs":[],"ops":[],"outputs":[],"more":1}"#] {
-        assert!(check(bad).is_err() && json::source(bad).is_err());
+        assert!(check(bad).is_err() && json::parse_source(bad).is_err());
     }
 }

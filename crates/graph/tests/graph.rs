@@ -5,7 +5,9 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Def, Graph, MemorySpace, Operand, Role, json, text};
+use zellige_graph::{
+    Graph, GraphBuilder, GraphOperand, InputRole, RequestedMemory, TensorOrigin, json, text,
+};
 use zellige_layout::StridedLayout;
 use zellige_stick::LayoutRequest;
 
@@ -36,22 +38,22 @@ fn a_text_is_a_graph() {
     assert_eq!(g.tensor("turned").unwrap().size, [64, 4096]);
     assert_eq!(g.tensor("both").unwrap().size, [64 * 4096]);
     assert_eq!(g.tensor("sum").unwrap().pin, Some(LayoutRequest::Sparse));
-    assert_eq!(g.tensor("cache").unwrap().def, Def::Input(Role::State));
+    assert_eq!(g.tensor("cache").unwrap().def, TensorOrigin::Input(InputRole::State));
     // A view knows its base; what strides cannot say is copied first.
-    let (base, map) = g.base(g.id("turned").unwrap());
+    let (base, map) = g.base_and_view(g.tensor_id("turned").unwrap());
     assert_eq!((g.get(base).name.as_str(), map.unwrap().stride()), ("sum", &[1, 128][..]));
-    let (base, _) = g.base(g.id("flat").unwrap());
+    let (base, _) = g.base_and_view(g.tensor_id("flat").unwrap());
     assert_eq!(g.get(base).name, "flat.copy");
     let names: Vec<&str> = g.nodes().map(|(_, n)| n.op.name()).collect();
     assert_eq!(names, ["embedding", "add", "clone", "add", "add"]);
-    let sum = g.id("sum").unwrap();
-    assert_eq!(g.uses(sum).count(), 1, "the copy reads it through the view");
+    let sum = g.tensor_id("sum").unwrap();
+    assert_eq!(g.uses_of_tensor(sum).count(), 1, "the copy reads it through the view");
     assert_eq!(g.nodes().nth(1).unwrap().1.hint, [("c0".to_string(), 32), ("c1".to_string(), 1)]);
 }
 
 #[test]
 fn texts_and_json_come_back() {
-    let source = text::source(SAMPLE).unwrap();
+    let source = text::parse_source(SAMPLE).unwrap();
     let strip = |s: &zellige_graph::GraphSource| {
         let mut s = s.clone();
         s.inputs.iter_mut().for_each(|i| i.span = 0..0);
@@ -59,14 +61,14 @@ fn texts_and_json_come_back() {
         s.outputs.iter_mut().for_each(|o| o.span = 0..0);
         s
     };
-    assert_eq!(strip(&text::source(&text::print_source(&source)).unwrap()), strip(&source));
-    assert_eq!(strip(&json::source(&json::print_source(&source)).unwrap()), strip(&source));
+    assert_eq!(strip(&text::parse_source(&text::print_source(&source)).unwrap()), strip(&source));
+    assert_eq!(strip(&json::parse_source(&json::print_source(&source)).unwrap()), strip(&source));
     for s in [64, 640] {
         let values = BTreeMap::from([("s".to_string(), s)]);
-        let g = source.bind(&values).unwrap();
+        let g = source.bind_symbols(&values).unwrap();
         assert_eq!(g.tensor("x").unwrap().size, [s, 128]);
-        assert_eq!(text::parse(&text::print(&g)).unwrap(), g);
-        assert_eq!(json::parse(&json::print(&g)).unwrap(), g);
+        assert_eq!(text::parse(&text::print_graph(&g)).unwrap(), g);
+        assert_eq!(json::parse(&json::print_graph(&g)).unwrap(), g);
     }
 }
 
@@ -150,10 +152,13 @@ fn errors_name_the_operation_and_underline_it() {
         "{\"name\":\"g\"}",
         "{\"name\":\"g\",\"inputs\":[],\"ops\":[],\"outputs\":[],\"more\":1}",
     ] {
-        assert_eq!(json::source(bad).unwrap_err().kind, "bad_json", "{bad}");
+        assert_eq!(json::parse_source(bad).unwrap_err().kind, "bad_json", "{bad}");
     }
     let values = BTreeMap::from([("s".to_string(), 65)]);
-    assert_eq!(text::source(SAMPLE).unwrap().bind(&values).unwrap_err().kind, "bad_binding");
+    assert_eq!(
+        text::parse_source(SAMPLE).unwrap().bind_symbols(&values).unwrap_err().kind,
+        "bad_binding"
+    );
 }
 
 proptest! {
@@ -165,15 +170,15 @@ proptest! {
         let end = (at + len).min(t.len());
         t.replace_range(at..end, &insert);
         if let Ok(g) = text::parse(&t) {
-            prop_assert_eq!(text::parse(&text::print(&g)).unwrap(), g);
+            prop_assert_eq!(text::parse(&text::print_graph(&g)).unwrap(), g);
         }
     }
 
     /// A chain of views is the composition of its maps.
     #[test]
     fn views_compose(steps in prop::collection::vec((0u8..4, 0i64..3, 0i64..3), 0..6)) {
-        let mut b = Builder::new("g");
-        let x = b.input("x", &[4, 6, 10], Dtype::Float16, Role::Input).unwrap();
+        let mut b = GraphBuilder::new("g");
+        let x = b.add_input("x", &[4, 6, 10], Dtype::Float16, InputRole::Input).unwrap();
         let mut at = x;
         let mut expected = zellige_layout::StridedLayout::new_contiguous(&[4, 6, 10]).unwrap();
         for (k, (kind, i, j)) in steps.into_iter().enumerate() {
@@ -184,7 +189,7 @@ proptest! {
                 _ => ("slice", serde_json::json!({"dim": j, "step": 2})),
             };
             let name = format!("v{k}");
-            let made = b.op(op, &[Operand::Tensor(at)], attributes.as_object().unwrap(), &[&name]);
+            let made = b.add_op(op, &[GraphOperand::Tensor(at)], attributes.as_object().unwrap(), &[&name]);
             expected = match op {
                 "transpose" => expected.transpose(i, j).unwrap(),
                 "permute" => expected.permute(&[1, 2, 0]).unwrap(),
@@ -193,8 +198,8 @@ proptest! {
             };
             at = made.unwrap()[0];
         }
-        let g = b.finish(&[at]).unwrap();
-        if let (base, Some(map)) = g.base(at) {
+        let g = b.finish_graph(&[at]).unwrap();
+        if let (base, Some(map)) = g.base_and_view(at) {
             prop_assert_eq!(base, x);
             prop_assert_eq!(map, &expected);
         }
@@ -217,8 +222,8 @@ fn names_are_the_same_in_both_forms() {
     };
     for name in ["y", "a.b.c", "é2", "pin", "split", "at", "in", "step", "graph", "stick"] {
         let graph = with(name).unwrap_or_else(|e| panic!("{name}: {e}"));
-        assert_eq!(text::parse(&text::print(&graph)).unwrap(), graph, "{name}");
-        assert_eq!(json::parse(&json::print(&graph)).unwrap(), graph, "{name}");
+        assert_eq!(text::parse(&text::print_graph(&graph)).unwrap(), graph, "{name}");
+        assert_eq!(json::parse(&json::print_graph(&graph)).unwrap(), graph, "{name}");
     }
     for name in
         ["", "2x", "a b", "f(", "a.", ".a", "a\n", "\u{1b}[31m", "return", "true", "null", "x;"]
@@ -230,11 +235,11 @@ fn names_are_the_same_in_both_forms() {
 
 #[test]
 fn a_tensor_has_one_pin() {
-    let mut builder = Builder::new("g");
-    let x = builder.input("x", &[64, 128], Dtype::Float16, Role::Input).unwrap();
-    builder.pin(x, LayoutRequest::Stick(1)).unwrap();
-    builder.pin(x, LayoutRequest::Stick(1)).unwrap();
-    let error = builder.pin(x, LayoutRequest::Sparse).unwrap_err();
+    let mut builder = GraphBuilder::new("g");
+    let x = builder.add_input("x", &[64, 128], Dtype::Float16, InputRole::Input).unwrap();
+    builder.pin_layout(x, LayoutRequest::Stick(1)).unwrap();
+    builder.pin_layout(x, LayoutRequest::Stick(1)).unwrap();
+    let error = builder.pin_layout(x, LayoutRequest::Sparse).unwrap_err();
     assert_eq!(error.kind, "bad_pin");
     assert!(error.to_string().contains("pin stick 1, pin sparse"), "{error}");
     for twice in
@@ -260,8 +265,11 @@ fn pinned_layouts_keep_their_strides() {
     let g =
         text::parse(&format!("graph g(x: float16[6, 100] pin {given}) {{ y = relu(x) return y }}"));
     let g = g.unwrap();
-    assert!(text::print(&g).contains("host_stride=[128, 1]"), "{}", text::print(&g));
-    let again = [text::parse(&text::print(&g)).unwrap(), json::parse(&json::print(&g)).unwrap()];
+    assert!(text::print_graph(&g).contains("host_stride=[128, 1]"), "{}", text::print_graph(&g));
+    let again = [
+        text::parse(&text::print_graph(&g)).unwrap(),
+        json::parse(&json::print_graph(&g)).unwrap(),
+    ];
     for g in again {
         let Some(LayoutRequest::Exactly(layout)) = &g.tensor("x").unwrap().pin else {
             panic!("no layout")
@@ -275,11 +283,11 @@ fn as_strided_steps_over_the_row_major_index_of_its_base() {
     let text = "graph g(x: float16[6, 8]) {\n    t = transpose(x, dim0=0, dim1=1)\n    \
                 v = as_strided(t, size=[5, 3], stride=[9, 2], storage_offset=4)\n    y = add(v, 1)\n    return y\n}";
     let g = text::parse(text).unwrap();
-    let (base, view) = g.base(g.id("v").unwrap());
+    let (base, view) = g.base_and_view(g.tensor_id("v").unwrap());
     assert_eq!(g.get(base).name, "x");
     assert_eq!(view, Some(&StridedLayout::new(&[5, 3], &[9, 2], 4).unwrap()));
-    assert_eq!(text::parse(&text::print(&g)).unwrap(), g);
-    assert_eq!(json::parse(&json::print(&g)).unwrap(), g);
+    assert_eq!(text::parse(&text::print_graph(&g)).unwrap(), g);
+    assert_eq!(json::parse(&json::print_graph(&g)).unwrap(), g);
     // The last element that it reads would be number 48 of 48.
     let e = text::parse(&text.replace("storage_offset=4", "storage_offset=8")).unwrap_err();
     assert!(e.message.contains("v = as_strided"), "{e}");
@@ -295,14 +303,21 @@ fn places_round_trip() {
     }";
     let g = text::parse(given).unwrap();
     let of = |g: &Graph, name: &str| g.tensor(name).unwrap().place;
-    let again = [text::parse(&text::print(&g)).unwrap(), json::parse(&json::print(&g)).unwrap()];
+    let again = [
+        text::parse(&text::print_graph(&g)).unwrap(),
+        json::parse(&json::print_graph(&g)).unwrap(),
+    ];
     for g in [&g, &again[0], &again[1]] {
-        assert_eq!(of(g, "x"), Some(MemorySpace::Memory));
-        assert_eq!(of(g, "y"), Some(MemorySpace::Lx));
-        assert_eq!(of(g, "place"), Some(MemorySpace::Memory));
+        assert_eq!(of(g, "x"), Some(RequestedMemory::Memory));
+        assert_eq!(of(g, "y"), Some(RequestedMemory::Lx));
+        assert_eq!(of(g, "place"), Some(RequestedMemory::Memory));
         assert!(g.tensor("place").unwrap().pin.is_some());
     }
-    assert!(text::print(&g).contains("relu(x) place lx split {c0: 2}"), "{}", text::print(&g));
+    assert!(
+        text::print_graph(&g).contains("relu(x) place lx split {c0: 2}"),
+        "{}",
+        text::print_graph(&g)
+    );
 }
 
 #[test]
@@ -318,7 +333,7 @@ fn places_that_cannot_be() {
     }
     let refusal = text::parse("graph g(x: float16[4, 64] place lx) { y = relu(x) return y }");
     assert!(refusal.unwrap_err().to_string().contains("an input is in device memory"));
-    let json = json::print(
+    let json = json::print_graph(
         &text::parse("graph g(x: float16[4, 64]) { y = relu(x) place lx return y }").unwrap(),
     );
     let refusal = json::parse(&json.replace("\"lx\"", "\"dram\"")).unwrap_err().to_string();

@@ -8,7 +8,7 @@ use crate::walk::Value;
 use serde_json::{Map, Value as Json};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 /// Operations that give elements of their first operand and nothing else.
 const MOVES: &[&str] = &[
@@ -53,7 +53,7 @@ impl Node<'_, '_> {
         {
             return Ok(Value::Known(Rc::new(made)));
         }
-        let x = Operand::Tensor(self.tensor(k)?);
+        let x = GraphOperand::Tensor(self.tensor(k)?);
         let attributes = serde_json::json!({"dim": dim, "index": at});
         Ok(Value::Tensor(self.part("turn", "select", &[x], attributes)?))
     }
@@ -81,7 +81,7 @@ impl Node<'_, '_> {
         }
         let mut operands = Vec::new();
         for row in rows {
-            operands.push(Operand::Tensor(self.tensor_of(row, "row")?));
+            operands.push(GraphOperand::Tensor(self.tensor_of(row, "row")?));
         }
         if operands.len() == 1 {
             return self.emit("unsqueeze", &operands, serde_json::json!({"dim": dim}));
@@ -123,7 +123,7 @@ impl Node<'_, '_> {
         &mut self,
         part: &str,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: Json,
     ) -> Result<TensorId> {
         let name = self.free_name(part);
@@ -132,13 +132,13 @@ impl Node<'_, '_> {
 
     /// An operation on tensors on the way to the results.
     pub(crate) fn step(&mut self, op: &str, of: &[TensorId], attributes: Json) -> Result<TensorId> {
-        let operands: Vec<Operand> = of.iter().map(|id| Operand::Tensor(*id)).collect();
+        let operands: Vec<GraphOperand> = of.iter().map(|id| GraphOperand::Tensor(*id)).collect();
         self.part(op, op, &operands, attributes)
     }
 
     /// An operation on a tensor and a number on the way to the results.
     pub(crate) fn with(&mut self, op: &str, x: TensorId, number: f64) -> Result<TensorId> {
-        self.part(op, op, &[Operand::Tensor(x), Operand::Number(number)], Json::Null)
+        self.part(op, op, &[GraphOperand::Tensor(x), GraphOperand::Number(number)], Json::Null)
     }
 
     /// A tensor in this dtype on the way to the results.
@@ -174,7 +174,7 @@ impl Node<'_, '_> {
     pub(crate) fn emit(
         &mut self,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: Json,
     ) -> Result<Value> {
         let name = self.result(self.named);
@@ -186,7 +186,7 @@ impl Node<'_, '_> {
     pub(crate) fn emit_all(
         &mut self,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: Json,
         count: usize,
     ) -> Result<Vec<Value>> {
@@ -200,7 +200,7 @@ impl Node<'_, '_> {
         &mut self,
         dtype: Dtype,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: Json,
     ) -> Result<Value> {
         // Floats keep their dtype in every operation; whole numbers may widen, as in PyTorch.
@@ -222,7 +222,7 @@ impl Node<'_, '_> {
             self.named += 1;
             return Ok(Value::Tensor(made));
         }
-        self.emit("cast", &[Operand::Tensor(id)], serde_json::json!({"dtype": dtype.name()}))
+        self.emit("cast", &[GraphOperand::Tensor(id)], serde_json::json!({"dtype": dtype.name()}))
     }
 
     /// Whole numbers cut to the bits of a dtype that is carried.
@@ -230,13 +230,13 @@ impl Node<'_, '_> {
         let wide = if bits > 16 { Dtype::Int64 } else { Dtype::Int32 };
         let x = self.cast(id, wide)?;
         let span = 1i64 << bits;
-        let low = [Operand::Tensor(x), Operand::Whole(span - 1)];
+        let low = [GraphOperand::Tensor(x), GraphOperand::Whole(span - 1)];
         let mut x = self.part("low", "bitwise_and", &low, Json::Null)?;
         if signed {
             // The upper half stands for negative numbers.
             let half = (span / 2) as f64;
             x = self.with("add", x, half)?;
-            let low = [Operand::Tensor(x), Operand::Whole(span - 1)];
+            let low = [GraphOperand::Tensor(x), GraphOperand::Whole(span - 1)];
             x = self.part("turned", "bitwise_and", &low, Json::Null)?;
             x = self.with("sub", x, half)?;
         }
@@ -248,7 +248,7 @@ impl Node<'_, '_> {
     fn add(
         &mut self,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: Json,
         results: &[&str],
     ) -> Result<Vec<TensorId>> {
@@ -256,20 +256,20 @@ impl Node<'_, '_> {
             Json::Object(map) => map,
             _ => Map::new(),
         };
-        let made = self.import.builder.op(op, operands, &attributes, results);
+        let made = self.import.builder.add_op(op, operands, &attributes, results);
         let made = made.map_err(|e| self.refused(op, &e))?;
         if matches!(op, "mul" | "add" | "div" | "erf") {
             self.import.made.insert(made[0], (op.to_string(), operands.to_vec()));
         }
         // What only moves elements carries what its first tensor does.
-        if let Some(Operand::Tensor(first)) = operands.first()
+        if let Some(GraphOperand::Tensor(first)) = operands.first()
             && MOVES.contains(&op)
         {
             let dtype = self.import.dtype_of(*first);
             made.iter().for_each(|id| self.import.carry(*id, dtype));
         }
         if !self.proto.name.is_empty() {
-            self.import.builder.at(made[0], self.proto.name);
+            self.import.builder.set_source_location(made[0], self.proto.name);
         }
         Ok(made)
     }

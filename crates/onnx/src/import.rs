@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Graph, Role};
+use zellige_graph::{Graph, GraphBuilder, InputRole};
 
 /// The oldest version of the operations that is read.
 const OLDEST: i64 = 7;
@@ -190,7 +190,7 @@ impl<'a> Model<'a> {
         let mut import = Import {
             file: self.file,
             proto: &self.proto,
-            builder: Builder::new(crate::names::plain(name)),
+            builder: GraphBuilder::new(crate::names::plain(name)),
             names: Names::default(),
             scopes: vec![Scope::new(self.opset)],
             initializers: Vec::new(),
@@ -285,7 +285,7 @@ impl<'a> Import<'a> {
             return self.define(input.name, Value::Known(Rc::new(literal)));
         }
         let name = self.name_of(input.name);
-        let made = self.builder.input(&name, &size, carrier(dtype), Role::Input);
+        let made = self.builder.add_input(&name, &size, carrier(dtype), InputRole::Input);
         let id = made.map_err(|e| bad(e.message))?;
         self.carry(id, dtype);
         self.inputs.insert(id, input.name);

@@ -6,7 +6,7 @@ use crate::proto::{self, Given};
 use crate::walk::{Import, Value};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::{GraphError, Operand, TensorId};
+use zellige_graph::{GraphError, GraphOperand, TensorId};
 
 /// A node on its way into the graph.
 pub(crate) struct Node<'i, 'a> {
@@ -215,15 +215,15 @@ impl<'i, 'a> Node<'i, 'a> {
 
     /// A number, where the operand is one that needs no tensor of its own beside another of `rank`
     /// dimensions; else its tensor.
-    pub(crate) fn operand(&mut self, k: usize, rank: usize) -> Result<Operand> {
+    pub(crate) fn operand(&mut self, k: usize, rank: usize) -> Result<GraphOperand> {
         if let Some(literal) = self.literal(k)?
             && literal.len() == 1
             && literal.shape.len() <= rank
             && !literal.number(0).is_nan()
         {
-            return Ok(Operand::Number(literal.number(0)));
+            return Ok(GraphOperand::Number(literal.number(0)));
         }
-        Ok(Operand::Tensor(self.tensor(k)?))
+        Ok(GraphOperand::Tensor(self.tensor(k)?))
     }
 
     /// A dimension of a tensor, negative ones from the end.

@@ -14,7 +14,9 @@ use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Def, Graph, GraphSource, Operand, Role, TensorId};
+use zellige_graph::{
+    Graph, GraphBuilder, GraphOperand, GraphSource, InputRole, TensorId, TensorOrigin,
+};
 
 /// Elements that are known without running at most: shapes have a few each.
 pub(crate) const MOST_KNOWN: usize = 1 << 24;
@@ -40,7 +42,7 @@ pub(crate) enum Value {
 pub(crate) struct Import<'a> {
     pub(crate) file: &'a [u8],
     pub(crate) proto: &'a proto::Model<'a>,
-    pub(crate) builder: Builder,
+    pub(crate) builder: GraphBuilder,
     pub(crate) names: Names<'a>,
     /// The names of the model, and of what is inside on the way to the node.
     pub(crate) scopes: Vec<Scope<'a>>,
@@ -50,7 +52,7 @@ pub(crate) struct Import<'a> {
     /// The tensors of initializers that an operation needed.
     pub(crate) weights_of: HashMap<usize, TensorId>,
     /// The operations that patterns are made of, by their results.
-    pub(crate) made: HashMap<TensorId, (String, Vec<Operand>)>,
+    pub(crate) made: HashMap<TensorId, (String, Vec<GraphOperand>)>,
     /// Elements of initializers that were asked for.
     pub(crate) literals: HashMap<usize, Option<Rc<Literal>>>,
     /// The inputs of the model, by their tensors.
@@ -298,8 +300,11 @@ impl<'a> Import<'a> {
             Value::Initializer(k) => return self.initializer(k).map(Some),
             Value::Known(literal) => {
                 let name = self.name_of(name);
-                let name =
-                    if self.builder.id(&name).is_some() { self.names.free(&name) } else { name };
+                let name = if self.builder.tensor_id(&name).is_some() {
+                    self.names.free(&name)
+                } else {
+                    name
+                };
                 self.materialize(&literal, name)?
             }
         };
@@ -335,10 +340,14 @@ impl<'a> Import<'a> {
                 continue;
             }
             match &self.builder.tensor(id).def {
-                Def::Input(_) => found.extend(self.inputs.get(&id).map(|n| (*n).to_string())),
-                Def::Constant(_) => {}
-                Def::Result(node, _) => open.extend(self.builder.operands(*node).iter().copied()),
-                Def::View { base, .. } => open.push(*base),
+                TensorOrigin::Input(_) => {
+                    found.extend(self.inputs.get(&id).map(|n| (*n).to_string()))
+                }
+                TensorOrigin::Constant(_) => {}
+                TensorOrigin::Result(node, _) => {
+                    open.extend(self.builder.node_operands(*node).iter().copied())
+                }
+                TensorOrigin::View { base, .. } => open.push(*base),
             }
         }
         found.into_iter().collect()
@@ -352,9 +361,9 @@ impl<'a> Import<'a> {
         stored: Dtype,
         data: Data,
     ) -> Result<TensorId> {
-        let id = self.builder.input(&name, &size, carrier(dtype), Role::Weight).map_err(|e| {
-            OnnxError::new("bad_tensor", format!("tensor `{}`: {}", quote(&name), e.message))
-        })?;
+        let id = self.builder.add_input(&name, &size, carrier(dtype), InputRole::Weight).map_err(
+            |e| OnnxError::new("bad_tensor", format!("tensor `{}`: {}", quote(&name), e.message)),
+        )?;
         self.carry(id, dtype);
         let dtype = carrier(dtype);
         self.weights.push(Weight { name, size, dtype, stored, data });
@@ -375,7 +384,7 @@ impl<'a> Import<'a> {
                     "dtype": carrier(literal.dtype).name(),
                 });
                 let attributes = attributes.as_object().cloned().unwrap_or_default();
-                let made = self.builder.op("full", &[], &attributes, &[&name]);
+                let made = self.builder.add_op("full", &[], &attributes, &[&name]);
                 let id = made.map(|ids| ids[0]).map_err(|e| bad(e.message))?;
                 self.carry(id, literal.dtype);
                 Ok(id)
@@ -400,13 +409,17 @@ impl<'a> Import<'a> {
                 return Err(bad("no node makes it".into()));
             };
             if self.builder.tensor(id).name != wanted || given.contains(&id) {
-                let name = if self.builder.id(&wanted).is_some() {
+                let name = if self.builder.tensor_id(&wanted).is_some() {
                     self.names.free(&wanted)
                 } else {
                     wanted
                 };
-                let made =
-                    self.builder.op("identity", &[Operand::Tensor(id)], &Map::new(), &[&name]);
+                let made = self.builder.add_op(
+                    "identity",
+                    &[GraphOperand::Tensor(id)],
+                    &Map::new(),
+                    &[&name],
+                );
                 let copy = made.map_err(|e| bad(e.message))?[0];
                 self.carry(copy, self.dtype_of(id));
                 id = copy;
@@ -439,11 +452,11 @@ impl<'a> Import<'a> {
             ids.push(id);
         }
         // Built anew with its inputs first, as a text of it would be: weights were met on the way.
-        let graph = self.builder.finish(&ids).and_then(|g| {
-            let mut source = g.source();
+        let graph = self.builder.finish_graph(&ids).and_then(|g| {
+            let mut source = g.to_source();
             let needed = prune(&mut source);
             self.weights.retain(|w| needed.contains(&w.name));
-            source.bind(&BTreeMap::new())
+            source.bind_symbols(&BTreeMap::new())
         });
         let graph = graph.map_err(|e| OnnxError::new("bad_graph", e.message))?;
         Ok((graph, self.weights))
@@ -462,6 +475,6 @@ fn prune(source: &mut GraphSource) -> HashSet<String> {
     }
     kept.reverse();
     source.ops = kept;
-    source.inputs.retain(|i| i.role != Role::Weight || needed.contains(&i.name));
+    source.inputs.retain(|i| i.role != InputRole::Weight || needed.contains(&i.name));
     needed
 }

@@ -10,9 +10,9 @@ mod common;
 
 use common::*;
 use std::collections::BTreeMap;
-use zellige_device::{Card, Kept};
+use zellige_device::{Card, KeptDtypes};
 use zellige_onnx::{Data, Model};
-use zellige_run::{HostArray, eager};
+use zellige_run::{HostArray, run_graph_eagerly};
 
 /// Numbers that look random and are the same every time.
 struct Numbers(u64);
@@ -103,14 +103,14 @@ impl Case {
         let file = self.net().file();
         let imported = Model::read(&file).unwrap().import(&BTreeMap::new());
         let imported = imported.unwrap_or_else(|e| panic!("{}: {e}", self.equation));
-        let card = Card::builder().keep(Kept::ALL).build().unwrap();
-        let made = eager(&imported.graph, &card, |name| {
+        let card = Card::builder().keep_dtypes(KeptDtypes::ALL).build().unwrap();
+        let made = run_graph_eagerly(&imported.graph, &card, |name| {
             if let Some(w) = imported.weights.iter().find(|w| w.name == name) {
                 let Data::Owned(bytes) = &w.data else { panic!("{name} is in no file") };
-                return HostArray::contiguous(bytes.clone(), &w.size, w.dtype);
+                return HostArray::from_contiguous(bytes.clone(), &w.size, w.dtype);
             }
             let k: usize = name[1..].parse().unwrap();
-            Ok(HostArray::float32(&self.size(&self.terms[k]), &self.elements[k]))
+            Ok(HostArray::from_f32(&self.size(&self.terms[k]), &self.elements[k]))
         });
         let made = made.unwrap_or_else(|e| panic!("{}: {e}", self.equation));
         (made[0].size().to_vec(), made[0].to_f32().unwrap())

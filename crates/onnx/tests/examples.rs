@@ -8,7 +8,7 @@ use zellige_compile::{Options, compile};
 use zellige_device::Card;
 use zellige_files::HostTensor;
 use zellige_onnx::ModelFile;
-use zellige_run::{HostArray, Model};
+use zellige_run::{HostArray, LoadedModel};
 
 fn path(file: &str) -> PathBuf {
     PathBuf::from(format!("{}/../../examples/onnx/{file}", env!("CARGO_MANIFEST_DIR")))
@@ -26,21 +26,21 @@ fn difference(name: &str, bind: &[(&str, i64)], keep_fp32: bool) -> (f32, f32) {
     let bind: BTreeMap<String, i64> = bind.iter().map(|(n, v)| (n.to_string(), *v)).collect();
     let imported = file.import(&bind).unwrap();
     // Law: what an import makes is written and read again.
-    let text = zellige_graph::text::print(&imported.graph);
+    let text = zellige_graph::text::print_graph(&imported.graph);
     assert!(zellige_graph::text::parse(&text).unwrap() == imported.graph, "{name}: text");
-    let json = zellige_graph::json::print(&imported.graph);
+    let json = zellige_graph::json::print_graph(&imported.graph);
     assert!(zellige_graph::json::parse(&json).unwrap() == imported.graph, "{name}: JSON");
     let mut options = Options::default();
     options.storage.keep.float32 = keep_fp32;
     let program = compile(&imported.graph, &options).unwrap();
     zellige_compile::check(&program).unwrap();
-    let card = Card::builder().keep(options.storage.keep).build().unwrap();
+    let card = Card::builder().keep_dtypes(options.storage.keep).build().unwrap();
     let weight = |name: &str| {
         let w = imported.weights.iter().find(|w| w.name == name).expect("a weight");
-        HostArray::contiguous(file.bytes(w).unwrap().into_owned(), &w.size, w.dtype)
+        HostArray::from_contiguous(file.bytes(w).unwrap().into_owned(), &w.size, w.dtype)
     };
-    let mut model = Model::load(program, &card, weight).unwrap();
-    let run = model.run(|_| Ok(host(&format!("{name}.x.npy")))).unwrap();
+    let mut model = LoadedModel::load_program(program, &card, weight).unwrap();
+    let run = model.run_program(|_| Ok(host(&format!("{name}.x.npy")))).unwrap();
     let (got, want) = (&run.outputs[0], host(&format!("{name}.y.npy")));
     assert_eq!(got.size(), want.size());
     let (got, want) = (got.to_f32().unwrap(), want.to_f32().unwrap());

@@ -11,10 +11,10 @@ mod common;
 
 use common::*;
 use std::collections::BTreeMap;
-use zellige_device::{Card, Kept};
+use zellige_device::{Card, KeptDtypes};
 use zellige_float::Dtype;
 use zellige_onnx::{Constant, Data, Imported, Model};
-use zellige_run::{HostArray, eager};
+use zellige_run::{HostArray, run_graph_eagerly};
 
 fn f32s(list: &[f32]) -> Vec<u8> {
     list.iter().flat_map(|v| v.to_le_bytes()).collect()
@@ -30,8 +30,8 @@ fn constant(size: &[i64], dtype: Dtype, bytes: Vec<u8>) -> Constant {
 
 /// The first output of a model, as float32, for an input `x`.
 fn ran(file: &[u8], imported: &Imported, x: &HostArray) -> Vec<f32> {
-    let card = Card::builder().keep(Kept::ALL).build().unwrap();
-    let made = eager(&imported.graph, &card, |name| {
+    let card = Card::builder().keep_dtypes(KeptDtypes::ALL).build().unwrap();
+    let made = run_graph_eagerly(&imported.graph, &card, |name| {
         let Some(w) = imported.weights.iter().find(|w| w.name == name) else {
             return Ok(x.clone());
         };
@@ -40,7 +40,7 @@ fn ran(file: &[u8], imported: &Imported, x: &HostArray) -> Vec<f32> {
             Data::Owned(bytes) => bytes.clone(),
             Data::External { .. } => panic!("nothing is outside"),
         };
-        HostArray::contiguous(w.elements(bytes.into()).unwrap().into_owned(), &w.size, w.dtype)
+        HostArray::from_contiguous(w.elements(bytes.into()).unwrap().into_owned(), &w.size, w.dtype)
     });
     made.unwrap()[0].to_f32().unwrap()
 }
@@ -49,7 +49,7 @@ fn run(net: &Net, x: &[f32]) -> Vec<f32> {
     let file = net.file();
     let imported = Model::read(&file).unwrap().import(&BTreeMap::new());
     let imported = imported.unwrap_or_else(|e| panic!("{e}"));
-    ran(&file, &imported, &HostArray::float32(&[x.len() as i64], x))
+    ran(&file, &imported, &HostArray::from_f32(&[x.len() as i64], x))
 }
 
 fn truth(name: &str, value: bool) -> Vec<u8> {
@@ -268,7 +268,7 @@ fn an_input_that_sizes_follow_from_is_bound_where_its_elements_are_at_hand() {
     let made = import(constant(&[1], Dtype::Int64, i64s(&[-1]))).unwrap();
     assert_eq!(made.bound, ["shape"]);
     assert_eq!(made.graph.inputs().len(), 1, "only x is left");
-    let x = HostArray::float32(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    let x = HostArray::from_f32(&[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     assert_eq!(ran(&file, &made, &x), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
     let bad = import(constant(&[2], Dtype::Int64, i64s(&[1, 6]))).unwrap_err().to_string();
     assert!(bad.contains("int64 [2] is given, and the model has int64 [1]"), "{bad}");

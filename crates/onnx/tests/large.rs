@@ -7,9 +7,9 @@ mod common;
 use common::*;
 use std::collections::BTreeMap;
 use zellige_compile::{Options, compile};
-use zellige_device::{Card, Kept};
+use zellige_device::{Card, KeptDtypes};
 use zellige_onnx::Model;
-use zellige_run::{HostArray, eager};
+use zellige_run::{HostArray, run_graph_eagerly};
 
 /// `Expand` of `x` to 10^10 elements, and what follows.
 fn expanded() -> Net {
@@ -25,8 +25,9 @@ fn run(net: &Net) -> Result<Vec<f32>, String> {
     let file = net.file();
     let imported = Model::read(&file).unwrap().import(&BTreeMap::new()).unwrap();
     assert!(imported.weights.is_empty());
-    let card = Card::builder().keep(Kept::ALL).build().unwrap();
-    let made = eager(&imported.graph, &card, |_| Ok(HostArray::float32(&[1, 1], &[3.0])));
+    let card = Card::builder().keep_dtypes(KeptDtypes::ALL).build().unwrap();
+    let made =
+        run_graph_eagerly(&imported.graph, &card, |_| Ok(HostArray::from_f32(&[1, 1], &[3.0])));
     made.map(|all| all[0].to_f32().unwrap()).map_err(|e| e.to_string())
 }
 

@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use zellige_compile::{Options, compile};
-use zellige_device::{Card, Kept, Mode};
+use zellige_device::{Card, FloatMode, KeptDtypes};
 use zellige_float::{Converter, Dtype, Format};
-use zellige_graph::{Def, Role, TensorId};
+use zellige_graph::{InputRole, TensorId, TensorOrigin};
 use zellige_onnx::{Constant, Data, Imported, Model};
 use zellige_run::HostArray;
 
@@ -183,24 +183,24 @@ fn ran(
     inputs: &BTreeMap<String, Constant>,
     names: &[String],
 ) -> Result<Vec<HostArray>, String> {
-    let keep = Kept::ALL;
+    let keep = KeptDtypes::ALL;
     let mut options = Options::default();
     options.storage.keep = keep;
-    options.storage.mode = Mode::Ieee;
+    options.storage.mode = FloatMode::Ieee;
     let program = compile(&imported.graph, &options).map_err(|e| e.to_string())?;
     let card = Card::builder()
         .hardware(options.hardware.clone())
-        .mode(options.storage.mode)
-        .keep(keep)
+        .float_mode(options.storage.mode)
+        .keep_dtypes(keep)
         .profile(options.coverage)
-        .cores(options.cores)
+        .core_count(options.cores)
         .build()
         .map_err(|e| e.to_string())?;
     let weights: BTreeMap<&str, _> =
         imported.weights.iter().map(|w| (w.name.as_str(), w)).collect();
     // Inputs of the graph are those of the model that were not bound, in their order.
     let graph = &imported.graph;
-    let is_input = |id: &&TensorId| graph.get(**id).def == Def::Input(Role::Input);
+    let is_input = |id: &&TensorId| graph.get(**id).def == TensorOrigin::Input(InputRole::Input);
     let runtime: Vec<TensorId> = graph.inputs().iter().filter(is_input).copied().collect();
     let free: Vec<&String> = names.iter().filter(|n| !imported.bound.contains(n)).collect();
     let given = |name: &str| {
@@ -211,15 +211,16 @@ fn ran(
                 Data::External { .. } => panic!("nothing is outside"),
             };
             let bytes = w.elements(bytes.into()).unwrap().into_owned();
-            return HostArray::contiguous(bytes, &w.size, w.dtype);
+            return HostArray::from_contiguous(bytes, &w.size, w.dtype);
         }
-        let id = imported.graph.id(name).unwrap();
+        let id = imported.graph.tensor_id(name).unwrap();
         let input = &inputs[free[runtime.iter().position(|i| *i == id).unwrap()]];
         let bytes = zellige_onnx::carry(&input.bytes, input.dtype).unwrap();
-        HostArray::contiguous(bytes, &input.size, imported.graph.get(id).dtype)
+        HostArray::from_contiguous(bytes, &input.size, imported.graph.get(id).dtype)
     };
-    let mut model = zellige_run::Model::load(program, &card, given).map_err(|e| e.to_string())?;
-    let ran = model.run(given).map_err(|e| e.to_string())?;
+    let mut model =
+        zellige_run::LoadedModel::load_program(program, &card, given).map_err(|e| e.to_string())?;
+    let ran = model.run_program(given).map_err(|e| e.to_string())?;
     Ok(ran.outputs)
 }
 

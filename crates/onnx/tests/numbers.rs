@@ -11,10 +11,10 @@ mod common;
 use common::*;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use zellige_device::{Card, Kept};
+use zellige_device::{Card, KeptDtypes};
 use zellige_float::Dtype;
 use zellige_onnx::{Data, Model};
-use zellige_run::{HostArray, eager};
+use zellige_run::{HostArray, run_graph_eagerly};
 
 fn dtype(code: i64) -> Dtype {
     match code {
@@ -100,7 +100,10 @@ fn check(case: &Value) {
             net = net.weight(&raw(name, code, &size, &content));
         } else {
             net = net.input(name, code, &size);
-            given.insert(name.into(), HostArray::contiguous(content, &size, dtype(code)).unwrap());
+            given.insert(
+                name.into(),
+                HostArray::from_contiguous(content, &size, dtype(code)).unwrap(),
+            );
         }
     }
     let outputs = case["outputs"].as_array().unwrap();
@@ -127,10 +130,10 @@ fn check(case: &Value) {
             Data::External { .. } => panic!("{what}: nothing is outside"),
         };
         let bytes = w.elements(bytes.into()).unwrap().into_owned();
-        given.insert(w.name.clone(), HostArray::contiguous(bytes, &w.size, w.dtype).unwrap());
+        given.insert(w.name.clone(), HostArray::from_contiguous(bytes, &w.size, w.dtype).unwrap());
     }
-    let card = Card::builder().keep(Kept::ALL).build().unwrap();
-    let made = eager(&imported.graph, &card, |name| Ok(given[name].clone()));
+    let card = Card::builder().keep_dtypes(KeptDtypes::ALL).build().unwrap();
+    let made = run_graph_eagerly(&imported.graph, &card, |name| Ok(given[name].clone()));
     let made = made.unwrap_or_else(|e| panic!("{what}: {e}"));
     for (got, want) in made.iter().zip(outputs) {
         let (got, want) = (decoded(got), numbers(&want["values"]));

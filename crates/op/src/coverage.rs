@@ -1,7 +1,7 @@
 //! How upstream runs each operation, which of them a card runs itself, and what each one accepts.
 
 use crate::error::OpError;
-use crate::op::Op;
+use crate::op::TensorOp;
 use crate::row::OpRow;
 use crate::tensor_type::TensorType;
 use serde::Serialize;
@@ -12,7 +12,7 @@ use zellige_float::Dtype;
 
 /// One line of the coverage matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Coverage {
+pub struct OpCoverage {
     /// The operation.
     pub name: &'static str,
     /// Its operands; `x?` may be left out, `x...` stands for one or more.
@@ -20,25 +20,25 @@ pub struct Coverage {
     /// Its attributes with what they accept.
     pub attributes: &'static [(&'static str, &'static str)],
     /// How upstream runs it.
-    pub layer: Layer,
+    pub layer: UpstreamLayer,
     /// Whether the host does it under the profile.
     pub on_host: bool,
     /// Dtypes of its operands, if it has some, found by asking the operation about small tensors of each.
     pub dtypes: Vec<Dtype>,
 }
 
-impl Coverage {
+impl OpCoverage {
     /// The matrix under a profile, in the order of the table.
-    pub fn all(profile: Profile) -> Vec<Coverage> {
-        let row = |entry: &'static OpRow| Coverage {
+    pub fn under_profile(profile: CoverageProfile) -> Vec<OpCoverage> {
+        let row = |entry: &'static OpRow| OpCoverage {
             name: entry.name,
             operands: entry.operands,
             attributes: entry.attributes,
             layer: entry.layer,
-            on_host: profile.on_host(entry.layer),
-            dtypes: if entry.operands.is_empty() { Vec::new() } else { accepted(entry) },
+            on_host: profile.runs_on_host(entry.layer),
+            dtypes: if entry.operands.is_empty() { Vec::new() } else { accepted_dtypes(entry) },
         };
-        Op::all().map(row).collect()
+        TensorOp::all_rows().map(row).collect()
     }
 
     /// Its dtypes in words, whole families by their names: `float` (float32, float16, bfloat16),
@@ -78,9 +78,9 @@ impl Coverage {
 }
 
 /// Dtypes for which the operation takes some small operands.
-fn accepted(entry: &OpRow) -> Vec<Dtype> {
-    let ops = probes(entry);
-    let fits = |dtype: Dtype| ops.iter().any(|op| takes(entry, op, dtype));
+fn accepted_dtypes(entry: &OpRow) -> Vec<Dtype> {
+    let ops = probe_ops(entry);
+    let fits = |dtype: Dtype| ops.iter().any(|op| accepts_dtype(entry, op, dtype));
     // What the card stores fills whole bytes.
     let stored =
         |d: &Dtype| d.bits() >= 8 && zellige_stick::DataFormat::device_format_of(*d).is_ok();
@@ -88,13 +88,13 @@ fn accepted(entry: &OpRow) -> Vec<Dtype> {
 }
 
 /// The operation with attributes that it accepts: its defaults, or plain values for what it needs.
-fn probes(entry: &OpRow) -> Vec<Op> {
+fn probe_ops(entry: &OpRow) -> Vec<TensorOp> {
     let values = || [json!(0), json!(1), json!([0]), json!([4, 4]), json!(true), json!("float32")];
     let mut found = Vec::new();
     let mut tries = vec![Map::new()];
     // What is missing is named by the error, one attribute at a time.
     while let Some(attributes) = tries.pop() {
-        match Op::new(entry.name, &Value::Object(attributes.clone())) {
+        match TensorOp::new(entry.name, &Value::Object(attributes.clone())) {
             Ok(op) => found.push(op),
             Err(OpError::BadAttribute { name, .. })
                 if !attributes.contains_key(&name) && attributes.len() < 4 =>
@@ -116,8 +116,8 @@ fn probes(entry: &OpRow) -> Vec<Op> {
 
 /// Whether the operation infers a result from operands of this dtype, of some ranks. Indices are
 /// integers and masks are truth values, whatever the other operands are.
-fn takes(entry: &OpRow, op: &Op, dtype: Dtype) -> bool {
-    const SIZES: [&[i64]; 5] = [&[4, 4], &[4], &[], &[4, 4, 4], &[4, 4, 4, 4]];
+fn accepts_dtype(entry: &OpRow, op: &TensorOp, dtype: Dtype) -> bool {
+    const PROBE_SIZES: [&[i64]; 5] = [&[4, 4], &[4], &[], &[4, 4, 4], &[4, 4, 4, 4]];
     let names: Vec<&str> = entry.operands.iter().map(|o| o.trim_end_matches(['?', '.'])).collect();
     let (least, _) = entry.arity();
     let kinds = |name: &str| match name {
@@ -131,7 +131,7 @@ fn takes(entry: &OpRow, op: &Op, dtype: Dtype) -> bool {
     for name in names.iter().take(least.max(1).min(names.len()).min(5)) {
         let mut longer = Vec::new();
         for metas in &partial {
-            for size in SIZES {
+            for size in PROBE_SIZES {
                 for kind in kinds(name) {
                     let mut metas = metas.clone();
                     metas.push(TensorType { size: size.to_vec(), dtype: kind });
@@ -144,12 +144,12 @@ fn takes(entry: &OpRow, op: &Op, dtype: Dtype) -> bool {
             partial.truncate(4000);
         }
     }
-    partial.iter().any(|metas| op.infer(metas).is_ok())
+    partial.iter().any(|metas| op.infer_types(metas).is_ok())
 }
 
 /// How an operation reaches the card upstream; the coverage profile `card` follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layer {
+pub enum UpstreamLayer {
     /// An instruction of the hardware.
     Native,
     /// A kernel of its own.
@@ -167,7 +167,7 @@ pub enum Layer {
 /// Results are the same under both: kernels compute them either way. What differs is the cost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Profile {
+pub enum CoverageProfile {
     /// What upstream runs on the device; for the rest operands go to the host and results come
     /// back.
     Card,
@@ -176,42 +176,43 @@ pub enum Profile {
     Full,
 }
 
-impl Profile {
+impl CoverageProfile {
     /// Every profile.
-    pub const ALL: [Profile; 2] = [Profile::Card, Profile::Full];
+    pub const ALL: [CoverageProfile; 2] = [CoverageProfile::Card, CoverageProfile::Full];
 
     /// Whether an operation of that layer is done by the host.
-    pub fn on_host(self, layer: Layer) -> bool {
-        self == Profile::Card && matches!(layer, Layer::Fallback | Layer::Missing)
+    pub fn runs_on_host(self, layer: UpstreamLayer) -> bool {
+        self == CoverageProfile::Card
+            && matches!(layer, UpstreamLayer::Fallback | UpstreamLayer::Missing)
     }
 }
 
-impl fmt::Display for Profile {
+impl fmt::Display for CoverageProfile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Profile::Card => "card",
-            Profile::Full => "full",
+            CoverageProfile::Card => "card",
+            CoverageProfile::Full => "full",
         })
     }
 }
 
-impl FromStr for Profile {
+impl FromStr for CoverageProfile {
     type Err = OpError;
-    fn from_str(text: &str) -> Result<Profile, OpError> {
-        let known = Profile::ALL.into_iter().find(|p| p.to_string() == text);
+    fn from_str(text: &str) -> Result<CoverageProfile, OpError> {
+        let known = CoverageProfile::ALL.into_iter().find(|p| p.to_string() == text);
         known.ok_or_else(|| OpError::UnknownProfile { profile: text.into() })
     }
 }
 
-impl Layer {
+impl UpstreamLayer {
     /// Its name in tables.
     pub fn name(self) -> &'static str {
         match self {
-            Layer::Native => "native",
-            Layer::Custom => "custom",
-            Layer::Decomposed => "decomposed",
-            Layer::Fallback => "fallback",
-            Layer::Missing => "missing",
+            UpstreamLayer::Native => "native",
+            UpstreamLayer::Custom => "custom",
+            UpstreamLayer::Decomposed => "decomposed",
+            UpstreamLayer::Fallback => "fallback",
+            UpstreamLayer::Missing => "missing",
         }
     }
 }

@@ -4,11 +4,11 @@ use crate::error::{OpError, Result};
 use smallvec::SmallVec;
 
 /// Per dimension of a tensor.
-pub type Dims<T> = SmallVec<[T; 6]>;
+pub type PerDimension<T> = SmallVec<[T; 6]>;
 
 /// One dimension from its number, negative ones from the end. A tensor without dimensions is taken
 /// as one with a single element: 0 and -1 name it, and none is the answer.
-pub(crate) fn one(op: &str, name: &str, dim: i64, rank: usize) -> Result<Option<usize>> {
+pub(crate) fn resolve_dim(op: &str, name: &str, dim: i64, rank: usize) -> Result<Option<usize>> {
     let most = i64::try_from(rank.max(1)).unwrap_or(i64::MAX);
     if dim < -most || dim >= most {
         let reason = format!("{dim} is no dimension; accepted are {} to {}", -most, most - 1);
@@ -19,13 +19,17 @@ pub(crate) fn one(op: &str, name: &str, dim: i64, rank: usize) -> Result<Option<
 }
 
 /// A set of dimensions in increasing order; none or an empty list is all of them.
-pub(crate) fn set(op: &str, dims: Option<&[i64]>, rank: usize) -> Result<Dims<usize>> {
+pub(crate) fn resolve_dims(
+    op: &str,
+    dims: Option<&[i64]>,
+    rank: usize,
+) -> Result<PerDimension<usize>> {
     let Some(dims) = dims.filter(|d| !d.is_empty()) else {
         return Ok((0..rank).collect());
     };
-    let mut found: Dims<usize> = SmallVec::new();
+    let mut found: PerDimension<usize> = SmallVec::new();
     for dim in dims {
-        match one(op, "dim", *dim, rank)? {
+        match resolve_dim(op, "dim", *dim, rank)? {
             Some(d) if found.contains(&d) => {
                 let reason = format!("dimension {d} appears twice");
                 return Err(OpError::BadAttribute { op: op.into(), name: "dim".into(), reason });

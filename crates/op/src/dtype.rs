@@ -13,7 +13,7 @@ pub fn is_float(dtype: Dtype) -> bool {
 }
 
 /// 0 for bool, 1 for integers, 2 for floats.
-pub fn category(dtype: Dtype) -> u8 {
+pub fn dtype_category(dtype: Dtype) -> u8 {
     match dtype {
         Dtype::Bool => 0,
         d if is_float(d) => 2,

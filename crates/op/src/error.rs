@@ -94,6 +94,6 @@ impl From<zellige_float::UnknownDtype> for OpError {
 }
 
 /// The error of operands that an operation does not take.
-pub fn refuse(op: &str, operand: Option<usize>, reason: impl Into<String>) -> OpError {
+pub fn refuse_operand(op: &str, operand: Option<usize>, reason: impl Into<String>) -> OpError {
     OpError::BadOperand { op: op.into(), operand, reason: reason.into() }
 }

@@ -2,8 +2,8 @@
 //!
 //! A row of the table ([`OpRow`]) says everything that is decided by the name of an operation: its operands and
 //! attributes, how upstream runs it, which number its padding must hold, whether the compiler takes it apart, its
-//! function in SuperDSC, its tile program in KTIR, its names in ONNX and PyTorch. An [`Op`] is a row with attributes;
-//! its [`Form`] is what it computes, as data, and infers sizes and dtypes of results.
+//! function in SuperDSC, its tile program in KTIR, its names in ONNX and PyTorch. An [`TensorOp`] is a row with attributes;
+//! its [`OpForm`] is what it computes, as data, and infers sizes and dtypes of results.
 //!
 //! ```
 //! use zellige_op::{Op, TensorType};
@@ -45,15 +45,15 @@ mod scalar;
 mod tensor_type;
 mod tile_program;
 
-pub use coverage::{Coverage, Layer, Profile};
-pub use dims::Dims;
-pub use dtype::{category, check_host_dtype, is_float};
-pub use error::{OpError, Result, refuse};
+pub use coverage::{CoverageProfile, OpCoverage, UpstreamLayer};
+pub use dims::PerDimension;
+pub use dtype::{check_host_dtype, dtype_category, is_float};
+pub use error::{OpError, Result, refuse_operand};
 pub use forms::*;
-pub use literal::Literal;
-pub use op::Op;
-pub use promotion::{broadcast, promote};
-pub use row::{Decomposition, OpRow, SuperDsc, TileProgram};
-pub use scalar::Scalar;
+pub use literal::NumberLiteral;
+pub use op::TensorOp;
+pub use promotion::{broadcast_sizes, promote_dtypes};
+pub use row::{OpDecomposition, OpRow, SuperDsc, TileProgram};
+pub use scalar::HostScalar;
 pub use tensor_type::TensorType;
 pub use tile_program::TileExpression;

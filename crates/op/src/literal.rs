@@ -5,19 +5,19 @@ use zellige_float::Dtype;
 
 /// A number with the dtype that PyTorch gives a Python number of that form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Literal {
+pub struct NumberLiteral {
     dtype: Dtype,
     bytes: [u8; 8],
     width: usize,
 }
 
-impl Literal {
+impl NumberLiteral {
     /// `true` and `false` are bool, whole numbers int64, others (with a point, an exponent, `inf` or
     /// `nan`) float32. `None` for a text that is no number.
     ///
     /// # Errors
     /// Whole numbers past 64 bits, and fractions past float32.
-    pub fn parse(text: &str) -> Result<Option<Literal>> {
+    pub fn parse(text: &str) -> Result<Option<NumberLiteral>> {
         let refused = |reason: &str| {
             let (op, reason) = (format!("the number {text}"), reason.into());
             Err(OpError::BadOperand { op, operand: None, reason })
@@ -25,7 +25,7 @@ impl Literal {
         let new = |dtype, from: &[u8]| {
             let mut bytes = [0; 8];
             bytes[..from.len()].copy_from_slice(from);
-            Ok(Some(Literal { dtype, bytes, width: from.len() }))
+            Ok(Some(NumberLiteral { dtype, bytes, width: from.len() }))
         };
         let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
         if text == "true" || text == "false" {
@@ -54,7 +54,7 @@ impl Literal {
     }
 
     /// Its bytes in host memory.
-    pub fn bytes(&self) -> &[u8] {
+    pub fn host_bytes(&self) -> &[u8] {
         &self.bytes[..self.width]
     }
 }
@@ -65,8 +65,9 @@ mod tests {
 
     #[test]
     fn numbers_have_the_dtype_of_their_form() {
-        let of =
-            |text: &str| Literal::parse(text).unwrap().map(|l| (l.dtype(), l.bytes().to_vec()));
+        let of = |text: &str| {
+            NumberLiteral::parse(text).unwrap().map(|l| (l.dtype(), l.host_bytes().to_vec()))
+        };
         assert_eq!(of("true"), Some((Dtype::Bool, vec![1])));
         assert_eq!(of("-3"), Some((Dtype::Int64, (-3i64).to_le_bytes().to_vec())));
         for (text, x) in
@@ -79,7 +80,7 @@ mod tests {
             assert_eq!(of(file), None, "{file}");
         }
         for out in ["9223372036854775808", "-9223372036854775809", "1e39"] {
-            assert_eq!(Literal::parse(out).unwrap_err().kind(), "bad_operand", "{out}");
+            assert_eq!(NumberLiteral::parse(out).unwrap_err().kind(), "bad_operand", "{out}");
         }
     }
 }

@@ -1,15 +1,15 @@
 //! How dtypes and sizes of several operands meet, by PyTorch's rules.
 
-use crate::dtype::{category, is_float};
+use crate::dtype::{dtype_category, is_float};
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
 /// The dtype in which operands meet, by categories before widths and tensors before single numbers; a reason where
 /// they cannot.
-pub fn promote(operands: &[TensorType]) -> Result<Dtype, String> {
+pub fn promote_dtypes(operands: &[TensorType]) -> Result<Dtype, String> {
     let top = |single: bool| {
         let of = operands.iter().filter(|m| m.size.is_empty() == single);
-        of.map(|m| category(m.dtype)).max()
+        of.map(|m| dtype_category(m.dtype)).max()
     };
     let (tensors, singles) = (top(false), top(true));
     // A single number only counts where it is of a higher category than every tensor.
@@ -19,17 +19,17 @@ pub fn promote(operands: &[TensorType]) -> Result<Dtype, String> {
     for m in counted {
         result = Some(match result {
             None => m.dtype,
-            Some(have) => pair(have, m.dtype)?,
+            Some(have) => promote_pair(have, m.dtype)?,
         });
     }
     result.ok_or_else(|| "it has no operands".into())
 }
 
-fn pair(a: Dtype, b: Dtype) -> Result<Dtype, String> {
+fn promote_pair(a: Dtype, b: Dtype) -> Result<Dtype, String> {
     if a == b {
         return Ok(a);
     }
-    match category(a).cmp(&category(b)) {
+    match dtype_category(a).cmp(&dtype_category(b)) {
         std::cmp::Ordering::Less => return Ok(b),
         std::cmp::Ordering::Greater => return Ok(a),
         std::cmp::Ordering::Equal => {}
@@ -48,7 +48,7 @@ fn pair(a: Dtype, b: Dtype) -> Result<Dtype, String> {
 }
 
 /// The size to which all operands broadcast; a reason where they do not.
-pub fn broadcast(operands: &[TensorType]) -> Result<Vec<i64>, String> {
+pub fn broadcast_sizes(operands: &[TensorType]) -> Result<Vec<i64>, String> {
     let rank = operands.iter().map(|m| m.size.len()).max().unwrap_or(0);
     let mut size = vec![1i64; rank];
     for (operand, m) in operands.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! What the table says of an operation: one row, with a column for everything that is decided by its name.
 
-use crate::attributes::Attributes;
-use crate::coverage::Layer;
-use crate::error::{Result, refuse};
-use crate::forms::Form;
+use crate::attributes::OpAttributes;
+use crate::coverage::UpstreamLayer;
+use crate::error::{Result, refuse_operand};
+use crate::forms::OpForm;
 
 /// One operation.
 #[derive(Clone, Copy)]
@@ -15,14 +15,14 @@ pub struct OpRow {
     /// Its attributes with their defaults.
     pub attributes: &'static [(&'static str, &'static str)],
     /// How upstream runs it.
-    pub layer: Layer,
+    pub layer: UpstreamLayer,
     /// Its form with attributes.
-    pub(crate) form: fn(&mut Attributes) -> Result<Form>,
+    pub(crate) form: fn(&mut OpAttributes) -> Result<OpForm>,
     /// The number that changes no result where it fills the padding of operand 0 along the dimensions that the
     /// operation works along; none where padding is never read.
     pub neutral: Option<f64>,
     /// Whether the compiler takes it apart.
-    pub decomposition: Decomposition,
+    pub decomposition: OpDecomposition,
     /// The function of the device that runs it, in SuperDSC.
     pub superdsc: Option<SuperDsc>,
     /// What a tile kernel computes for it, in KTIR.
@@ -39,7 +39,7 @@ pub struct OpRow {
 
 /// Whether an operation is made of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decomposition {
+pub enum OpDecomposition {
     /// It is one instruction or one kernel.
     None,
     /// The compiler makes it of others (`compile::decompose`).
@@ -65,23 +65,26 @@ pub struct SuperDsc {
 
 impl SuperDsc {
     /// A function that computes the operation of all its operands.
-    pub(crate) const fn function(function: &'static str) -> SuperDsc {
+    pub(crate) const fn from_function(function: &'static str) -> SuperDsc {
         SuperDsc { function, int32: None, constants: &[], operands: None, only: None }
     }
 
-    pub(crate) const fn int32(self, function: &'static str) -> SuperDsc {
+    pub(crate) const fn with_int32(self, function: &'static str) -> SuperDsc {
         SuperDsc { int32: Some(function), ..self }
     }
 
-    pub(crate) const fn constants(self, list: &'static [(&'static str, &'static str)]) -> SuperDsc {
+    pub(crate) const fn with_constants(
+        self,
+        list: &'static [(&'static str, &'static str)],
+    ) -> SuperDsc {
         SuperDsc { constants: list, ..self }
     }
 
-    pub(crate) const fn operands(self, list: &'static [usize]) -> SuperDsc {
+    pub(crate) const fn with_operands(self, list: &'static [usize]) -> SuperDsc {
         SuperDsc { operands: Some(list), ..self }
     }
 
-    pub(crate) const fn only(
+    pub(crate) const fn only_where(
         self,
         attribute: &'static str,
         value: &'static str,
@@ -109,8 +112,8 @@ pub enum TileProgram {
 pub(crate) const fn row(
     name: &'static str,
     operands: &'static [&'static str],
-    layer: Layer,
-    form: fn(&mut Attributes) -> Result<Form>,
+    layer: UpstreamLayer,
+    form: fn(&mut OpAttributes) -> Result<OpForm>,
 ) -> OpRow {
     OpRow {
         name,
@@ -120,8 +123,8 @@ pub(crate) const fn row(
         form,
         neutral: None,
         decomposition: match layer {
-            Layer::Decomposed => Decomposition::Parts,
-            _ => Decomposition::None,
+            UpstreamLayer::Decomposed => OpDecomposition::Parts,
+            _ => OpDecomposition::None,
         },
         superdsc: None,
         ktir: TileProgram::None,
@@ -144,11 +147,11 @@ impl OpRow {
 
     /// It stays whole, although upstream makes it of others.
     pub(crate) const fn whole(self, reason: &'static str) -> OpRow {
-        OpRow { decomposition: Decomposition::Whole(reason), ..self }
+        OpRow { decomposition: OpDecomposition::Whole(reason), ..self }
     }
 
     pub(crate) const fn superdsc(self, function: &'static str) -> OpRow {
-        self.superdsc_as(SuperDsc::function(function))
+        self.superdsc_as(SuperDsc::from_function(function))
     }
 
     pub(crate) const fn superdsc_as(self, function: SuperDsc) -> OpRow {
@@ -194,6 +197,6 @@ impl OpRow {
         }
         let names = if self.operands.is_empty() { "none".into() } else { self.operands.join(", ") };
         let reason = format!("its operands are {names}, and {count} were given");
-        Err(refuse(self.name, None, reason))
+        Err(refuse_operand(self.name, None, reason))
     }
 }

@@ -4,7 +4,7 @@ use zellige_float::Dtype;
 
 /// A number of an attribute or of a host, before it is an element.
 #[derive(Debug, Clone, Copy)]
-pub enum Scalar {
+pub enum HostScalar {
     /// A whole number.
     Int(i64),
     /// Any other.
@@ -12,88 +12,90 @@ pub enum Scalar {
 }
 
 /// By the bits, so that it can be a key: one NaN is another where its bits are.
-impl PartialEq for Scalar {
-    fn eq(&self, other: &Scalar) -> bool {
-        self.key() == other.key()
+impl PartialEq for HostScalar {
+    fn eq(&self, other: &HostScalar) -> bool {
+        self.equality_key() == other.equality_key()
     }
 }
 
-impl Eq for Scalar {}
+impl Eq for HostScalar {}
 
-impl std::hash::Hash for Scalar {
+impl std::hash::Hash for HostScalar {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-        self.key().hash(state);
+        self.equality_key().hash(state);
     }
 }
 
-impl From<f64> for Scalar {
-    fn from(value: f64) -> Scalar {
-        Scalar::Float(value)
+impl From<f64> for HostScalar {
+    fn from(value: f64) -> HostScalar {
+        HostScalar::Float(value)
     }
 }
 
-impl From<i64> for Scalar {
-    fn from(value: i64) -> Scalar {
-        Scalar::Int(value)
+impl From<i64> for HostScalar {
+    fn from(value: i64) -> HostScalar {
+        HostScalar::Int(value)
     }
 }
 
-impl std::fmt::Display for Scalar {
+impl std::fmt::Display for HostScalar {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Scalar::Int(n) => n.fmt(f),
-            Scalar::Float(x) => x.fmt(f),
+            HostScalar::Int(n) => n.fmt(f),
+            HostScalar::Float(x) => x.fmt(f),
         }
     }
 }
 
-impl Scalar {
-    fn key(self) -> (bool, u64) {
+impl HostScalar {
+    fn equality_key(self) -> (bool, u64) {
         match self {
-            Scalar::Int(n) => (false, n.cast_unsigned()),
-            Scalar::Float(x) => (true, x.to_bits()),
+            HostScalar::Int(n) => (false, n.cast_unsigned()),
+            HostScalar::Float(x) => (true, x.to_bits()),
         }
     }
 
     /// The number as a float, where that is exact.
     #[must_use]
-    pub fn plain(self) -> Scalar {
+    pub fn to_exact_float(self) -> HostScalar {
         match self {
-            Scalar::Int(n) if n.unsigned_abs() <= 1 << 53 => Scalar::Float(self.float()),
+            HostScalar::Int(n) if n.unsigned_abs() <= 1 << 53 => HostScalar::Float(self.to_f64()),
             other => other,
         }
     }
 
     /// The nearest float64.
     #[allow(clippy::cast_precision_loss, reason = "rounding is asked for")]
-    pub fn float(self) -> f64 {
+    pub fn to_f64(self) -> f64 {
         match self {
-            Scalar::Int(n) => n as f64,
-            Scalar::Float(x) => x,
+            HostScalar::Int(n) => n as f64,
+            HostScalar::Float(x) => x,
         }
     }
 
     /// The number as a tensor of the dtype holds it before rounding: 0 or 1 for bool, the lowest 8 bits
     /// for uint8, no fraction for integers.
-    pub fn held(self, dtype: Dtype) -> Scalar {
+    pub fn held_as_dtype(self, dtype: Dtype) -> HostScalar {
         match (self, dtype) {
-            (Scalar::Int(n), Dtype::Bool) => Scalar::Int(i64::from(n != 0)),
-            (Scalar::Float(x), Dtype::Bool) => Scalar::Int(i64::from(x != 0.0)),
-            (Scalar::Int(n), Dtype::Uint8 | Dtype::Quint8) => Scalar::Int(n.rem_euclid(256)),
-            (Scalar::Float(x), Dtype::Uint8 | Dtype::Quint8) => {
-                Scalar::Float(x.trunc().rem_euclid(256.0))
+            (HostScalar::Int(n), Dtype::Bool) => HostScalar::Int(i64::from(n != 0)),
+            (HostScalar::Float(x), Dtype::Bool) => HostScalar::Int(i64::from(x != 0.0)),
+            (HostScalar::Int(n), Dtype::Uint8 | Dtype::Quint8) => {
+                HostScalar::Int(n.rem_euclid(256))
             }
-            (Scalar::Float(x), d) if !crate::dtype::is_float(d) => Scalar::Float(x.trunc()),
+            (HostScalar::Float(x), Dtype::Uint8 | Dtype::Quint8) => {
+                HostScalar::Float(x.trunc().rem_euclid(256.0))
+            }
+            (HostScalar::Float(x), d) if !crate::dtype::is_float(d) => HostScalar::Float(x.trunc()),
             _ => self,
         }
     }
 
     /// The number as an integer: none with a fraction, what is past 64 bits saturates.
     #[allow(clippy::cast_possible_truncation, reason = "saturation is meant")]
-    pub fn whole(self) -> Option<i64> {
+    pub fn to_whole(self) -> Option<i64> {
         match self {
-            Scalar::Int(n) => Some(n),
-            Scalar::Float(x) => (x.is_infinite() || x.fract() == 0.0).then_some(x as i64),
+            HostScalar::Int(n) => Some(n),
+            HostScalar::Float(x) => (x.is_infinite() || x.fract() == 0.0).then_some(x as i64),
         }
     }
 
@@ -101,16 +103,16 @@ impl Scalar {
     #[allow(clippy::cast_possible_truncation, reason = "saturation is meant")]
     pub fn trunc(self) -> i64 {
         match self {
-            Scalar::Int(n) => n,
-            Scalar::Float(x) => x as i64,
+            HostScalar::Int(n) => n,
+            HostScalar::Float(x) => x as i64,
         }
     }
 
     /// Its bytes in host memory, and their dtype.
-    pub fn bytes(self) -> ([u8; 8], Dtype) {
+    pub fn host_bytes(self) -> ([u8; 8], Dtype) {
         match self {
-            Scalar::Int(n) => (n.to_le_bytes(), Dtype::Int64),
-            Scalar::Float(x) => (x.to_le_bytes(), Dtype::Float64),
+            HostScalar::Int(n) => (n.to_le_bytes(), Dtype::Int64),
+            HostScalar::Float(x) => (x.to_le_bytes(), Dtype::Float64),
         }
     }
 }

@@ -40,20 +40,20 @@ impl OpRow {
                 }
             }
         };
-        let mut reader = Reader { row: self, attributes, rest: text };
-        Some(Ok(reader.expression()))
+        let mut reader = ExpressionReader { row: self, attributes, rest: text };
+        Some(Ok(reader.read_expression()))
     }
 }
 
 /// Reads the text of a row. Rows are part of the program, and a test reads all of them.
-struct Reader<'a> {
+struct ExpressionReader<'a> {
     row: &'a OpRow,
     attributes: &'a Map<String, Value>,
     rest: &'static str,
 }
 
-impl Reader<'_> {
-    fn skip(&mut self, what: &str) -> bool {
+impl ExpressionReader<'_> {
+    fn skip_text(&mut self, what: &str) -> bool {
         match self.rest.trim_start().strip_prefix(what) {
             Some(rest) => {
                 self.rest = rest;
@@ -63,17 +63,17 @@ impl Reader<'_> {
         }
     }
 
-    fn expression(&mut self) -> TileExpression {
+    fn read_expression(&mut self) -> TileExpression {
         self.rest = self.rest.trim_start();
         let end = self.rest.find(['(', ')', ',']).unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
-        if self.skip("(") {
-            let mut operands = vec![self.expression()];
-            while self.skip(",") {
-                operands.push(self.expression());
+        if self.skip_text("(") {
+            let mut operands = vec![self.read_expression()];
+            while self.skip_text(",") {
+                operands.push(self.read_expression());
             }
-            assert!(self.skip(")"), "{}: a tile program closes its brackets", self.row.name);
+            assert!(self.skip_text(")"), "{}: a tile program closes its brackets", self.row.name);
             return match (word, &operands[..]) {
                 // A factor of 1 is no operation.
                 ("mulf", [x, TileExpression::Number(one)]) if *one == 1.0 => x.clone(),
@@ -87,11 +87,11 @@ impl Reader<'_> {
         if let Some(k) = self.row.operands.iter().position(operand) {
             return TileExpression::Operand(k);
         }
-        TileExpression::Number(self.attribute(word))
+        TileExpression::Number(self.read_attribute(word))
     }
 
     /// An attribute as a number, its default where it is not given.
-    fn attribute(&self, name: &str) -> f64 {
+    fn read_attribute(&self, name: &str) -> f64 {
         let default = self.row.attributes.iter().find(|(n, _)| *n == name).map(|(_, d)| *d);
         let number = match self.attributes.get(name) {
             Some(Value::String(text)) => text.parse().ok(),
@@ -107,13 +107,13 @@ impl Reader<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Op, TileExpression, TileProgram};
+    use crate::{TensorOp, TileExpression, TileProgram};
     use serde_json::{Map, Value, json};
 
     #[test]
     fn every_tile_program_is_an_expression_of_its_operands() {
         let mut read = 0;
-        for row in Op::all() {
+        for row in TensorOp::all_rows() {
             let cases: Vec<Map<String, Value>> = match row.ktir {
                 TileProgram::None => continue,
                 TileProgram::Expression(_) => vec![Map::new()],
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn attributes_are_numbers_and_a_factor_of_one_is_left_out() {
-        let add = Op::row_of("add").unwrap();
+        let add = TensorOp::find_row("add").unwrap();
         let of = |attributes: Value| {
             add.tile_expression(attributes.as_object().unwrap()).unwrap().unwrap()
         };
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(of(json!({})), TileExpression::Call("addf", vec![a.clone(), b.clone()]));
         let scaled = TileExpression::Call("mulf", vec![b, TileExpression::Number(2.0)]);
         assert_eq!(of(json!({"alpha": 2})), TileExpression::Call("addf", vec![a, scaled]));
-        let div = Op::row_of("div").unwrap();
+        let div = TensorOp::find_row("div").unwrap();
         let floor = json!({"rounding_mode": "floor"});
         assert!(div.tile_expression(floor.as_object().unwrap()).unwrap().is_err());
     }

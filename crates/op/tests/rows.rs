@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
-use zellige_op::{Decomposition, Form, Layer, Op, OpRow, TileProgram};
+use zellige_op::{OpDecomposition, OpForm, OpRow, TensorOp, TileProgram, UpstreamLayer};
 
 /// The form of a row with the attributes that it needs, found by what its errors ask for.
-fn form(row: &OpRow) -> Op {
+fn form(row: &OpRow) -> TensorOp {
     let plain = || {
         let values =
             ["1", "0", "[1]", "[4, 4]", "true", "\"float32\"", "\"none\"", "0.5", "[1, 1]"];
@@ -14,7 +14,7 @@ fn form(row: &OpRow) -> Op {
     let mut tries = vec![Map::new()];
     for _ in 0..5000 {
         let Some(attributes) = tries.pop() else { break };
-        match Op::new(row.name, &Value::Object(attributes.clone())) {
+        match TensorOp::new(row.name, &Value::Object(attributes.clone())) {
             Ok(op) => return op,
             Err(zellige_op::OpError::BadAttribute { name, .. })
                 if !attributes.contains_key(&name) =>
@@ -39,7 +39,7 @@ fn names_are_unique_in_every_notation() {
             panic!("{kind} `{name}` is {other} and {}", row.name);
         }
     };
-    for row in Op::all() {
+    for row in TensorOp::all_rows() {
         add("operation", row.name, row);
         row.onnx.into_iter().for_each(|name| add("ONNX", name, row));
         for operator in row.torch {
@@ -51,27 +51,27 @@ fn names_are_unique_in_every_notation() {
 
 #[test]
 fn columns_fit_the_form() {
-    for row in Op::all() {
+    for row in TensorOp::all_rows() {
         let op = form(row);
         let name = row.name;
         // An operation that upstream makes of others says whether the compiler does.
         assert_eq!(
-            row.layer == Layer::Decomposed,
-            row.decomposition != Decomposition::None,
+            row.layer == UpstreamLayer::Decomposed,
+            row.decomposition != OpDecomposition::None,
             "{name}: layer and decomposition"
         );
-        if let Decomposition::Whole(reason) = row.decomposition {
+        if let OpDecomposition::Whole(reason) = row.decomposition {
             assert!(reason.len() > 10, "{name}: {reason}");
         }
         // Whatever works along dimensions says what its padding holds, or reads none of it.
-        let along = op.along(&[4, 4, 4, 4]).is_some();
-        let sorts = matches!(op.form(), Form::Pick(_) | Form::Quantile(_) | Form::Norm(_));
+        let along = op.working_dims(&[4, 4, 4, 4]).is_some();
+        let sorts = matches!(op.form(), OpForm::Pick(_) | OpForm::Quantile(_) | OpForm::Norm(_));
         if along && !sorts {
             assert!(row.neutral.is_some(), "{name}: what does its padding hold?");
         }
         if row.neutral.is_some() {
             assert!(
-                along || matches!(op.form(), Form::Product(_)),
+                along || matches!(op.form(), OpForm::Product(_)),
                 "{name}: no dimension is padded"
             );
         }
@@ -114,7 +114,7 @@ fn pointwise_operations_have_their_names() {
     let own = ["clip", "cast", "to", "clone", "identity", "quantize_fp8", "dequantize_fp8"];
     // Operators whose arguments are not those of the operation have kernels in Python.
     let python = ["elu", "selu", "celu", "clamp_tensor", "log_sigmoid"];
-    for row in Op::all() {
+    for row in TensorOp::all_rows() {
         let op = form(row);
         if op.is_pointwise() && !own.contains(&row.name) && !python.contains(&row.name) {
             assert!(!row.torch.is_empty(), "{} has no operator of ATen", row.name);

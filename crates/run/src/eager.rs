@@ -1,17 +1,17 @@
 //! A graph one operation after the other, each as the device runs it by itself: what a compiled program
 //! is compared with.
 
-use crate::error::{Result, RunError};
+use crate::error::{ProgramRunError, Result};
 use crate::host_array::HostArray;
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor};
-use zellige_graph::{Def, Graph, TensorId};
+use zellige_graph::{Graph, TensorId, TensorOrigin};
 
 /// The outputs of a graph, run without a compiler: every operation alone, with default divisions.
 ///
 /// # Errors
 /// Inputs that are not what the graph says, indices out of range, no room.
-pub fn eager(
+pub fn run_graph_eagerly(
     graph: &Graph,
     card: &Card,
     mut input: impl FnMut(&str) -> Result<HostArray>,
@@ -19,10 +19,10 @@ pub fn eager(
     let mut tensors: Vec<Option<Tensor>> = Vec::new();
     for (_, t) in graph.tensors() {
         tensors.push(match &t.def {
-            Def::Input(_) => {
+            TensorOrigin::Input(_) => {
                 let host = input(&t.name)?;
                 if (host.size(), host.dtype()) != (&t.size[..], t.dtype) {
-                    return Err(RunError::BadInput {
+                    return Err(ProgramRunError::BadInput {
                         name: t.name.clone(),
                         found: format!("{}{:?}", host.dtype(), host.size()),
                         expected: format!("{}{:?}", t.dtype, t.size),
@@ -30,7 +30,7 @@ pub fn eager(
                 }
                 Some(Tensor::upload(card, host.bytes(), host.view(), host.dtype(), None)?.0)
             }
-            Def::Constant(value) => {
+            TensorOrigin::Constant(value) => {
                 let made = Tensor::empty(card, &t.size, t.dtype)?;
                 made.fill(*value)?;
                 Some(made)
@@ -40,30 +40,30 @@ pub fn eager(
     }
     for (_, node) in graph.nodes() {
         let operands: Vec<Tensor> =
-            node.inputs.iter().map(|i| seen(graph, &tensors, *i)).collect::<Result<_>>()?;
+            node.inputs.iter().map(|i| view_operand(graph, &tensors, *i)).collect::<Result<_>>()?;
         let name = || graph.get(node.outputs[0]).name.clone();
-        let ran = node.op.run(card, &operands);
-        let ran = ran.map_err(|source| RunError::Step { step: name(), source })?;
+        let ran = node.op.run_op(card, &operands);
+        let ran = ran.map_err(|source| ProgramRunError::Step { step: name(), source })?;
         for (id, made) in node.outputs.iter().zip(ran.outputs) {
             tensors[id.0] = Some(made);
         }
     }
     let outputs = graph.outputs().iter().map(|id| {
-        let t = seen(graph, &tensors, *id)?;
-        HostArray::contiguous(t.download(t.dtype())?, t.size(), t.dtype())
+        let t = view_operand(graph, &tensors, *id)?;
+        HostArray::from_contiguous(t.download(t.dtype())?, t.size(), t.dtype())
     });
     outputs.collect()
 }
 
 /// A tensor of the graph, through its view; operations give row-major own strides.
-fn seen(graph: &Graph, tensors: &[Option<Tensor>], id: TensorId) -> Result<Tensor> {
-    let (base, view) = graph.base(id);
-    let whole = tensors[base.0].as_ref().ok_or_else(|| RunError::NoInput {
+fn view_operand(graph: &Graph, tensors: &[Option<Tensor>], id: TensorId) -> Result<Tensor> {
+    let (base, view) = graph.base_and_view(id);
+    let whole = tensors[base.0].as_ref().ok_or_else(|| ProgramRunError::NoInput {
         name: graph.get(base).name.clone(),
         reason: "it is used before it is made".into(),
     })?;
     match view {
-        Some(view) => Ok(whole.viewed(|_| Ok(view.clone()))?),
+        Some(view) => Ok(whole.view_with(|_| Ok(view.clone()))?),
         None => Ok(whole.clone()),
     }
 }

@@ -4,12 +4,12 @@ use zellige_device::DeviceError;
 use zellige_float::Dtype;
 
 /// The result of every fallible function of this crate.
-pub type Result<T, E = RunError> = std::result::Result<T, E>;
+pub type Result<T, E = ProgramRunError> = std::result::Result<T, E>;
 
 /// A refused or failed run.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum RunError {
+pub enum ProgramRunError {
     /// An input that is not what the graph says.
     #[error("input `{name}`: it is {found}; {expected} is expected")]
     BadInput {

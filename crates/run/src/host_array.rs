@@ -1,6 +1,6 @@
 //! Tensors in host memory.
 
-use crate::error::{Result, RunError};
+use crate::error::{ProgramRunError, Result};
 use zellige_device::host_format;
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
@@ -23,7 +23,7 @@ impl HostArray {
     ///
     /// # Errors
     /// Sizes past 64 bits, another number of bytes than elements take.
-    pub fn contiguous(bytes: Vec<u8>, size: &[i64], dtype: Dtype) -> Result<HostArray> {
+    pub fn from_contiguous(bytes: Vec<u8>, size: &[i64], dtype: Dtype) -> Result<HostArray> {
         let view =
             StridedLayout::new_contiguous(size).map_err(zellige_device::DeviceError::from)?;
         let needed = view.numel().unsigned_abs() * host_format(dtype)?.byte_size() as u64;
@@ -42,9 +42,9 @@ impl HostArray {
     ///
     /// # Panics
     /// Sizes that do not have as many elements: for tests and examples.
-    pub fn float32(size: &[i64], values: &[f32]) -> HostArray {
+    pub fn from_f32(size: &[i64], values: &[f32]) -> HostArray {
         let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
-        HostArray::contiguous(bytes, size, Dtype::Float32).expect("as many values as elements")
+        HostArray::from_contiguous(bytes, size, Dtype::Float32).expect("as many values as elements")
     }
 
     /// Its bytes.
@@ -73,7 +73,7 @@ impl HostArray {
     /// Other dtypes.
     pub fn to_f32(&self) -> Result<Vec<f32>> {
         if self.dtype != Dtype::Float32 {
-            return Err(RunError::Dtype { dtype: self.dtype });
+            return Err(ProgramRunError::Dtype { dtype: self.dtype });
         }
         let four = |c: &[u8]| f32::from_le_bytes([c[0], c[1], c[2], c[3]]);
         Ok(self.bytes.chunks_exact(4).map(four).collect())

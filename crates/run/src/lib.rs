@@ -1,6 +1,6 @@
 //! Running compiled programs on a simulated card.
 //!
-//! A [`Model`] is a program loaded onto a card: constants and weights are written in the layouts that
+//! A [`LoadedModel`] is a program loaded onto a card: constants and weights are written in the layouts that
 //! the program wants, once. A run takes the other inputs, does the steps in their order and gives the
 //! outputs; states stay on the card.
 //!
@@ -38,9 +38,9 @@ mod model;
 mod numbers;
 mod timeline;
 
-pub use eager::eager;
-pub use error::{Result, RunError};
+pub use eager::run_graph_eagerly;
+pub use error::{ProgramRunError, Result};
 pub use host_array::HostArray;
-pub use model::{Model, RunOutcome};
+pub use model::{LoadedModel, RunOutcome};
 pub use numbers::{NumberLoss, NumberLossKind};
-pub use timeline::timeline;
+pub use timeline::program_timeline;

@@ -2,23 +2,24 @@
 
 mod resident;
 
-use crate::error::{Result, RunError};
+use crate::error::{ProgramRunError, Result};
 use crate::host_array::HostArray;
 use crate::numbers::{NumberLoss, NumberLossKind};
 use std::sync::Arc;
 use zellige_compile::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
 use zellige_device::RunOp;
-use zellige_device::{Card, DeviceError, Launched, PreparedLaunch, PreparedWave};
+use zellige_device::{Card, DeviceError, LaunchOutcome, PreparedLaunch, PreparedWave};
 use zellige_device::{Tensor, TensorLayout};
-use zellige_graph::Role;
+use zellige_graph::InputRole;
 use zellige_machine::{OperationWork, SimulatedTime, WorkKind};
 
 /// Gives the tensor of a weight, and how long it took to get there.
-type WeightSource<'a> = dyn FnMut(&mut Model, BufferId) -> Result<(Tensor, SimulatedTime)> + 'a;
+type WeightSource<'a> =
+    dyn FnMut(&mut LoadedModel, BufferId) -> Result<(Tensor, SimulatedTime)> + 'a;
 
 /// A program loaded onto a card.
 #[derive(Debug)]
-pub struct Model {
+pub struct LoadedModel {
     program: Arc<Program>,
     card: Card,
     /// Whether states are its own, or come with every run.
@@ -54,42 +55,42 @@ pub struct RunOutcome {
     pub download: SimulatedTime,
 }
 
-impl Model {
+impl LoadedModel {
     /// Loads a program: constants and weights are written, and what depends on them alone is computed.
     /// `weight` gives the weight of a name; states begin as zeros unless `weight` knows them.
     ///
     /// # Errors
     /// Weights that are not what the graph says, a card of other hardware or storage, no room.
-    pub fn load(
+    pub fn load_program(
         program: impl Into<Arc<Program>>,
         card: &Card,
         mut weight: impl FnMut(&str) -> Result<HostArray>,
-    ) -> Result<Model> {
-        Model::loaded(program.into(), card, true, &mut |model, id| {
+    ) -> Result<LoadedModel> {
+        LoadedModel::load_with_weights(program.into(), card, true, &mut |model, id| {
             let host = weight(&model.program.buffer(id).name)?;
-            model.upload(id, &host)
+            model.upload_buffer(id, &host)
         })
     }
 
     /// The same with weights from anywhere: `weight` gives a tensor in the buffer's layout, and how long
     /// that took. States are the model's own, or come with every run.
-    fn loaded(
+    fn load_with_weights(
         program: Arc<Program>,
         card: &Card,
         owns: bool,
         weight: &mut WeightSource<'_>,
-    ) -> Result<Model> {
+    ) -> Result<LoadedModel> {
         let options = &program.options;
         // Figures of another hardware change times and not elements: runs on tensors of the card are accounted with them.
         let same = (!owns || card.hardware().name() == options.hardware.name())
-            && card.storage() == options.storage
-            && card.cores() >= options.cores;
+            && card.storage_policy() == options.storage
+            && card.core_count() >= options.cores;
         if !same {
             let tell =
                 |hardware: &str, cores, storage| format!("{hardware}, {cores} cores, {storage:?}");
-            return Err(RunError::OtherCard {
+            return Err(ProgramRunError::OtherCard {
                 expected: tell(options.hardware.name(), options.cores, options.storage),
-                found: tell(card.hardware().name(), card.cores(), card.storage()),
+                found: tell(card.hardware().name(), card.core_count(), card.storage_policy()),
             });
         }
         let released = released_buffers(&program);
@@ -103,7 +104,7 @@ impl Model {
         let prepared = program.steps.iter().map(|_| None).collect();
         let waves = program.steps.iter().map(|_| None).collect();
         let load = SimulatedTime::ZERO;
-        let mut model = Model {
+        let mut model = LoadedModel {
             program,
             card: card.clone(),
             owns,
@@ -121,23 +122,23 @@ impl Model {
         for (i, buffer) in program.buffers.iter().enumerate() {
             let made = match &buffer.origin {
                 Origin::Constant(value) => {
-                    let t = Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.layout())?;
+                    let t = Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.stick_layout())?;
                     t.fill(*value)?;
-                    if t.is_past(*value) {
+                    if t.is_out_of_range(*value) {
                         let (count, first) = (t.numel().unsigned_abs(), vec![0; t.size().len()]);
-                        let kind = NumberLossKind::Past { value: value.float() };
+                        let kind = NumberLossKind::Past { value: value.to_f64() };
                         let tensor = buffer.name.clone();
-                        model.lost(NumberLoss { tensor, count, first, kind });
+                        model.note_loss(NumberLoss { tensor, count, first, kind });
                     }
                     t
                 }
-                Origin::Input(Role::Weight) => {
+                Origin::Input(InputRole::Weight) => {
                     let (t, time) = weight(&mut model, BufferId(i))?;
                     model.load += time;
                     t
                 }
-                Origin::Input(Role::State) if owns => {
-                    Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.layout())?
+                Origin::Input(InputRole::State) if owns => {
+                    Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.stick_layout())?
                 }
                 _ => continue,
             };
@@ -145,7 +146,7 @@ impl Model {
         }
         for i in 0..model.program.steps.len() {
             if model.program.steps[i].load {
-                model.step(i)?;
+                model.run_step(i)?;
             }
         }
         Ok(model)
@@ -171,36 +172,37 @@ impl Model {
     /// # Errors
     /// Names that are no states, tensors that do not fit.
     pub fn set_state(&mut self, name: &str, host: &HostArray) -> Result<()> {
-        let state =
-            |b: &zellige_compile::Buffer| b.name == name && b.origin == Origin::Input(Role::State);
+        let state = |b: &zellige_compile::Buffer| {
+            b.name == name && b.origin == Origin::Input(InputRole::State)
+        };
         let Some(i) = self.program.buffers.iter().position(state) else {
             let reason = "the graph has no state of that name".into();
-            return Err(RunError::NoInput { name: name.into(), reason });
+            return Err(ProgramRunError::NoInput { name: name.into(), reason });
         };
-        let (tensor, _) = self.upload(BufferId(i), host)?;
+        let (tensor, _) = self.upload_buffer(BufferId(i), host)?;
         self.tensors[i] = Some(tensor);
         Ok(())
     }
 
     /// The numbers that were lost since the program was loaded, by loading and by runs: what was given to
     /// the card and is past its formats, and NaNs that steps made of numbers. A tensor is there once.
-    pub fn losses(&self) -> &[NumberLoss] {
+    pub fn number_losses(&self) -> &[NumberLoss] {
         &self.losses
     }
 
     /// Notes a loss, the first of its tensor.
-    fn lost(&mut self, loss: NumberLoss) {
+    fn note_loss(&mut self, loss: NumberLoss) {
         if self.losses.iter().all(|l| l.tensor != loss.tensor) {
             self.losses.push(loss);
         }
     }
 
-    fn upload(&mut self, id: BufferId, host: &HostArray) -> Result<(Tensor, SimulatedTime)> {
+    fn upload_buffer(&mut self, id: BufferId, host: &HostArray) -> Result<(Tensor, SimulatedTime)> {
         let program = Arc::clone(&self.program);
         let buffer = program.buffer(id);
         let expected = (buffer.laid.size(), buffer.laid.dtype());
         if (host.size(), host.dtype()) != expected {
-            return Err(RunError::BadInput {
+            return Err(ProgramRunError::BadInput {
                 name: buffer.name.clone(),
                 found: format!("{}{:?}", host.dtype(), host.size()),
                 expected: format!("{}{:?}", expected.1, expected.0),
@@ -211,13 +213,13 @@ impl Model {
             host.bytes(),
             host.view(),
             host.dtype(),
-            Some(buffer.laid.layout()),
+            Some(buffer.laid.stick_layout()),
         )?;
-        if let Some(past) = tensor.past(host.bytes(), host.view(), host.dtype())? {
+        if let Some(past) = tensor.find_out_of_range(host.bytes(), host.view(), host.dtype())? {
             let (tensor, kind) = (buffer.name.clone(), NumberLossKind::Past { value: past.value });
-            self.lost(NumberLoss { tensor, count: past.count, first: past.first, kind });
+            self.note_loss(NumberLoss { tensor, count: past.count, first: past.first, kind });
         }
-        let work = moved.work(buffer.name.as_str(), WorkKind::Upload, 1);
+        let work = moved.device_work(buffer.name.as_str(), WorkKind::Upload, 1);
         Ok((tensor, self.card.hardware().operation_latency(&work).time))
     }
 
@@ -226,12 +228,15 @@ impl Model {
     /// # Errors
     /// Inputs that are not what the graph says, indices out of range, no room. States are as they were
     /// before, unless a step that changes one in place has already run.
-    pub fn run(&mut self, mut input: impl FnMut(&str) -> Result<HostArray>) -> Result<RunOutcome> {
+    pub fn run_program(
+        &mut self,
+        mut input: impl FnMut(&str) -> Result<HostArray>,
+    ) -> Result<RunOutcome> {
         let mut upload = SimulatedTime::ZERO;
         for id in self.program.inputs.clone() {
-            if self.program.buffer(id).origin == Origin::Input(Role::Input) {
+            if self.program.buffer(id).origin == Origin::Input(InputRole::Input) {
                 let host = input(&self.program.buffer(id).name)?;
-                let (tensor, time) = self.upload(id, &host)?;
+                let (tensor, time) = self.upload_buffer(id, &host)?;
                 self.tensors[id.0] = Some(tensor);
                 upload += time;
             }
@@ -241,100 +246,101 @@ impl Model {
             if self.program.steps[i].load {
                 continue;
             }
-            self.step(i)?;
-            self.release(i, &kept);
+            self.run_step(i)?;
+            self.release_buffers(i, &kept);
         }
         let (mut outputs, mut download) = (Vec::new(), SimulatedTime::ZERO);
         for read in &self.program.outputs {
-            let tensor = self.tensor(read)?;
-            let (bytes, moved) = tensor.downloaded(tensor.dtype())?;
+            let tensor = self.read_tensor(read)?;
+            let (bytes, moved) = tensor.download_with_traffic(tensor.dtype())?;
             let name = &self.program.buffer(read.buffer).name;
-            let work = moved.work(name.as_str(), WorkKind::Download, 1);
+            let work = moved.device_work(name.as_str(), WorkKind::Download, 1);
             download += self.card.hardware().operation_latency(&work).time;
-            outputs.push(HostArray::contiguous(bytes, tensor.size(), tensor.dtype())?);
+            outputs.push(HostArray::from_contiguous(bytes, tensor.size(), tensor.dtype())?);
         }
         for (state, output) in self.program.states.clone() {
-            let next = self.tensor(&self.program.outputs[output])?;
-            let layout = self.program.buffer(state).laid.layout();
+            let next = self.read_tensor(&self.program.outputs[output])?;
+            let layout = self.program.buffer(state).laid.stick_layout();
             // Written in place it is the state already; otherwise it becomes it.
-            let same = next.is_base() && next.layout() == layout;
+            let same = next.is_base() && next.stick_layout() == layout;
             self.tensors[state.0] = Some(if same { next } else { next.to_layout(layout)?.0 });
         }
-        self.clear();
+        self.clear_buffers();
         let latency = self.program.latency();
         Ok(RunOutcome { outputs, latency, upload, download })
     }
 
     /// Whether a buffer stays on the card from run to run.
-    fn stays(&self, i: usize) -> bool {
+    fn stays_on_card(&self, i: usize) -> bool {
         let buffer = &self.program.buffers[i];
         let held = match buffer.origin {
-            Origin::Input(Role::State) => self.owns,
-            Origin::Input(Role::Weight) | Origin::Constant(_) => true,
+            Origin::Input(InputRole::State) => self.owns,
+            Origin::Input(InputRole::Weight) | Origin::Constant(_) => true,
             _ => false,
         };
         held || buffer.loaded
     }
 
     /// Buffers whose last step is done go back.
-    fn release(&mut self, step: usize, kept: &[BufferId]) {
+    fn release_buffers(&mut self, step: usize, kept: &[BufferId]) {
         for k in 0..self.released[step].len() {
             let i = self.released[step][k];
-            if !self.stays(i) && !kept.contains(&BufferId(i)) {
+            if !self.stays_on_card(i) && !kept.contains(&BufferId(i)) {
                 self.tensors[i] = None;
             }
         }
     }
 
     /// After a run only what stays is left.
-    fn clear(&mut self) {
+    fn clear_buffers(&mut self) {
         for i in 0..self.tensors.len() {
-            if !self.stays(i) {
+            if !self.stays_on_card(i) {
                 self.tensors[i] = None;
             }
         }
     }
 
     /// The tensor of a buffer.
-    fn whole(&self, buffer: BufferId) -> Result<&Tensor> {
-        self.tensors[buffer.0].as_ref().ok_or_else(|| RunError::NoInput {
+    fn buffer_tensor(&self, buffer: BufferId) -> Result<&Tensor> {
+        self.tensors[buffer.0].as_ref().ok_or_else(|| ProgramRunError::NoInput {
             name: self.program.buffer(buffer).name.clone(),
             reason: "it is not there".into(),
         })
     }
 
     /// The tensor that a step reads.
-    fn operand(&self, read: &BufferRead, view: Option<&Arc<TensorLayout>>) -> Result<Tensor> {
-        let whole = self.whole(read.buffer)?;
+    fn step_operand(&self, read: &BufferRead, view: Option<&Arc<TensorLayout>>) -> Result<Tensor> {
+        let whole = self.buffer_tensor(read.buffer)?;
         Ok(match view {
             None => whole.clone(),
-            Some(view) => whole.viewed_as(view)?,
+            Some(view) => whole.view_as(view)?,
         })
     }
 
-    fn tensor(&self, read: &BufferRead) -> Result<Tensor> {
-        let whole = self.whole(read.buffer)?;
-        if *whole.laid() == read.laid {
+    fn read_tensor(&self, read: &BufferRead) -> Result<Tensor> {
+        let whole = self.buffer_tensor(read.buffer)?;
+        if *whole.tensor_layout() == read.laid {
             return Ok(whole.clone());
         }
-        Ok(whole.viewed(|_| Ok(read.laid.view().clone()))?)
+        Ok(whole.view_with(|_| Ok(read.laid.view().clone()))?)
     }
 
-    fn step(&mut self, number: usize) -> Result<()> {
+    fn run_step(&mut self, number: usize) -> Result<()> {
         let program = Arc::clone(&self.program);
         let step = &program.steps[number];
-        let at = |source: DeviceError| RunError::Step { step: step.name.clone(), source };
+        let at = |source: DeviceError| ProgramRunError::Step { step: step.name.clone(), source };
         let reads = step.reads.iter().zip(&self.views[number]);
-        let inputs: Vec<Tensor> =
-            reads.map(|(read, view)| self.operand(read, view.as_ref())).collect::<Result<_>>()?;
+        let inputs: Vec<Tensor> = reads
+            .map(|(read, view)| self.step_operand(read, view.as_ref()))
+            .collect::<Result<_>>()?;
         let mut outputs = Vec::with_capacity(step.writes.len());
         for id in &step.writes {
             let buffer = self.program.buffer(*id);
             let tensor = match buffer.place {
                 Place::Over(of) => {
-                    self.tensor(&BufferRead { buffer: of, laid: buffer.laid.clone() })?
+                    self.read_tensor(&BufferRead { buffer: of, laid: buffer.laid.clone() })?
                 }
-                _ => Tensor::made(&self.card, &self.layouts[id.0]).map_err(at)?,
+                _ => Tensor::with_shared_layout(&self.card, &self.layouts[id.0]).map_err(at)?,
             };
             outputs.push(tensor);
         }
@@ -343,7 +349,7 @@ impl Model {
         let held = self.watches && any_nan(inputs.iter().filter(|t| over(t)))?;
         let cores = self.program.options.cores;
         let again = match &self.prepared[number] {
-            Some(prepared) => prepared.run(&self.card, &inputs, &outputs).map_err(at)?,
+            Some(prepared) => prepared.run_launch(&self.card, &inputs, &outputs).map_err(at)?,
             None => false,
         };
         let done = match &step.action {
@@ -351,14 +357,14 @@ impl Model {
             _ if again => None,
             Action::Move { .. } => {
                 let moved = outputs[0].copy_and_pad(&inputs[0], 0.0).map_err(at)?;
-                let prepared = PreparedLaunch::of_padded_copy(&inputs[0], &outputs[0], 0.0);
+                let prepared = PreparedLaunch::from_padded_copy(&inputs[0], &outputs[0], 0.0);
                 self.prepared[number] = prepared.map_err(at)?.filter(|_| !step.load);
-                Some(moved.work(step.name.as_str(), WorkKind::Restickify, cores))
+                Some(moved.device_work(step.name.as_str(), WorkKind::Restickify, cores))
             }
             Action::Op(_, op) => {
                 let division = step.space.is_some().then_some(&step.division);
-                let launched = op.launch(&self.card, &inputs, &outputs, division, cores);
-                let Launched { work, prepared, .. } = launched.map_err(at)?;
+                let launched = op.launch_op(&self.card, &inputs, &outputs, division, cores);
+                let LaunchOutcome { work, prepared, .. } = launched.map_err(at)?;
                 // What loading runs does not come again.
                 self.prepared[number] = prepared.filter(|_| !step.load);
                 Some(work)
@@ -366,7 +372,7 @@ impl Model {
             Action::Host(_, op) => {
                 // The host needs no layouts: operands are moved for the kernel, and nothing is charged here, as the
                 // round trip is the work of the step.
-                let made = op.compute(&self.card, &inputs, cores).map_err(at)?;
+                let made = op.compute_results(&self.card, &inputs, cores).map_err(at)?;
                 for (made, to) in made.iter().zip(&outputs) {
                     to.copy_from(made).map_err(at)?;
                 }
@@ -374,10 +380,10 @@ impl Model {
             }
         };
         if let Some(done) = done {
-            check(step, &done)?;
+            check_work(step, &done)?;
         }
         if self.watches && !held {
-            self.watch(step, &inputs, &outputs)?;
+            self.note_new_nans(step, &inputs, &outputs)?;
         }
         for (id, tensor) in step.writes.iter().zip(outputs) {
             self.tensors[id.0] = Some(tensor);
@@ -386,17 +392,17 @@ impl Model {
     }
 }
 
-impl Model {
+impl LoadedModel {
     /// Notes the NaNs that a step made of numbers. Where an operand has one, they are nothing new.
-    fn watch(&mut self, step: &Step, inputs: &[Tensor], outputs: &[Tensor]) -> Result<()> {
+    fn note_new_nans(&mut self, step: &Step, inputs: &[Tensor], outputs: &[Tensor]) -> Result<()> {
         for (id, made) in step.writes.iter().zip(outputs) {
-            let Some((count, first)) = made.nans()? else { continue };
+            let Some((count, first)) = made.find_nans()? else { continue };
             if any_nan(inputs.iter().filter(|t| t.block() != made.block()))? {
                 continue;
             }
             let tensor = self.program.buffer(*id).name.clone();
             let op = step.op().map_or("a move", |op| op.name()).into();
-            self.lost(NumberLoss { tensor, count, first, kind: NumberLossKind::Nan { op } });
+            self.note_loss(NumberLoss { tensor, count, first, kind: NumberLossKind::Nan { op } });
         }
         Ok(())
     }
@@ -419,13 +425,14 @@ fn released_buffers(program: &Program) -> Vec<Vec<usize>> {
 }
 
 fn any_nan<'t>(mut tensors: impl Iterator<Item = &'t Tensor>) -> Result<bool> {
-    tensors.try_fold(false, |any, t| Ok(any || t.nans()?.is_some()))
+    tensors.try_fold(false, |any, t| Ok(any || t.find_nans()?.is_some()))
 }
 
 /// The work that was done is the work that was planned.
-fn check(step: &Step, done: &OperationWork) -> Result<()> {
+fn check_work(step: &Step, done: &OperationWork) -> Result<()> {
     let planned = &step.full;
-    let unplanned = |reason: String| Err(RunError::Unplanned { step: step.name.clone(), reason });
+    let unplanned =
+        |reason: String| Err(ProgramRunError::Unplanned { step: step.name.clone(), reason });
     if planned.kind != done.kind {
         return unplanned(format!("it is {:?}, planned as {:?}", done.kind, planned.kind));
     }

@@ -6,7 +6,7 @@ use zellige_machine::{Hardware, SimulatedTime};
 
 /// The steps of one run in simulated time: a track for the program, with the launches of its waves, and one
 /// for every core.
-pub fn timeline(program: &Program) -> Timeline {
+pub fn program_timeline(program: &Program) -> Timeline {
     let hardware: &Hardware = &program.options.hardware;
     let steps = program.run_steps().count();
     let mut out = Timeline::new(0, steps * (hardware.core_count() + 3) + 16);

@@ -11,7 +11,7 @@ use zellige_device::{Card, StreamId, Tensor};
 use zellige_graph::Graph;
 use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
 use zellige_machine::{Hardware, SimulatedTime};
-use zellige_run::{Model, timeline};
+use zellige_run::{LoadedModel, program_timeline};
 
 fn example(name: &str) -> Graph {
     let path = format!("{}/../../examples/{name}.graph", env!("CARGO_MANIFEST_DIR"));
@@ -26,8 +26,8 @@ fn compiled(graph: &Graph, options: &Options) -> Program {
 
 fn ran(graph: &Graph, program: Program) -> Vec<zellige_run::HostArray> {
     let card = Card::builder().hardware(program.options.hardware.clone()).build().unwrap();
-    let mut model = Model::load(program, &card, |n| Ok(input(graph, n))).unwrap();
-    model.run(|n| Ok(input(graph, n))).unwrap().outputs
+    let mut model = LoadedModel::load_program(program, &card, |n| Ok(input(graph, n))).unwrap();
+    model.run_program(|n| Ok(input(graph, n))).unwrap().outputs
 }
 
 /// Whether the trace has both names at the same moment, on different cores.
@@ -53,10 +53,10 @@ fn the_products_of_queries_keys_and_values_run_side_by_side() {
         // One after the other, every step has a launch of its own.
         let launch = together.options.hardware.launch_time();
         assert!(launch > SimulatedTime::ZERO && apart.latency() >= launch + launch, "{name}");
-        let trace = timeline(&together);
+        let trace = program_timeline(&together);
         for (a, b) in [("layer0.qp", "layer0.kp"), ("layer0.kp", "layer0.vp")] {
             assert!(overlap(trace.events(), a, b), "{name}: {a} beside {b}");
-            assert!(!overlap(timeline(&apart).events(), a, b), "{name}: {a} after {b}");
+            assert!(!overlap(program_timeline(&apart).events(), a, b), "{name}: {a} after {b}");
         }
         // Divisions are the same, so that sums are taken in the same order.
         assert_eq!(ran(&graph, together), ran(&graph, apart), "{name}");
@@ -74,11 +74,13 @@ fn the_clock_of_the_card_has_waves() {
     };
     let layout = |name: &str| {
         let found = program.buffers.iter().find(|b| b.name == name).unwrap();
-        found.laid.layout().clone()
+        found.laid.stick_layout().clone()
     };
-    let mut model =
-        Model::load_resident(program.clone(), &card, |n, l| on_card(n, Some(l.layout()))).unwrap();
-    let before = card.now(StreamId::DEFAULT);
+    let mut model = LoadedModel::load_resident(program.clone(), &card, |n, l| {
+        on_card(n, Some(l.stick_layout()))
+    })
+    .unwrap();
+    let before = card.stream_time(StreamId::DEFAULT);
     let given = |name: &str| on_card(name, Some(&layout(name)));
     model.run_resident(StreamId::DEFAULT, &[], given, || true).unwrap();
     let waves: BTreeSet<usize> = program.run_steps().map(|(_, s)| s.wave).collect();
@@ -86,7 +88,7 @@ fn the_clock_of_the_card_has_waves() {
     // As long as the plan says, without the launches, which are the host's.
     let launches: SimulatedTime =
         waves.iter().map(|_| program.options.hardware.launch_time()).sum();
-    assert_eq!(card.now(StreamId::DEFAULT) - before, program.latency() - launches);
+    assert_eq!(card.stream_time(StreamId::DEFAULT) - before, program.latency() - launches);
 }
 
 #[test]
@@ -101,7 +103,7 @@ fn nothing_runs_beside_another_where_that_is_no_faster() {
     let together = compiled(&graph, &options);
     let apart = compiled(&graph, &Options { concurrent: false, ..options });
     assert!(together.latency() <= apart.latency());
-    let trace = timeline(&together);
+    let trace = program_timeline(&together);
     for (a, b) in [("layer0.qp", "layer0.kp"), ("layer0.kp", "layer0.vp")] {
         assert!(!overlap(trace.events(), a, b), "{a} beside {b}");
     }

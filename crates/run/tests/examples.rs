@@ -6,9 +6,9 @@ mod common;
 
 use common::input;
 use zellige_compile::{Options, Program, compile};
-use zellige_device::{Card, Division};
+use zellige_device::{Card, WorkDivision};
 use zellige_graph::Graph;
-use zellige_run::{Model, eager};
+use zellige_run::{LoadedModel, run_graph_eagerly};
 
 fn graph(name: &str) -> Graph {
     let path = format!("{}/../../examples/{name}.graph", env!("CARGO_MANIFEST_DIR"));
@@ -21,7 +21,7 @@ fn card() -> Card {
 
 /// Whether some step splits a reduction, so that sums meet in another order.
 fn splits_reductions(program: &Program) -> bool {
-    let split = |d: &Division, space: &[zellige_device::Span]| {
+    let split = |d: &WorkDivision, space: &[zellige_device::LoopSpan]| {
         d.splits().iter().zip(space).any(|(n, s)| s.reduced && *n > 1)
     };
     program.steps.iter().any(|s| s.space.as_ref().is_some_and(|sp| split(&s.division, sp)))
@@ -34,14 +34,14 @@ fn agree(name: &str, options: &Options) {
     let exact = !splits_reductions(&program) && !options.decomposes();
     let planned = program.latency();
     let card = card();
-    let mut model = Model::load(program, &card, |n| Ok(input(&graph, n))).unwrap();
-    let expected = eager(&graph, &card, |n| {
+    let mut model = LoadedModel::load_program(program, &card, |n| Ok(input(&graph, n))).unwrap();
+    let expected = run_graph_eagerly(&graph, &card, |n| {
         // States begin as zeros in a model.
         let host = input(&graph, n);
-        let state =
-            graph.tensor(n).unwrap().def == zellige_graph::Def::Input(zellige_graph::Role::State);
+        let state = graph.tensor(n).unwrap().def
+            == zellige_graph::TensorOrigin::Input(zellige_graph::InputRole::State);
         Ok(if state {
-            zellige_run::HostArray::contiguous(
+            zellige_run::HostArray::from_contiguous(
                 vec![0; host.bytes().len()],
                 host.size(),
                 host.dtype(),
@@ -52,7 +52,7 @@ fn agree(name: &str, options: &Options) {
     })
     .unwrap();
     for _ in 0..2 {
-        let run = model.run(|n| Ok(input(&graph, n))).unwrap();
+        let run = model.run_program(|n| Ok(input(&graph, n))).unwrap();
         assert_eq!(run.latency, planned, "{name}");
         assert_eq!(run.outputs.len(), expected.len());
         for (k, (a, b)) in run.outputs.iter().zip(&expected).enumerate() {

@@ -3,18 +3,18 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use zellige_compile::{Options, check, compile};
-use zellige_device::{Card, Kept, Storage};
-use zellige_op::Profile;
-use zellige_run::{HostArray, Model, NumberLoss, NumberLossKind};
+use zellige_device::{Card, KeptDtypes, StoragePolicy};
+use zellige_op::CoverageProfile;
+use zellige_run::{HostArray, LoadedModel, NumberLoss, NumberLossKind};
 
 const INF: f32 = f32::INFINITY;
 
 /// Every way to run: float32 in 16 bits or kept, composite operations whole or taken apart.
 fn ways() -> impl Iterator<Item = Options> {
-    let keeps = [Kept::NONE, Kept::ALL];
+    let keeps = [KeptDtypes::NONE, KeptDtypes::ALL];
     keeps.into_iter().flat_map(|keep| {
-        [Profile::Full, Profile::Card].map(|coverage| {
-            let storage = Storage { keep, ..Storage::default() };
+        [CoverageProfile::Full, CoverageProfile::Card].map(|coverage| {
+            let storage = StoragePolicy { keep, ..StoragePolicy::default() };
             Options { coverage, storage, ..Options::default() }
         })
     })
@@ -30,14 +30,14 @@ fn run(
     let program = compile(&graph, options).unwrap();
     check(&program).unwrap();
     let card = Card::builder()
-        .keep(options.storage.keep)
-        .mode(options.storage.mode)
+        .keep_dtypes(options.storage.keep)
+        .float_mode(options.storage.mode)
         .profile(options.coverage)
         .build()
         .unwrap();
-    let mut model = Model::load(program, &card, |n| Ok(input(n))).unwrap();
-    let ran = model.run(|n| Ok(input(n))).unwrap();
-    (ran.outputs.iter().map(|o| o.to_f32().unwrap()).collect(), model.losses().to_vec())
+    let mut model = LoadedModel::load_program(program, &card, |n| Ok(input(n))).unwrap();
+    let ran = model.run_program(|n| Ok(input(n))).unwrap();
+    (ran.outputs.iter().map(|o| o.to_f32().unwrap()).collect(), model.number_losses().to_vec())
 }
 
 fn near(found: &[f32], wanted: &[f32]) -> bool {
@@ -78,7 +78,7 @@ fn the_mask_of_an_exported_model_masks_once_and_twice() {
     let wanted = softmax(&x.iter().zip(&m).map(|(x, m)| x + m).collect::<Vec<f32>>(), 70);
     for options in ways() {
         let (y, losses) =
-            run(graph, &options, |n| HostArray::float32(&[4, 70], if n == "x" { &x } else { &m }));
+            run(graph, &options, |n| HostArray::from_f32(&[4, 70], if n == "x" { &x } else { &m }));
         assert!(near(&y[0], &wanted), "{options:?}: {:?}", y[0]);
         assert!(near(&y[1], &wanted), "{options:?}: {:?}", y[1]);
         // Twice -3.4e38 is past float32 too.
@@ -109,11 +109,11 @@ fn attention_over_no_key_is_zero_and_softmax_of_nothing_is_nan() {
     let v = numbers(512);
     for options in ways() {
         let (y, losses) = run(graph, &options, |n| match n {
-            "m" => HostArray::float32(&[3, 8], &mask),
-            "v" => HostArray::float32(&[1, 8, 64], &v),
+            "m" => HostArray::from_f32(&[3, 8], &mask),
+            "v" => HostArray::from_f32(&[1, 8, 64], &v),
             // Equal scores: attention is the mean of the values that are left.
-            "q" => HostArray::float32(&[1, 3, 64], &[0.0; 192]),
-            _ => HostArray::float32(&[1, 8, 64], &[1.0; 512]),
+            "q" => HostArray::from_f32(&[1, 3, 64], &[0.0; 192]),
+            _ => HostArray::from_f32(&[1, 8, 64], &[1.0; 512]),
         });
         let mean = |keys: usize| -> Vec<f32> {
             (0..64).map(|c| (0..keys).map(|k| v[k * 64 + c]).sum::<f32>() / keys as f32).collect()
@@ -147,7 +147,7 @@ fn a_step_that_makes_nans_is_named_once_and_what_follows_is_not() {
     let mut x = vec![1.0; 140];
     (x[73], x[100]) = (-1.0, -2.0);
     for options in ways() {
-        let (y, losses) = run(graph, &options, |_| HostArray::float32(&[2, 70], &x));
+        let (y, losses) = run(graph, &options, |_| HostArray::from_f32(&[2, 70], &x));
         assert_eq!(y[0].iter().filter(|y| y.is_nan()).count(), 2);
         let kind = NumberLossKind::Nan { op: "log".into() };
         let made = NumberLoss { tensor: "l".into(), count: 2, first: vec![1, 3], kind };
@@ -157,7 +157,7 @@ fn a_step_that_makes_nans_is_named_once_and_what_follows_is_not() {
             "`l` has 2 NaNs, the first at [1, 3]: log made them of numbers"
         );
         // A NaN that was given is nobody's.
-        let (_, losses) = run(graph, &options, |_| HostArray::float32(&[2, 70], &[f32::NAN; 140]));
+        let (_, losses) = run(graph, &options, |_| HostArray::from_f32(&[2, 70], &[f32::NAN; 140]));
         assert_eq!(losses, []);
     }
 }
@@ -172,13 +172,13 @@ fn constants_follow_the_same_rule() {
     }";
     let m = causal(4, 70, 1.0);
     let x = numbers(280);
-    let storage = Storage { keep: Kept::NONE, ..Storage::default() };
+    let storage = StoragePolicy { keep: KeptDtypes::NONE, ..StoragePolicy::default() };
     let options = Options { storage, ..Options::default() };
     let (y, losses) = run(graph, &options, |n| match n {
-        "x" => HostArray::float32(&[4, 70], &x),
+        "x" => HostArray::from_f32(&[4, 70], &x),
         _ => {
             let bytes = m.iter().map(|m| u8::from(*m != 0.0)).collect();
-            HostArray::contiguous(bytes, &[4, 70], zellige_float::Dtype::Bool).unwrap()
+            HostArray::from_contiguous(bytes, &[4, 70], zellige_float::Dtype::Bool).unwrap()
         }
     });
     let masked: Vec<f32> =

@@ -26,11 +26,11 @@ use reference::{Nd, evaluate};
 use std::collections::BTreeMap;
 use zellige_compile::solve::memory::PlacementPolicy;
 use zellige_compile::{Options, OutputLayouts, Program, check, compile, compile_again};
-use zellige_device::{Card, Kept};
+use zellige_device::{Card, KeptDtypes};
 use zellige_float::Dtype;
-use zellige_graph::{Def, Graph, SourceInput, SourceOutput, text};
-use zellige_op::Profile;
-use zellige_run::{HostArray, Model, eager};
+use zellige_graph::{Graph, SourceInput, SourceOutput, TensorOrigin, text};
+use zellige_op::CoverageProfile;
+use zellige_run::{HostArray, LoadedModel, run_graph_eagerly};
 
 fn input(graph: &Graph, name: &str) -> HostArray {
     values(graph.tensor(name).unwrap(), 1)
@@ -46,8 +46,11 @@ fn ways(seed: u64) -> Vec<(String, Options)> {
         (format!("best, {cores} cores"), Options { cores, ..full() }),
     ];
     list.push(match seed % 5 {
-        0 => ("card".into(), Options { coverage: Profile::Card, ..full() }),
-        1 => ("baseline card".into(), Options { coverage: Profile::Card, ..Options::baseline() }),
+        0 => ("card".into(), Options { coverage: CoverageProfile::Card, ..full() }),
+        1 => (
+            "baseline card".into(),
+            Options { coverage: CoverageProfile::Card, ..Options::baseline() },
+        ),
         2 => ("taken apart".into(), Options { decompose: Some(true), ..full() }),
         3 => ("as computed".into(), Options { outputs: OutputLayouts::AsComputed, ..full() }),
         _ => {
@@ -57,7 +60,7 @@ fn ways(seed: u64) -> Vec<(String, Options)> {
         }
     });
     // As the card stores them: two orders of a sum in 32 bits differ by their rounding.
-    list.iter_mut().for_each(|(_, options)| options.storage.keep = Kept::NONE);
+    list.iter_mut().for_each(|(_, options)| options.storage.keep = KeptDtypes::NONE);
     list
 }
 
@@ -135,13 +138,14 @@ fn wrong(graph: &Graph, options: &Options, card: &Card) -> Result<bool, String> 
     check(&program).map_err(|e| format!("the check refuses its plan: {e}"))?;
     let (exact, latency) = (!divides_sums(&program), program.latency());
     let left = program.graph.clone();
-    let expected =
-        eager(&left, card, |n| Ok(input(&left, n))).map_err(|e| format!("eager: {e}"))?;
-    let mut model = Model::load(program, card, |n| Ok(input(&left, n)))
+    let expected = run_graph_eagerly(&left, card, |n| Ok(input(&left, n)))
+        .map_err(|e| format!("eager: {e}"))?;
+    let mut model = LoadedModel::load_program(program, card, |n| Ok(input(&left, n)))
         .map_err(|e| format!("it does not load: {e}"))?;
     for _ in 0..2 {
-        let run =
-            model.run(|n| Ok(input(&left, n))).map_err(|e| format!("it does not run: {e}"))?;
+        let run = model
+            .run_program(|n| Ok(input(&left, n)))
+            .map_err(|e| format!("it does not run: {e}"))?;
         if run.latency != latency {
             return Err(format!("it takes {} instead of {latency}", run.latency));
         }
@@ -179,14 +183,14 @@ fn pruned(source: &zellige_graph::GraphSource) -> Option<Graph> {
     ops.reverse();
     source.ops = ops;
     source.inputs.retain(|i| needed.contains(&i.name));
-    source.bind(&BTreeMap::new()).ok()
+    source.bind_symbols(&BTreeMap::new()).ok()
 }
 
 /// A smaller graph that is wrong, too: one output, inputs in the place of results, no pins.
 fn shrunk(graph: &Graph, fails: &dyn Fn(&Graph) -> bool) -> Graph {
     let mut graph = graph.clone();
     loop {
-        let source = graph.source();
+        let source = graph.to_source();
         let mut smaller = Vec::new();
         if source.outputs.len() > 1 {
             for o in &source.outputs {
@@ -203,7 +207,7 @@ fn shrunk(graph: &Graph, fails: &dyn Fn(&Graph) -> bool) -> Graph {
                     name: name.clone(),
                     dtype: t.dtype,
                     size: t.size.iter().map(|n| zellige_graph::SymbolicSize::Fixed(*n)).collect(),
-                    role: zellige_graph::Role::Input,
+                    role: zellige_graph::InputRole::Input,
                     pin: None,
                     place: None,
                     span: 0..0,
@@ -224,7 +228,7 @@ fn shrunk(graph: &Graph, fails: &dyn Fn(&Graph) -> bool) -> Graph {
                 smaller.push(free);
             }
         }
-        let size = |g: &Graph| (g.tensors().count(), text::print(g).len());
+        let size = |g: &Graph| (g.tensors().count(), text::print_graph(g).len());
         let next = smaller.iter().filter_map(pruned).find(|g| size(g) < size(&graph) && fails(g));
         match next {
             Some(next) => graph = next,
@@ -234,7 +238,7 @@ fn shrunk(graph: &Graph, fails: &dyn Fn(&Graph) -> bool) -> Graph {
 }
 
 fn card() -> Card {
-    Card::builder().keep(Kept::NONE).build().unwrap()
+    Card::builder().keep_dtypes(KeptDtypes::NONE).build().unwrap()
 }
 
 /// How many graphs; more by the environment, for a long search.
@@ -259,7 +263,8 @@ fn compiled_graphs_give_the_numbers_of_their_operations() {
                 Err(_) => {
                     let small = shrunk(&graph, &|g| wrong(g, &options, &card).is_err());
                     let why = wrong(&small, &options, &card).unwrap_err();
-                    failures.push(format!("graph {seed}, {way}: {why}\n{}", text::print(&small)));
+                    failures
+                        .push(format!("graph {seed}, {way}: {why}\n{}", text::print_graph(&small)));
                 }
             }
         }
@@ -277,22 +282,23 @@ fn operations_of_graphs_are_near_their_definitions() {
     let mut compared = BTreeMap::new();
     for seed in seeds() {
         let graph = random::graph(seed, 12);
-        let mut source = graph.source();
+        let mut source = graph.to_source();
         let stored = graph.tensors().filter(|(_, t)| {
-            matches!(t.def, Def::Input(_) | Def::Result(..)) && !matches!(t.dtype, Dtype::Int32)
+            matches!(t.def, TensorOrigin::Input(_) | TensorOrigin::Result(..))
+                && !matches!(t.dtype, Dtype::Int32)
         });
         let names: Vec<String> = stored.map(|(_, t)| t.name.clone()).collect();
         source.outputs =
             names.iter().map(|n| SourceOutput { name: n.clone(), span: 0..0 }).collect();
-        let graph = source.bind(&BTreeMap::new()).unwrap();
-        let all = eager(&graph, &card, |n| Ok(input(&graph, n))).unwrap();
+        let graph = source.bind_symbols(&BTreeMap::new()).unwrap();
+        let all = run_graph_eagerly(&graph, &card, |n| Ok(input(&graph, n))).unwrap();
         let value = |id| -> Option<Nd> {
-            let (base, view) = graph.base(id);
+            let (base, view) = graph.base_and_view(id);
             let t = graph.get(base);
             let whole = match t.def {
-                Def::Constant(value) => {
+                TensorOrigin::Constant(value) => {
                     // The device stores it rounded; where that matters nothing is compared.
-                    let v = value.float();
+                    let v = value.to_f64();
                     let short = v.to_bits().trailing_zeros() >= 43;
                     Nd { size: vec![], data: short.then_some(vec![v])? }
                 }

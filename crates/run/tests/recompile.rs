@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use zellige_compile::{Decisions, Options, Program, check, compile, compile_again};
 use zellige_device::Card;
 use zellige_graph::Graph;
-use zellige_run::{Model, eager};
+use zellige_run::{LoadedModel, run_graph_eagerly};
 
 fn example(name: &str) -> Graph {
     let path = format!("{}/../../examples/{name}.graph", env!("CARGO_MANIFEST_DIR"));
@@ -44,7 +44,7 @@ const LAYER: &str = "graph layer[n in 1..200](
 }";
 
 fn layer(n: i64) -> Graph {
-    zellige_graph::text::bind(LAYER, &BTreeMap::from([("n".to_string(), n)])).unwrap()
+    zellige_graph::text::parse_and_bind(LAYER, &BTreeMap::from([("n".to_string(), n)])).unwrap()
 }
 
 /// All that a program is, as text.
@@ -84,9 +84,10 @@ fn other_sizes_follow_the_decisions_of_one() {
         let searched = compile(&graph, &options).unwrap();
         let (mine, best) = (program.latency().microseconds(), searched.latency().microseconds());
         assert!(mine <= 1.1 * best, "n = {n}: {mine} us, and {best} us after a search");
-        let mut model = Model::load(program, &card, |w| Ok(input(&graph, w))).unwrap();
-        let run = model.run(|i| Ok(input(&graph, i))).unwrap();
-        let expected = eager(&graph, &card, |i| Ok(input(&graph, i))).unwrap();
+        let mut model =
+            LoadedModel::load_program(program, &card, |w| Ok(input(&graph, w))).unwrap();
+        let run = model.run_program(|i| Ok(input(&graph, i))).unwrap();
+        let expected = run_graph_eagerly(&graph, &card, |i| Ok(input(&graph, i))).unwrap();
         let (a, b) = (run.outputs[0].bytes(), expected[0].bytes());
         let float = |b: &[u8]| -> Vec<f32> {
             b.chunks(2).map(|c| half(u16::from_le_bytes([c[0], c[1]]))).collect()

@@ -4,7 +4,7 @@ use zellige_compile::{Options, compile};
 use zellige_device::{Card, StreamId, Tensor};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_run::{HostArray, Model};
+use zellige_run::{HostArray, LoadedModel};
 
 const GRAPH: &str =
     "graph mlp(x: float32[5, 70], w: float32[9, 70] @weight, b: float32[9] @weight) {
@@ -20,7 +20,7 @@ fn numbers(n: i64) -> Vec<f32> {
 }
 
 fn host(size: &[i64]) -> HostArray {
-    HostArray::float32(size, &numbers(size.iter().product()))
+    HostArray::from_f32(size, &numbers(size.iter().product()))
 }
 
 fn on_card(card: &Card, size: &[i64]) -> Tensor {
@@ -43,22 +43,24 @@ fn outputs_are_those_of_the_host_run() {
     let program =
         compile(&zellige_graph::text::parse(GRAPH).unwrap(), &Options::default()).unwrap();
     let card = Card::builder().build().unwrap();
-    let mut there = Model::load(program.clone(), &card, |name| Ok(host(size(name)))).unwrap();
-    let want = there.run(|name| Ok(host(size(name)))).unwrap().outputs;
+    let mut there =
+        LoadedModel::load_program(program.clone(), &card, |name| Ok(host(size(name)))).unwrap();
+    let want = there.run_program(|name| Ok(host(size(name)))).unwrap().outputs;
     let mut here =
-        Model::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name)))).unwrap();
+        LoadedModel::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name))))
+            .unwrap();
     let x = on_card(&card, size("x"));
     let before = x.download(Dtype::Float32).unwrap();
     let busy = card.stats().busy;
     for round in 0..2 {
-        let before = card.now(StreamId::DEFAULT);
+        let before = card.stream_time(StreamId::DEFAULT);
         let got = here.run_resident(StreamId::DEFAULT, &[], |_| Ok(x.clone()), || true).unwrap();
         // The clock of a stream has what the card does, and no launches.
         let program = here.program();
         let waves =
             program.run_steps().map(|(_, s)| s.wave).collect::<std::collections::BTreeSet<_>>();
         let launches = waves.iter().map(|_| program.options.hardware.launch_time()).sum();
-        let took = card.now(StreamId::DEFAULT) - before;
+        let took = card.stream_time(StreamId::DEFAULT) - before;
         assert!(took >= program.latency() - launches, "waves are in the accounts");
         assert_eq!(got.len(), want.len());
         for (i, (g, w)) in got.iter().zip(&want).enumerate() {
@@ -79,7 +81,8 @@ fn inputs_that_do_not_fit_are_refused() {
     let card = Card::builder().build().unwrap();
     let other = Card::builder().index(1).build().unwrap();
     let mut model =
-        Model::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name)))).unwrap();
+        LoadedModel::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name))))
+            .unwrap();
     for wrong in [on_card(&card, &[5, 71]), on_card(&other, &[5, 70])] {
         let error =
             model.run_resident(StreamId::DEFAULT, &[], |_| Ok(wrong.clone()), || true).unwrap_err();
@@ -97,7 +100,7 @@ fn states_change_where_they_are() {
     let program = compile(&zellige_graph::text::parse(text).unwrap(), &Options::default()).unwrap();
     let card = Card::builder().build().unwrap();
     let mut model =
-        Model::load_resident(program.clone(), &card, |_, _| panic!("there are no weights"))
+        LoadedModel::load_resident(program.clone(), &card, |_, _| panic!("there are no weights"))
             .unwrap();
     let (cache, x) = (on_card(&card, &[8, 70]), on_card(&card, &[2, 70]));
     let used = card.memory().stats().allocated;
@@ -116,7 +119,7 @@ fn states_change_where_they_are() {
     assert_eq!(card.memory().stats().allocated, used, "a model keeps no states of others");
     // A view of something larger lies otherwise: its next value is copied there.
     let larger = on_card(&card, &[9, 70]);
-    let part = larger.viewed(|v| v.slice_dim(0, Some(1), Some(9), 1)).unwrap();
+    let part = larger.view_with(|v| v.slice_dim(0, Some(1), Some(9), 1)).unwrap();
     let given = |name: &str| Ok(if name == "x" { x.clone() } else { part.clone() });
     model.run_resident(StreamId::DEFAULT, &states, given, || true).unwrap();
     assert_eq!(row(&larger, 4), row(&x, 0));
@@ -132,7 +135,8 @@ fn a_run_can_be_ended_and_leaves_nothing() {
         compile(&zellige_graph::text::parse(GRAPH).unwrap(), &Options::default()).unwrap();
     let card = Card::builder().build().unwrap();
     let mut model =
-        Model::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name)))).unwrap();
+        LoadedModel::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name))))
+            .unwrap();
     let x = on_card(&card, size("x"));
     let used = card.memory().stats().allocated;
     for steps in 0..2 {

@@ -13,12 +13,12 @@ use common::values;
 use random::Rng;
 use serde_json::{Map, Value, json};
 use zellige_compile::{decompose, fold};
-use zellige_device::{Card, Storage};
+use zellige_device::{Card, StoragePolicy};
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Graph, Operand, Role, TensorId};
-use zellige_op::Layer;
-use zellige_op::Op;
-use zellige_run::{HostArray, eager};
+use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId};
+use zellige_op::TensorOp;
+use zellige_op::UpstreamLayer;
+use zellige_run::{HostArray, run_graph_eagerly};
 use zellige_stick::LayoutRequest;
 
 fn card() -> Card {
@@ -26,23 +26,25 @@ fn card() -> Card {
 }
 
 fn run(graph: &Graph, card: &Card) -> Vec<HostArray> {
-    eager(graph, card, |n| Ok(values(graph.tensor(n).unwrap(), 1))).unwrap()
+    run_graph_eagerly(graph, card, |n| Ok(values(graph.tensor(n).unwrap(), 1))).unwrap()
 }
 
 /// A graph of one operation on inputs of these sizes.
 fn single(op: &str, inputs: &[(Vec<i64>, Dtype)], attributes: &Value) -> Graph {
-    let mut b = Builder::new("single");
-    let ids: Vec<Operand> = inputs
+    let mut b = GraphBuilder::new("single");
+    let ids: Vec<GraphOperand> = inputs
         .iter()
         .enumerate()
         .map(|(k, (size, dtype))| {
-            Operand::Tensor(b.input(&format!("x{k}"), size, *dtype, Role::Input).unwrap())
+            GraphOperand::Tensor(
+                b.add_input(&format!("x{k}"), size, *dtype, InputRole::Input).unwrap(),
+            )
         })
         .collect();
     let map = if let Value::Object(map) = attributes { map.clone() } else { Map::new() };
     let names: &[&str] = if matches!(op, "max" | "min") { &["y", "z"] } else { &["y"] };
-    let made = b.op(op, &ids, &map, names).unwrap();
-    b.finish(&made).unwrap()
+    let made = b.add_op(op, &ids, &map, names).unwrap();
+    b.finish_graph(&made).unwrap()
 }
 
 /// An operation, its operands and its attributes.
@@ -122,7 +124,7 @@ fn parts_compute_what_the_whole_does() {
             ("sign", vec![(vec![a, b], Dtype::Int32)], Value::Null),
         ];
         let known: Vec<&str> = cases.iter().map(|c| c.0).collect();
-        let composite = Op::all().filter(|e| e.layer == Layer::Decomposed);
+        let composite = TensorOp::all_rows().filter(|e| e.layer == UpstreamLayer::Decomposed);
         for entry in composite.filter(|e| !known.contains(&e.name) && !e.operands.is_empty()) {
             if matches!(entry.name, "conv1d" | "conv2d" | "diag") {
                 continue;
@@ -132,12 +134,14 @@ fn parts_compute_what_the_whole_does() {
         }
         for (op, inputs, attributes) in cases {
             let whole = single(op, &inputs, &attributes);
-            let parts = decompose(&whole, Storage::default()).unwrap();
+            let parts = decompose(&whole, StoragePolicy::default()).unwrap();
             for t in &parts.taken {
-                assert!(parts.graph.nodes().all(|(_, n)| n.op.layer() != Layer::Decomposed || {
-                    // A mask begins as a tensor of ones.
-                    n.op.name() == "ones"
-                }));
+                assert!(parts.graph.nodes().all(|(_, n)| n.op.layer()
+                    != UpstreamLayer::Decomposed
+                    || {
+                        // A mask begins as a tensor of ones.
+                        n.op.name() == "ones"
+                    }));
                 taken.push(t.op);
             }
             assert_eq!(parts.taken.len() + parts.whole.len(), 1, "{op}");
@@ -168,7 +172,7 @@ fn a_result_keeps_what_was_asked_of_it() {
         return e, at, h, k
     }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    let done = decompose(&graph, Storage::default()).unwrap();
+    let done = decompose(&graph, StoragePolicy::default()).unwrap();
     let reasons: Vec<(&str, &str)> =
         done.whole.iter().map(|w| (w.result.as_str(), w.reason.as_str())).collect();
     assert_eq!(
@@ -180,9 +184,12 @@ fn a_result_keeps_what_was_asked_of_it() {
     );
     assert_eq!(done.taken[0].parts, ["transpose", "matmul"]);
     assert_eq!(done.taken[1].parts, ["topk", "reshape", "reshape"]);
-    let y = done.graph.id("y").unwrap();
+    let y = done.graph.tensor_id("y").unwrap();
     assert_eq!(done.graph.get(y).pin, Some(LayoutRequest::Stick(1)));
-    assert_eq!(done.graph.get(done.graph.id("k").unwrap()).pin, Some(LayoutRequest::Stick(0)));
+    assert_eq!(
+        done.graph.get(done.graph.tensor_id("k").unwrap()).pin,
+        Some(LayoutRequest::Stick(0))
+    );
     let (_, matmul) = done.graph.nodes().next().unwrap();
     assert_eq!((matmul.op.name(), matmul.at.as_deref()), ("matmul", Some("model.py:7")));
     let outputs: Vec<&str> =
@@ -195,7 +202,7 @@ fn a_result_keeps_what_was_asked_of_it() {
         return y
     }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    let done = decompose(&graph, Storage::default()).unwrap();
+    let done = decompose(&graph, StoragePolicy::default()).unwrap();
     let card = card();
     assert_eq!(read::numbers(&run(&graph, &card)[0]), vec![0.0; 48]);
     assert_eq!(read::numbers(&run(&done.graph, &card)[0]), vec![0.0; 48]);
@@ -208,8 +215,8 @@ fn folding_keeps_the_bits_and_is_done_once() {
     for seed in 0..150 {
         let graph = random::graph(seed, 14);
         let folded = fold(&graph).unwrap();
-        assert_eq!(fold(&folded).unwrap(), folded, "{}", zellige_graph::text::print(&graph));
-        let text = zellige_graph::text::print(&folded);
+        assert_eq!(fold(&folded).unwrap(), folded, "{}", zellige_graph::text::print_graph(&graph));
+        let text = zellige_graph::text::print_graph(&folded);
         assert_eq!(zellige_graph::text::parse(&text).unwrap(), folded, "{text}");
         before += graph.nodes().count();
         after += folded.nodes().count();
@@ -217,10 +224,13 @@ fn folding_keeps_the_bits_and_is_done_once() {
             assert!(a == b, "seed {seed}: {:?}", read::differ(a, b, 0.0));
         }
         // Parts of parts: what is taken apart folds, too.
-        let parts = decompose(&folded, Storage::default()).unwrap();
+        let parts = decompose(&folded, StoragePolicy::default()).unwrap();
         let once = fold(&parts.graph).unwrap();
         assert_eq!(fold(&once).unwrap(), once);
-        assert!(decompose(&once, Storage::default()).unwrap().taken.is_empty(), "seed {seed}");
+        assert!(
+            decompose(&once, StoragePolicy::default()).unwrap().taken.is_empty(),
+            "seed {seed}"
+        );
     }
     assert!(after < before, "{before} operations and {after} after folding");
 }
@@ -252,7 +262,7 @@ fn what_folds_and_what_stays() {
         return h, q, flat, seen
     }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    let folded = zellige_graph::text::print(&fold(&graph).unwrap());
+    let folded = zellige_graph::text::print_graph(&fold(&graph).unwrap());
     let expected = "graph g(
     x: float16[4, 64],
     n: int64[4],
@@ -279,27 +289,27 @@ fn what_folds_and_what_stays() {
 
 #[test]
 fn numbers_fold_where_they_are_exact() {
-    let mut b = Builder::new("numbers");
-    let x = b.input("x", &[3], Dtype::Float16, Role::Input).unwrap();
-    let two = b.constant(2.0, Dtype::Float16).unwrap();
-    let tenth = b.constant(0.1, Dtype::Float16).unwrap();
+    let mut b = GraphBuilder::new("numbers");
+    let x = b.add_input("x", &[3], Dtype::Float16, InputRole::Input).unwrap();
+    let two = b.add_constant(2.0, Dtype::Float16).unwrap();
+    let tenth = b.add_constant(0.1, Dtype::Float16).unwrap();
     let none = Map::new();
     let mut op = |name: &str, op: &str, list: &[TensorId]| {
-        let list: Vec<Operand> = list.iter().map(|t| Operand::Tensor(*t)).collect();
-        b.op(op, &list, &none, &[name]).unwrap()[0]
+        let list: Vec<GraphOperand> = list.iter().map(|t| GraphOperand::Tensor(*t)).collect();
+        b.add_op(op, &list, &none, &[name]).unwrap()[0]
     };
     let four = op("four", "mul", &[two, two]);
     let minus = op("minus", "neg", &[four]);
     let rough = op("rough", "mul", &[tenth, two]);
     let y = op("y", "add", &[x, minus]);
     let z = op("z", "add", &[y, rough]);
-    let folded = fold(&b.finish(&[z]).unwrap()).unwrap();
+    let folded = fold(&b.finish_graph(&[z]).unwrap()).unwrap();
     let ops: Vec<&str> = folded.nodes().map(|(_, n)| n.op.name()).collect();
     assert_eq!(ops, ["mul", "add", "add"], "the product with 0.1 is left to the card");
     let constants: Vec<f64> = folded
         .tensors()
         .filter_map(|(_, t)| match t.def {
-            zellige_graph::Def::Constant(value) => Some(value.float()),
+            zellige_graph::TensorOrigin::Constant(value) => Some(value.to_f64()),
             _ => None,
         })
         .collect();

@@ -1,7 +1,7 @@
 //! Which operator of ATen is which operation of the card: the column `torch` of the table of operations, read.
 
 use std::sync::Arc;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// What an argument of ATen is to the operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +47,8 @@ pub(super) struct Row {
 
 /// Every operator that is an operation of the table. [`OpRow`](zellige_op::OpRow) says how they are written.
 pub(super) fn rows() -> Vec<Arc<Row>> {
-    let all = Op::all().flat_map(|op| op.torch.iter().map(|text| Arc::new(row(op.name, text))));
+    let all = TensorOp::all_rows()
+        .flat_map(|op| op.torch.iter().map(|text| Arc::new(row(op.name, text))));
     all.collect()
 }
 

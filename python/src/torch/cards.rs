@@ -8,10 +8,10 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use serde_json::json;
 use std::sync::{Mutex, OnceLock, PoisonError};
-use zellige_device::{Card, CardBuilder, DeviceError, Kept, Mode};
+use zellige_device::{Card, CardBuilder, DeviceError, FloatMode, KeptDtypes};
 use zellige_machine::{Hardware, Key, Timeline, parse_sencores};
+use zellige_op::CoverageProfile;
 use zellige_op::OpError;
-use zellige_op::Profile;
 
 /// Choices that all cards share, and the cards that were asked for so far.
 struct Cards {
@@ -42,7 +42,7 @@ pub(super) fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
 /// Whether a variable, or else the profile, says that a dtype is stored as it is.
 fn kept(name: &str, usual: bool) -> Result<bool, DeviceError> {
     let Some(word) = variable(name) else { return Ok(usual) };
-    Kept::parse_choice(&word).ok_or_else(|| refuse(name, &word, "`keep` or `downcast`"))
+    KeptDtypes::parse_choice(&word).ok_or_else(|| refuse(name, &word, "`keep` or `downcast`"))
 }
 
 /// Reads the environment: `SENCORES`, `ZELLIGE_DEVICES`, `ZELLIGE_FP32`, `ZELLIGE_INT64`,
@@ -69,21 +69,21 @@ pub(super) fn configure() -> Result<(), DeviceError> {
     }
     builder = builder.hardware(hardware);
     if let Some(text) = variable("SENCORES") {
-        builder = builder.cores(parse_sencores(&text)?);
+        builder = builder.core_count(parse_sencores(&text)?);
     }
     if let Some(mode) = variable("ZELLIGE_FLOAT16") {
-        builder = builder.mode(mode.parse::<Mode>()?);
+        builder = builder.float_mode(mode.parse::<FloatMode>()?);
     }
     let profile = match variable("ZELLIGE_PROFILE") {
-        Some(name) => name.parse::<Profile>()?,
-        None => Profile::default(),
+        Some(name) => name.parse::<CoverageProfile>()?,
+        None => CoverageProfile::default(),
     };
-    let usual = Kept::under(profile);
-    let keep = Kept {
+    let usual = KeptDtypes::under_profile(profile);
+    let keep = KeptDtypes {
         float32: kept("ZELLIGE_FP32", usual.float32)?,
         int64: kept("ZELLIGE_INT64", usual.int64)?,
     };
-    builder = builder.profile(profile).keep(keep);
+    builder = builder.profile(profile).keep_dtypes(keep);
     let number = |name: &str, least: usize, most: usize| match variable(name) {
         None => Ok(None),
         Some(text) => match text.parse::<usize>() {
@@ -95,7 +95,7 @@ pub(super) fn configure() -> Result<(), DeviceError> {
         builder = builder.host_threads(threads);
     }
     if let Some(events) = number("ZELLIGE_TRACE", 0, 1 << 24)? {
-        builder = builder.trace(events);
+        builder = builder.trace_events(events);
     }
     super::program::with_environment(zellige_compile::Options::default())?;
     let count = number("ZELLIGE_DEVICES", 1, MOST)?.unwrap_or(2);
@@ -155,7 +155,7 @@ pub(super) fn device_count() -> usize {
 /// Whether tensors of a dtype are stored as they are where the card would use half of their bits.
 #[pyfunction]
 pub(super) fn keeps(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(py_card(0)?.keeps().keeps(dtype_of(dtype)?))
+    Ok(py_card(0)?.kept_dtypes().keeps_dtype(dtype_of(dtype)?))
 }
 
 /// Bytes in use on a card: allocated, peak, reserved, free and so on.
@@ -188,10 +188,10 @@ pub(super) fn card_info<'py>(py: Python<'py>, index: usize) -> PyResult<Bound<'p
     let stats = card.stats();
     let info = json!({
         "name": card.hardware().name(),
-        "cores": card.cores(),
-        "mode": card.mode().to_string(),
-        "keep_fp32": card.keeps().float32,
-        "keep_int64": card.keeps().int64,
+        "cores": card.core_count(),
+        "mode": card.float_mode().to_string(),
+        "keep_fp32": card.kept_dtypes().float32,
+        "keep_int64": card.kept_dtypes().int64,
         "total_memory": stats.memory.capacity,
         "operations": stats.operations,
         "busy_us": stats.busy.nanoseconds() / 1000.0,

@@ -133,7 +133,7 @@ impl CompileOptions {
 impl CompileOptions {
     /// The cores that a program may use: no more than the card has, and than the hardware that it is compiled for.
     fn most_cores(&self, card: &Card) -> usize {
-        self.hardware.as_ref().map_or(card.cores(), |h| h.core_count().min(card.cores()))
+        self.hardware.as_ref().map_or(card.core_count(), |h| h.core_count().min(card.core_count()))
     }
 
     /// What the compiler is asked for, on a card.
@@ -155,7 +155,7 @@ impl CompileOptions {
         options.coverage = card.profile();
         options.hardware = self.hardware.clone().unwrap_or_else(|| card.hardware().clone());
         options.cores = self.cores.map_or(most, |cores| cores.min(most));
-        options.storage = card.storage();
+        options.storage = card.storage_policy();
         Ok(options)
     }
 }

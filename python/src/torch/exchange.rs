@@ -15,7 +15,7 @@ use zellige_machine::{CardCollective, SimulatedTime};
 #[pyfunction]
 pub(super) fn stream_clock(index: usize) -> PyResult<u64> {
     let card = card(index).map_err(|e| error::device(&e))?;
-    Ok(card.now(stream::current(index)).picoseconds())
+    Ok(card.stream_time(stream::current(index)).picoseconds())
 }
 
 fn collective(name: &str) -> PyResult<CardCollective> {

@@ -45,11 +45,12 @@ impl InputForm {
     #[getter]
     fn storage_pin(&self) -> PyResult<Option<String>> {
         let Some(storage) = self.storage() else { return Ok(None) };
-        let keep = storage.storage().keep;
+        let keep = storage.storage_policy().keep;
         let usual = default_layout(storage.size(), None, storage.dtype(), keep);
         let usual = usual.map_err(|e| error::device(&e))?;
-        let chosen = *storage.layout() != usual || storage.layout().host() != usual.host();
-        Ok(chosen.then(|| zellige_notation::spyre::print_with_given_host(storage.layout())))
+        let chosen =
+            *storage.stick_layout() != usual || storage.stick_layout().host() != usual.host();
+        Ok(chosen.then(|| zellige_notation::spyre::print_with_given_host(storage.stick_layout())))
     }
 
     /// What forms have in common that differ in sizes alone: the dimensions by falling strides.
@@ -79,8 +80,8 @@ pub(super) fn input_form(object: &Bound<'_, PyAny>) -> PyResult<Option<InputForm
         return Ok(None);
     }
     let tensor = store::tensor(&seen).map_err(|e| error::device(&e))?;
-    let host = tensor.layout().host().cloned();
-    Ok(Some(InputForm { laid: tensor.laid().clone(), host }))
+    let host = tensor.stick_layout().host().cloned();
+    Ok(Some(InputForm { laid: tensor.tensor_layout().clone(), host }))
 }
 
 /// The storage of a tensor, for a program that looks at it through a view.

@@ -20,7 +20,7 @@ use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, Tensor};
 use zellige_float::Dtype;
 use zellige_op::OpError;
-use zellige_op::{Op, TensorType};
+use zellige_op::{TensorOp, TensorType};
 
 /// The Python function that runs an operator on the CPU: `(name, reason, args, kwargs)`.
 static FALLBACK: OnceLock<Py<PyAny>> = OnceLock::new();
@@ -40,17 +40,17 @@ pub(super) fn warn(py: Python<'_>, subject: &str, text: &str) -> PyResult<()> {
 /// Operations by their attributes, as they were built.
 #[derive(Default)]
 struct Built {
-    plain: OnceLock<Op>,
-    others: Mutex<HashMap<String, Op>>,
+    plain: OnceLock<TensorOp>,
+    others: Mutex<HashMap<String, TensorOp>>,
 }
 
 impl Built {
-    fn get(&self, name: &str, attributes: Map<String, Value>) -> Result<Op, DeviceError> {
+    fn get(&self, name: &str, attributes: Map<String, Value>) -> Result<TensorOp, DeviceError> {
         if attributes.is_empty() {
             if let Some(op) = self.plain.get() {
                 return Ok(op.clone());
             }
-            let op = Op::new(name, &Value::Null)?;
+            let op = TensorOp::new(name, &Value::Null)?;
             return Ok(self.plain.get_or_init(|| op).clone());
         }
         let attributes = Value::Object(attributes);
@@ -59,7 +59,7 @@ impl Built {
         if let Some(op) = others.get(&key) {
             return Ok(op.clone());
         }
-        let op = Op::new(name, &attributes)?;
+        let op = TensorOp::new(name, &attributes)?;
         if others.len() >= 1024 {
             others.clear();
         }
@@ -189,7 +189,7 @@ impl Operands {
     fn settle(
         self,
         py: Python<'_>,
-        op: &Op,
+        op: &TensorOp,
         compared: bool,
     ) -> Result<(&'static Card, SmallVec<[Tensor; 4]>), Stop> {
         let Some(index) = self.card else {
@@ -224,11 +224,11 @@ impl Operands {
         &self,
         py: Python<'_>,
         card: &'static Card,
-        op: &Op,
+        op: &TensorOp,
         all: &mut SmallVec<[Tensor; 4]>,
     ) -> Result<(), Stop> {
         let metas: Vec<TensorType> = all.iter().map(|t| t.tensor_type()).collect();
-        let results = op.infer(&metas).map_err(DeviceError::from)?;
+        let results = op.infer_types(&metas).map_err(DeviceError::from)?;
         let float = results.iter().any(|r| number::category(r.dtype) == 2);
         let common = number::common_integer(all);
         for (operand, tensor) in self.list.iter().zip(all.iter_mut()) {
@@ -273,7 +273,7 @@ const SMALL: i64 = 1 << 13;
 fn execute(
     py: Python<'_>,
     card: &'static Card,
-    op: &Op,
+    op: &TensorOp,
     inputs: &[Tensor],
     into: Option<&[Tensor]>,
 ) -> Result<Vec<Tensor>, Stop> {
@@ -282,7 +282,7 @@ fn execute(
     let small = inputs.iter().map(|t| t.numel()).sum::<i64>() < SMALL;
     let ran = if small { run() } else { py.detach(run) };
     let outputs = ran?.outputs;
-    if op.on_host(card)
+    if op.runs_on_host(card)
         && let Some(function) = FALLBACK.get()
     {
         let bytes = |t: &Tensor| t.numel() * t.dtype().bits() / 8;
@@ -296,7 +296,7 @@ fn execute(
 fn made(
     py: Python<'_>,
     card: &'static Card,
-    op: &Op,
+    op: &TensorOp,
     inputs: &[Tensor],
 ) -> Result<Vec<Tensor>, Stop> {
     match Turned::new(op, inputs)? {
@@ -315,8 +315,8 @@ fn cast(
     tensor: &Tensor,
     dtype: Dtype,
 ) -> Result<Tensor, Stop> {
-    let attributes = json!({"dtype": dtype.name(), "wide": card.keeps().keeps(dtype)});
-    let op = Op::new("cast", &attributes).map_err(DeviceError::from)?;
+    let attributes = json!({"dtype": dtype.name(), "wide": card.kept_dtypes().keeps_dtype(dtype)});
+    let op = TensorOp::new("cast", &attributes).map_err(DeviceError::from)?;
     let made = made(py, card, &op, std::slice::from_ref(tensor))?;
     Ok(made[0].clone())
 }
@@ -403,7 +403,7 @@ impl Kernel {
         &self,
         py: Python<'py>,
         card: &'static Card,
-        op: &Op,
+        op: &TensorOp,
         inputs: &[Tensor],
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
@@ -418,7 +418,7 @@ impl Kernel {
             }
         }
         let metas: Vec<TensorType> = inputs.iter().map(|t| t.tensor_type()).collect();
-        let results = op.infer(&metas).map_err(DeviceError::from)?;
+        let results = op.infer_types(&metas).map_err(DeviceError::from)?;
         if results.len() != targets.len() {
             return Err(refused("another number of outputs than of results"));
         }
@@ -522,7 +522,7 @@ fn prepare(
     name: &str,
     operands: &Bound<'_, PyAny>,
     attributes: Option<&Bound<'_, PyDict>>,
-) -> Result<(Op, &'static Card, SmallVec<[Tensor; 4]>), Stop> {
+) -> Result<(TensorOp, &'static Card, SmallVec<[Tensor; 4]>), Stop> {
     let mut map = Map::new();
     for (key, value) in attributes.into_iter().flatten() {
         if !value.is_none() {

@@ -10,7 +10,7 @@ use crate::stick::PyStickLayout;
 use pyo3::prelude::*;
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use zellige_device::{DeviceError, Kept, Tensor, default_layout};
+use zellige_device::{DeviceError, KeptDtypes, Tensor, default_layout};
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::StridedLayout;
@@ -154,7 +154,7 @@ pub(super) fn empty<'py>(
         own_stride.push(1);
     }
     let made = card(index).and_then(|card| {
-        let layout = default_layout(&own_size, Some(&own_stride), integer, Kept::ALL)?;
+        let layout = default_layout(&own_size, Some(&own_stride), integer, KeptDtypes::ALL)?;
         Tensor::zeros(card, integer, &layout)
     });
     mint_as(py, &made.map_err(|e| error::device(&e))?, dtype, &size, &stride)
@@ -187,7 +187,7 @@ pub(super) fn zeros(
     stride: Option<&[i64]>,
 ) -> Result<Tensor, DeviceError> {
     let card = card(index)?;
-    let layout = default_layout(size, stride, dtype, card.keeps())?;
+    let layout = default_layout(size, stride, dtype, card.kept_dtypes())?;
     Tensor::zeros(card, dtype, &layout)
 }
 

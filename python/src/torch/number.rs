@@ -9,12 +9,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use zellige_device::{Card, DeviceError, Kept, Tensor};
+use zellige_device::{Card, DeviceError, KeptDtypes, Tensor};
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::StridedLayout;
+use zellige_op::HostScalar;
 use zellige_op::OpError;
-use zellige_op::Scalar;
 use zellige_stick::{DataFormat, StickLayout};
 
 /// A number.
@@ -45,11 +45,11 @@ impl Number {
     }
 
     /// Without its category.
-    pub(super) fn scalar(self) -> Scalar {
+    pub(super) fn scalar(self) -> HostScalar {
         match self {
-            Number::Bool(b) => Scalar::Int(i64::from(b)),
-            Number::Int(n) => Scalar::Int(n),
-            Number::Float(x) => Scalar::Float(x),
+            Number::Bool(b) => HostScalar::Int(i64::from(b)),
+            Number::Int(n) => HostScalar::Int(n),
+            Number::Float(x) => HostScalar::Float(x),
         }
     }
 
@@ -70,13 +70,13 @@ impl Number {
         let mut longs = tensors.iter().filter(|t| t.dtype() == Dtype::Int64).peekable();
         let long = match longs.peek() {
             Some(_) => longs.any(|t| t.format() == Format::I64),
-            None => card.keeps().int64,
+            None => card.kept_dtypes().int64,
         };
-        let int64 = Kept { int64: long, ..Kept::NONE }.format(Dtype::Int64)?;
+        let int64 = KeptDtypes { int64: long, ..KeptDtypes::NONE }.default_format(Dtype::Int64)?;
         let (dtype, format) = match lead {
             Some(t) if category(t.dtype()) >= self.category() => match category(t.dtype()) {
                 // Beside tensors a float number keeps its fraction; alone it is one of them.
-                2 if wide.is_empty() || compared => (t.dtype(), t.layout().device_dtype()),
+                2 if wide.is_empty() || compared => (t.dtype(), t.stick_layout().device_dtype()),
                 2 => (Dtype::Float32, DataFormat::IEEE_FP32),
                 _ if t.dtype() == Dtype::Int64 => (Dtype::Int64, int64),
                 _ => (t.dtype(), DataFormat::device_format_of(t.dtype())?),
@@ -122,7 +122,7 @@ impl Number {
         }
         let format = match dtype {
             Dtype::Float32 => DataFormat::IEEE_FP32,
-            other => card.keeps().format(other)?,
+            other => card.kept_dtypes().default_format(other)?,
         };
         self.kept(card, dtype, format)
     }
@@ -148,7 +148,7 @@ impl Number {
         let layout = StickLayout::default_in_format(&[], None, format)?;
         let tensor = Tensor::zeros(card, dtype, &layout)?;
         let one = StridedLayout::new_contiguous(&[])?;
-        let (bytes, from) = self.scalar().bytes();
+        let (bytes, from) = self.scalar().host_bytes();
         tensor.write_from(&bytes, &one, from)?;
         if kept.len() >= MOST {
             kept.clear();
@@ -168,7 +168,7 @@ const MOST: usize = 1024;
 /// Bytes that kept numbers take on a card.
 pub(super) fn held(card: usize) -> u64 {
     let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
-    kept.iter().filter(|(k, _)| k.0 == card).map(|(_, t)| t.block().bytes() as u64).sum()
+    kept.iter().filter(|(k, _)| k.0 == card).map(|(_, t)| t.block().requested_bytes() as u64).sum()
 }
 
 /// Runs something with the lock of the kept numbers held.

@@ -20,9 +20,9 @@ use zellige_compile::report::report;
 use zellige_compile::{Action, BadVariable, CompileError, Options, Place};
 use zellige_device::{DeviceError, Tensor};
 use zellige_files::{create_numbered_folder, write_folder};
-use zellige_graph::Role;
+use zellige_graph::InputRole;
 use zellige_machine::SimulatedTime;
-use zellige_run::{Model, RunError};
+use zellige_run::{LoadedModel, ProgramRunError};
 use zellige_stick::StickLayout;
 use zellige_view::page::{self, ReportedCollective};
 
@@ -43,7 +43,7 @@ pub(super) struct Program {
 #[pyclass(module = "zellige", frozen)]
 pub(super) struct Loaded {
     card: usize,
-    model: Mutex<Model>,
+    model: Mutex<LoadedModel>,
 }
 
 /// Weights in the layouts that programs want them in, for programs that share them.
@@ -77,19 +77,19 @@ pub(super) fn with_environment(options: Options) -> Result<Options, DeviceError>
     options.with_variables(variable).map_err(refused)
 }
 
-fn run_error(e: &RunError) -> PyErr {
+fn run_error(e: &ProgramRunError) -> PyErr {
     match e {
-        RunError::Device(inner) => error::device(inner),
+        ProgramRunError::Device(inner) => error::device(inner),
         other => DeviceFault::new_err(other.to_string()),
     }
 }
 
 /// The tensor of a name among those that were given.
-fn named(tensors: &HashMap<String, Tensor>, name: &str) -> Result<Tensor, RunError> {
-    tensors
-        .get(name)
-        .cloned()
-        .ok_or_else(|| RunError::NoInput { name: name.into(), reason: "it was not given".into() })
+fn named(tensors: &HashMap<String, Tensor>, name: &str) -> Result<Tensor, ProgramRunError> {
+    tensors.get(name).cloned().ok_or_else(|| ProgramRunError::NoInput {
+        name: name.into(),
+        reason: "it was not given".into(),
+    })
 }
 
 #[pymethods]
@@ -153,14 +153,14 @@ impl Program {
             let mut none = HashMap::new();
             let mut guard = shared.map(|s| s.0.lock().unwrap_or_else(PoisonError::into_inner));
             let known = guard.as_deref_mut().unwrap_or(&mut none);
-            let model = Model::load_resident(program, card, |name, laid| {
-                match known.get(&(name.to_string(), laid.layout().clone())) {
+            let model = LoadedModel::load_resident(program, card, |name, laid| {
+                match known.get(&(name.to_string(), laid.stick_layout().clone())) {
                     Some(there) => Ok(there.clone()),
                     None => named(&tensors, name),
                 }
             })?;
-            for (name, tensor) in model.weights() {
-                known.insert((name.to_string(), tensor.layout().clone()), tensor.clone());
+            for (name, tensor) in model.weight_tensors() {
+                known.insert((name.to_string(), tensor.stick_layout().clone()), tensor.clone());
             }
             Ok(model)
         });
@@ -196,7 +196,7 @@ impl Program {
         let buffer = |b: &zellige_compile::Buffer| {
             let view = b.laid.view();
             let (size, stride) = (view.size().to_vec(), view.stride().to_vec());
-            let layout = PyStickLayout(b.laid.layout().clone());
+            let layout = PyStickLayout(b.laid.stick_layout().clone());
             let place = match b.place {
                 Place::Own => ("own", None),
                 Place::Pool(at) => ("pool", Some(at)),
@@ -254,7 +254,7 @@ impl Program {
 
     /// One run as a Chrome trace in simulated time.
     fn trace(&self) -> String {
-        zellige_run::timeline(&self.program).to_chrome_trace()
+        zellige_run::program_timeline(&self.program).to_chrome_trace()
     }
 }
 
@@ -327,7 +327,7 @@ impl Program {
                 "load": step.load,
                 "us": step.duration.microseconds(),
                 "start_us": step.start.microseconds(),
-                "cores": step.division.cores(),
+                "cores": step.division.core_count(),
                 "splits": step.division.splits(),
                 "bound": step.latency.bottleneck.to_string(),
             })
@@ -339,9 +339,9 @@ impl Program {
                 Place::Lx(at) => format!("scratchpad {at:#x}"),
                 Place::Over(of) => format!("over {}", p.buffer(of).name),
             };
-            let weight = b.origin == zellige_compile::Origin::Input(Role::Weight);
+            let weight = b.origin == zellige_compile::Origin::Input(InputRole::Weight);
             json!({
-                "name": b.name, "layout": b.laid.layout().to_string(), "bytes": b.bytes(),
+                "name": b.name, "layout": b.laid.stick_layout().to_string(), "bytes": b.bytes(),
                 "place": place, "weight": weight,
             })
         });

@@ -4,7 +4,7 @@ use super::cards;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
-use zellige_device::Stamp;
+use zellige_device::RecordingStamp;
 use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
 use zellige_machine::{SimulatedTime, Timeline};
 
@@ -56,7 +56,7 @@ fn launch(event: &TimelineEvent) -> Option<Launch> {
 }
 
 /// When and by whom work was submitted: a profiler finds the operator that did so.
-pub(super) fn stamp() -> Stamp {
+pub(super) fn stamp() -> RecordingStamp {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     // SAFETY: the call has no arguments and cannot fail.

@@ -93,7 +93,7 @@ fn spare_address(bytes: usize) -> Result<usize, DeviceError> {
 
 /// Gives a tensor of the card an address; 0 where it has no bytes.
 pub(super) fn keep(tensor: &Tensor) -> Result<usize, DeviceError> {
-    if tensor.block().bytes() == 0 {
+    if tensor.block().requested_bytes() == 0 {
         return Ok(0);
     }
     let at = usize::try_from(tensor.block().address()).unwrap_or(usize::MAX / SPREAD);
@@ -103,7 +103,7 @@ pub(super) fn keep(tensor: &Tensor) -> Result<usize, DeviceError> {
     // that address may belong to another tensor by now.
     let address = match storages.contains_key(&usual) {
         false => usual,
-        true => spare_address(tensor.block().bytes())?,
+        true => spare_address(tensor.block().requested_bytes())?,
     };
     storages.insert(address, Storage::Held(tensor.base()));
     Ok(address)
@@ -132,7 +132,7 @@ pub(super) fn free_storage(address: usize) -> PyResult<()> {
         let mut storages = storages();
         let Some(Storage::Held(tensor)) = storages.get(&address) else { return Ok(()) };
         let card = card(tensor.card().index()).map_err(|e| error::device(&e))?;
-        let layout = Box::new(tensor.laid().clone());
+        let layout = Box::new(tensor.tensor_layout().clone());
         storages.insert(address, Storage::Freed { card, layout })
     };
     // Freed outside the lock.
@@ -146,7 +146,7 @@ pub(super) fn free_storage(address: usize) -> PyResult<()> {
 pub(super) fn allocate_storage(address: usize) -> PyResult<()> {
     let mut storages = storages();
     let Some(Storage::Freed { card, layout }) = storages.get(&address) else { return Ok(()) };
-    let made = Tensor::zeros(card, layout.dtype(), layout.layout());
+    let made = Tensor::zeros(card, layout.dtype(), layout.stick_layout());
     let made = made.map_err(|e| error::device(&e))?;
     storages.insert(address, Storage::Held(made));
     Ok(())
@@ -197,7 +197,7 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
     }
     if seen.numel() == 0 || seen.address == 0 {
         let card = card(index)?;
-        let layout = default_layout(&seen.size, None, seen.dtype, card.keeps())?;
+        let layout = default_layout(&seen.size, None, seen.dtype, card.kept_dtypes())?;
         return Tensor::zeros(card, seen.dtype, &layout);
     }
     let found = match storages().get(&seen.base()) {
@@ -215,7 +215,7 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
     let base = if base.dtype() == seen.dtype {
         base
     } else {
-        base.reinterpret(seen.dtype).map_err(|_| OpError::BadOperand {
+        base.reinterpret_as(seen.dtype).map_err(|_| OpError::BadOperand {
             op: "a view".into(),
             operand: None,
             reason: format!(
@@ -233,7 +233,7 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
     if whole {
         return Ok(base);
     }
-    base.viewed(|_| StridedLayout::new(&seen.size, &seen.stride, seen.offset))
+    base.view_with(|_| StridedLayout::new(&seen.size, &seen.stride, seen.offset))
 }
 
 /// The layout of a tensor's storage on the device; `None` for a tensor of another device.
@@ -245,7 +245,7 @@ pub(super) fn tensor_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStic
     }
     let dtype = seen.dtype;
     let tensor = tensor(&held::as_integers(seen)).map_err(|e| error::device(&e))?;
-    let named = held::name_elements(dtype, tensor.layout());
+    let named = held::name_elements(dtype, tensor.stick_layout());
     Ok(Some(PyStickLayout(named.map_err(|e| error::device(&e.into()))?)))
 }
 

@@ -7,7 +7,7 @@ use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
 use pyo3::prelude::*;
 use pyo3::types::PyFloat;
-use zellige_device::{Past, Tensor, default_layout};
+use zellige_device::{OutOfRangeNumbers, Tensor, default_layout};
 use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
 use zellige_layout::StridedLayout;
@@ -43,7 +43,8 @@ pub(super) fn usual_layout(
     stride: Option<Vec<i64>>,
 ) -> PyResult<PyStickLayout> {
     let dtype = dtype_of(dtype)?;
-    let layout = card(0).and_then(|c| default_layout(&size, stride.as_deref(), dtype, c.keeps()));
+    let layout =
+        card(0).and_then(|c| default_layout(&size, stride.as_deref(), dtype, c.kept_dtypes()));
     layout.map(PyStickLayout).map_err(|e| error::device(&e))
 }
 
@@ -57,9 +58,9 @@ pub(super) fn chosen_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<String
         return Ok(None);
     }
     let tensor = store::tensor(&seen).map_err(|e| error::device(&e))?;
-    let usual = default_layout(tensor.size(), None, tensor.dtype(), tensor.card().keeps());
+    let usual = default_layout(tensor.size(), None, tensor.dtype(), tensor.card().kept_dtypes());
     let usual = usual.map_err(|e| error::device(&e))?;
-    let layout = tensor.layout();
+    let layout = tensor.stick_layout();
     let chosen = layout.host().is_some_and(|h| h.size() == tensor.size()) && *layout != usual;
     Ok(chosen.then(|| zellige_notation::spyre::print_with_given_host(layout)))
 }
@@ -69,7 +70,7 @@ pub(super) fn chosen_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<String
 #[pyfunction]
 pub(super) fn weight_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStickLayout>> {
     let tensor = store::of(object)?;
-    let layout = tensor.layout();
+    let layout = tensor.stick_layout();
     let is_whole = layout.host().is_some_and(|h| h.size() == tensor.size());
     match tensor.size() {
         [outputs, inputs] if is_whole && *outputs > 1 && *inputs > 1 => {
@@ -82,7 +83,7 @@ pub(super) fn weight_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStic
 /// The warning for elements that lose bits on their way to a tensor, where they do.
 pub(super) fn narrowing(tensor: &Tensor) -> Option<String> {
     let name = if tensor.dtype() == Dtype::Float32 { "ZELLIGE_FP32" } else { "ZELLIGE_INT64" };
-    tensor.narrowing().map(|text| {
+    tensor.narrowing_warning().map(|text| {
         format!(
             "{text}; {name}=keep stores them as they are, TORCH_SPYRE_DOWNCAST_WARN=0 silences this"
         )
@@ -100,7 +101,11 @@ fn infinity() -> PyResult<f64> {
 }
 
 /// What a user is told when elements of a tensor are past the numbers of the device's 16 bits.
-pub(super) fn passing(py: Python<'_>, tensor: &Tensor, past: &Past) -> PyResult<String> {
+pub(super) fn passing(
+    py: Python<'_>,
+    tensor: &Tensor,
+    past: &OutOfRangeNumbers,
+) -> PyResult<String> {
     let value: String =
         PyFloat::new(py, past.value).call_method1("__format__", ("g",))?.extract()?;
     Ok(format!(

@@ -5,7 +5,7 @@ use crate::error;
 use pyo3::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashMap;
-use zellige_device::{Card, Event, StreamId};
+use zellige_device::{Card, CardEvent, StreamId};
 
 thread_local! {
     /// The stream that this thread submits to, by card.
@@ -42,7 +42,7 @@ pub(super) fn set_stream(index: usize, number: u32) -> PyResult<()> {
 pub(super) fn synchronize(py: Python<'_>, index: usize, number: Option<u32>) -> PyResult<()> {
     let card = the(index)?;
     let wait = || match number {
-        Some(n) => StreamId::new(n).and_then(|s| card.synchronize(s)),
+        Some(n) => StreamId::new(n).and_then(|s| card.synchronize_stream(s)),
         None => card.synchronize_all(),
     };
     py.detach(wait).map_err(|e| error::device(&e))
@@ -50,7 +50,7 @@ pub(super) fn synchronize(py: Python<'_>, index: usize, number: Option<u32>) -> 
 
 /// A moment of a stream.
 #[pyclass(module = "zellige", frozen)]
-pub(super) struct StreamEvent(Event);
+pub(super) struct StreamEvent(CardEvent);
 
 #[pymethods]
 impl StreamEvent {
@@ -66,14 +66,14 @@ impl StreamEvent {
 
     /// Simulated milliseconds until a later event.
     fn elapsed_time(&self, later: &StreamEvent) -> PyResult<f64> {
-        let time = self.0.elapsed(&later.0).map_err(|e| error::device(&e))?;
+        let time = self.0.elapsed_until(&later.0).map_err(|e| error::device(&e))?;
         Ok(time.microseconds() / 1000.0)
     }
 
     /// Simulated microseconds since the card began.
     #[getter]
     fn time_us(&self) -> f64 {
-        self.0.time().microseconds()
+        self.0.simulated_time().microseconds()
     }
 }
 
@@ -81,18 +81,18 @@ impl StreamEvent {
 #[pyfunction]
 pub(super) fn record_event(index: usize, number: u32) -> PyResult<StreamEvent> {
     let stream = StreamId::new(number).map_err(|e| error::device(&e))?;
-    Ok(StreamEvent(the(index)?.record(stream)))
+    Ok(StreamEvent(the(index)?.record_event(stream)))
 }
 
 /// Later work of a stream waits for an event.
 #[pyfunction]
 pub(super) fn wait_event(index: usize, number: u32, event: &StreamEvent) -> PyResult<()> {
     let stream = StreamId::new(number).map_err(|e| error::device(&e))?;
-    the(index)?.wait(stream, &event.0).map_err(|e| error::device(&e))
+    the(index)?.wait_for_event(stream, &event.0).map_err(|e| error::device(&e))
 }
 
 /// What was recorded on a card, as a Chrome trace.
 #[pyfunction]
 pub(super) fn trace(index: usize) -> PyResult<String> {
-    Ok(the(index)?.timeline().to_chrome_trace())
+    Ok(the(index)?.recorded_timeline().to_chrome_trace())
 }

@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use smallvec::SmallVec;
 use zellige_device::{DeviceError, Tensor};
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// How a result lies in memory that it fills.
 #[derive(Debug, PartialEq, Eq)]
@@ -153,7 +153,7 @@ pub(super) struct Turned {
 }
 
 impl Turned {
-    pub(super) fn new(op: &Op, inputs: &[Tensor]) -> Result<Option<Turned>, DeviceError> {
+    pub(super) fn new(op: &TensorOp, inputs: &[Tensor]) -> Result<Option<Turned>, DeviceError> {
         // PyTorch clones what it fills under a mask into a row-major tensor first.
         let keeps = op.is_pointwise() && op.name() != "masked_fill";
         if !keeps || inputs.iter().all(|t| has_row_major_strides(t.view())) {
@@ -183,7 +183,7 @@ impl Turned {
             if t.size().is_empty() {
                 return Ok(t.clone());
             }
-            t.viewed(|v| {
+            t.view_with(|v| {
                 let lead = rank - v.rank();
                 let own = |d: &usize| match d.checked_sub(lead) {
                     Some(own) => (v.size()[own], v.stride()[own]),
@@ -199,7 +199,7 @@ impl Turned {
 
     /// A result of the turned operands, in the dimensions that were asked for.
     pub(super) fn back(&self, made: &Tensor) -> Result<Tensor, DeviceError> {
-        made.viewed(|_| StridedLayout::new(&self.size, &self.stride, 0))
+        made.view_with(|_| StridedLayout::new(&self.size, &self.stride, 0))
     }
 }
 

@@ -8,7 +8,7 @@ use crate::stick::PyStickLayout;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use zellige_device::{DeviceError, Moved, Past, Tensor, copy_again};
+use zellige_device::{DeviceError, MoveTraffic, OutOfRangeNumbers, Tensor, copy_again};
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::StridedLayout;
@@ -19,13 +19,13 @@ const SMALL: u64 = 1 << 14;
 
 fn accounted(
     tensor: &Tensor,
-    moved: &Moved,
+    moved: &MoveTraffic,
     name: &str,
     kind: WorkKind,
 ) -> Result<(), DeviceError> {
     let card = tensor.card();
-    let work = moved.work(name, kind, card.cores());
-    card.account(stream::current(card.index()), &work)?;
+    let work = moved.device_work(name, kind, card.core_count());
+    card.account_work(stream::current(card.index()), &work)?;
     Ok(())
 }
 
@@ -69,7 +69,7 @@ static PASSED: AtomicBool = AtomicBool::new(false);
 fn warn_of_passing(
     py: Python<'_>,
     tensor: &Tensor,
-    look: impl FnOnce() -> Result<Option<Past>, DeviceError>,
+    look: impl FnOnce() -> Result<Option<OutOfRangeNumbers>, DeviceError>,
 ) -> PyResult<()> {
     if tensor.format() != Format::DL16INF || PASSED.load(Ordering::Relaxed) {
         return Ok(());
@@ -117,7 +117,7 @@ pub(super) fn copy<'py>(
             warn_of_passing(py, &tensor, || {
                 // SAFETY: the memory of a live host tensor, from its first element to its last.
                 let memory = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
-                tensor.past(memory, &host, dtype)
+                tensor.find_out_of_range(memory, &host, dtype)
             })?;
             // SAFETY: the memory of a live host tensor, from its first element to its last.
             let memory = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
@@ -154,7 +154,7 @@ fn broadcast(tensor: &Tensor, size: &[i64]) -> PyResult<Tensor> {
     if tensor.size() == size {
         return Ok(tensor.clone());
     }
-    tensor.viewed(|v| v.expand(size)).map_err(|e| error::device(&e))
+    tensor.view_with(|v| v.expand(size)).map_err(|e| error::device(&e))
 }
 
 fn on_card(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
@@ -185,7 +185,7 @@ fn across(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
         Dtype::Float16 | Dtype::Bfloat16 => Dtype::Float32,
         other => other,
     };
-    let (bytes, moved) = source.downloaded(wide)?;
+    let (bytes, moved) = source.download_with_traffic(wide)?;
     accounted(source, &moved, "download", WorkKind::Download)?;
     let host = StridedLayout::new_contiguous(source.size())?;
     let moved = target.write_from(&bytes, &host, wide)?;
@@ -227,11 +227,11 @@ pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -
         return Err(PyTypeError::new_err("a tensor is filled with a number of at most 64 bits"));
     };
     // An infinity comes back as one: only a number that becomes another is worth a word.
-    let value = number.scalar().float();
+    let value = number.scalar().to_f64();
     if value.is_finite() && tensor.dtype() != Dtype::Bool {
         warn_of_passing(py, &tensor, || {
             let one = StridedLayout::new(tensor.size(), &vec![0; tensor.size().len()], 0)?;
-            tensor.past(&value.to_le_bytes(), &one, Dtype::Float64)
+            tensor.find_out_of_range(&value.to_le_bytes(), &one, Dtype::Float64)
         })?;
     }
     let moved = tensor.fill(number.scalar()).map_err(|e| error::device(&e))?;
@@ -261,7 +261,7 @@ pub(super) fn item<'py>(
     } else {
         Dtype::Float64
     };
-    let (bytes, moved) = tensor.downloaded(as_dtype).map_err(|e| error::device(&e))?;
+    let (bytes, moved) = tensor.download_with_traffic(as_dtype).map_err(|e| error::device(&e))?;
     accounted(&tensor, &moved, "download", WorkKind::Download).map_err(|e| error::device(&e))?;
     let whole: [u8; 8] = std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0));
     Ok(match (tensor.dtype(), as_dtype) {
@@ -290,7 +290,7 @@ pub(super) fn resized<'py>(
     let made = if tensor.numel() == 0 {
         mint::zeros(tensor.card().index(), &size, dtype, None)
     } else {
-        tensor.resized(&size)
+        tensor.resized_to(&size)
     };
     mint::mint(py, &made.map_err(|e| error::device(&e))?)
 }

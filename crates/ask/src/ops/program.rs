@@ -10,7 +10,7 @@ use std::path::Path;
 use zellige_compile::Policy;
 use zellige_compile::report::{compared, explain, report};
 use zellige_compile::{Options, OutputLayouts, WeightLayouts, check, compile as compiled};
-use zellige_device::Kept;
+use zellige_device::KeptDtypes;
 use zellige_graph::{Graph, GraphError, GraphFormat, text};
 use zellige_machine::Hardware;
 
@@ -61,7 +61,7 @@ fn graph(r: &Request, given: &Map<String, Value>) -> Result<Graph, Fault> {
     let source: &str = match (r.get("graph"), r.opt_str("file")?) {
         (Some(Value::String(text)), None) => text,
         (Some(v @ Value::Object(_)), None) => {
-            return Ok(zellige_graph::json::source(&v.to_string())?.bind(&bind)?);
+            return Ok(zellige_graph::json::parse_source(&v.to_string())?.bind_symbols(&bind)?);
         }
         (None, Some(path)) => {
             let bad = |e: std::io::Error| Fault {
@@ -69,7 +69,7 @@ fn graph(r: &Request, given: &Map<String, Value>) -> Result<Graph, Fault> {
                 message: format!("{}: {e}", clip(path, 200)),
                 witness: json!({"field": "file"}),
             };
-            if GraphFormat::of_file(Path::new(path)).map_err(bad)? == GraphFormat::Onnx {
+            if GraphFormat::detect_file_format(Path::new(path)).map_err(bad)? == GraphFormat::Onnx {
                 return model(path, &bind);
             }
             read = std::fs::read_to_string(path).map_err(bad)?;
@@ -81,9 +81,9 @@ fn graph(r: &Request, given: &Map<String, Value>) -> Result<Graph, Fault> {
         _ => return Err(Fault::expected("a graph", "one of `graph` and `file`", &Value::Null)),
     };
     if source.trim_start().starts_with('{') {
-        return Ok(zellige_graph::json::source(source)?.bind(&bind)?);
+        return Ok(zellige_graph::json::parse_source(source)?.bind_symbols(&bind)?);
     }
-    text::bind(source, &bind).map_err(|d| Fault {
+    text::parse_and_bind(source, &bind).map_err(|d| Fault {
         kind: "bad_graph",
         message: d.render(source, false),
         witness: json!({"field": "graph"}),
@@ -157,11 +157,11 @@ fn options(given: &Map<String, Value>, policy: Option<Policy>) -> Result<Options
     };
     let kept = |name, usual| {
         let usual = if usual { "keep" } else { "cast" };
-        word(given, name, usual, "\"cast\" or \"keep\"", Kept::parse_choice)
+        word(given, name, usual, "\"cast\" or \"keep\"", KeptDtypes::parse_choice)
     };
     let usual = o.storage.keep;
     o.storage.keep =
-        Kept { float32: kept("fp32", usual.float32)?, int64: kept("int64", usual.int64)? };
+        KeptDtypes { float32: kept("fp32", usual.float32)?, int64: kept("int64", usual.int64)? };
     let usual = if o.weights == WeightLayouts::Free { "free" } else { "given" };
     let free =
         word(given, "weights", usual, "\"free\" or \"given\"", |w| one_of(w, "given", "free"))?;

@@ -2,21 +2,21 @@
 
 use anyhow::{Context, Result};
 use std::path::Path;
-use zellige_device::{Card, Moved, Tensor};
+use zellige_device::{Card, MoveTraffic, Tensor};
 use zellige_files::HostTensor;
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_op::Literal;
+use zellige_op::NumberLiteral;
 use zellige_stick::LayoutRequest;
 
 pub(super) enum Operand {
     File(HostTensor),
-    Number(String, Literal),
+    Number(String, NumberLiteral),
 }
 
 impl Operand {
     pub(super) fn open(text: &str) -> Result<Operand> {
-        if let Some(literal) = Literal::parse(text)?
+        if let Some(literal) = NumberLiteral::parse(text)?
             && !Path::new(text).exists()
         {
             return Ok(Operand::Number(text.into(), literal));
@@ -36,11 +36,11 @@ impl Operand {
         card: &Card,
         dtype: Option<Dtype>,
         request: Option<&LayoutRequest>,
-    ) -> Result<(Tensor, Moved)> {
+    ) -> Result<(Tensor, MoveTraffic)> {
         match self {
             Operand::Number(_, number) => {
                 let host = (&StridedLayout::new_contiguous(&[])?, number.dtype());
-                Ok(Tensor::upload_as(card, number.bytes(), host, number.dtype(), request)?)
+                Ok(Tensor::upload_as(card, number.host_bytes(), host, number.dtype(), request)?)
             }
             Operand::File(file) => {
                 let info = file.info();

@@ -2,32 +2,33 @@
 
 use serde_json::{Value, json};
 use std::fmt::Write;
-use zellige_device::{Card, Division, Receipt, StreamId, Tensor};
+use zellige_device::{Card, StreamId, Tensor, WorkDivision, WorkReceipt};
 use zellige_machine::SimulatedTime;
-use zellige_op::{Op, OpRow};
+use zellige_op::{OpRow, TensorOp};
 
 /// The steps in the order they ran.
 #[derive(Default)]
 pub(super) struct Report {
-    pub(super) steps: Vec<Receipt>,
+    pub(super) steps: Vec<WorkReceipt>,
 }
 
 impl Report {
     fn time(&self, transfers: bool) -> SimulatedTime {
-        let of = |r: &&Receipt| r.cost.kind.is_transfer() == transfers;
+        let of = |r: &&WorkReceipt| r.cost.kind.is_transfer() == transfers;
         self.steps.iter().filter(of).map(|r| r.cost.latency.time).sum()
     }
 
     /// One line: how long it took, and how much of that crossed the link.
     pub(super) fn total(&self, card: &Card) -> String {
-        let (all, link, cores) = (card.now(StreamId::DEFAULT), self.time(true), self.time(false));
+        let (all, link, cores) =
+            (card.stream_time(StreamId::DEFAULT), self.time(true), self.time(false));
         format!("{all} simulated: {link} over the link to the host, {cores} on the cores")
     }
 
     pub(super) fn render(
         &self,
         card: &Card,
-        division: &Division,
+        division: &WorkDivision,
         names: &[String],
         results: &[Tensor],
         as_json: bool,
@@ -36,7 +37,7 @@ impl Report {
             return self.json(card, division, names, results).to_string();
         }
         // The reason of a move stands behind a colon, on a line of its own.
-        let short = |r: &Receipt| r.cost.name.split(": ").next().unwrap_or_default().to_owned();
+        let short = |r: &WorkReceipt| r.cost.name.split(": ").next().unwrap_or_default().to_owned();
         let width = self.steps.iter().map(|r| short(r).len()).max().unwrap_or(0);
         let mut text = String::new();
         for step in &self.steps {
@@ -47,7 +48,13 @@ impl Report {
         }
         for (name, t) in names.iter().zip(results) {
             let arrow = if name.is_empty() { String::new() } else { format!(" -> {name}") };
-            let _ = writeln!(text, "result {} {:?} in {}{arrow}", t.dtype(), t.size(), t.layout());
+            let _ = writeln!(
+                text,
+                "result {} {:?} in {}{arrow}",
+                t.dtype(),
+                t.size(),
+                t.stick_layout()
+            );
         }
         let _ = write!(text, "total {}", self.total(card));
         text
@@ -56,7 +63,7 @@ impl Report {
     fn json(
         &self,
         card: &Card,
-        division: &Division,
+        division: &WorkDivision,
         names: &[String],
         results: &[Tensor],
     ) -> Value {
@@ -80,14 +87,14 @@ impl Report {
             .map(|(name, t)| {
                 json!({
                     "file": if name.is_empty() { Value::Null } else { name.as_str().into() },
-                    "dtype": t.dtype().name(), "size": t.size(), "layout": t.layout().to_string(),
+                    "dtype": t.dtype().name(), "size": t.size(), "layout": t.stick_layout().to_string(),
                 })
             })
             .collect();
         json!({
-            "hardware": card.hardware().name(), "profile": card.profile(), "cores": card.cores(),
+            "hardware": card.hardware().name(), "profile": card.profile(), "cores": card.core_count(),
             "splits": division.splits(), "steps": steps, "results": results,
-            "total_ps": card.now(StreamId::DEFAULT).picoseconds(),
+            "total_ps": card.stream_time(StreamId::DEFAULT).picoseconds(),
             "link_ps": self.time(true).picoseconds(), "cores_ps": self.time(false).picoseconds(),
         })
     }
@@ -97,7 +104,7 @@ impl Report {
 pub(super) fn list(as_json: bool) -> String {
     let signature = |e: &OpRow| format!("{}({})", e.name, e.operands.join(", "));
     if as_json {
-        let all: Vec<Value> = Op::all()
+        let all: Vec<Value> = TensorOp::all_rows()
             .map(|e| {
                 let attributes: Vec<Value> =
                     e.attributes.iter().map(|(n, v)| json!({"name": n, "accepts": v})).collect();
@@ -106,9 +113,9 @@ pub(super) fn list(as_json: bool) -> String {
             .collect();
         return json!({"operations": all}).to_string();
     }
-    let width = Op::all().map(|e| signature(e).len()).max().unwrap_or(0);
+    let width = TensorOp::all_rows().map(|e| signature(e).len()).max().unwrap_or(0);
     let mut text = String::new();
-    for e in Op::all() {
+    for e in TensorOp::all_rows() {
         let _ = writeln!(text, "{:width$}  {}", signature(e), e.layer.name());
         for (name, accepts) in e.attributes {
             let _ = writeln!(text, "    {name}: {accepts}");

@@ -12,10 +12,10 @@ use zellige_device::host_format;
 use zellige_files::{Container, HostTensor};
 use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
-use zellige_graph::{Def, Graph, Role, Tensor};
+use zellige_graph::{Graph, GraphTensor, InputRole, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_onnx::{ModelFile, Weight};
-use zellige_run::{HostArray, RunError};
+use zellige_run::{HostArray, ProgramRunError};
 
 pub(super) struct Inputs<'g> {
     graph: &'g Graph,
@@ -59,7 +59,7 @@ impl<'g> Inputs<'g> {
                     .inputs()
                     .iter()
                     .map(|id| graph.get(*id))
-                    .filter(|t| t.def == Def::Input(Role::Input))
+                    .filter(|t| t.def == TensorOrigin::Input(InputRole::Input))
                     .map(|t| t.name.as_str())
                     .collect();
                 bail!(
@@ -81,8 +81,8 @@ impl<'g> Inputs<'g> {
 
     /// The input of a name.
     pub(super) fn get(&mut self, name: &str) -> zellige_run::Result<HostArray> {
-        let refuse = |reason: String| RunError::NoInput { name: name.into(), reason };
-        let id = self.graph.id(name).ok_or_else(|| refuse("the graph has it not".into()))?;
+        let refuse = |reason: String| ProgramRunError::NoInput { name: name.into(), reason };
+        let id = self.graph.tensor_id(name).ok_or_else(|| refuse("the graph has it not".into()))?;
         let t = self.graph.get(id);
         match (self.files.get(name), self.in_model(name)) {
             (None, None) => random(t, self.seed).map_err(|e| refuse(e.to_string())),
@@ -116,13 +116,16 @@ impl<'g> Inputs<'g> {
 
     /// The same, with states that are not given zero, as the card has them.
     pub(super) fn get_or_zero(&mut self, name: &str) -> zellige_run::Result<HostArray> {
-        let id = self.graph.id(name);
+        let id = self.graph.tensor_id(name);
         match id.map(|id| self.graph.get(id)) {
-            Some(t) if t.def == Def::Input(Role::State) && !self.files.contains_key(name) => {
+            Some(t)
+                if t.def == TensorOrigin::Input(InputRole::State)
+                    && !self.files.contains_key(name) =>
+            {
                 let elements: i64 = t.size.iter().product();
                 let width = host_format(t.dtype)?.byte_size() as u64;
                 let bytes = usize::try_from(elements.unsigned_abs() * width).unwrap_or(usize::MAX);
-                HostArray::contiguous(vec![0; bytes], &t.size, t.dtype)
+                HostArray::from_contiguous(vec![0; bytes], &t.size, t.dtype)
             }
             _ => self.get(name),
         }
@@ -131,7 +134,9 @@ impl<'g> Inputs<'g> {
     /// States that come from files.
     pub(super) fn given_states(&self) -> Vec<String> {
         let state = |name: &&String| {
-            self.graph.id(name).is_some_and(|id| self.graph.get(id).def == Def::Input(Role::State))
+            self.graph
+                .tensor_id(name)
+                .is_some_and(|id| self.graph.get(id).def == TensorOrigin::Input(InputRole::State))
         };
         self.files.keys().filter(state).cloned().collect()
     }
@@ -141,9 +146,10 @@ impl<'g> Inputs<'g> {
         let all = self.graph.inputs().iter().map(|id| self.graph.get(*id));
         let random =
             all.filter(|t| !self.files.contains_key(&t.name) && self.in_model(&t.name).is_none());
-        let count = |role: Role| random.clone().filter(|t| t.def == Def::Input(role)).count();
+        let count =
+            |role: InputRole| random.clone().filter(|t| t.def == TensorOrigin::Input(role)).count();
         let (inputs, weights, states) =
-            (count(Role::Input), count(Role::Weight), count(Role::State));
+            (count(InputRole::Input), count(InputRole::Weight), count(InputRole::State));
         let mut lines = Vec::new();
         if !self.files.is_empty() {
             lines.push(format!("{} from files", counted(self.files.len(), "tensor")));
@@ -173,7 +179,7 @@ impl<'g> Inputs<'g> {
 
 /// Random elements: floats around 0, weights of matrices scaled by the square root of what is summed;
 /// integers from 0 to 3, as indices have to be small.
-fn random(t: &Tensor, seed: u64) -> Result<HostArray> {
+fn random(t: &GraphTensor, seed: u64) -> Result<HostArray> {
     let numel: i64 = t.size.iter().product();
     let count = usize::try_from(numel).map_err(|_| anyhow!("{:?} is too large", t.size))?;
     let mut state = t.name.bytes().fold(seed ^ 0x9e37_79b9_7f4a_7c15, |h, b| {
@@ -187,7 +193,7 @@ fn random(t: &Tensor, seed: u64) -> Result<HostArray> {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     };
-    let matrix = t.def == Def::Input(Role::Weight) && t.size.len() > 1;
+    let matrix = t.def == TensorOrigin::Input(InputRole::Weight) && t.size.len() > 1;
     let scale = if matrix { 1.0 / (*t.size.last().unwrap_or(&1) as f64).sqrt() } else { 1.0 };
     let integer = !t.dtype.name().contains("float") && !t.dtype.name().starts_with('q');
     let mut bytes = Vec::with_capacity(count * 4);
@@ -206,5 +212,5 @@ fn random(t: &Tensor, seed: u64) -> Result<HostArray> {
     let format = host_format(t.dtype)?;
     let mut out = vec![0; count * format.byte_size()];
     Converter::new(Format::F32, format).convert(&bytes, &mut out, count)?;
-    Ok(HostArray::contiguous(out, &t.size, t.dtype)?)
+    Ok(HostArray::from_contiguous(out, &t.size, t.dtype)?)
 }

@@ -1,6 +1,6 @@
 //! Numbers that were lost: warned about, and noted in the report.
 
-use zellige_graph::{Def, Graph};
+use zellige_graph::{Graph, TensorOrigin};
 use zellige_report::ReportNote;
 use zellige_run::{NumberLoss, NumberLossKind};
 
@@ -36,9 +36,9 @@ pub(super) fn notes(graph: &Graph, losses: &[NumberLoss]) -> Vec<ReportNote> {
                 "`--fp32 keep` stores float32 as it is; as a mask, an infinity is what is meant",
             ),
         };
-        let made = graph.id(&loss.tensor).map(|id| &graph.get(id).def);
+        let made = graph.tensor_id(&loss.tensor).map(|id| &graph.get(id).def);
         let at = made.and_then(|def| match def {
-            Def::Result(node, _) => graph.node(*node).at.clone(),
+            TensorOrigin::Result(node, _) => graph.node(*node).at.clone(),
             _ => None,
         });
         ReportNote {

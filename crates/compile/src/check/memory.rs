@@ -65,7 +65,7 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
             let outs: Vec<TensorLayout> =
                 step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
             let loops = match &step.action {
-                Action::Op(_, op) => op.loops(&ins, &outs)?,
+                Action::Op(_, op) => op.tensor_loops(&ins, &outs)?,
                 _ => None,
             };
             let Some(loops) = loops else {
@@ -78,8 +78,9 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
                 return broken(&buffer.name, format!("`{}` does not begin at core 0", step.name));
             }
             for tensor in tensors {
-                let cores = 0..step.division.cores();
-                let mine: Vec<_> = cores.map(|c| loops.region(tensor, c, &step.division)).collect();
+                let cores = 0..step.division.core_count();
+                let mine: Vec<_> =
+                    cores.map(|c| loops.core_region(tensor, c, &step.division)).collect();
                 match &parts {
                     Some(other) if *other != mine => {
                         return broken(
@@ -95,7 +96,7 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
             (Some(parts), Some(life)) => (parts, life.clone()),
             _ => return broken(&buffer.name, "nobody uses it"),
         };
-        let form = buffer.laid.sticks()?;
+        let form = buffer.laid.stick_form()?;
         let bytes = |region: &Vec<Range<usize>>| -> u64 {
             let sticks = region.iter().enumerate().map(|(d, r)| {
                 if form.stick == Some(d) { r.len().div_ceil(form.eps) } else { r.len() }

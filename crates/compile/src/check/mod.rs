@@ -25,8 +25,8 @@ use crate::error::{CompileError, Result, Witness};
 use crate::program::{Action, BufferId, Origin, Place, Program, Step};
 use std::ops::Range;
 use zellige_device::PlanOp;
-use zellige_device::{Division, TensorLayout};
-use zellige_graph::{Def, MemorySpace, TensorId};
+use zellige_device::{TensorLayout, WorkDivision};
+use zellige_graph::{RequestedMemory, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_machine::{SimulatedTime, WorkKind};
 
@@ -132,7 +132,7 @@ fn operations(program: &Program, writers: &Writers) -> Result<()> {
         }
         for (k, (read, operand)) in step.reads.iter().zip(&node.inputs).enumerate() {
             let (tensor, held) = holds(program, writers, read.buffer)?;
-            let (base, view) = graph.base(*operand);
+            let (base, view) = graph.base_and_view(*operand);
             let wanted = match view {
                 Some(view) => view.clone(),
                 None => StridedLayout::new_contiguous(&graph.get(base).size)?,
@@ -182,7 +182,7 @@ fn order(program: &Program) -> Result<()> {
             if gone[read.buffer.0] {
                 return broken(name, format!("`{}` reads it after it was written over", step.name));
             }
-            if read.laid.layout() != program.buffer(read.buffer).laid.layout() {
+            if read.laid.stick_layout() != program.buffer(read.buffer).laid.stick_layout() {
                 return broken(name, format!("`{}` reads it in another layout", step.name));
             }
         }
@@ -216,14 +216,18 @@ fn caller(program: &Program, writers: &Writers) -> Result<()> {
     for (read, output) in program.outputs.iter().zip(program.graph.outputs()) {
         let name = &program.graph.get(*output).name;
         let key = demanded(&program.graph, &program.options, *output)?;
-        let (base, _) = program.graph.base(*output);
+        let (base, _) = program.graph.base_and_view(*output);
         let (tensor, _) = holds(program, writers, read.buffer)?;
         if tensor != base || read.laid.size() != program.graph.get(*output).size {
             return broken(name, "the caller gets another tensor");
         }
         let elsewhere = |asked: &zellige_stick::StickLayout| -> Result<bool> {
-            let same = read.laid.is_base() && asked == read.laid.layout();
-            Ok(!same && asked.lower_to_layout()?.find_difference(&read.laid.places()?)?.is_some())
+            let same = read.laid.is_base() && asked == read.laid.stick_layout();
+            Ok(!same
+                && asked
+                    .lower_to_layout()?
+                    .find_difference(&read.laid.element_layout()?)?
+                    .is_some())
         };
         if let Some(key) = key
             && elsewhere(&key.layout)?
@@ -233,19 +237,19 @@ fn caller(program: &Program, writers: &Writers) -> Result<()> {
     }
     for buffer in &program.buffers {
         let t = program.graph.get(buffer.tensor);
-        let own = buffer.name == t.name && !matches!(t.def, Def::View { .. });
+        let own = buffer.name == t.name && !matches!(t.def, TensorOrigin::View { .. });
         if let (true, Some(pin)) = (own, &t.pin) {
-            let asked = crate::propagate::pinned(pin, &t.size, buffer.laid.layout())?;
-            if asked != *buffer.laid.layout() {
+            let asked = crate::propagate::pinned(pin, &t.size, buffer.laid.stick_layout())?;
+            if asked != *buffer.laid.stick_layout() {
                 return broken(&buffer.name, "it does not lie as pinned");
             }
         }
         let in_lx = matches!(buffer.place, Place::Lx(_));
         match t.place {
-            Some(MemorySpace::Lx) if own && !in_lx => {
+            Some(RequestedMemory::Lx) if own && !in_lx => {
                 return broken(&buffer.name, "it is placed in lx, and is in memory");
             }
-            Some(MemorySpace::Memory) if own && in_lx => {
+            Some(RequestedMemory::Memory) if own && in_lx => {
                 return broken(&buffer.name, "it is placed in memory, and is in lx");
             }
             _ => {}
@@ -261,30 +265,33 @@ fn device(program: &Program, step: &Step) -> Result<()> {
         step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
     let full = match &step.action {
         Action::Move { .. } => {
-            let moved = ins[0].moved_and_padded(&outs[0])?;
-            moved.work(step.name.as_str(), WorkKind::Restickify, options.cores)
+            let moved = ins[0].plan_padded_copy_to(&outs[0])?;
+            moved.device_work(step.name.as_str(), WorkKind::Restickify, options.cores)
         }
-        Action::Host(_, op) => op.round_trip(&ins, &outs)?,
+        Action::Host(_, op) => op.plan_round_trip(&ins, &outs)?,
         Action::Op(_, op) => {
-            let (_, lay) = op.lay(&ins)?;
-            if let Some(k) = (0..ins.len()).find(|k| !lay.inputs[*k].fits(&ins[*k])) {
-                return broken(&step.name, format!("operand {k}: {}", lay.inputs[k].why(&ins[k])));
+            let (_, lay) = op.plan_layouts(&ins)?;
+            if let Some(k) = (0..ins.len()).find(|k| !lay.inputs[*k].accepts_layout(&ins[*k])) {
+                return broken(
+                    &step.name,
+                    format!("operand {k}: {}", lay.inputs[k].misfit_reason(&ins[k])),
+                );
             }
             for (given, out) in lay.outputs.iter().zip(&outs).filter(|_| !ins.is_empty()) {
-                if given == out.layout() || step.space.is_none() {
+                if given == out.stick_layout() || step.space.is_none() {
                     continue;
                 }
-                let own = TensorLayout::new(options.storage, out.dtype(), given)?.sticks()?;
-                let same = out.sticks().is_ok_and(|form| form.stick == own.stick);
-                if !same || given.device_dtype() != out.layout().device_dtype() {
+                let own = TensorLayout::new(options.storage, out.dtype(), given)?.stick_form()?;
+                let same = out.stick_form().is_ok_and(|form| form.stick == own.stick);
+                if !same || given.device_dtype() != out.stick_layout().device_dtype() {
                     return broken(&step.name, "a result lies otherwise than the kernel gives it");
                 }
             }
             if let Some(space) = &step.space {
-                Division::new(step.division.splits(), space, options.cores)?;
+                WorkDivision::new(step.division.splits(), space, options.cores)?;
             }
             let division = step.space.is_some().then_some(&step.division);
-            op.work(&ins, &outs, division, options.cores)?.1
+            op.plan_work(&ins, &outs, division, options.cores)?.1
         }
     };
     let same = full.kind == step.full.kind && full.cores == step.full.cores;
@@ -314,7 +321,7 @@ fn device(program: &Program, step: &Step) -> Result<()> {
         .reads
         .iter()
         .filter(|r| resident(r.buffer))
-        .map(|r| r.laid.layout().device_bytes().map_or(0, i64::unsigned_abs))
+        .map(|r| r.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs))
         .sum();
     if read > kept {
         return broken(&step.name, format!("{read} bytes are not read, and {kept} are resident"));

@@ -16,7 +16,7 @@ use crate::propagate::{
 use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, Solution, plus, solve_from};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
-use zellige_graph::{Def, Graph, NodeId, Role, TensorId};
+use zellige_graph::{Graph, InputRole, NodeId, TensorId, TensorOrigin};
 use zellige_stick::StickLayout;
 
 /// Layouts for everything.
@@ -68,10 +68,12 @@ pub(crate) fn loaded(graph: &Graph, options: &Options) -> Vec<bool> {
     for (id, t) in graph.tensors() {
         loaded[id.0] = options.weights == WeightLayouts::Free
             && match &t.def {
-                Def::Input(role) => *role == Role::Weight,
-                Def::Constant(_) => true,
-                Def::View { base, .. } => loaded[base.0],
-                Def::Result(node, _) => graph.node(*node).inputs.iter().all(|i| loaded[i.0]),
+                TensorOrigin::Input(role) => *role == InputRole::Weight,
+                TensorOrigin::Constant(_) => true,
+                TensorOrigin::View { base, .. } => loaded[base.0],
+                TensorOrigin::Result(node, _) => {
+                    graph.node(*node).inputs.iter().all(|i| loaded[i.0])
+                }
             };
     }
     loaded
@@ -114,7 +116,7 @@ pub(crate) fn demanded(
     if options.outputs == OutputLayouts::AsComputed && graph.get(output).pin.is_none() {
         return Ok(None);
     }
-    let (_, view) = graph.base(output);
+    let (_, view) = graph.base_and_view(output);
     let t = graph.get(output);
     let keep = options.storage.keep;
     let default = zellige_device::default_layout(&t.size, None, t.dtype, keep)?;
@@ -181,8 +183,8 @@ impl<'a> LayoutProblem<'a> {
         let mut owners: Vec<LayoutOwner> = vec![LayoutOwner::Nobody; loads.len()];
         for (id, t) in graph.tensors() {
             owners[id.0] = match &t.def {
-                Def::Result(node, k) => LayoutOwner::Node(node.0, *k),
-                Def::Input(_) if candidates.tensors[id.0].len() > 1 => {
+                TensorOrigin::Result(node, k) => LayoutOwner::Node(node.0, *k),
+                TensorOrigin::Input(_) if candidates.tensors[id.0].len() > 1 => {
                     LayoutOwner::Free(problem.variable(candidates.tensors[id.0].len()))
                 }
                 _ => LayoutOwner::Nobody,
@@ -348,13 +350,13 @@ fn reads<'a>(
     for (NodeId(n), node) in graph.nodes() {
         for (k, operand) in node.inputs.iter().enumerate() {
             if candidates.nodes[n].iter().any(|a| a.operands[k].is_some()) {
-                add(graph.base(*operand).0, LayoutReader::Operand(n, k));
+                add(graph.base_and_view(*operand).0, LayoutReader::Operand(n, k));
             }
         }
     }
     for output in graph.outputs() {
         if let Some(key) = demanded(graph, options, *output)? {
-            add(graph.base(*output).0, LayoutReader::Caller(key));
+            add(graph.base_and_view(*output).0, LayoutReader::Caller(key));
         }
     }
     Ok(list.into_iter().flatten().collect())

@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::options::Options;
 use crate::propagate::{Alternative, Candidates, OperandLayout, same_places};
 use crate::solve::elimination::plus;
-use zellige_graph::{Def, Graph, TensorId};
+use zellige_graph::{Graph, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
@@ -44,7 +44,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
             for (value, a) in list.iter().enumerate() {
                 let mut cost = partial.cost;
                 for (operand, key) in node.inputs.iter().zip(&a.operands) {
-                    let base = graph.base(*operand).0;
+                    let base = graph.base_and_view(*operand).0;
                     let own = lies(graph, candidates, &partial.live, base);
                     if let Some(key) = key
                         && let Some(own) = own
@@ -71,7 +71,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
     // What is returned is moved to its default layout at the end.
     for partial in &mut kept {
         for output in graph.outputs() {
-            let base = graph.base(*output).0;
+            let base = graph.base_and_view(*output).0;
             if let Some(key) = demanded(graph, options, *output)?
                 && let Some(own) = lies(graph, candidates, &partial.live, base)
             {
@@ -91,7 +91,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
     let nodes: Vec<Alternative> =
         candidates.nodes.iter().zip(&values).map(|(list, (_, v))| list[*v].clone()).collect();
     let tensors = graph.tensors().map(|(id, t)| match &t.def {
-        Def::Result(node, k) if t.pin.is_none() => Some(nodes[node.0].results[*k].clone()),
+        TensorOrigin::Result(node, k) if t.pin.is_none() => Some(nodes[node.0].results[*k].clone()),
         _ => candidates.tensors[id.0].first().cloned(),
     });
     Ok(Assignment {
@@ -115,7 +115,7 @@ fn last_reads(graph: &Graph) -> Vec<Option<usize>> {
     let count = graph.nodes().count();
     let mut last = vec![None; count];
     let mut read = |tensor: TensorId, by: usize| {
-        if let Def::Result(node, _) = graph.get(graph.base(tensor).0).def {
+        if let TensorOrigin::Result(node, _) = graph.get(graph.base_and_view(tensor).0).def {
             last[node.0] = Some(by);
         }
     };
@@ -135,7 +135,7 @@ fn lies<'c>(
 ) -> Option<&'c StickLayout> {
     let t = graph.get(id);
     match &t.def {
-        Def::Result(node, k) if t.pin.is_none() => live
+        TensorOrigin::Result(node, k) if t.pin.is_none() => live
             .iter()
             .find(|(n, _)| *n == node.0)
             .map(|(n, v)| &candidates.nodes[*n][*v].results[*k]),

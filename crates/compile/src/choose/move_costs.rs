@@ -40,8 +40,8 @@ impl<'a> MoveCosts<'a> {
 
     fn planned(&self, dtype: Dtype, from: &StickLayout, to: &OperandLayout) -> Result<u64> {
         let (source, copy) = move_ends(self.options, dtype, from, to)?;
-        let moved = source.moved_to(&copy)?;
-        let work = moved.work("move", WorkKind::Restickify, self.options.cores);
+        let moved = source.plan_copy_to(&copy)?;
+        let work = moved.device_work("move", WorkKind::Restickify, self.options.cores);
         let hardware = &self.options.hardware;
         Ok(hardware.operation_latency(&work).cycles.saturating_add(hardware.launch_cycles()))
     }

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
-use zellige_graph::{Def, Graph, Role, TensorId};
+use zellige_graph::{Graph, InputRole, TensorId, TensorOrigin};
 use zellige_machine::SimulatedTime;
 use zellige_stick::StickLayout;
 
@@ -230,7 +230,8 @@ impl Search<'_> {
             let keys = node.inputs.iter().zip(&assignment.nodes[id.0].operands);
             for (operand, key) in keys {
                 let whole = key.as_ref().filter(|k| k.view.is_none()).map(|k| k.layout.clone());
-                let known = wanted.entry(self.graph.base(*operand).0).or_insert(whole.clone());
+                let known =
+                    wanted.entry(self.graph.base_and_view(*operand).0).or_insert(whole.clone());
                 if *known != whole {
                     *known = None;
                 }
@@ -238,7 +239,7 @@ impl Search<'_> {
         }
         for (id, layout) in wanted {
             let t = self.graph.get(id);
-            let free = t.def == Def::Input(Role::Weight) && t.pin.is_none();
+            let free = t.def == TensorOrigin::Input(InputRole::Weight) && t.pin.is_none();
             if let Some(layout) = layout.filter(|_| free) {
                 assignment.tensors[id.0] = Some(layout);
             }
@@ -249,8 +250,8 @@ impl Search<'_> {
     fn others(&self, id: TensorId, now: &StickLayout) -> Vec<StickLayout> {
         let t = self.graph.get(id);
         let free = match t.def {
-            Def::Result(..) => true,
-            Def::Input(Role::Weight) => self.candidates.tensors[id.0].len() > 1,
+            TensorOrigin::Result(..) => true,
+            TensorOrigin::Input(InputRole::Weight) => self.candidates.tensors[id.0].len() > 1,
             _ => false,
         };
         if !free || t.pin.is_some() {
@@ -279,7 +280,7 @@ impl Candidates {
         let mut held = self.clone();
         match &graph.get(id).def {
             // A pinned result is moved to its pin, whatever its operation gives.
-            Def::Result(node, k) if graph.get(id).pin.is_none() => {
+            TensorOrigin::Result(node, k) if graph.get(id).pin.is_none() => {
                 let list = self.nodes[node.0].iter();
                 let list = list.filter(|a| a.results[*k] == *layout).cloned().collect();
                 held.nodes[node.0] = Rc::new(list);

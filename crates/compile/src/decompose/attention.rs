@@ -10,7 +10,7 @@
 use super::recipe::{Given, Made, Parts, Recipe, Stop};
 use serde_json::{Value, json};
 use zellige_float::Dtype;
-use zellige_graph::Operand;
+use zellige_graph::GraphOperand;
 
 /// A score that no key has: the lowest float16.
 const LOWEST: f64 = -65504.0;
@@ -37,7 +37,7 @@ fn attention(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
     let scale = g.number("scale", 1.0 / (e as f64).sqrt())?;
     let mut query = g.operand(0);
     if scale != 1.0 {
-        query = p.part("scaled", "mul", &[query, Operand::Number(scale)], Value::Null)?;
+        query = p.part("scaled", "mul", &[query, GraphOperand::Number(scale)], Value::Null)?;
     }
     let query = heads.split(p, "queries", query, q)?;
     let key = heads.share(p, "keys", g.operand(1), k.len())?;
@@ -49,7 +49,7 @@ fn attention(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
         let all = json!({"size": [rows, keys], "dtype": "bool"});
         let ones = p.part("all", "ones", &[], all)?;
         let mask = p.part("causal", "tril", &[ones], Value::Null)?;
-        let lowest = Operand::Number(LOWEST);
+        let lowest = GraphOperand::Number(LOWEST);
         scores = p.part("masked", "where", &[mask, scores, lowest], Value::Null)?;
     } else if masked {
         let size = g.size(3);
@@ -60,9 +60,9 @@ fn attention(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
             Some(_) => heads.split(p, "mask", g.operand(3), size)?,
         };
         if g.dtype(3) == Dtype::Bool {
-            let lowest = Operand::Number(LOWEST);
+            let lowest = GraphOperand::Number(LOWEST);
             scores = p.part("masked", "where", &[mask, scores, lowest], Value::Null)?;
-            floor = Some(Operand::Number(FLOOR));
+            floor = Some(GraphOperand::Number(FLOOR));
         } else {
             scores = p.part("masked", "add", &[scores, mask], Value::Null)?;
             floor = Some(g.lowest(0));
@@ -77,7 +77,7 @@ fn attention(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
     let exp = p.part("exp", "exp", &[below], Value::Null)?;
     let mut sum = p.part("sum", "sum", std::slice::from_ref(&exp), last())?;
     if floor.is_some() {
-        sum = p.part("least", "maximum", &[sum, Operand::Number(1.0)], Value::Null)?;
+        sum = p.part("least", "maximum", &[sum, GraphOperand::Number(1.0)], Value::Null)?;
     }
     let weights = p.part("weights", "div", &[exp, sum], Value::Null)?;
     if heads.group == 1 {
@@ -106,9 +106,9 @@ impl Heads {
         &self,
         p: &mut Parts<'_>,
         part: &str,
-        x: Operand,
+        x: GraphOperand,
         size: &[i64],
-    ) -> Result<Operand, Stop> {
+    ) -> Result<GraphOperand, Stop> {
         if self.group == 1 {
             return Ok(x);
         }
@@ -122,9 +122,9 @@ impl Heads {
         &self,
         p: &mut Parts<'_>,
         part: &str,
-        x: Operand,
+        x: GraphOperand,
         rank: usize,
-    ) -> Result<Operand, Stop> {
+    ) -> Result<GraphOperand, Stop> {
         if self.group == 1 {
             return Ok(x);
         }

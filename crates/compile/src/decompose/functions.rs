@@ -5,7 +5,7 @@
 
 use super::recipe::{Given, Made, Parts, Recipe, Stop};
 use serde_json::{Value, json};
-use zellige_graph::Operand;
+use zellige_graph::GraphOperand;
 
 /// The lowest number of float16: what lies around an image whose largest elements are asked for.
 const LOWEST: f64 = -65504.0;
@@ -31,18 +31,18 @@ pub(crate) fn recipe(op: &str) -> Option<Recipe> {
 }
 
 /// The last of several operations in a row: each has the result of the one before it as its first operand.
-struct Chain(Vec<(&'static str, Vec<Operand>)>);
+struct Chain(Vec<(&'static str, Vec<GraphOperand>)>);
 
 impl Chain {
-    fn then(&mut self, op: &'static str, other: Option<Operand>) {
+    fn then(&mut self, op: &'static str, other: Option<GraphOperand>) {
         self.0.push((op, other.into_iter().collect()));
     }
 
-    fn finish(self, p: &mut Parts<'_>, first: Operand) -> Made {
+    fn finish(self, p: &mut Parts<'_>, first: GraphOperand) -> Made {
         let mut at = first;
         let count = self.0.len();
         for (k, (op, rest)) in self.0.into_iter().enumerate() {
-            let operands: Vec<Operand> = [at].into_iter().chain(rest).collect();
+            let operands: Vec<GraphOperand> = [at].into_iter().chain(rest).collect();
             if k + 1 == count {
                 return Ok(vec![p.last(0, op, &operands, Value::Null)?]);
             }
@@ -74,11 +74,16 @@ fn normalized(g: &Given<'_>) -> Result<Vec<i64>, Stop> {
 }
 
 /// `1 / sqrt(mean(x^2) + eps)` along some dimensions.
-fn inverse_root(p: &mut Parts<'_>, x: Operand, dims: &[i64], eps: f64) -> Result<Operand, Stop> {
+fn inverse_root(
+    p: &mut Parts<'_>,
+    x: GraphOperand,
+    dims: &[i64],
+    eps: f64,
+) -> Result<GraphOperand, Stop> {
     let square = p.part("square", "mul", &[x.clone(), x], Value::Null)?;
     let along = json!({"dim": dims, "keepdim": true});
     let mean = p.part("mean_square", "mean", &[square], along)?;
-    let shifted = p.part("shifted", "add", &[mean, Operand::Number(eps)], Value::Null)?;
+    let shifted = p.part("shifted", "add", &[mean, GraphOperand::Number(eps)], Value::Null)?;
     p.part("scale", "rsqrt", &[shifted], Value::Null)
 }
 
@@ -94,7 +99,7 @@ fn rms_norm(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
 }
 
 /// `x - mean(x)` along some dimensions.
-fn centered(p: &mut Parts<'_>, x: Operand, dims: &[i64]) -> Result<Operand, Stop> {
+fn centered(p: &mut Parts<'_>, x: GraphOperand, dims: &[i64]) -> Result<GraphOperand, Stop> {
     let along = json!({"dim": dims, "keepdim": true});
     let mean = p.part("mean", "mean", std::slice::from_ref(&x), along)?;
     p.part("centered", "sub", &[x, mean], Value::Null)
@@ -115,7 +120,7 @@ fn layer_norm(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
 }
 
 /// A vector of channels beside tensors of these extents, whose dimension 1 are the channels.
-fn per_channel(p: &mut Parts<'_>, x: Operand, size: &[i64]) -> Result<Operand, Stop> {
+fn per_channel(p: &mut Parts<'_>, x: GraphOperand, size: &[i64]) -> Result<GraphOperand, Stop> {
     let wide: Vec<i64> = (0..size.len()).map(|d| if d == 1 { size[1] } else { 1 }).collect();
     p.part("channels", "reshape", &[x], json!({ "size": wide }))
 }
@@ -150,7 +155,8 @@ fn group_norm(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
 fn batch_norm(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
     g.floats_only()?;
     let (size, eps) = (g.size(0), g.number("eps", 1e-5)?);
-    let shifted = p.part("shifted", "add", &[g.operand(2), Operand::Number(eps)], Value::Null)?;
+    let shifted =
+        p.part("shifted", "add", &[g.operand(2), GraphOperand::Number(eps)], Value::Null)?;
     let mut scale = p.part("scale", "rsqrt", &[shifted], Value::Null)?;
     if g.count() > 3 {
         scale = p.part("weighted", "mul", &[scale, g.operand(3)], Value::Null)?;
@@ -191,7 +197,7 @@ impl Windows {
     }
 
     /// The image with what lies around it.
-    fn padded(&self, p: &mut Parts<'_>, x: Operand, value: f64) -> Result<Operand, Stop> {
+    fn padded(&self, p: &mut Parts<'_>, x: GraphOperand, value: f64) -> Result<GraphOperand, Stop> {
         let [h, w] = self.padding;
         if [h, w] == [0, 0] {
             return Ok(x);
@@ -200,7 +206,12 @@ impl Windows {
     }
 
     /// Element `(i, j)` of all windows, as an image of windows.
-    fn element(&self, p: &mut Parts<'_>, x: &Operand, at: [i64; 2]) -> Result<Operand, Stop> {
+    fn element(
+        &self,
+        p: &mut Parts<'_>,
+        x: &GraphOperand,
+        at: [i64; 2],
+    ) -> Result<GraphOperand, Stop> {
         let mut seen = x.clone();
         for (d, at) in at.into_iter().enumerate() {
             let start = at * self.dilation[d];
@@ -338,10 +349,10 @@ fn pooled(g: &Given<'_>) -> Result<(Windows, Vec<i64>), Stop> {
 fn over_windows(
     p: &mut Parts<'_>,
     windows: &Windows,
-    x: &Operand,
+    x: &GraphOperand,
     op: &str,
-) -> Result<Operand, Stop> {
-    let mut sum: Option<Operand> = None;
+) -> Result<GraphOperand, Stop> {
+    let mut sum: Option<GraphOperand> = None;
     for at in windows.places() {
         let seen = windows.element(p, x, at)?;
         sum = Some(match sum {
@@ -368,7 +379,7 @@ fn avg_pool(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
     let x = windows.padded(p, g.operand(0), 0.0)?;
     let sum = over_windows(p, &windows, &x, "add")?;
     #[allow(clippy::cast_precision_loss, reason = "at most 256")]
-    let part = Operand::Number(1.0 / windows.count() as f64);
+    let part = GraphOperand::Number(1.0 / windows.count() as f64);
     Ok(vec![p.last(0, "mul", &[sum, part], Value::Null)?])
 }
 

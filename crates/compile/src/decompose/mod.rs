@@ -28,10 +28,10 @@ mod shape;
 use crate::error::Result;
 use crate::rebuild::Rebuild;
 use recipe::{Given, Parts, Recipe, Stop};
-use zellige_device::Storage;
+use zellige_device::StoragePolicy;
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Def, Graph, Node, Operand};
-use zellige_op::Decomposition;
+use zellige_graph::{Graph, GraphBuilder, GraphNode, GraphOperand, TensorOrigin};
+use zellige_op::OpDecomposition;
 use zellige_op::is_float;
 
 /// A graph without composite operations, and what was done.
@@ -71,12 +71,12 @@ pub struct Whole {
 ///
 /// # Errors
 /// Names of parts that are taken.
-pub fn decompose(graph: &Graph, storage: Storage) -> Result<Decomposed> {
+pub fn decompose(graph: &Graph, storage: StoragePolicy) -> Result<Decomposed> {
     let mut to = Rebuild::new(graph)?;
     let (mut taken, mut whole) = (Vec::new(), Vec::new());
     for (id, t) in graph.tensors() {
         match &t.def {
-            Def::Result(node, 0) => {
+            TensorOrigin::Result(node, 0) => {
                 let node = graph.node(*node);
                 let (result, op) = (t.name.clone(), node.op.name());
                 let reason = match attempt(graph, node, storage) {
@@ -98,7 +98,7 @@ pub fn decompose(graph: &Graph, storage: Storage) -> Result<Decomposed> {
                 whole.extend(reason.map(|reason| Whole { result, op, reason }));
                 to.node(node)?;
             }
-            Def::View { .. } => to.view(id, t)?,
+            TensorOrigin::View { .. } => to.view(id, t)?,
             _ => {}
         }
     }
@@ -110,12 +110,15 @@ pub fn decompose(graph: &Graph, storage: Storage) -> Result<Decomposed> {
 ///
 /// # Errors
 /// The reason.
-pub(crate) fn into_parts(graph: &Graph, storage: Storage) -> std::result::Result<Graph, String> {
+pub(crate) fn into_parts(
+    graph: &Graph,
+    storage: StoragePolicy,
+) -> std::result::Result<Graph, String> {
     let said = |e: crate::error::CompileError| e.to_string();
     let mut to = Rebuild::new(graph).map_err(said)?;
     for (id, t) in graph.tensors() {
         match &t.def {
-            Def::Result(node, 0) => {
+            TensorOrigin::Result(node, 0) => {
                 let node = graph.node(*node);
                 let name = node.op.name();
                 let known = functions::recipe(name).or_else(|| recipe(name));
@@ -129,7 +132,7 @@ pub(crate) fn into_parts(graph: &Graph, storage: Storage) -> std::result::Result
                     to.set(*id, made).map_err(said)?;
                 }
             }
-            Def::View { .. } => to.view(id, t).map_err(said)?,
+            TensorOrigin::View { .. } => to.view(id, t).map_err(said)?,
             _ => {}
         }
     }
@@ -138,11 +141,15 @@ pub(crate) fn into_parts(graph: &Graph, storage: Storage) -> std::result::Result
 
 /// How an operation is taken apart, tried on tensors of the same sizes and dtypes; none of an operation
 /// that is not composite.
-fn attempt(graph: &Graph, node: &Node, storage: Storage) -> Option<Result<Recipe, String>> {
+fn attempt(
+    graph: &Graph,
+    node: &GraphNode,
+    storage: StoragePolicy,
+) -> Option<Result<Recipe, String>> {
     match node.op.row().decomposition {
-        Decomposition::None => return None,
-        Decomposition::Whole(reason) => return Some(Err(reason.into())),
-        Decomposition::Parts => {}
+        OpDecomposition::None => return None,
+        OpDecomposition::Whole(reason) => return Some(Err(reason.into())),
+        OpDecomposition::Parts => {}
     }
     let Some(recipe) = recipe(node.op.name()) else {
         return Some(Err("no parts are known".into()));
@@ -151,23 +158,30 @@ fn attempt(graph: &Graph, node: &Node, storage: Storage) -> Option<Result<Recipe
 }
 
 /// The recipe, tried on tensors of the same sizes and dtypes; why where it does not serve.
-fn tried(graph: &Graph, node: &Node, recipe: Recipe, storage: Storage) -> Result<Recipe, String> {
+fn tried(
+    graph: &Graph,
+    node: &GraphNode,
+    recipe: Recipe,
+    storage: StoragePolicy,
+) -> Result<Recipe, String> {
     if !node.hint.is_empty() {
         return Err("its division is given, and its parts have other loops".into());
     }
     if node.inputs.iter().any(|i| is_narrow(graph.get(*i).dtype)) {
         return Err("parts in 8 bits would lose digits".into());
     }
-    let mut scratch = Builder::new("scratch");
+    let mut scratch = GraphBuilder::new("scratch");
     let operands = node.inputs.iter().enumerate().map(|(k, i)| {
         let t = graph.get(*i);
         let made = match t.def {
-            Def::Constant(value) => scratch.constant(value, t.dtype)?,
-            _ => scratch.input(&format!("operand.{k}"), &t.size, t.dtype, Default::default())?,
+            TensorOrigin::Constant(value) => scratch.add_constant(value, t.dtype)?,
+            _ => {
+                scratch.add_input(&format!("operand.{k}"), &t.size, t.dtype, Default::default())?
+            }
         };
-        Ok(Operand::Tensor(made))
+        Ok(GraphOperand::Tensor(made))
     });
-    let tried = operands.collect::<zellige_graph::Result<Vec<Operand>>>().map_err(Stop::from);
+    let tried = operands.collect::<zellige_graph::Result<Vec<GraphOperand>>>().map_err(Stop::from);
     let made = tried.and_then(|operands| {
         let given = Given::new(graph, node, operands, storage);
         recipe(&mut Parts::new(&mut scratch, graph, node), &given)
@@ -176,7 +190,7 @@ fn tried(graph: &Graph, node: &Node, recipe: Recipe, storage: Storage) -> Result
         Ok(made) => made,
         Err(stop) => return Err(stop.to_string()),
     };
-    let Ok(trial) = scratch.finish(&made) else { return Err("it gives nothing".into()) };
+    let Ok(trial) = scratch.finish_graph(&made) else { return Err("it gives nothing".into()) };
     let same = node.outputs.iter().zip(trial.outputs()).all(|(a, b)| {
         let (a, b) = (graph.get(*a), trial.get(*b));
         (&a.size, a.dtype) == (&b.size, b.dtype)
@@ -198,12 +212,12 @@ fn recipe(op: &str) -> Option<Recipe> {
 
 #[cfg(test)]
 mod tests {
-    use zellige_op::{Decomposition, Op};
+    use zellige_op::{OpDecomposition, TensorOp};
 
     #[test]
     fn a_row_says_parts_where_a_recipe_exists() {
-        for row in Op::all() {
-            let parts = row.decomposition == Decomposition::Parts;
+        for row in TensorOp::all_rows() {
+            let parts = row.decomposition == OpDecomposition::Parts;
             assert_eq!(parts, super::recipe(row.name).is_some(), "{}", row.name);
         }
     }

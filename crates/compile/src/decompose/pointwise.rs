@@ -3,7 +3,7 @@
 use super::recipe::{Given, Made, Parts, Recipe, Stop};
 use serde_json::{Value, json};
 use zellige_float::Dtype;
-use zellige_graph::Operand;
+use zellige_graph::GraphOperand;
 
 /// How a pointwise operation is taken apart.
 pub(crate) fn recipe(op: &str) -> Option<Recipe> {
@@ -131,15 +131,15 @@ fn has_infinities(g: &Given<'_>) -> Result<(), Stop> {
     Ok(())
 }
 
-fn number(value: f64) -> Operand {
-    Operand::Number(value)
+fn number(value: f64) -> GraphOperand {
+    GraphOperand::Number(value)
 }
 
-fn one(p: &mut Parts<'_>, part: &str, op: &str, x: Operand) -> Result<Operand, Stop> {
+fn one(p: &mut Parts<'_>, part: &str, op: &str, x: GraphOperand) -> Result<GraphOperand, Stop> {
     p.part(part, op, &[x], Value::Null)
 }
 
-fn last(p: &mut Parts<'_>, op: &str, operands: &[Operand]) -> Made {
+fn last(p: &mut Parts<'_>, op: &str, operands: &[GraphOperand]) -> Made {
     Ok(vec![p.last(0, op, operands, Value::Null)?])
 }
 
@@ -165,7 +165,10 @@ fn sign(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
 }
 
 /// Whether numbers are below zero, and both ways to the whole numbers beside them.
-fn truncated(p: &mut Parts<'_>, g: &Given<'_>) -> Result<(Operand, Operand, Operand), Stop> {
+fn truncated(
+    p: &mut Parts<'_>,
+    g: &Given<'_>,
+) -> Result<(GraphOperand, GraphOperand, GraphOperand), Stop> {
     let below = p.part("below", "lt", &[g.operand(0), number(0.0)], Value::Null)?;
     let neg = one(p, "neg", "neg", g.operand(0))?;
     let floor = one(p, "floor", "floor", neg)?;
@@ -199,7 +202,7 @@ fn logarithm(p: &mut Parts<'_>, g: &Given<'_>, factor: f64) -> Made {
 }
 
 /// `x + 3` between 0 and 6.
-fn sixths(p: &mut Parts<'_>, g: &Given<'_>) -> Result<Operand, Stop> {
+fn sixths(p: &mut Parts<'_>, g: &Given<'_>) -> Result<GraphOperand, Stop> {
     let moved = p.part("moved", "add", &[g.operand(0), number(3.0)], Value::Null)?;
     p.part("sixths", "clamp", &[moved], json!({"min": 0, "max": 6}))
 }

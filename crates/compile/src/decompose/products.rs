@@ -2,7 +2,7 @@
 
 use super::recipe::{Given, Made, Parts, Recipe};
 use serde_json::{Value, json};
-use zellige_graph::Operand;
+use zellige_graph::GraphOperand;
 
 /// How a product is taken apart.
 pub(crate) fn recipe(op: &str) -> Option<Recipe> {
@@ -42,13 +42,14 @@ fn added(p: &mut Parts<'_>, g: &Given<'_>, op: &str) -> Made {
     let product = p.part("product", op, &pair, Value::Null)?;
     let scale = |alpha: f64| if alpha == 1.0 { Value::Null } else { json!({ "alpha": alpha }) };
     Ok(vec![if beta == 0.0 {
-        p.last(0, "mul", &[product, Operand::Number(alpha)], Value::Null)?
+        p.last(0, "mul", &[product, GraphOperand::Number(alpha)], Value::Null)?
     } else if beta == 1.0 {
         p.last(0, "add", &[g.operand(0), product], scale(alpha))?
     } else if alpha == 1.0 {
         p.last(0, "add", &[product, g.operand(0)], scale(beta))?
     } else {
-        let scaled = p.part("scaled", "mul", &[product, Operand::Number(alpha)], Value::Null)?;
+        let scaled =
+            p.part("scaled", "mul", &[product, GraphOperand::Number(alpha)], Value::Null)?;
         p.last(0, "add", &[scaled, g.operand(0)], scale(beta))?
     }])
 }

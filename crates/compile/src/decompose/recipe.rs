@@ -3,10 +3,12 @@
 use crate::error::CompileError;
 use serde_json::{Map, Value};
 use std::fmt;
-use zellige_device::Storage;
+use zellige_device::StoragePolicy;
 use zellige_float::{Dtype, Format, largest_finite};
-use zellige_graph::{Builder, Def, Graph, GraphError, Node, Operand, TensorId, VIEWS};
-use zellige_op::Op;
+use zellige_graph::{
+    Graph, GraphBuilder, GraphError, GraphNode, GraphOperand, TensorId, TensorOrigin, VIEW_OPS,
+};
+use zellige_op::TensorOp;
 use zellige_op::is_float;
 
 /// How an operation is taken apart: its results, made of parts.
@@ -51,26 +53,26 @@ impl From<GraphError> for Stop {
 /// The operation that is taken apart.
 pub(crate) struct Given<'a> {
     graph: &'a Graph,
-    node: &'a Node,
-    operands: Vec<Operand>,
-    storage: Storage,
+    node: &'a GraphNode,
+    operands: Vec<GraphOperand>,
+    storage: StoragePolicy,
 }
 
 impl<'a> Given<'a> {
     /// An operation of a graph, on these operands, which are stored so.
     pub(crate) fn new(
         graph: &'a Graph,
-        node: &'a Node,
-        operands: Vec<Operand>,
-        storage: Storage,
+        node: &'a GraphNode,
+        operands: Vec<GraphOperand>,
+        storage: StoragePolicy,
     ) -> Given<'a> {
         Given { graph, node, operands, storage }
     }
 
     /// The lowest finite number of the format in which operand `k` is stored: every other number is
     /// above it, and what stands for minus infinity below.
-    pub(crate) fn lowest(&self, k: usize) -> Operand {
-        Operand::Number(-largest_finite(self.stored(k).unwrap_or(Format::F16)))
+    pub(crate) fn lowest(&self, k: usize) -> GraphOperand {
+        GraphOperand::Number(-largest_finite(self.stored(k).unwrap_or(Format::F16)))
     }
 
     /// Whether operand `k` is stored in a format where a number stands for an infinity.
@@ -80,12 +82,12 @@ impl<'a> Given<'a> {
 
     /// The format in which operand `k` is stored.
     fn stored(&self, k: usize) -> Option<Format> {
-        let (dtype, Storage { mode, keep }) = (self.dtype(k), self.storage);
-        mode.stored(keep.format(dtype).ok()?, dtype).ok()
+        let (dtype, StoragePolicy { mode, keep }) = (self.dtype(k), self.storage);
+        mode.stored_format(keep.default_format(dtype).ok()?, dtype).ok()
     }
 
     /// Operand `k`.
-    pub(crate) fn operand(&self, k: usize) -> Operand {
+    pub(crate) fn operand(&self, k: usize) -> GraphOperand {
         self.operands[k].clone()
     }
 
@@ -112,7 +114,7 @@ impl<'a> Given<'a> {
     /// The number that an operand is.
     pub(crate) fn constant(&self, k: usize) -> Option<f64> {
         match self.graph.get(self.node.inputs[k]).def {
-            Def::Constant(value) => Some(value.float()),
+            TensorOrigin::Constant(value) => Some(value.to_f64()),
             _ => None,
         }
     }
@@ -136,10 +138,10 @@ impl<'a> Given<'a> {
     }
 
     /// A finite number among the attributes as an operand; a whole one is exact.
-    pub(crate) fn constant_of(&self, name: &str) -> Result<Operand, Stop> {
+    pub(crate) fn constant_of(&self, name: &str) -> Result<GraphOperand, Stop> {
         match self.attribute(name).and_then(Value::as_i64) {
-            Some(n) => Ok(Operand::Whole(n)),
-            None => Ok(Operand::Number(self.number(name, 0.0)?)),
+            Some(n) => Ok(GraphOperand::Whole(n)),
+            None => Ok(GraphOperand::Number(self.number(name, 0.0)?)),
         }
     }
 
@@ -165,15 +167,19 @@ impl<'a> Given<'a> {
 
 /// Parts that are added to a graph.
 pub(crate) struct Parts<'b> {
-    builder: &'b mut Builder,
+    builder: &'b mut GraphBuilder,
     graph: &'b Graph,
-    node: &'b Node,
+    node: &'b GraphNode,
     made: Vec<&'static str>,
 }
 
 impl<'b> Parts<'b> {
     /// No parts yet.
-    pub(crate) fn new(builder: &'b mut Builder, graph: &'b Graph, node: &'b Node) -> Parts<'b> {
+    pub(crate) fn new(
+        builder: &'b mut GraphBuilder,
+        graph: &'b Graph,
+        node: &'b GraphNode,
+    ) -> Parts<'b> {
         Parts { builder, graph, node, made: Vec::new() }
     }
 
@@ -187,16 +193,17 @@ impl<'b> Parts<'b> {
         &mut self,
         part: &str,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: Value,
-    ) -> Result<Operand, Stop> {
+    ) -> Result<GraphOperand, Stop> {
         let base = format!("{}.{part}", self.graph.get(self.node.outputs[0]).name);
-        let free = |n: &String| self.graph.id(n).is_none() && self.builder.id(n).is_none();
+        let free =
+            |n: &String| self.graph.tensor_id(n).is_none() && self.builder.tensor_id(n).is_none();
         let name = std::iter::once(base.clone())
             .chain((2..).map(|k| format!("{base}{k}")))
             .find(free)
             .expect("some name is free");
-        Ok(Operand::Tensor(self.add(op, operands, attributes, &[&name])?[0]))
+        Ok(GraphOperand::Tensor(self.add(op, operands, attributes, &[&name])?[0]))
     }
 
     /// The part that gives result `k`, under its name. A pin or a place does not hold for a view: then a copy has it.
@@ -204,11 +211,11 @@ impl<'b> Parts<'b> {
         &mut self,
         k: usize,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: Value,
     ) -> Result<TensorId, Stop> {
         let t = self.graph.get(self.node.outputs[k]);
-        let is_view = VIEWS.iter().any(|(name, _)| *name == op);
+        let is_view = VIEW_OPS.iter().any(|(name, _)| *name == op);
         if is_view && (t.pin.is_some() || t.place.is_some()) {
             let seen = self.part("seen", op, operands, attributes)?;
             return Ok(self.add("clone", &[seen], Value::Null, &[&t.name])?[0]);
@@ -221,19 +228,23 @@ impl<'b> Parts<'b> {
         &mut self,
         names: &[&str],
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: Value,
-    ) -> Result<Vec<Operand>, Stop> {
+    ) -> Result<Vec<GraphOperand>, Stop> {
         let result = &self.graph.get(self.node.outputs[0]).name;
         let names: Vec<String> = names.iter().map(|n| format!("{result}.{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(self.add(op, operands, attributes, &names)?.into_iter().map(Operand::Tensor).collect())
+        Ok(self
+            .add(op, operands, attributes, &names)?
+            .into_iter()
+            .map(GraphOperand::Tensor)
+            .collect())
     }
 
     fn add(
         &mut self,
         op: &str,
-        operands: &[Operand],
+        operands: &[GraphOperand],
         attributes: Value,
         names: &[&str],
     ) -> Result<Vec<TensorId>, Stop> {
@@ -241,11 +252,11 @@ impl<'b> Parts<'b> {
             Value::Object(map) => map,
             _ => Map::new(),
         };
-        let made = self.builder.op(op, operands, &attributes, names)?;
+        let made = self.builder.add_op(op, operands, &attributes, names)?;
         if let Some(at) = &self.node.at {
-            self.builder.at(made[0], at.clone());
+            self.builder.set_source_location(made[0], at.clone());
         }
-        let known = Op::all().map(|e| e.name).chain(VIEWS.iter().map(|(n, _)| *n));
+        let known = TensorOp::all_rows().map(|e| e.name).chain(VIEW_OPS.iter().map(|(n, _)| *n));
         self.made.extend(known.into_iter().find(|n| *n == op));
         Ok(made)
     }

@@ -2,7 +2,7 @@
 
 use super::recipe::{Given, Made, Parts, Recipe, Stop};
 use serde_json::{Value, json};
-use zellige_graph::Operand;
+use zellige_graph::GraphOperand;
 
 /// How such an operation is taken apart.
 pub(crate) fn recipe(op: &str) -> Option<Recipe> {
@@ -33,7 +33,7 @@ fn stack(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
 }
 
 /// A view of the tensor with a repeated dimension before or behind each, copied and merged.
-fn merged(p: &mut Parts<'_>, g: &Given<'_>, x: Operand, ones: &[i64], times: &[i64]) -> Made {
+fn merged(p: &mut Parts<'_>, g: &Given<'_>, x: GraphOperand, ones: &[i64], times: &[i64]) -> Made {
     if times.len() > RANK {
         return Err(Stop::Whole("it would have too many dimensions on the way"));
     }

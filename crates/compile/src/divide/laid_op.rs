@@ -11,18 +11,18 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::rc::Rc;
 use zellige_device::PlanOp;
-use zellige_device::{Division, Loops, Span, Sticks, TensorLayout};
+use zellige_device::{LoopSpan, OpLoops, StickForm, TensorLayout, WorkDivision};
 use zellige_machine::OperationWork;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// An operation with the layouts of its tensors: everything that its divisions depend on.
 #[derive(Debug)]
 pub(crate) struct LaidOp {
-    op: Op,
+    op: TensorOp,
     inputs: Vec<TensorLayout>,
     outputs: Vec<TensorLayout>,
-    pub(crate) loops: Option<Loops>,
-    pub(super) spans: Vec<Span>,
+    pub(crate) loops: Option<OpLoops>,
+    pub(super) spans: Vec<LoopSpan>,
     pub(super) space: Option<IterationSpace>,
     pub(super) hints: Vec<SplitHint>,
     answered: RefCell<Answered>,
@@ -35,7 +35,7 @@ type SplitsAndResidents = (Vec<usize>, Vec<usize>);
 #[derive(Debug, Default)]
 struct Answered {
     /// By splits.
-    divided: HashMap<Vec<usize>, Option<(Division, Rc<OperationWork>)>>,
+    divided: HashMap<Vec<usize>, Option<(WorkDivision, Rc<OperationWork>)>>,
     /// By splits and the tensors in the scratchpads: cycles, none where that cannot be.
     cycles: HashMap<SplitsAndResidents, Option<u64>>,
     /// By splits and the tensors in the scratchpads: the work, none where that cannot be.
@@ -57,7 +57,7 @@ impl LaidOp {
         let inputs: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
         let outputs: Vec<TensorLayout> =
             step.writes.iter().map(|b| lowered.buffer(*b).laid.clone()).collect();
-        let loops = op.loops(&inputs, &outputs)?;
+        let loops = op.tensor_loops(&inputs, &outputs)?;
         // Without elements there is nothing to divide.
         let empty = inputs.iter().chain(&outputs).any(|t| t.numel() == 0);
         let space = match &loops {
@@ -84,9 +84,9 @@ impl LaidOp {
         decided: (impl Into<String>, String),
     ) -> Option<StepDivision> {
         let compute = || {
-            let division = Division::new(splits, &self.spans, options.cores).ok()?;
+            let division = WorkDivision::new(splits, &self.spans, options.cores).ok()?;
             let cores = options.cores;
-            let made = self.op.work(&self.inputs, &self.outputs, Some(&division), cores).ok();
+            let made = self.op.plan_work(&self.inputs, &self.outputs, Some(&division), cores).ok();
             made.map(|(division, work)| (division, Rc::new(work)))
         };
         let known = self.answered.borrow().divided.get(splits).cloned();
@@ -124,17 +124,21 @@ impl LaidOp {
     }
 
     /// How a tensor lies in sticks, as kernels see it: operands, then results.
-    fn sticks(&self, tensor: usize) -> Option<Sticks> {
-        self.inputs.iter().chain(&self.outputs).nth(tensor).and_then(|l| l.sticks().ok())
+    fn sticks(&self, tensor: usize) -> Option<StickForm> {
+        self.inputs.iter().chain(&self.outputs).nth(tensor).and_then(|l| l.stick_form().ok())
     }
 
     /// The part of a tensor that every core has.
-    pub(crate) fn regions(&self, tensor: usize, division: &Division) -> Option<Rc<CoreParts>> {
+    pub(crate) fn regions(&self, tensor: usize, division: &WorkDivision) -> Option<Rc<CoreParts>> {
         let loops = self.loops.as_ref()?;
         let mut answered = self.answered.borrow_mut();
         let parts =
             answered.parts.entry((tensor, division.splits().to_vec())).or_insert_with(|| {
-                Rc::new((0..division.cores()).map(|c| loops.region(tensor, c, division)).collect())
+                Rc::new(
+                    (0..division.core_count())
+                        .map(|c| loops.core_region(tensor, c, division))
+                        .collect(),
+                )
             });
         Some(parts.clone())
     }
@@ -170,14 +174,14 @@ impl LaidOp {
             for (core, done) in work.cores.iter_mut().enumerate() {
                 let mut part = whole.clone();
                 for (d, range) in
-                    loops.region(*tensor, core, &divided.division).into_iter().enumerate()
+                    loops.core_region(*tensor, core, &divided.division).into_iter().enumerate()
                 {
                     if whole.stick == Some(d) && range.start % whole.eps != 0 {
                         return None;
                     }
-                    part = part.slice(d, range);
+                    part = part.slice_dim(d, range);
                 }
-                let (traffic, padding) = part.traffic();
+                let (traffic, padding) = part.stick_traffic();
                 let side =
                     if *tensor < self.inputs.len() { &mut done.reads } else { &mut done.writes };
                 *side = side.checked_subtract(&traffic)?;
@@ -190,14 +194,14 @@ impl LaidOp {
     }
 
     /// Bytes of the largest part of a tensor on one core.
-    pub(crate) fn part_bytes(&self, tensor: usize, division: &Division) -> u64 {
+    pub(crate) fn part_bytes(&self, tensor: usize, division: &WorkDivision) -> u64 {
         let key = (tensor, division.splits().to_vec());
         if let Some(known) = self.answered.borrow().bytes.get(&key) {
             return *known;
         }
         let (Some(whole), Some(loops)) = (self.sticks(tensor), &self.loops) else { return 0 };
         let bytes = |core| {
-            let region: Vec<Range<usize>> = loops.region(tensor, core, division);
+            let region: Vec<Range<usize>> = loops.core_region(tensor, core, division);
             let cells: u64 = region
                 .iter()
                 .enumerate()
@@ -208,7 +212,7 @@ impl LaidOp {
                 .product();
             cells * 128
         };
-        let most = (0..division.cores()).map(bytes).max().unwrap_or(0);
+        let most = (0..division.core_count()).map(bytes).max().unwrap_or(0);
         self.answered.borrow_mut().bytes.insert(key, most);
         most
     }

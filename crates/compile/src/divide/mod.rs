@@ -18,14 +18,14 @@ pub(crate) use span_reduction::{AnsweredSteps, DivisionCandidates, span_reductio
 pub(crate) use work_distribution::{Divided, ResidencyCandidate, work_distribution};
 
 use std::rc::Rc;
-use zellige_device::Division;
+use zellige_device::WorkDivision;
 use zellige_machine::OperationWork;
 
 /// A division of a step, what each core then does, and who proposed it.
 #[derive(Debug, Clone)]
 pub(crate) struct StepDivision {
     /// How the loops are cut.
-    pub(crate) division: Division,
+    pub(crate) division: WorkDivision,
     /// What each core does with everything in device memory.
     pub(crate) work: Rc<OperationWork>,
     /// Who decided it, and why.

@@ -19,7 +19,7 @@ use crate::program::{Action, BufferId};
 use crate::solve::division::{IterationSpace, divide, span};
 use std::collections::HashMap;
 use std::rc::Rc;
-use zellige_device::{Division, Span, TensorLayout};
+use zellige_device::{LoopSpan, TensorLayout, WorkDivision};
 use zellige_graph::{Graph, NodeId};
 use zellige_machine::{Key, OperationWork};
 
@@ -64,7 +64,7 @@ pub(crate) struct AnsweredSteps {
 }
 
 /// The loops of an operation, none of one that only moves, and its default division.
-pub(crate) type PlannedOp = (Option<Vec<Span>>, StepDivision);
+pub(crate) type PlannedOp = (Option<Vec<LoopSpan>>, StepDivision);
 
 impl AnsweredSteps {
     /// What an operation asks besides the layouts of its tensors: its name, attributes and hints.
@@ -167,9 +167,9 @@ fn question(
 
 /// Splits of all dimensions that are worth a look, those with the smallest largest slice first: of each
 /// dimension as few slices as give its largest slice its size, and at most one reduction is split.
-fn useful_splits(spans: &[Span], cores: usize) -> Vec<Vec<usize>> {
-    let useful = |span: &Span| -> Vec<usize> {
-        let units = span.units().max(1);
+fn useful_splits(spans: &[LoopSpan], cores: usize) -> Vec<Vec<usize>> {
+    let useful = |span: &LoopSpan| -> Vec<usize> {
+        let units = span.unit_count().max(1);
         let mut list: Vec<usize> = Vec::new();
         for n in 1..=units.min(cores) {
             if list.last().is_none_or(|last| units.div_ceil(*last) != units.div_ceil(n)) {
@@ -196,7 +196,7 @@ fn useful_splits(spans: &[Span], cores: usize) -> Vec<Vec<usize>> {
     }
     let largest = |splits: &Vec<usize>| -> u128 {
         let slices = splits.iter().zip(spans);
-        slices.map(|(n, s)| (s.units().max(1).div_ceil(*n) * s.unit.max(1)) as u128).product()
+        slices.map(|(n, s)| (s.unit_count().max(1).div_ceil(*n) * s.unit.max(1)) as u128).product()
     };
     list.sort_by_cached_key(|s| (largest(s), s.iter().product::<usize>()));
     list.truncate(LOOKED_AT);
@@ -213,7 +213,7 @@ fn upstream(op: &LaidOp, options: &Options) -> Result<Vec<StepDivision>> {
             let known = "none, as its slices are no boxes of its tensors".into();
             return Err(CompileError::HintUnknown { dim: hint.dim.clone(), known });
         }
-        let default = Division::distribute(&op.spans, options.cores, false);
+        let default = WorkDivision::distribute_units(&op.spans, options.cores, false);
         let reason = "largest output dimensions first".to_string();
         let divided = op.divided(options, default.splits(), ("work_distribution", reason));
         return Ok(divided.into_iter().collect());
@@ -234,7 +234,7 @@ fn rows_over_one_group(
     options: &Options,
 ) -> Option<StepDivision> {
     let group = usize::try_from(options.hardware.figure_count(Key::Multicast)).ok()?;
-    let first = op.spans.iter().position(|s| !s.reduced && s.units() >= group)?;
+    let first = op.spans.iter().position(|s| !s.reduced && s.unit_count() >= group)?;
     let splits: Vec<usize> =
         (0..op.spans.len()).map(|d| if d == first { group } else { 1 }).collect();
     let reason = "rows over one group of the ring, as its neighbours".to_string();
@@ -252,7 +252,7 @@ fn in_rounds(op: &LaidOp, space: &IterationSpace, options: &Options) -> Option<S
                 zellige_guard::count_step();
                 let mut cut = (*splits).clone();
                 cut[l] *= rounds;
-                cut[l] <= loops.units() && within_span_limit(space, options, &cut)
+                cut[l] <= loops.unit_count() && within_span_limit(space, options, &cut)
             });
             if let Some(splits) = fitting.next() {
                 let reason = format!(
@@ -324,7 +324,7 @@ fn as_decided(
     if !op.hints.is_empty() || decided.splits.len() != op.spans.len() {
         return None;
     }
-    let fitted = decided.splits.iter().zip(&op.spans).map(|(n, s)| (*n).min(s.units().max(1)));
+    let fitted = decided.splits.iter().zip(&op.spans).map(|(n, s)| (*n).min(s.unit_count().max(1)));
     let splits: Vec<usize> = fitted.collect();
     let mut list: Vec<StepDivision> = Vec::new();
     if op.space.as_ref().is_none_or(|space| within_span_limit(space, options, &splits)) {

@@ -200,7 +200,7 @@ impl DivisionCandidates {
         let mut list: Option<Vec<StepDivision>> = None;
         for neighbour in self.divisions[from].iter().take(MOST / 2) {
             let mut splits = vec![1; t.spans.len()];
-            let pairs = fl.follows(tensor_from).iter().zip(tl.follows(tensor_to));
+            let pairs = fl.followed_loops(tensor_from).iter().zip(tl.followed_loops(tensor_to));
             for (a, b) in pairs {
                 if let (Some(a), Some(b)) = (a, b) {
                     splits[*b] = neighbour.division.splits()[*a];
@@ -211,7 +211,7 @@ impl DivisionCandidates {
             let known = known || !t.hints.is_empty();
             if known
                 || have.len() >= MOST
-                || splits.iter().product::<usize>() != neighbour.division.cores()
+                || splits.iter().product::<usize>() != neighbour.division.core_count()
             {
                 continue;
             }

@@ -76,9 +76,9 @@ fn dci(
     direction: TransferDirection,
     way: &str,
 ) -> Result<Dci> {
-    let whole = laid.whole();
+    let whole = laid.base_layout();
     let host = StridedLayout::new_contiguous(whole.size())?;
-    let transfer = PlannedTransfer::new(&host, laid.layout(), laid.dtype(), direction)?;
+    let transfer = PlannedTransfer::new(&host, laid.stick_layout(), laid.dtype(), direction)?;
     let file = format!("dci/{way}-{}.json", plain(name));
     let descriptor = transfer.build_descriptor(name)?;
     Ok(Dci { name: name.into(), buffer, direction, file, descriptor })

@@ -10,9 +10,9 @@ use super::{Address, Addresses, BundlePhase, EmitOptions, EmittedFile, MemoryMap
 use crate::error::Result;
 use crate::program::{Action, Buffer, BufferId, BufferRead, Origin, Place, Program, Step, StepId};
 use serde_json::{Value, json};
-use zellige_graph::Role;
+use zellige_graph::InputRole;
 use zellige_layout::StridedLayout;
-use zellige_op::Scalar;
+use zellige_op::HostScalar;
 use zellige_stick::TransferDirection;
 
 /// The file of the host program.
@@ -50,7 +50,7 @@ pub fn json(
         _ => None,
     });
     let incoming = |at_every_run: bool| -> Vec<Value> {
-        let every = |id: BufferId| program.buffer(id).origin == Origin::Input(Role::Input);
+        let every = |id: BufferId| program.buffer(id).origin == Origin::Input(InputRole::Input);
         let list = transfers.iter().filter(|t| t.direction == TransferDirection::HostToDevice);
         list.filter(|t| every(t.buffer) == at_every_run).map(transfer).collect()
     };
@@ -101,7 +101,7 @@ pub fn json(
 }
 
 fn buffer(map: &MemoryMap, id: BufferId, b: &Buffer) -> Value {
-    let layout = b.laid.layout();
+    let layout = b.laid.stick_layout();
     let origin = match &b.origin {
         Origin::Input(role) => json!({"kind": "input", "role": role.name()}),
         Origin::Constant(value) => json!({"kind": "constant", "value": number(*value)}),
@@ -149,7 +149,7 @@ fn workspace(map: &MemoryMap) -> Value {
     }
     let Address::Argument(argument, address) = map.workspace() else { return Value::Null };
     let table = |(k, t): (usize, &superdsc::Table)| {
-        let layout = t.laid.layout();
+        let layout = t.laid.stick_layout();
         json!({
             "offset": plan.table_at(k).to_string(),
             "bytes": t.bytes(),
@@ -179,11 +179,11 @@ fn view(v: &StridedLayout) -> Value {
 }
 
 /// A number; what JSON has no number for is a text.
-pub(super) fn number(value: Scalar) -> Value {
+pub(super) fn number(value: HostScalar) -> Value {
     match value {
-        Scalar::Int(n) => json!(n),
-        Scalar::Float(x) if x.is_finite() => json!(x),
-        Scalar::Float(x) => json!(x.to_string()),
+        HostScalar::Int(n) => json!(n),
+        HostScalar::Float(x) if x.is_finite() => json!(x),
+        HostScalar::Float(x) => json!(x.to_string()),
     }
 }
 

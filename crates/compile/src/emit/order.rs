@@ -93,7 +93,7 @@ fn access(
     writes: bool,
 ) -> MemoryAccess {
     let bytes = program.buffer(buffer).bytes();
-    let used = step.division.cores();
+    let used = step.division.core_count();
     let on = |memory, start: u64, bytes: u64, cores| MemoryAccess {
         step: id,
         memory,

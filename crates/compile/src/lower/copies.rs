@@ -33,7 +33,7 @@ pub(super) fn wanted(
 ) -> Result<HashMap<TensorId, Vec<OperandLayout>>> {
     let mut wanted: HashMap<TensorId, Vec<OperandLayout>> = HashMap::new();
     let mut add = |tensor: TensorId, key: &OperandLayout| {
-        let list = wanted.entry(graph.base(tensor).0).or_default();
+        let list = wanted.entry(graph.base_and_view(tensor).0).or_default();
         if !list.contains(key) {
             list.push(key.clone());
         }
@@ -56,9 +56,9 @@ impl Lowering<'_> {
         key: Option<&OperandLayout>,
         reader: Option<NodeId>,
     ) -> Result<BufferRead> {
-        let (base, view) = self.graph.base(operand);
+        let (base, view) = self.graph.base_and_view(operand);
         let own = self.of[&base];
-        let mine = self.buffers[own.0].laid.layout().clone();
+        let mine = self.buffers[own.0].laid.stick_layout().clone();
         let dtype = self.graph.get(operand).dtype;
         let as_is = |layout| OperandLayout { view: None, layout };
         let in_place = |key: &OperandLayout| {
@@ -128,10 +128,10 @@ impl Lowering<'_> {
         let whole = &self.buffers[copy.buffer.0].laid;
         let seen = match (&copy.key.view, view) {
             (None, None) => whole.clone(),
-            (None, Some(view)) => whole.seen(|_| Ok(view.clone())).ok()?,
+            (None, Some(view)) => whole.view_layout(|_| Ok(view.clone())).ok()?,
             (Some(held), Some(view)) => {
                 let view = view_in_copy(view, held, &copy.key.layout)?;
-                whole.seen(|_| Ok(view)).ok()?
+                whole.view_layout(|_| Ok(view)).ok()?
             }
             (Some(_), None) => return None,
         };
@@ -146,7 +146,7 @@ impl Lowering<'_> {
     ) -> Result<BufferId> {
         let t = self.graph.get(base);
         let own = self.of[&base];
-        let from = self.buffers[own.0].laid.layout().clone();
+        let from = self.buffers[own.0].laid.stick_layout().clone();
         let (source, to) = move_ends(self.options, t.dtype, &from, key)?;
         let load = self.loads[base.0];
         let count = self.copied.entry(base).or_default();
@@ -155,7 +155,8 @@ impl Lowering<'_> {
         let name = self.free_name(format!("{}.moved{suffix}", t.name));
         let why = match padded_rows(&to) {
             Some((n, rows))
-                if source.sticks().ok().map(|s| s.stick) == to.sticks().ok().map(|s| s.stick) =>
+                if source.stick_form().ok().map(|s| s.stick)
+                    == to.stick_form().ok().map(|s| s.stick) =>
             {
                 format!("a sum over {n} needs whole sticks: rows to {rows} are filled with 0")
             }
@@ -182,15 +183,15 @@ impl Lowering<'_> {
 
 /// Whether a kernel finds the same elements at the same places in both.
 fn same_form(a: &TensorLayout, b: &TensorLayout) -> bool {
-    matches!((a.sticks(), b.sticks()), (Ok(a), Ok(b)) if a == b)
+    matches!((a.stick_form(), b.stick_form()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Elements and places of the dimension that has rows past its end.
 fn padded_rows(laid: &TensorLayout) -> Option<(i64, i64)> {
     let rows = laid.rows_past_the_end()?;
     let dim = (0..rows.size().len())
-        .find(|d| rows.layout().host().is_some_and(|h| h.size()[*d] != laid.size()[*d]))?;
-    Some((laid.size()[dim], rows.layout().host()?.size()[dim]))
+        .find(|d| rows.stick_layout().host().is_some_and(|h| h.size()[*d] != laid.size()[*d]))?;
+    Some((laid.size()[dim], rows.stick_layout().host()?.size()[dim]))
 }
 
 /// Why elements are moved, from how they lie and how they will.
@@ -198,7 +199,7 @@ fn reason(from: &TensorLayout, to: &TensorLayout) -> String {
     let dim = |d: Option<usize>| {
         d.map_or("one element in each stick".into(), |d| format!("sticks along dimension {d}"))
     };
-    match (from.sticks(), to.sticks()) {
+    match (from.stick_form(), to.stick_form()) {
         (Err(e), _) => e.to_string(),
         (Ok(a), Ok(b)) if a.stick != b.stick => {
             format!("it has {}, and {} are wanted", dim(a.stick), dim(b.stick))

@@ -5,10 +5,10 @@ use crate::divide::StepDivision;
 use crate::options::Options;
 use crate::program::{Action, BufferId, BufferRead, Origin};
 use std::rc::Rc;
-use zellige_device::{Span, TensorLayout};
+use zellige_device::{LoopSpan, TensorLayout};
 use zellige_graph::{Graph, NodeId, TensorId};
 use zellige_machine::SimulatedTime;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// What kind of memory a buffer needs, before it has an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(crate) struct LoweredBuffer {
 impl LoweredBuffer {
     /// Bytes in device memory, padding included.
     pub(crate) fn bytes(&self) -> u64 {
-        self.laid.layout().device_bytes().map_or(0, i64::unsigned_abs)
+        self.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs)
     }
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct LoweredStep {
     /// Whether it runs when weights are loaded, and not in every run.
     pub(crate) load: bool,
     /// The loops; none of a step that only moves.
-    pub(crate) space: Option<Vec<Span>>,
+    pub(crate) space: Option<Vec<LoopSpan>>,
     /// What the device does where nobody asks for another division: the only one of a step without loops.
     pub(crate) default: StepDivision,
 }
@@ -71,7 +71,7 @@ impl LoweredStep {
     }
 
     /// The operation itself.
-    pub(crate) fn op(&self) -> Option<&Op> {
+    pub(crate) fn op(&self) -> Option<&TensorOp> {
         self.action.op()
     }
 

@@ -17,10 +17,10 @@ use copies::{MadeCopy, wanted};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use zellige_device::PlanOp;
-use zellige_device::{Division, TensorLayout};
-use zellige_graph::{Def, Graph, Node, NodeId, Role, TensorId};
+use zellige_device::{TensorLayout, WorkDivision};
+use zellige_graph::{Graph, GraphNode, InputRole, NodeId, TensorId, TensorOrigin};
 use zellige_machine::{OperationWork, WorkKind};
-use zellige_op::{Form, Op};
+use zellige_op::{OpForm, TensorOp};
 use zellige_stick::StickLayout;
 
 /// The steps of a graph under an assignment of layouts, one after the other, in default divisions.
@@ -47,13 +47,13 @@ pub(crate) fn lower(
         answered,
         names: graph.tensors().map(|(_, t)| t.name.clone()).collect(),
         uses: uses(&graph),
-        returned: graph.outputs().iter().map(|o| graph.base(*o).0).collect(),
+        returned: graph.outputs().iter().map(|o| graph.base_and_view(*o).0).collect(),
         readers: 0,
     };
     for (id, t) in graph.tensors() {
         let origin = match t.def {
-            Def::Input(role) => Origin::Input(role),
-            Def::Constant(value) => Origin::Constant(value),
+            TensorOrigin::Input(role) => Origin::Input(role),
+            TensorOrigin::Constant(value) => Origin::Constant(value),
             _ => continue,
         };
         pass.tensor(id, origin)?;
@@ -108,7 +108,7 @@ fn uses(graph: &Graph) -> Vec<Vec<(NodeId, usize)>> {
     let mut uses = vec![Vec::new(); graph.tensors().count()];
     for (id, node) in graph.nodes() {
         for (k, operand) in node.inputs.iter().enumerate() {
-            uses[graph.base(*operand).0.0].push((id, k));
+            uses[graph.base_and_view(*operand).0.0].push((id, k));
         }
     }
     uses
@@ -158,7 +158,7 @@ impl Lowering<'_> {
         load: bool,
     ) -> Result<()> {
         let work = self.move_work(&read.laid, &self.buffers[to.0].laid.clone())?;
-        let division = Division::one(read.laid.size().len());
+        let division = WorkDivision::on_one_core(read.laid.size().len());
         let decided = ("move".into(), "its bursts are shared by all cores".into());
         self.steps.push(LoweredStep {
             name,
@@ -178,8 +178,8 @@ impl Lowering<'_> {
         if let Some(known) = self.answered.moves.get(&ends) {
             return Ok(known.clone());
         }
-        let moved = from.moved_and_padded(to)?;
-        let work = Rc::new(moved.work("move", WorkKind::Restickify, self.options.cores));
+        let moved = from.plan_padded_copy_to(to)?;
+        let work = Rc::new(moved.device_work("move", WorkKind::Restickify, self.options.cores));
         self.answered.moves.insert(ends, work.clone());
         Ok(work)
     }
@@ -187,17 +187,17 @@ impl Lowering<'_> {
     /// A copy whose result is pinned, as one move from the operand into the pinned layout. A kernel cannot change the
     /// stick dimension while it copies, so that the copy as an operation would take a move beside it. False where the
     /// operation alone gives that layout, or where the programmer divides it.
-    fn move_pinned_copy(&mut self, id: NodeId, node: &Node) -> Result<bool> {
+    fn move_pinned_copy(&mut self, id: NodeId, node: &GraphNode) -> Result<bool> {
         let ([operand], [out]) = (&node.inputs[..], &node.outputs[..]) else { return Ok(false) };
-        let host = self.options.coverage.on_host(node.op.layer());
+        let host = self.options.coverage.runs_on_host(node.op.layer());
         let pinned = self.graph.get(*out).pin.is_some();
         if !is_copy(node) || !pinned || host || !node.hint.is_empty() {
             return Ok(false);
         }
         let chosen = &self.assignment.nodes[id.0];
         let own = self.assignment.tensors[out.0].as_ref().expect("a tensor that is no view");
-        let (base, _) = self.graph.base(*operand);
-        let mine = self.buffers[self.of[&base].0].laid.layout();
+        let (base, _) = self.graph.base_and_view(*operand);
+        let mine = self.buffers[self.of[&base].0].laid.stick_layout();
         let in_place =
             |key: &OperandLayout| reads_in_place(self.options, self.graph.get(base), mine, key);
         if chosen.results[0] == *own && chosen.operands[0].as_ref().is_none_or(in_place) {
@@ -214,7 +214,7 @@ impl Lowering<'_> {
         Ok(true)
     }
 
-    fn node(&mut self, id: NodeId, node: &Node) -> Result<()> {
+    fn node(&mut self, id: NodeId, node: &GraphNode) -> Result<()> {
         self.readers += 1;
         if self.move_pinned_copy(id, node)? {
             return Ok(());
@@ -235,7 +235,7 @@ impl Lowering<'_> {
             if load {
                 self.buffers[own.0].memory = MemoryClass::Own;
             }
-            if self.buffers[own.0].laid.layout() == layout {
+            if self.buffers[own.0].laid.stick_layout() == layout {
                 writes.push(own);
                 continue;
             }
@@ -257,8 +257,9 @@ impl Lowering<'_> {
         let ins: Vec<TensorLayout> = reads.iter().map(|r| r.laid.clone()).collect();
         let outs: Vec<TensorLayout> =
             writes.iter().map(|b| self.buffers[b.0].laid.clone()).collect();
-        let (action, space, default) = if self.options.coverage.on_host(node.op.layer()) {
-            let (division, work) = (Division::one(0), Rc::new(node.op.round_trip(&ins, &outs)?));
+        let (action, space, default) = if self.options.coverage.runs_on_host(node.op.layer()) {
+            let (division, work) =
+                (WorkDivision::on_one_core(0), Rc::new(node.op.plan_round_trip(&ins, &outs)?));
             let decided = ("host".into(), "the card does not run it".into());
             let default = StepDivision { division, work, decided, rounds: None };
             (Action::Host(id, node.op.clone()), None, default)
@@ -271,8 +272,8 @@ impl Lowering<'_> {
             let (space, default) = match self.answered.planned.get(&question) {
                 Some(known) => known.clone(),
                 None => {
-                    let space = op.space(&ins, &outs)?;
-                    let (division, work) = op.work(&ins, &outs, None, self.options.cores)?;
+                    let space = op.iteration_space(&ins, &outs)?;
+                    let (division, work) = op.plan_work(&ins, &outs, None, self.options.cores)?;
                     let decided = ("work_distribution".into(), "the default distribution".into());
                     let work = Rc::new(work);
                     let default = StepDivision { division, work, decided, rounds: None };
@@ -294,8 +295,8 @@ impl Lowering<'_> {
 
 impl Lowering<'_> {
     /// The summed dimension of an operand that is the right one of a product; none of any other.
-    fn summed_dim(&self, node: &Node, operand: usize) -> Option<usize> {
-        let Form::Product(product) = node.op.form() else { return None };
+    fn summed_dim(&self, node: &GraphNode, operand: usize) -> Option<usize> {
+        let OpForm::Product(product) = node.op.form() else { return None };
         let rank = self.graph.get(node.inputs[operand]).size.len();
         (operand == product.roles.b).then(|| summed_dim(product, rank))?
     }
@@ -309,13 +310,14 @@ impl Lowering<'_> {
         let weights: Vec<TensorId> = self
             .graph
             .tensors()
-            .filter(|(_, t)| t.def == Def::Input(Role::Weight) && t.pin.is_none())
+            .filter(|(_, t)| t.def == TensorOrigin::Input(InputRole::Weight) && t.pin.is_none())
             .map(|(id, _)| id)
             .collect();
         for id in weights {
             let mut wanted: Option<StickLayout> = None;
-            let mut all = !self.graph.outputs().iter().any(|o| self.graph.base(*o).0 == id);
-            for (node, k) in self.graph.uses(id).collect::<Vec<_>>() {
+            let mut all =
+                !self.graph.outputs().iter().any(|o| self.graph.base_and_view(*o).0 == id);
+            for (node, k) in self.graph.uses_of_tensor(id).collect::<Vec<_>>() {
                 let (of, chosen) = (self.graph.node(node), &self.assignment.nodes[node.0]);
                 let key = chosen.operands.get(k).and_then(Option::as_ref);
                 let padded = match self.summed_dim(of, k) {
@@ -345,13 +347,14 @@ impl Lowering<'_> {
         key: Option<&OperandLayout>,
         dim: usize,
     ) -> Result<Option<OperandLayout>> {
-        let (base, view) = self.graph.base(operand);
+        let (base, view) = self.graph.base_and_view(operand);
         let dtype = self.graph.get(operand).dtype;
         let own = self.of[&base];
-        let mine = OperandLayout { view: None, layout: self.buffers[own.0].laid.layout().clone() };
+        let mine =
+            OperandLayout { view: None, layout: self.buffers[own.0].laid.stick_layout().clone() };
         let key = key.unwrap_or(&mine);
         let laid = laid(self.options, dtype, key, view)?;
-        let Ok(form) = laid.sticks() else { return Ok(None) };
+        let Ok(form) = laid.stick_form() else { return Ok(None) };
         let n = form.size[dim];
         let rows = n.next_multiple_of(form.eps);
         // A dimension of one element has no step of its own on the device, so that nothing tells its rows from others.
@@ -359,7 +362,7 @@ impl Lowering<'_> {
             return Ok(None);
         }
         let whole = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        if let Some(layout) = laid.with_rows(form.stride[dim], whole(n), whole(rows)) {
+        if let Some(layout) = laid.with_padded_rows(form.stride[dim], whole(n), whole(rows)) {
             return Ok(Some(OperandLayout { view: key.view.clone(), layout }));
         }
         if laid.rows_past_the_end().is_some() {
@@ -369,14 +372,14 @@ impl Lowering<'_> {
         let stick = form.stick.map_or(-1, whole);
         let outer = (0..form.rank()).filter(|d| *d != dim && Some(*d) != form.stick).map(whole);
         let order: Vec<i64> = [whole(dim)].into_iter().chain(outer).chain([stick]).collect();
-        let format = laid.layout().device_dtype();
+        let format = laid.stick_layout().device_dtype();
         let layout = StickLayout::with_dim_order_in_format(laid.size(), None, format, &order)?;
         let alone = TensorLayout::new(self.options.storage, dtype, &layout)?;
         let (view, step) = (Some(laid.view().clone()), form.eps);
         if key.view.is_some() {
             return Ok(None);
         }
-        let layout = alone.with_rows(step, whole(n), whole(rows));
+        let layout = alone.with_padded_rows(step, whole(n), whole(rows));
         Ok(layout.map(|layout| OperandLayout { view, layout }))
     }
 
@@ -385,20 +388,22 @@ impl Lowering<'_> {
     fn in_place(
         &mut self,
         id: NodeId,
-        node: &Node,
+        node: &GraphNode,
         reads: &[BufferRead],
         writes: &[BufferId],
-    ) -> Option<Op> {
-        if self.options.coverage.on_host(node.op.layer()) {
+    ) -> Option<TensorOp> {
+        if self.options.coverage.runs_on_host(node.op.layer()) {
             return None;
         }
-        let ([out], (operand, op)) = (writes, node.op.over()?) else { return None };
+        let ([out], (operand, op)) = (writes, node.op.overwriting_form()?) else { return None };
         let (read, tensor) = (&reads[operand], node.inputs[operand]);
         let from = &self.buffers[read.buffer.0];
-        let mine =
-            matches!(from.origin, Origin::Input(Role::State) | Origin::Result | Origin::Copy(_));
+        let mine = matches!(
+            from.origin,
+            Origin::Input(InputRole::State) | Origin::Result | Origin::Copy(_)
+        );
         let whole = read.laid == from.laid && from.laid == self.buffers[out.0].laid;
-        let last = self.uses[self.graph.base(tensor).0.0]
+        let last = self.uses[self.graph.base_and_view(tensor).0.0]
             .iter()
             .all(|(n, k)| *n < id || (*n == id && *k == operand));
         // A copy that later readers share is not to be changed either; readers come later only then.
@@ -412,7 +417,7 @@ impl Lowering<'_> {
 }
 
 /// Whether an operation gives the elements of its operand, unchanged.
-fn is_copy(node: &Node) -> bool {
+fn is_copy(node: &GraphNode) -> bool {
     matches!(node.op.name(), "clone" | "identity")
 }
 
@@ -420,10 +425,10 @@ fn is_copy(node: &Node) -> bool {
 fn state_of(graph: &Graph, mut id: TensorId) -> Option<TensorId> {
     loop {
         match &graph.get(id).def {
-            Def::Input(Role::State) => return Some(id),
-            Def::Result(node, 0) => {
+            TensorOrigin::Input(InputRole::State) => return Some(id),
+            TensorOrigin::Result(node, 0) => {
                 let node = graph.node(*node);
-                let (operand, _) = node.op.over()?;
+                let (operand, _) = node.op.overwriting_form()?;
                 id = node.inputs[operand];
             }
             _ => return None,

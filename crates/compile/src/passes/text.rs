@@ -12,8 +12,8 @@ use crate::scratchpads::Resident;
 use crate::waves::Waved;
 use std::fmt::Write;
 use zellige_device::TensorLayout;
-use zellige_graph::{Graph, Tensor};
-use zellige_op::Op;
+use zellige_graph::{Graph, GraphTensor};
+use zellige_op::TensorOp;
 use zellige_stick::StickLayout;
 
 /// PassText of text.
@@ -26,7 +26,7 @@ impl PassText {
     }
 }
 
-fn layout_words(options: &Options, t: &Tensor, layout: &StickLayout) -> String {
+fn layout_words(options: &Options, t: &GraphTensor, layout: &StickLayout) -> String {
     TensorLayout::new(options.storage, t.dtype, layout)
         .map_or_else(|e| e.to_string(), |laid| describe(&laid))
 }
@@ -71,7 +71,7 @@ pub(crate) fn assignment(graph: &Graph, options: &Options, chosen: &Assignment) 
 }
 
 fn op_name(step: &LoweredStep) -> &'static str {
-    step.op().map_or("move", Op::name)
+    step.op().map_or("move", TensorOp::name)
 }
 
 /// The steps with what they read and write; of moves also the reason.
@@ -208,7 +208,7 @@ pub(crate) fn scheduled(program: &Program) -> String {
         };
         let (first, last) = (s.first_core, (s.first_core + cores).saturating_sub(1));
         let (start, took) = (s.start.microseconds(), s.duration.microseconds());
-        let (name, op) = (&s.name, s.op().map_or("move", Op::name));
+        let (name, op) = (&s.name, s.op().map_or("move", TensorOp::name));
         let bound = s.latency.bottleneck;
         out.add(format_args!(
             "{when} {start:.3} us + {took:.3} us, cores {first} to {last}: {name} = {op}, {bound}"

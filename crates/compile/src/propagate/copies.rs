@@ -5,7 +5,7 @@
 
 use super::{OperandLayout, behind, laid};
 use crate::options::Options;
-use zellige_graph::Tensor;
+use zellige_graph::GraphTensor;
 use zellige_layout::StridedLayout;
 use zellige_stick::{LaneArrangement, StickLayout};
 
@@ -34,7 +34,7 @@ pub(crate) struct RegularCopy {
 
 /// The key of the buffer that serves a reader who wants this: the whole tensor where the copied view has all of its
 /// elements and a layout of the tensor puts them in the same places, otherwise the key itself.
-pub(crate) fn whole_copy(options: &Options, t: &Tensor, key: &OperandLayout) -> OperandLayout {
+pub(crate) fn whole_copy(options: &Options, t: &GraphTensor, key: &OperandLayout) -> OperandLayout {
     let all = |view: &StridedLayout| {
         let numel = t.size.iter().product::<i64>();
         view.numel() == numel && view.offset() == 0 && view.is_dense_non_overlapping()
@@ -46,12 +46,12 @@ pub(crate) fn whole_copy(options: &Options, t: &Tensor, key: &OperandLayout) -> 
 }
 
 /// What tells the copy that a reader wants from others of the tensor.
-pub(crate) fn copy_bytes(options: &Options, t: &Tensor, key: &OperandLayout) -> CopyBytes {
+pub(crate) fn copy_bytes(options: &Options, t: &GraphTensor, key: &OperandLayout) -> CopyBytes {
     let whole = whole_copy(options, t, key);
     regular(options, t, &whole).map_or(CopyBytes::AsWritten(whole), CopyBytes::Regular)
 }
 
-fn regular(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<RegularCopy> {
+fn regular(options: &Options, t: &GraphTensor, key: &OperandLayout) -> Option<RegularCopy> {
     let layout = &key.layout;
     let plain = layout.stick_dims() == 1
         && !layout.has_gaps()
@@ -60,7 +60,7 @@ fn regular(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<Regular
     if !plain || laid.numel() == 0 || laid.rows_past_the_end().is_some() {
         return None;
     }
-    let form = laid.sticks().ok()?;
+    let form = laid.stick_form().ok()?;
     let view = match &key.view {
         Some(view) => view.clone(),
         None => StridedLayout::new_contiguous(&t.size).ok()?,
@@ -73,7 +73,7 @@ fn regular(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<Regular
         .filter(|d| form.size[*d] > 1)
         .map(|d| {
             let lanes = form.stick == Some(d);
-            let step = if lanes && form.count() == 1 { 0 } else { form.stride[d] };
+            let step = if lanes && form.stick_count() == 1 { 0 } else { form.stride[d] };
             (view.stride()[d], form.size[d], step, lanes)
         })
         .collect();

@@ -36,7 +36,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use zellige_device::PlanOp;
 use zellige_device::{LayoutNeed, TensorLayout};
-use zellige_graph::{Def, Graph, Node, NodeId, Role, Tensor, TensorId};
+use zellige_graph::{Graph, GraphNode, GraphTensor, InputRole, NodeId, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_stick::LayoutRequest;
 use zellige_stick::StickLayout;
@@ -100,10 +100,10 @@ const EVERY_ORDER: usize = 12;
 pub fn pinned(pin: &LayoutRequest, size: &[i64], default: &StickLayout) -> Result<StickLayout> {
     let format = default.device_dtype();
     let laid = |want: LayoutNeed| -> Result<StickLayout> {
-        let storage = zellige_device::Storage::default();
+        let storage = zellige_device::StoragePolicy::default();
         let dtype = zellige_float::Dtype::Float16;
         let plain = StickLayout::default_for_dtype(size, dtype)?;
-        let like = want.layout(&TensorLayout::new(storage, dtype, &plain)?)?;
+        let like = want.fitting_layout(&TensorLayout::new(storage, dtype, &plain)?)?;
         Ok(if like.device_dtype() == format {
             like
         } else {
@@ -161,7 +161,7 @@ type WantedLayouts = BTreeMap<usize, Vec<StickLayout>>;
 /// Which tensors the caller gets, or views of them.
 fn returned(graph: &Graph) -> Vec<bool> {
     let mut returned = vec![false; graph.tensors().count()];
-    graph.outputs().iter().for_each(|o| returned[graph.base(*o).0.0] = true);
+    graph.outputs().iter().for_each(|o| returned[graph.base_and_view(*o).0.0] = true);
     returned
 }
 
@@ -173,14 +173,14 @@ fn wanted_results(graph: &Graph, options: &Options) -> Result<WantedLayouts> {
         return Ok(wanted);
     }
     for (id, t) in graph.tensors() {
-        if let (Def::Result(..), Some(pin)) = (&t.def, &t.pin) {
+        if let (TensorOrigin::Result(..), Some(pin)) = (&t.def, &t.pin) {
             let default =
                 zellige_device::default_layout(&t.size, None, t.dtype, options.storage.keep)?;
             wanted.entry(id.0).or_default().push(pinned(pin, &t.size, &default)?);
         }
     }
     for output in graph.outputs() {
-        let base = graph.base(*output).0;
+        let base = graph.base_and_view(*output).0;
         if let Some(key) = demanded(graph, options, *output)?
             && let Some(layout) = behind(options, graph.get(base), &key)
         {
@@ -189,10 +189,12 @@ fn wanted_results(graph: &Graph, options: &Options) -> Result<WantedLayouts> {
     }
     for (_, node) in graph.nodes() {
         for operand in &node.inputs {
-            let (base, view) = graph.base(*operand);
+            let (base, view) = graph.base_and_view(*operand);
             let (t, seen) = (graph.get(base), graph.get(*operand));
             let Some(view) = view.filter(|v| {
-                matches!(t.def, Def::Result(..)) && t.pin.is_none() && v.rank() != t.size.len()
+                matches!(t.def, TensorOrigin::Result(..))
+                    && t.pin.is_none()
+                    && v.rank() != t.size.len()
             }) else {
                 continue;
             };
@@ -209,7 +211,7 @@ fn wanted_results(graph: &Graph, options: &Options) -> Result<WantedLayouts> {
 }
 
 /// The layout of a tensor of which a view lies as the key says, without a copy; none where there is none.
-fn behind(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<StickLayout> {
+fn behind(options: &Options, t: &GraphTensor, key: &OperandLayout) -> Option<StickLayout> {
     let Some(view) = &key.view else { return Some(key.layout.clone()) };
     let plain = StridedLayout::new_contiguous(view.size()).ok()?;
     let step = |stride: i64| {
@@ -234,7 +236,7 @@ fn behind(options: &Options, t: &Tensor, key: &OperandLayout) -> Option<StickLay
 /// layout, or a view of it whose elements lie where those of the copy would, in the same order.
 pub(crate) fn reads_in_place(
     options: &Options,
-    t: &Tensor,
+    t: &GraphTensor,
     own: &StickLayout,
     key: &OperandLayout,
 ) -> bool {
@@ -249,8 +251,8 @@ pub(crate) fn reads_in_place(
     }
     let dtype = t.dtype;
     let as_is = OperandLayout { view: None, layout: own.clone() };
-    let seen = laid(options, dtype, &as_is, Some(view)).and_then(|l| Ok(l.sticks()?));
-    let copy = laid(options, dtype, key, None).and_then(|l| Ok(l.sticks()?));
+    let seen = laid(options, dtype, &as_is, Some(view)).and_then(|l| Ok(l.stick_form()?));
+    let copy = laid(options, dtype, key, None).and_then(|l| Ok(l.stick_form()?));
     matches!((seen, copy), (Ok(a), Ok(b)) if a == b)
 }
 
@@ -289,7 +291,7 @@ impl Propagation<'_> {
     fn all(&mut self) -> Result<Vec<Rc<Vec<Alternative>>>> {
         let graph = self.graph;
         for (id, t) in graph.tensors() {
-            if matches!(t.def, Def::Input(_) | Def::Constant(_)) {
+            if matches!(t.def, TensorOrigin::Input(_) | TensorOrigin::Constant(_)) {
                 let layout = given_layout(graph, self.options, id)?;
                 self.tensors[id.0].push(layout);
             }
@@ -322,9 +324,12 @@ impl Propagation<'_> {
         }
         for (_, node) in self.graph.nodes() {
             for (k, operand) in node.inputs.iter().enumerate() {
-                let (base, view) = self.graph.base(*operand);
+                let (base, view) = self.graph.base_and_view(*operand);
                 let t = self.graph.get(base);
-                if t.def != Def::Input(Role::Weight) || t.pin.is_some() || view.is_some() {
+                if t.def != TensorOrigin::Input(InputRole::Weight)
+                    || t.pin.is_some()
+                    || view.is_some()
+                {
                     continue;
                 }
                 // What the kernel wants of it beside operands in their first layouts.
@@ -332,7 +337,7 @@ impl Propagation<'_> {
                     .inputs
                     .iter()
                     .map(|o| {
-                        let (base, view) = self.graph.base(*o);
+                        let (base, view) = self.graph.base_and_view(*o);
                         let layout = match self.tensors[base.0].first() {
                             Some(l) => l.clone(),
                             None => given_layout(self.graph, self.options, base)?,
@@ -341,9 +346,9 @@ impl Propagation<'_> {
                     })
                     .collect();
                 let Ok(firsts) = firsts else { continue };
-                let Ok((_, lay)) = node.op.lay(&firsts) else { continue };
-                if !lay.inputs[k].fits(&firsts[k]) {
-                    let wanted = lay.inputs[k].layout(&firsts[k])?;
+                let Ok((_, lay)) = node.op.plan_layouts(&firsts) else { continue };
+                if !lay.inputs[k].accepts_layout(&firsts[k]) {
+                    let wanted = lay.inputs[k].fitting_layout(&firsts[k])?;
                     let list = &mut self.tensors[base.0];
                     if !list.contains(&wanted) && list.len() < OPTIONS {
                         list.push(wanted);
@@ -372,13 +377,14 @@ impl Propagation<'_> {
     /// Whether a tensor is read from or written to device memory whatever is decided: it comes from outside, is read
     /// through a view, or goes to the caller.
     fn through_memory(&self, id: TensorId) -> bool {
-        !matches!(self.graph.get(id).def, Def::Result(..)) || self.returned[id.0]
+        !matches!(self.graph.get(id).def, TensorOrigin::Result(..)) || self.returned[id.0]
     }
 
-    fn ask(&mut self, id: NodeId, node: &Node) -> Result<Rc<Vec<Alternative>>> {
-        let bases: Vec<TensorId> = node.inputs.iter().map(|o| self.graph.base(*o).0).collect();
+    fn ask(&mut self, id: NodeId, node: &GraphNode) -> Result<Rc<Vec<Alternative>>> {
+        let bases: Vec<TensorId> =
+            node.inputs.iter().map(|o| self.graph.base_and_view(*o).0).collect();
         let operands = node.inputs.iter().map(|o| {
-            let (base, view) = self.graph.base(*o);
+            let (base, view) = self.graph.base_and_view(*o);
             let t = self.graph.get(base);
             (t.size.clone(), t.dtype, view.cloned(), self.tensors[base.0].clone())
         });
@@ -427,7 +433,7 @@ pub(crate) fn laid(
 ) -> Result<TensorLayout> {
     let whole = TensorLayout::new(options.storage, dtype, &key.layout)?;
     match (view, &key.view) {
-        (Some(view), None) => Ok(whole.seen(|_| Ok(view.clone()))?),
+        (Some(view), None) => Ok(whole.view_layout(|_| Ok(view.clone()))?),
         _ => Ok(whole),
     }
 }

@@ -12,9 +12,9 @@ const ORDERED_DIMS: usize = 3;
 /// The orders of a tensor's dimensions with sticks along one of them: the stick dimension last, as a pin has it, and the
 /// logical one with batches outermost.
 pub(super) fn orders_along(t: &TensorLayout, stick: usize) -> Vec<StickLayout> {
-    let along = LayoutNeed::Along(stick).layout(t).ok();
+    let along = LayoutNeed::Along(stick).fitting_layout(t).ok();
     let outermost = along.as_ref().and_then(|layout| {
-        let laid = TensorLayout::new(t.storage(), t.dtype(), layout).ok()?;
+        let laid = TensorLayout::new(t.storage_policy(), t.dtype(), layout).ok()?;
         batches_outermost(&laid).ok().flatten()
     });
     along.into_iter().chain(outermost).collect()
@@ -22,10 +22,10 @@ pub(super) fn orders_along(t: &TensorLayout, stick: usize) -> Vec<StickLayout> {
 
 /// The same stick with the dimensions in their logical order, slowest first; none where that is its layout.
 pub(super) fn batches_outermost(t: &TensorLayout) -> Result<Option<StickLayout>> {
-    let Ok(form) = t.sticks() else { return Ok(None) };
+    let Ok(form) = t.stick_form() else { return Ok(None) };
     let rank = t.size().len();
     let Some(stick) = form.stick.filter(|_| rank > 2) else { return Ok(None) };
-    let format = t.layout().device_dtype();
+    let format = t.stick_layout().device_dtype();
     let Some(eps) = format.elems_per_stick() else { return Ok(None) };
     let host = StridedLayout::new_contiguous(t.size())?;
     let (mut device, mut map) = (Vec::new(), Vec::new());
@@ -39,7 +39,7 @@ pub(super) fn batches_outermost(t: &TensorLayout) -> Result<Option<StickLayout>>
     map.push(if host.size()[stick] == 1 { -1 } else { host.stride()[stick] });
     let layout = StickLayout::from_size_and_stride_map(&device, &map, format)?
         .with_host(host.size(), None)?;
-    Ok((layout != *t.layout()).then_some(layout))
+    Ok((layout != *t.stick_layout()).then_some(layout))
 }
 
 /// Every layout with sticks along one dimension that a pin may name by an order; none where there are too many.
@@ -60,7 +60,7 @@ pub(super) fn every_order_along(t: &TensorLayout, stick: usize) -> Vec<StickLayo
         };
         orders = orders.iter().flat_map(with_it).collect();
     }
-    let format = t.layout().device_dtype();
+    let format = t.stick_layout().device_dtype();
     let laid = |order: Vec<usize>| {
         let order: Option<Vec<i64>> = order.iter().map(|d| i64::try_from(*d).ok()).collect();
         StickLayout::with_dim_order_in_format(t.size(), None, format, &order?).ok()

@@ -10,11 +10,11 @@ use crate::error::{CompileError, Result};
 use crate::options::Policy;
 use std::collections::HashSet;
 use zellige_device::PlanOp;
-use zellige_device::{Division, LayoutNeed, TensorLayout};
-use zellige_graph::{Node, NodeId, TensorId};
+use zellige_device::{LayoutNeed, TensorLayout, WorkDivision};
+use zellige_graph::{GraphNode, NodeId, TensorId};
 use zellige_machine::{OperationWork, WorkKind};
-use zellige_op::Form;
-use zellige_op::Op;
+use zellige_op::OpForm;
+use zellige_op::TensorOp;
 use zellige_stick::StickLayout;
 
 /// The most combinations of layouts of all operands that are tried.
@@ -23,7 +23,7 @@ const TUPLES: usize = 400;
 /// An operation whose alternatives are looked for.
 pub(super) struct Probe<'a, 'b> {
     pub(super) pass: &'a Propagation<'b>,
-    pub(super) node: &'a Node,
+    pub(super) node: &'a GraphNode,
     pub(super) name: String,
 }
 
@@ -38,7 +38,7 @@ impl Probe<'_, '_> {
     fn on_host(&self) -> Result<Alternative> {
         let mut operands = Vec::new();
         for o in &self.node.inputs {
-            let (base, view) = self.pass.graph.base(*o);
+            let (base, view) = self.pass.graph.base_and_view(*o);
             let layout = self.pass.tensors[base.0][0].clone();
             operands.push(self.pass.laid(*o, &OperandLayout { view: None, layout }, view)?);
         }
@@ -53,15 +53,15 @@ impl Probe<'_, '_> {
                 TensorLayout::new(self.pass.options.storage, t.dtype, &layout)
             })
             .collect::<zellige_device::Result<_>>()?;
-        let work = self.node.op.round_trip(&operands, &results)?;
+        let work = self.node.op.plan_round_trip(&operands, &results)?;
         let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
-        let results = results.iter().map(|r| r.layout().clone()).collect();
+        let results = results.iter().map(|r| r.stick_layout().clone()).collect();
         Ok(Alternative { operands: vec![None; operands.len()], results, cycles, least: cycles })
     }
 
     /// An operation without operands fills any layout.
     fn factory(&self) -> Result<Vec<Alternative>> {
-        let (metas, lay) = self.node.op.lay(&[])?;
+        let (metas, lay) = self.node.op.plan_layouts(&[])?;
         let options = self.pass.options;
         let mut found: Vec<Alternative> = Vec::new();
         let dims = 0..metas.first().map_or(0, |m| m.size.len());
@@ -70,13 +70,13 @@ impl Probe<'_, '_> {
             let mut outs = Vec::new();
             for (m, l) in metas.iter().zip(&lay.outputs) {
                 let plain = TensorLayout::new(options.storage, m.dtype, l)?;
-                let layout = want.as_ref().map_or(Ok(l.clone()), |w| w.layout(&plain))?;
+                let layout = want.as_ref().map_or(Ok(l.clone()), |w| w.fitting_layout(&plain))?;
                 outs.push(TensorLayout::new(options.storage, m.dtype, &layout)?);
             }
-            let Ok((_, work)) = self.node.op.work(&[], &outs, None, options.cores) else {
+            let Ok((_, work)) = self.node.op.plan_work(&[], &outs, None, options.cores) else {
                 continue;
             };
-            let results: Vec<StickLayout> = outs.iter().map(|o| o.layout().clone()).collect();
+            let results: Vec<StickLayout> = outs.iter().map(|o| o.stick_layout().clone()).collect();
             if !found.iter().any(|a| a.results == results) {
                 let cycles = options.hardware.operation_latency(&work).cycles;
                 let least = self.least(&[], &outs, cycles);
@@ -91,7 +91,7 @@ impl Probe<'_, '_> {
     /// # Errors
     /// An operation that runs with none, with the reason of its kernel.
     pub(super) fn alternatives(&self, id: NodeId) -> Result<Vec<Alternative>> {
-        if self.pass.options.coverage.on_host(self.node.op.layer()) {
+        if self.pass.options.coverage.runs_on_host(self.node.op.layer()) {
             return Ok(vec![self.on_host()?]);
         }
         if self.node.inputs.is_empty() {
@@ -102,7 +102,7 @@ impl Probe<'_, '_> {
         }
         let mut options: Vec<Vec<TriedLayout>> = Vec::new();
         for o in &self.node.inputs {
-            let (base, view) = self.pass.graph.base(*o);
+            let (base, view) = self.pass.graph.base_and_view(*o);
             let mut list = Vec::new();
             for layout in &self.pass.tensors[base.0] {
                 let key = OperandLayout { view: None, layout: layout.clone() };
@@ -177,15 +177,15 @@ impl Probe<'_, '_> {
             return Ok(());
         }
         let firsts: Vec<TensorLayout> = options.iter().map(|list| list[0].laid.clone()).collect();
-        let Ok((_, lay)) = self.node.op.lay(&firsts) else { return Ok(()) };
+        let Ok((_, lay)) = self.node.op.plan_layouts(&firsts) else { return Ok(()) };
         for (k, (want, t)) in lay.inputs.iter().zip(&firsts).enumerate() {
             if matches!(want, LayoutNeed::Any | LayoutNeed::Layout(_)) {
                 continue;
             }
             for d in (0..t.size().len()).filter(|d| t.size()[*d] > 1) {
                 let along = LayoutNeed::Along(d);
-                if !options[k].iter().any(|tried| along.fits(&tried.laid)) {
-                    self.add(&mut options[k], k, along.layout(t)?)?;
+                if !options[k].iter().any(|tried| along.accepts_layout(&tried.laid)) {
+                    self.add(&mut options[k], k, along.fitting_layout(t)?)?;
                 }
             }
         }
@@ -207,11 +207,14 @@ impl Probe<'_, '_> {
         let dtype = self.pass.graph.get(*out).dtype;
         let laid = |layout: &StickLayout| TensorLayout::new(options.storage, dtype, layout);
         let (Ok(plain), Ok(stick)) =
-            (laid(own), laid(own).and_then(|l| l.sticks()).map(|s| s.stick))
+            (laid(own), laid(own).and_then(|l| l.stick_form()).map(|s| s.stick))
         else {
             return Vec::new();
         };
-        let moves = matches!(self.node.op.space(operands, std::slice::from_ref(&plain)), Ok(None));
+        let moves = matches!(
+            self.node.op.iteration_space(operands, std::slice::from_ref(&plain)),
+            Ok(None)
+        );
         let orders = match stick {
             Some(stick) if self.pass.every_order => {
                 let mut orders = orders_along(&plain, stick);
@@ -228,10 +231,11 @@ impl Probe<'_, '_> {
                 continue;
             }
             let Ok(result) = laid(layout) else { continue };
-            if !moves && !matches!(result.sticks(), Ok(form) if form.stick == stick) {
+            if !moves && !matches!(result.stick_form(), Ok(form) if form.stick == stick) {
                 continue;
             }
-            if let Ok((_, work)) = self.node.op.work(operands, &[result], None, options.cores) {
+            if let Ok((_, work)) = self.node.op.plan_work(operands, &[result], None, options.cores)
+            {
                 found
                     .push((vec![layout.clone()], options.hardware.operation_latency(&work).cycles));
             }
@@ -253,12 +257,13 @@ impl Probe<'_, '_> {
                 let least = self.least_of(&operands, &results, cycles);
                 return Ok(Some(Alternative { operands: keys.collect(), results, cycles, least }));
             }
-            let (_, lay) = self.node.op.lay(&operands)?;
+            let (_, lay) = self.node.op.plan_layouts(&operands)?;
             for (k, (want, t)) in lay.inputs.iter().zip(&operands).enumerate() {
-                if !want.fits(t) {
+                if !want.accepts_layout(t) {
                     let operand = self.node.inputs[k];
-                    let (_, view) = self.pass.graph.base(operand);
-                    let key = OperandLayout { view: view.cloned(), layout: want.layout(t)? };
+                    let (_, view) = self.pass.graph.base_and_view(operand);
+                    let key =
+                        OperandLayout { view: view.cloned(), layout: want.fitting_layout(t)? };
                     let laid = self.pass.laid(operand, &key, view)?;
                     at[k] = options[k].len();
                     options[k].push(TriedLayout { key, laid });
@@ -275,17 +280,17 @@ impl Probe<'_, '_> {
         operands: &[TensorLayout],
         wanted: &mut Vec<(usize, StickLayout)>,
     ) -> Result<Option<(Vec<StickLayout>, OperationWork)>> {
-        let op: &Op = &self.node.op;
-        let (metas, lay) = op.lay(operands)?;
+        let op: &TensorOp = &self.node.op;
+        let (metas, lay) = op.plan_layouts(operands)?;
         let mut fits = true;
         for (k, (want, t)) in lay.inputs.iter().zip(operands).enumerate() {
-            if want.fits(t) {
+            if want.accepts_layout(t) {
                 continue;
             }
             fits = false;
-            wanted.push((k, want.layout(t)?));
+            wanted.push((k, want.fitting_layout(t)?));
             // The other way round: everybody else as this operand lies.
-            if let (LayoutNeed::Along(_) | LayoutNeed::Sparse, Ok(form)) = (want, t.sticks()) {
+            if let (LayoutNeed::Along(_) | LayoutNeed::Sparse, Ok(form)) = (want, t.stick_form()) {
                 self.suit_others(k, form.stick, operands, wanted)?;
             }
         }
@@ -298,7 +303,7 @@ impl Probe<'_, '_> {
             .zip(&lay.outputs)
             .map(|(m, l)| TensorLayout::new(storage, m.dtype, l))
             .collect::<zellige_device::Result<_>>()?;
-        let (_, work) = op.work(operands, &outs, None, self.pass.options.cores)?;
+        let (_, work) = op.plan_work(operands, &outs, None, self.pass.options.cores)?;
         let searches = self.pass.options.policy == Policy::Best;
         if searches && matches!(work.kind, WorkKind::BatchMatmulDefault { .. }) {
             for (k, t) in operands.iter().enumerate() {
@@ -324,23 +329,25 @@ impl Probe<'_, '_> {
     /// takes in one of them.
     fn least(&self, operands: &[TensorLayout], outs: &[TensorLayout], cycles: u64) -> u64 {
         let (graph, options, op) = (self.pass.graph, self.pass.options, &self.node.op);
-        let Ok(Some(spans)) = op.space(operands, outs) else { return cycles };
-        let one = Division::one(spans.len());
-        let Ok((_, work)) = op.work(operands, outs, Some(&one), options.cores) else { return 0 };
+        let Ok(Some(spans)) = op.iteration_space(operands, outs) else { return cycles };
+        let one = WorkDivision::on_one_core(spans.len());
+        let Ok((_, work)) = op.plan_work(operands, outs, Some(&one), options.cores) else {
+            return 0;
+        };
         let [whole] = &work.cores[..] else { return 0 };
         let mut bytes = 0u64;
         // Who has no loops may read a part of its operands.
-        if matches!(op.loops(operands, outs), Ok(Some(_))) {
+        if matches!(op.tensor_loops(operands, outs), Ok(Some(_))) {
             let ids = self.node.inputs.iter().chain(&self.node.outputs);
             let mut counted: Vec<TensorId> = Vec::new();
             for (id, t) in ids.zip(operands.iter().chain(outs)) {
-                let base = graph.base(*id).0;
+                let base = graph.base_and_view(*id).0;
                 if !self.pass.through_memory(*id) || counted.contains(&base) {
                     continue;
                 }
                 counted.push(base);
-                if let Ok(form) = t.sticks() {
-                    let (traffic, padding) = form.traffic();
+                if let Ok(form) = t.stick_form() {
+                    let (traffic, padding) = form.stick_traffic();
                     bytes = bytes.saturating_add(traffic.total_bytes().saturating_sub(padding));
                 }
             }
@@ -363,8 +370,8 @@ impl Probe<'_, '_> {
                 Some(d) if t.size()[d] > 1 => LayoutNeed::Along(d),
                 _ => continue,
             };
-            if !want.fits(t) {
-                wanted.push((i, want.layout(t)?));
+            if !want.accepts_layout(t) {
+                wanted.push((i, want.fitting_layout(t)?));
             }
         }
         Ok(())
@@ -373,7 +380,7 @@ impl Probe<'_, '_> {
     /// Adds a layout of an operand unless it is known or there are too many.
     fn add(&self, list: &mut Vec<TriedLayout>, k: usize, layout: StickLayout) -> Result<bool> {
         let operand = self.node.inputs[k];
-        let (_, view) = self.pass.graph.base(operand);
+        let (_, view) = self.pass.graph.base_and_view(operand);
         let key = OperandLayout { view: view.cloned(), layout };
         if list.len() >= OPTIONS || list.iter().any(|t| t.key == key) {
             return Ok(false);
@@ -386,13 +393,13 @@ impl Probe<'_, '_> {
     /// Refuses what upstream refuses at compile time.
     fn refused_upstream(&self, options: &[Vec<TriedLayout>]) -> Result<()> {
         let firsts: Vec<TensorLayout> = options.iter().map(|list| list[0].laid.clone()).collect();
-        let Ok((_, lay)) = self.node.op.lay(&firsts) else { return Ok(()) };
+        let Ok((_, lay)) = self.node.op.plan_layouts(&firsts) else { return Ok(()) };
         let form = self.node.op.form();
-        let whole_only = matches!(form, Form::Norm(norm) if norm.0.trailing().is_some());
+        let whole_only = matches!(form, OpForm::Norm(norm) if norm.0.trailing_shape().is_some());
         for (k, (want, t)) in lay.inputs.iter().zip(&firsts).enumerate() {
-            let rule = match (t.sticks(), want) {
+            let rule = match (t.stick_form(), want) {
                 _ if whole_only && k == 0 && !t.is_base() => "views are not supported".into(),
-                _ if want.fits(t) => continue,
+                _ if want.accepts_layout(t) => continue,
                 (Err(e), _) => {
                     format!("stick expression with an offset or over several dimensions: {e}")
                 }
@@ -405,7 +412,7 @@ impl Probe<'_, '_> {
                 op: self.node.op.name().into(),
                 result: self.name.clone(),
                 operand: k,
-                layout: t.layout().to_string(),
+                layout: t.stick_layout().to_string(),
                 rule,
             });
         }
@@ -414,7 +421,7 @@ impl Probe<'_, '_> {
                 op: self.node.op.name().into(),
                 result: self.name.clone(),
                 operand,
-                layout: firsts[operand].layout().to_string(),
+                layout: firsts[operand].stick_layout().to_string(),
                 rule,
             });
         }

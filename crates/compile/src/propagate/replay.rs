@@ -15,7 +15,7 @@ use crate::options::Options;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use zellige_device::{PlanOp, TensorLayout};
-use zellige_graph::{Def, Graph, Node};
+use zellige_graph::{Graph, GraphNode, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_stick::{DataFormat, LaneArrangement, StickLayout};
 
@@ -134,7 +134,7 @@ impl ChosenAlternatives {
                 .inputs
                 .iter()
                 .map(|o| {
-                    let (base, view) = graph.base(*o);
+                    let (base, view) = graph.base_and_view(*o);
                     let t = graph.get(base);
                     (&t.size, t.dtype, view)
                 })
@@ -155,15 +155,17 @@ impl ChosenAlternatives {
         let mut tensors = Vec::with_capacity(graph.tensors().count());
         for (id, t) in graph.tensors() {
             tensors.push(match &t.def {
-                Def::Result(node, k) => {
+                TensorOrigin::Result(node, k) => {
                     let own = nodes.get(node.0)?.results.get(*k)?;
                     match &t.pin {
                         Some(pin) => Some(pinned(pin, &t.size, own).ok()?),
                         None => Some(own.clone()),
                     }
                 }
-                Def::Input(_) | Def::Constant(_) => Some(given_layout(graph, options, id).ok()?),
-                Def::View { .. } => None,
+                TensorOrigin::Input(_) | TensorOrigin::Constant(_) => {
+                    Some(given_layout(graph, options, id).ok()?)
+                }
+                TensorOrigin::View { .. } => None,
             });
         }
         Some(ReplayedLayouts { nodes, tensors })
@@ -174,7 +176,7 @@ impl ChosenAlternatives {
         &self,
         graph: &Graph,
         options: &Options,
-        node: &Node,
+        node: &GraphNode,
         number: usize,
     ) -> Option<Alternative> {
         let chosen = self.alternatives.get(number)?;
@@ -192,7 +194,7 @@ impl ChosenAlternatives {
             results.push(layout);
         }
         let (cycles, least) = (chosen.cycles, chosen.least);
-        if options.coverage.on_host(node.op.layer()) {
+        if options.coverage.runs_on_host(node.op.layer()) {
             // The host reads operands in any layout, and gives default ones.
             let keep = options.storage.keep;
             let default = |o: &zellige_graph::TensorId| {
@@ -213,7 +215,7 @@ impl ChosenAlternatives {
         let mut read = Vec::with_capacity(node.inputs.len());
         for (operand, choice) in node.inputs.iter().zip(&chosen.operands) {
             let (copied, number) = (*choice)?;
-            let (base, view) = graph.base(*operand);
+            let (base, view) = graph.base_and_view(*operand);
             let copied_view: Option<StridedLayout> = view.filter(|_| copied).cloned();
             if copied && view.is_none() {
                 return None;
@@ -224,15 +226,15 @@ impl ChosenAlternatives {
             read.push(laid(options, graph.get(*operand).dtype, &key, view).ok()?);
             operands.push(Some(key));
         }
-        let (_, wanted) = node.op.lay(&read).ok()?;
-        let fits = wanted.inputs.iter().zip(&read).all(|(want, t)| want.fits(t));
+        let (_, wanted) = node.op.plan_layouts(&read).ok()?;
+        let fits = wanted.inputs.iter().zip(&read).all(|(want, t)| want.accepts_layout(t));
         if !fits
             || !(wanted.outputs == results
                 || writes(node, options, &read, &wanted.outputs, &written))
         {
             return None;
         }
-        node.op.work(&read, &written, None, options.cores).ok()?;
+        node.op.plan_work(&read, &written, None, options.cores).ok()?;
         Some(Alternative { operands, results, cycles, least })
     }
 }
@@ -240,23 +242,26 @@ impl ChosenAlternatives {
 /// Whether a kernel writes its results in other layouts than its own: a factory fills any layout; others
 /// write one result with sticks along the same dimension, or in any layout where they only move elements.
 fn writes(
-    node: &Node,
+    node: &GraphNode,
     options: &Options,
     read: &[TensorLayout],
     own: &[StickLayout],
     written: &[TensorLayout],
 ) -> bool {
     if node.inputs.is_empty() {
-        return own.iter().zip(written).all(|(o, w)| o.device_dtype() == w.layout().device_dtype());
+        return own
+            .iter()
+            .zip(written)
+            .all(|(o, w)| o.device_dtype() == w.stick_layout().device_dtype());
     }
     let ([own], [written]) = (own, written) else { return false };
-    if own.device_dtype() != written.layout().device_dtype() {
+    if own.device_dtype() != written.stick_layout().device_dtype() {
         return false;
     }
     let Ok(plain) = TensorLayout::new(options.storage, written.dtype(), own) else {
         return false;
     };
-    let moves = matches!(node.op.space(read, std::slice::from_ref(&plain)), Ok(None));
-    let stick = |t: &TensorLayout| t.sticks().ok().map(|s| s.stick);
+    let moves = matches!(node.op.iteration_space(read, std::slice::from_ref(&plain)), Ok(None));
+    let stick = |t: &TensorLayout| t.stick_form().ok().map(|s| s.stick);
     moves || (stick(&plain).is_some() && stick(&plain) == stick(written))
 }

@@ -3,7 +3,7 @@
 use super::probe::Probe;
 use crate::error::Result;
 use zellige_device::TensorLayout;
-use zellige_op::Form;
+use zellige_op::OpForm;
 use zellige_stick::StickLayout;
 
 impl Probe<'_, '_> {
@@ -19,8 +19,8 @@ impl Probe<'_, '_> {
         let rank = whole.size().len();
         // Per operand that is copied, the dimension along which it has a place, and where that begins.
         let parts: Vec<(usize, usize, i64)> = match self.node.op.form() {
-            Form::Concat(concat) if !concat.rule.new => {
-                let Ok(at) = concat.rule.at(rank) else { return Ok(None) };
+            OpForm::Concat(concat) if !concat.rule.new => {
+                let Ok(at) = concat.rule.concat_dim(rank) else { return Ok(None) };
                 let mut begin = 0;
                 let part = |(k, t): (usize, &TensorLayout)| {
                     let here = begin;
@@ -29,7 +29,7 @@ impl Probe<'_, '_> {
                 };
                 operands.iter().enumerate().map(part).collect()
             }
-            Form::SliceScatter(scatter) => {
+            OpForm::SliceScatter(scatter) => {
                 let Ok(at) = zellige_layout::wrap_negative_dim(scatter.rule.dim, rank) else {
                     return Ok(None);
                 };
@@ -38,12 +38,12 @@ impl Probe<'_, '_> {
                 let start = if start < 0 { start.saturating_add(n) } else { start };
                 vec![(1, at, start.clamp(0, n))]
             }
-            Form::Pad(pad) => {
-                (0..rank).map(|d| (0, d, pad.rule.around(d, rank).0.max(0))).collect()
+            OpForm::Pad(pad) => {
+                (0..rank).map(|d| (0, d, pad.rule.border_widths(d, rank).0.max(0))).collect()
             }
             _ => return Ok(None),
         };
-        let Ok(form) = whole.sticks() else { return Ok(None) };
+        let Ok(form) = whole.stick_form() else { return Ok(None) };
         for (k, at, begin) in parts {
             let lane = begin % i64::try_from(form.eps).unwrap_or(1);
             if form.stick == Some(at) && lane != 0 && operands[k].numel() > 0 {

@@ -2,7 +2,7 @@
 
 use super::layout_summary::layout_summary;
 use crate::program::{Buffer, Origin, Place, Program};
-use zellige_graph::Role;
+use zellige_graph::InputRole;
 use zellige_report::{BufferOrigin, BufferPlace, ReportedBuffer};
 
 pub(super) fn buffers(program: &Program) -> Vec<ReportedBuffer> {
@@ -45,9 +45,9 @@ pub(super) fn buffers(program: &Program) -> Vec<ReportedBuffer> {
 
 fn origin(buffer: &Buffer) -> BufferOrigin {
     match &buffer.origin {
-        Origin::Input(Role::Input) => BufferOrigin::Input,
-        Origin::Input(Role::Weight) => BufferOrigin::Weight,
-        Origin::Input(Role::State) => BufferOrigin::State,
+        Origin::Input(InputRole::Input) => BufferOrigin::Input,
+        Origin::Input(InputRole::Weight) => BufferOrigin::Weight,
+        Origin::Input(InputRole::State) => BufferOrigin::State,
         Origin::Constant(_) => BufferOrigin::Constant,
         Origin::Result => BufferOrigin::Result,
         Origin::Copy(_) => BufferOrigin::Copy,

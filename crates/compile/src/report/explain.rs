@@ -13,7 +13,7 @@ use crate::program::Program;
 use crate::propagate::{Candidates, propagate};
 use std::rc::Rc;
 use zellige_device::TensorLayout;
-use zellige_graph::{Def, Role, TensorId};
+use zellige_graph::{InputRole, TensorId, TensorOrigin};
 use zellige_report::{CandidateLayout, LayoutExplanation, RequiredMove};
 
 /// Explains the layout of a tensor of the program's graph; of a view, that of its base.
@@ -22,11 +22,11 @@ use zellige_report::{CandidateLayout, LayoutExplanation, RequiredMove};
 /// A name that the graph has not.
 pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
     let graph = &program.graph;
-    let Some(asked) = graph.id(name) else {
+    let Some(asked) = graph.tensor_id(name) else {
         let reason = format!("the compiled graph has no such tensor{}", near(program, name));
         return Err(CompileError::BadTensor { tensor: name.into(), reason });
     };
-    let (id, view) = graph.base(asked);
+    let (id, view) = graph.base_and_view(asked);
     let candidates = propagate(graph, &program.options)?;
     let chosen = program.assignment.tensors[id.0].as_ref();
     let t = graph.get(id);
@@ -100,14 +100,15 @@ fn why(program: &Program, id: TensorId, options: &[CandidateLayout]) -> (&'stati
     }
     let only = options.len() == 1;
     match &t.def {
-        Def::Input(Role::Weight) if only => {
+        TensorOrigin::Input(InputRole::Weight) if only => {
             ("caller", "a weight that nobody wants otherwise, or that comes as it is".into())
         }
-        Def::Input(_) => match options.iter().find(|o| !o.chosen).and_then(|o| o.extra_us) {
+        TensorOrigin::Input(_) => match options.iter().find(|o| !o.chosen).and_then(|o| o.extra_us)
+        {
             Some(_) => ("choice", chosen_because(options)),
             None => ("caller", "inputs come in the default layout".into()),
         },
-        Def::Constant(_) => ("caller", "a constant".into()),
+        TensorOrigin::Constant(_) => ("caller", "a constant".into()),
         _ if only => ("operation", "the only layout that its operation gives".into()),
         _ => ("choice", chosen_because(options)),
     }

@@ -6,10 +6,10 @@ use zellige_stick::StickLayout;
 
 /// The layout of a tensor, as numbers and in short.
 pub(super) fn layout_summary(laid: &TensorLayout) -> LayoutSummary {
-    let layout = laid.layout();
+    let layout = laid.stick_layout();
     LayoutSummary {
         size: laid.size().to_vec(),
-        stick: laid.sticks().ok().and_then(|s| s.stick),
+        stick: laid.stick_form().ok().and_then(|s| s.stick),
         order: if laid.is_base() { order(layout) } else { order_of_view(laid) },
         device_size: layout.device_size().to_vec(),
         stride_map: layout.stride_map().to_vec(),
@@ -19,7 +19,7 @@ pub(super) fn layout_summary(laid: &TensorLayout) -> LayoutSummary {
 
 /// A layout in a sentence that needs no knowledge of stride maps.
 pub fn describe(laid: &TensorLayout) -> String {
-    let stick = match laid.sticks() {
+    let stick = match laid.stick_form() {
         Ok(form) => match form.stick {
             Some(d) => format!("sticks of {} along dimension {d}", form.eps),
             None if laid.numel() <= 1 => "a single element".into(),
@@ -27,7 +27,7 @@ pub fn describe(laid: &TensorLayout) -> String {
         },
         Err(_) => "no plain sticks".into(),
     };
-    format!("{stick}; {}", order(laid.layout()))
+    format!("{stick}; {}", order(laid.stick_layout()))
 }
 
 /// The device dimensions from the slowest to the fastest: `d1/64 d0 d1%64` are the sticks of dimension
@@ -58,7 +58,9 @@ fn order(layout: &StickLayout) -> String {
 
 /// The same of a view, in its own dimensions.
 fn order_of_view(laid: &TensorLayout) -> String {
-    let Ok(form) = laid.sticks() else { return format!("{} through a view", order(laid.layout())) };
+    let Ok(form) = laid.stick_form() else {
+        return format!("{} through a view", order(laid.stick_layout()));
+    };
     let mut dims: Vec<usize> = (0..form.size.len()).filter(|d| form.size[*d] > 1).collect();
     dims.sort_by_key(|d| std::cmp::Reverse(form.stride[*d]));
     let mut words: Vec<String> = Vec::new();
@@ -76,7 +78,7 @@ fn order_of_view(laid: &TensorLayout) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use zellige_device::Storage;
+    use zellige_device::StoragePolicy;
     use zellige_float::Dtype;
 
     #[test]
@@ -86,12 +88,12 @@ mod tests {
                 None => StickLayout::default_for_dtype(size, Dtype::Float16),
                 Some(o) => StickLayout::with_dim_order(size, None, Dtype::Float16, o),
             };
-            TensorLayout::new(Storage::default(), Dtype::Float16, &layout.expect("fits"))
+            TensorLayout::new(StoragePolicy::default(), Dtype::Float16, &layout.expect("fits"))
                 .expect("fits")
         };
         assert_eq!(layout_summary(&laid(&[300, 200], None)).order, "d1/64 d0 d1%64");
         assert_eq!(layout_summary(&laid(&[300, 200], Some(&[1, 0]))).order, "d0/64 d1 d0%64");
-        let turned = laid(&[300, 200], None).seen(|v| v.transpose(0, 1)).expect("a view");
+        let turned = laid(&[300, 200], None).view_layout(|v| v.transpose(0, 1)).expect("a view");
         assert_eq!(layout_summary(&turned).order, "d0/64 d1 d0%64");
         let words = describe(&laid(&[300, 200], Some(&[1, 0])));
         assert_eq!(words, "sticks of 64 along dimension 0; d0/64 d1 d0%64");

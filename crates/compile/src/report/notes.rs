@@ -5,7 +5,7 @@ use super::us;
 use crate::error::CompileError;
 use crate::program::{Action, Origin, Program, Step};
 use zellige_float::Dtype;
-use zellige_graph::{Def, Graph, Node};
+use zellige_graph::{Graph, GraphNode, TensorOrigin};
 use zellige_report::{HostFallback, NarrowedTensor, ReportNote};
 
 /// Every operation of every run that the host does.
@@ -56,7 +56,7 @@ pub(super) fn casts(program: &Program) -> Vec<NarrowedTensor> {
         list.push(NarrowedTensor {
             tensor: buffer.name.clone(),
             dtype: dtype.name().into(),
-            stored: buffer.laid.layout().device_dtype().name().into(),
+            stored: buffer.laid.stick_layout().device_dtype().name().into(),
             loss,
             remedy: remedy.into(),
         });
@@ -166,9 +166,9 @@ pub fn refusal(error: &CompileError, graph: &Graph) -> ReportNote {
     }
 }
 
-fn node_of<'g>(graph: &'g Graph, result: &str) -> Option<&'g Node> {
+fn node_of<'g>(graph: &'g Graph, result: &str) -> Option<&'g GraphNode> {
     match graph.tensor(result)?.def {
-        Def::Result(node, _) => Some(graph.node(node)),
+        TensorOrigin::Result(node, _) => Some(graph.node(node)),
         _ => None,
     }
 }

@@ -31,7 +31,7 @@ fn step(program: &Program, s: &program::Step) -> ReportedStep {
     };
     ReportedStep {
         name: s.name.clone(),
-        op: s.op().map_or("move", zellige_op::Op::name).into(),
+        op: s.op().map_or("move", zellige_op::TensorOp::name).into(),
         kind,
         family: family(s),
         attributes,
@@ -77,7 +77,7 @@ pub(super) fn in_lx(program: &Program, buffer: BufferId) -> bool {
 fn dims(s: &program::Step) -> Vec<LoopDimension> {
     let space = s.space.as_deref().unwrap_or_default();
     let splits = s.division.splits().iter().copied().chain(std::iter::repeat(1));
-    let dim = |(i, (span, split)): (usize, (&zellige_device::Span, usize))| LoopDimension {
+    let dim = |(i, (span, split)): (usize, (&zellige_device::LoopSpan, usize))| LoopDimension {
         name: format!("c{i}"),
         size: span.size,
         unit: span.unit,

@@ -4,9 +4,9 @@ use super::{occupancy, steps, us};
 use crate::choose::LOADS;
 use crate::options::{self, Policy};
 use crate::program::{Action, Origin, Program, Step};
-use zellige_graph::Role;
+use zellige_graph::InputRole;
 use zellige_machine::{Key, SimulatedTime};
-use zellige_op::Profile;
+use zellige_op::CoverageProfile;
 use zellige_report::{
     BottleneckTime, CompileSettings, CoverageName, LayoutCertificate, MachineFigures,
     OutputLayouts, PolicyComparison, PolicyName, RunTotals, WeightLayouts,
@@ -43,8 +43,8 @@ pub(super) fn options(program: &Program) -> CompileSettings {
     CompileSettings {
         policy: policy(o.policy),
         coverage: match o.coverage {
-            Profile::Full => CoverageName::Full,
-            Profile::Card => CoverageName::Card,
+            CoverageProfile::Full => CoverageName::Full,
+            CoverageProfile::Card => CoverageName::Card,
         },
         cores: o.cores,
         weights: match o.weights {
@@ -120,7 +120,9 @@ pub(super) fn summary(program: &Program) -> RunTotals {
     s.padding_bytes = padding_bytes;
     for buffer in &program.buffers {
         match &buffer.origin {
-            Origin::Input(Role::Weight) | Origin::Constant(_) => s.weight_bytes += buffer.bytes(),
+            Origin::Input(InputRole::Weight) | Origin::Constant(_) => {
+                s.weight_bytes += buffer.bytes()
+            }
             Origin::Input(_) => s.input_bytes += buffer.bytes(),
             Origin::Result | Origin::Copy(_) => {}
         }

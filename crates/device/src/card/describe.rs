@@ -8,8 +8,8 @@ use zellige_machine::units::BinaryBytes;
 
 impl Card {
     /// Figures, segments with their bases, scratchpads, and how much of them is in use.
-    pub fn describe(&self) -> String {
-        let (memory, lx) = (self.memory().stats(), self.lx().stats());
+    pub fn describe_usage(&self) -> String {
+        let (memory, lx) = (self.memory().stats(), self.lx_scratchpads().stats());
         let mut text = format!("{}\n\nsegments\n", self.hardware());
         let digits = memory.segments.last().map_or(1, |s| format!("{:x}", s.spec.base).len());
         for (i, s) in memory.segments.iter().enumerate() {
@@ -30,10 +30,10 @@ impl Card {
             "LX      {cores} cores of {}, {used} in use\n\
              cores   {} in use; 16-bit floats as {}, float32 {}, int64 {}; coverage profile {}",
             BinaryBytes(each),
-            self.cores(),
-            self.mode(),
-            if self.keeps().float32 { "kept" } else { "in 16 bits" },
-            if self.keeps().int64 { "kept" } else { "in 32 bits" },
+            self.core_count(),
+            self.float_mode(),
+            if self.kept_dtypes().float32 { "kept" } else { "in 16 bits" },
+            if self.kept_dtypes().int64 { "kept" } else { "in 32 bits" },
             self.profile(),
         );
         text
@@ -42,9 +42,9 @@ impl Card {
     /// The same for programs.
     pub fn to_json(&self) -> Value {
         json!({
-            "hardware": self.hardware().to_json(), "cores": self.cores(), "mode": self.mode(),
-            "profile": self.profile(), "keep_fp32": self.keeps().float32,
-            "keep_int64": self.keeps().int64, "memory": self.memory().stats(), "lx": self.lx().stats(),
+            "hardware": self.hardware().to_json(), "cores": self.core_count(), "mode": self.float_mode(),
+            "profile": self.profile(), "keep_fp32": self.kept_dtypes().float32,
+            "keep_int64": self.kept_dtypes().int64, "memory": self.memory().stats(), "lx": self.lx_scratchpads().stats(),
         })
     }
 }

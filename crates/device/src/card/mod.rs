@@ -4,14 +4,14 @@ mod describe;
 pub(crate) mod lx;
 pub(crate) mod mode;
 
-use crate::card::lx::Lx;
-use crate::card::mode::Mode;
+use crate::card::lx::LxScratchpads;
+use crate::card::mode::FloatMode;
 use crate::error::{DeviceError, Result};
-use crate::memory::{Memory, MemoryStats};
-use crate::run::recall::Recalled;
-use crate::stream::{Event, Schedule, Span, StreamId, Streams};
-use crate::tensor::kept::Kept;
-use crate::tensor::tensor_layout::Storage;
+use crate::memory::{DeviceMemory, MemoryStats};
+use crate::run::recall::RecalledOps;
+use crate::stream::{CardEvent, CardSchedule, CardStreams, StreamId, TimeSpan};
+use crate::tensor::kept::KeptDtypes;
+use crate::tensor::tensor_layout::StoragePolicy;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use zellige_machine::account::{OperationCost, OperationWork, WorkTotals};
@@ -19,7 +19,7 @@ use zellige_machine::hardware::Hardware;
 use zellige_machine::timeline::{self, Timeline, TimelineTrack};
 use zellige_machine::units::DecimalBytes;
 use zellige_machine::{LinkCost, SimulatedTime};
-use zellige_op::Profile;
+use zellige_op::CoverageProfile;
 
 /// A simulated card. Clones are the same card; it ends, with its work done, when the last one goes.
 ///
@@ -34,48 +34,48 @@ use zellige_op::Profile;
 /// # Ok::<(), zellige_device::DeviceError>(())
 /// ```
 #[derive(Clone)]
-pub struct Card(Arc<Inner>);
+pub struct Card(Arc<CardInner>);
 
-struct Inner {
+struct CardInner {
     index: usize,
     cores: usize,
-    mode: Mode,
-    profile: Profile,
-    keep: Kept,
+    mode: FloatMode,
+    profile: CoverageProfile,
+    keep: KeptDtypes,
     threads: usize,
     hardware: Hardware,
-    memory: Memory,
-    lx: Lx,
-    streams: Streams,
+    memory: DeviceMemory,
+    lx: LxScratchpads,
+    streams: CardStreams,
     /// Held while work is placed in time *and* queued, so that both orders are one.
-    log: Mutex<Log>,
-    recalled: Recalled,
+    log: Mutex<CardLog>,
+    recalled: RecalledOps,
 }
 
-struct Log {
-    schedule: Schedule,
+struct CardLog {
+    schedule: CardSchedule,
     timeline: Timeline,
-    recordings: Vec<Recording>,
+    recordings: Vec<TimelineRecording>,
     operations: u64,
     totals: WorkTotals,
     busy: SimulatedTime,
 }
 
 /// What a recording says of an operation besides its cost, by name.
-pub type Stamp = Vec<(&'static str, serde_json::Value)>;
+pub type RecordingStamp = Vec<(&'static str, serde_json::Value)>;
 
 /// A timeline that begins and ends while the card works.
-struct Recording {
+struct TimelineRecording {
     key: u64,
     timeline: Timeline,
-    stamp: fn() -> Stamp,
+    stamp: fn() -> RecordingStamp,
 }
 
 /// What was submitted: where it lies in simulated time, and what it costs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Receipt {
+pub struct WorkReceipt {
     /// When it starts and ends.
-    pub span: Span,
+    pub span: TimeSpan,
     /// What it costs.
     pub cost: OperationCost,
 }
@@ -120,27 +120,27 @@ impl Card {
     }
 
     /// Cores that operations are divided over.
-    pub fn cores(&self) -> usize {
+    pub fn core_count(&self) -> usize {
         self.0.cores
     }
 
     /// How 16-bit floats are stored.
-    pub fn mode(&self) -> Mode {
+    pub fn float_mode(&self) -> FloatMode {
         self.0.mode
     }
 
     /// Which operations it runs itself.
-    pub fn profile(&self) -> Profile {
+    pub fn profile(&self) -> CoverageProfile {
         self.0.profile
     }
 
     /// How tensors are stored on it by default.
-    pub fn storage(&self) -> Storage {
-        Storage { mode: self.0.mode, keep: self.0.keep }
+    pub fn storage_policy(&self) -> StoragePolicy {
+        StoragePolicy { mode: self.0.mode, keep: self.0.keep }
     }
 
     /// Which dtypes are stored as they are by default, and not in half of their bits.
-    pub fn keeps(&self) -> Kept {
+    pub fn kept_dtypes(&self) -> KeptDtypes {
         self.0.keep
     }
 
@@ -163,51 +163,51 @@ impl Card {
     }
 
     /// Its device memory.
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &DeviceMemory {
         &self.0.memory
     }
 
     /// The scratchpads of its cores.
-    pub fn lx(&self) -> &Lx {
+    pub fn lx_scratchpads(&self) -> &LxScratchpads {
         &self.0.lx
     }
 
     /// Appends work to a stream; `job` does it later, in the background.
-    pub fn submit(
+    pub fn submit_work(
         &self,
         stream: StreamId,
         work: &OperationWork,
         job: impl FnOnce() -> Result<()> + Send + 'static,
-    ) -> Result<Receipt> {
-        self.check(work)?;
-        let mut log = self.log();
-        self.0.streams.submit(stream, work.name.as_str(), job)?;
-        Ok(self.place(&mut log, stream, work))
+    ) -> Result<WorkReceipt> {
+        self.check_work(work)?;
+        let mut log = self.lock_log();
+        self.0.streams.submit_job(stream, work.name.as_str(), job)?;
+        Ok(self.place_work(&mut log, stream, work))
     }
 
     /// Does work now, in the calling thread, after what its stream has to do before. An error of
     /// that is raised instead, and cleared.
-    pub fn run<T>(
+    pub fn run_work<T>(
         &self,
         stream: StreamId,
         work: &OperationWork,
         job: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        self.check(work)?;
-        let mut log = self.log();
+        self.check_work(work)?;
+        let mut log = self.lock_log();
         let turn = self.0.streams.take_turn(stream)?;
-        self.place(&mut log, stream, work);
+        self.place_work(&mut log, stream, work);
         drop(log);
-        turn.run(job)
+        turn.run_job(job)
     }
 
     /// Enters work that was just done into the accounts, at the end of its stream.
     ///
     /// # Errors
     /// More cores than the card has.
-    pub fn account(&self, stream: StreamId, work: &OperationWork) -> Result<Receipt> {
-        self.check(work)?;
-        Ok(self.place(&mut self.log(), stream, work))
+    pub fn account_work(&self, stream: StreamId, work: &OperationWork) -> Result<WorkReceipt> {
+        self.check_work(work)?;
+        Ok(self.place_work(&mut self.lock_log(), stream, work))
     }
 
     /// Works that run side by side, each with its first core: all of them share the bandwidth of the memory. As of
@@ -229,7 +229,7 @@ impl Card {
             let mut shifted = (*work).clone();
             shifted.cores.splice(0..0, vec![Default::default(); *first]);
             cost.latency.cores.splice(0..0, vec![Default::default(); *first]);
-            self.check(&shifted)?;
+            self.check_work(&shifted)?;
             works.push((shifted, cost));
         }
         Ok(PreparedWave { works })
@@ -237,12 +237,12 @@ impl Card {
 
     /// Enters works that ran side by side just now into the accounts, at the end of their stream.
     pub fn enter_wave(&self, stream: StreamId, wave: &PreparedWave) {
-        let mut log = self.log();
-        let begin = log.schedule.clock(stream);
+        let mut log = self.lock_log();
+        let begin = log.schedule.stream_clock(stream);
         let mut end = begin;
         for (work, cost) in &wave.works {
             log.schedule.begin_at(stream, begin);
-            end = end.max(self.place_at(&mut log, stream, work, cost).end);
+            end = end.max(self.place_costed_work(&mut log, stream, work, cost).end);
         }
         log.schedule.begin_at(stream, end);
     }
@@ -256,10 +256,10 @@ impl Card {
         name: &str,
         cost: LinkCost,
         ready: SimulatedTime,
-        args: &Stamp,
-    ) -> Span {
-        let mut log = self.log();
-        let waits = ready - log.schedule.clock(stream);
+        args: &RecordingStamp,
+    ) -> TimeSpan {
+        let mut log = self.lock_log();
+        let waits = ready - log.schedule.stream_clock(stream);
         let span = log.schedule.place_exchange(stream, ready, cost.time);
         log.operations += 1;
         log.busy += cost.time;
@@ -274,7 +274,7 @@ impl Card {
                 format!("{}, {} over the busiest link", cost.time, DecimalBytes(cost.bytes)).into(),
             ),
         ];
-        let draw = |timeline: &mut Timeline, stamp: Stamp| {
+        let draw = |timeline: &mut Timeline, stamp: RecordingStamp| {
             let all = said.iter().cloned().chain(args.iter().cloned()).chain(stamp);
             let all = all.map(|(name, value)| (name.to_owned(), value)).collect();
             for (track, args) in
@@ -294,38 +294,38 @@ impl Card {
     }
 
     /// The same of work whose cost on this card is known.
-    pub(crate) fn enter(
+    pub(crate) fn enter_work(
         &self,
         stream: StreamId,
         work: &OperationWork,
         cost: &OperationCost,
-    ) -> Receipt {
-        let span = self.place_at(&mut self.log(), stream, work, cost);
-        Receipt { span, cost: cost.clone() }
+    ) -> WorkReceipt {
+        let span = self.place_costed_work(&mut self.lock_log(), stream, work, cost);
+        WorkReceipt { span, cost: cost.clone() }
     }
 
     /// What was settled for operations that ran before.
-    pub(crate) fn recalled(&self) -> &Recalled {
+    pub(crate) fn recalled_ops(&self) -> &RecalledOps {
         &self.0.recalled
     }
 
     /// The event that everything submitted to a stream so far is done.
-    pub fn record(&self, stream: StreamId) -> Event {
-        let log = self.log();
-        self.0.streams.record(stream, log.schedule.clock(stream))
+    pub fn record_event(&self, stream: StreamId) -> CardEvent {
+        let log = self.lock_log();
+        self.0.streams.record_event(stream, log.schedule.stream_clock(stream))
     }
 
     /// Later work of a stream waits for an event of this card.
-    pub fn wait(&self, stream: StreamId, event: &Event) -> Result<()> {
-        let mut log = self.log();
-        self.0.streams.wait(stream, event)?;
-        log.schedule.wait(stream, event.time());
+    pub fn wait_for_event(&self, stream: StreamId, event: &CardEvent) -> Result<()> {
+        let mut log = self.lock_log();
+        self.0.streams.wait_for_event(stream, event)?;
+        log.schedule.wait_until(stream, event.simulated_time());
         Ok(())
     }
 
     /// Waits for a stream; raises and clears its error.
-    pub fn synchronize(&self, stream: StreamId) -> Result<()> {
-        self.0.streams.synchronize(stream)
+    pub fn synchronize_stream(&self, stream: StreamId) -> Result<()> {
+        self.0.streams.synchronize_stream(stream)
     }
 
     /// Waits for all streams; raises and clears the error of the first that failed.
@@ -334,27 +334,27 @@ impl Card {
     }
 
     /// When the work of a stream is done, in simulated time.
-    pub fn now(&self, stream: StreamId) -> SimulatedTime {
-        self.log().schedule.clock(stream)
+    pub fn stream_time(&self, stream: StreamId) -> SimulatedTime {
+        self.lock_log().schedule.stream_clock(stream)
     }
 
     /// The card at this moment.
     pub fn stats(&self) -> CardStats {
-        let log = self.log();
+        let log = self.lock_log();
         CardStats {
             operations: log.operations,
             totals: log.totals,
             busy: log.busy,
-            end: log.schedule.end(),
+            end: log.schedule.end_time(),
             memory: self.0.memory.stats(),
             lx: self.0.lx.stats(),
         }
     }
 
     /// A copy of what was recorded; empty unless the card was built with
-    /// [`trace`](CardBuilder::trace).
-    pub fn timeline(&self) -> Timeline {
-        self.log().timeline.clone()
+    /// [`trace_events`](CardBuilder::trace).
+    pub fn recorded_timeline(&self) -> Timeline {
+        self.lock_log().timeline.clone()
     }
 
     /// Begins a recording of at most `events` events, beside the timeline and other recordings.
@@ -362,21 +362,21 @@ impl Card {
     /// counted as dropped from then on. `stamp` is asked at every operation for what else to say of
     /// it, such as the host's time.
     /// A recording with the same key that was begun before is forgotten.
-    pub fn start_recording(&self, key: u64, events: usize, stamp: fn() -> Stamp) {
+    pub fn start_recording(&self, key: u64, events: usize, stamp: fn() -> RecordingStamp) {
         let timeline = Timeline::new(self.index(), events).with_cores_up_to(events.div_ceil(2));
-        let mut log = self.log();
+        let mut log = self.lock_log();
         log.recordings.retain(|r| r.key != key);
-        log.recordings.push(Recording { key, timeline, stamp });
+        log.recordings.push(TimelineRecording { key, timeline, stamp });
     }
 
     /// Ends a recording and hands it out; nothing where none has this key.
     pub fn stop_recording(&self, key: u64) -> Option<Timeline> {
-        let mut log = self.log();
+        let mut log = self.lock_log();
         let at = log.recordings.iter().position(|r| r.key == key)?;
         Some(log.recordings.remove(at).timeline)
     }
 
-    fn check(&self, work: &OperationWork) -> Result<()> {
+    fn check_work(&self, work: &OperationWork) -> Result<()> {
         let (asked, most) = (work.cores.len(), self.0.cores);
         if asked > most {
             let op = work.name.clone();
@@ -385,21 +385,21 @@ impl Card {
         Ok(())
     }
 
-    fn place(&self, log: &mut Log, stream: StreamId, work: &OperationWork) -> Receipt {
+    fn place_work(&self, log: &mut CardLog, stream: StreamId, work: &OperationWork) -> WorkReceipt {
         let cost = self.0.hardware.operation_cost(work);
-        let span = self.place_at(log, stream, work, &cost);
-        Receipt { span, cost }
+        let span = self.place_costed_work(log, stream, work, &cost);
+        WorkReceipt { span, cost }
     }
 
-    fn place_at(
+    fn place_costed_work(
         &self,
-        log: &mut Log,
+        log: &mut CardLog,
         stream: StreamId,
         work: &OperationWork,
         cost: &OperationCost,
-    ) -> Span {
+    ) -> TimeSpan {
         let hardware = &self.0.hardware;
-        let span = log.schedule.place(stream, work, &cost.latency, hardware);
+        let span = log.schedule.place_work(stream, work, &cost.latency, hardware);
         log.operations += 1;
         log.totals.add_totals(&cost.totals);
         log.busy += cost.latency.time;
@@ -407,7 +407,7 @@ impl Card {
             let allocated = self.0.memory.stats().allocated;
             let draw = |timeline: &mut Timeline, stamp| {
                 timeline.record_counter("device memory", span.start, allocated);
-                self.draw(timeline, stream, work, span, cost, stamp);
+                self.draw_work(timeline, stream, work, span, cost, stamp);
             };
             if log.timeline.is_recording() {
                 draw(&mut log.timeline, Vec::new());
@@ -419,14 +419,14 @@ impl Card {
         span
     }
 
-    fn draw(
+    fn draw_work(
         &self,
         out: &mut Timeline,
         stream: StreamId,
         work: &OperationWork,
-        span: Span,
+        span: TimeSpan,
         cost: &OperationCost,
-        stamp: Stamp,
+        stamp: RecordingStamp,
     ) {
         let name: Arc<str> = work.name.as_str().into();
         let mut push = |track, duration, args| {
@@ -465,7 +465,7 @@ impl Card {
     }
 
     // Nothing of a user runs while the log is locked, so a poisoned lock is still consistent.
-    fn log(&self) -> MutexGuard<'_, Log> {
+    fn lock_log(&self) -> MutexGuard<'_, CardLog> {
         self.0.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -491,9 +491,9 @@ pub struct CardBuilder {
     index: usize,
     hardware: Option<Hardware>,
     cores: Option<usize>,
-    mode: Mode,
-    profile: Profile,
-    keep: Option<Kept>,
+    mode: FloatMode,
+    profile: CoverageProfile,
+    keep: Option<KeptDtypes>,
     threads: Option<usize>,
     trace: usize,
 }
@@ -512,25 +512,25 @@ impl CardBuilder {
     }
 
     /// Cores that operations are divided over; all unless said.
-    pub fn cores(mut self, cores: usize) -> CardBuilder {
+    pub fn core_count(mut self, cores: usize) -> CardBuilder {
         self.cores = Some(cores);
         self
     }
 
     /// How 16-bit floats are stored; as on the card unless said.
-    pub fn mode(mut self, mode: Mode) -> CardBuilder {
+    pub fn float_mode(mut self, mode: FloatMode) -> CardBuilder {
         self.mode = mode;
         self
     }
 
     /// Which operations it runs itself; every one unless said.
-    pub fn profile(mut self, profile: Profile) -> CardBuilder {
+    pub fn profile(mut self, profile: CoverageProfile) -> CardBuilder {
         self.profile = profile;
         self
     }
 
-    /// Which dtypes are stored as they are by default; as the profile says ([`Kept::under`]) without it.
-    pub fn keep(mut self, keep: Kept) -> CardBuilder {
+    /// Which dtypes are stored as they are by default; as the profile says ([`KeptDtypes::under_profile`]) without it.
+    pub fn keep_dtypes(mut self, keep: KeptDtypes) -> CardBuilder {
         self.keep = Some(keep);
         self
     }
@@ -542,7 +542,7 @@ impl CardBuilder {
     }
 
     /// Keeps a timeline of at most this many events; none unless said.
-    pub fn trace(mut self, events: usize) -> CardBuilder {
+    pub fn trace_events(mut self, events: usize) -> CardBuilder {
         self.trace = events;
         self
     }
@@ -555,26 +555,26 @@ impl CardBuilder {
         if cores == 0 || cores > most {
             return Err(DeviceError::BadCoreCount { cores, most });
         }
-        let log = Log {
-            schedule: Schedule::new(most),
+        let log = CardLog {
+            schedule: CardSchedule::new(most),
             timeline: Timeline::new(self.index, self.trace),
             recordings: Vec::new(),
             operations: 0,
             totals: WorkTotals::default(),
             busy: SimulatedTime::ZERO,
         };
-        Ok(Card(Arc::new(Inner {
+        Ok(Card(Arc::new(CardInner {
             index: self.index,
             cores,
             mode: self.mode,
             profile: self.profile,
-            keep: self.keep.unwrap_or(Kept::under(self.profile)),
+            keep: self.keep.unwrap_or(KeptDtypes::under_profile(self.profile)),
             threads: self.threads.unwrap_or_else(zellige_host::available_cores),
-            memory: Memory::new(&hardware.address_segments())?,
-            lx: Lx::new(most, hardware.figure_count(zellige_machine::Key::LxSize))?,
-            streams: Streams::new(self.index),
+            memory: DeviceMemory::new(&hardware.address_segments())?,
+            lx: LxScratchpads::new(most, hardware.figure_count(zellige_machine::Key::LxSize))?,
+            streams: CardStreams::new(self.index),
             log: Mutex::new(log),
-            recalled: Recalled::default(),
+            recalled: RecalledOps::default(),
             hardware,
         })))
     }
@@ -582,16 +582,16 @@ impl CardBuilder {
 
 /// The cards of a process, by number.
 #[derive(Debug, Clone)]
-pub struct Cards(Vec<Card>);
+pub struct CardSet(Vec<Card>);
 
-impl Cards {
+impl CardSet {
     /// `count` cards with the same choices, numbered from 0.
-    pub fn new(count: usize, choices: &CardBuilder) -> Result<Cards> {
-        (0..count).map(|i| choices.clone().index(i).build()).collect::<Result<_>>().map(Cards)
+    pub fn new(count: usize, choices: &CardBuilder) -> Result<CardSet> {
+        (0..count).map(|i| choices.clone().index(i).build()).collect::<Result<_>>().map(CardSet)
     }
 
     /// How many there are.
-    pub fn count(&self) -> usize {
+    pub fn card_count(&self) -> usize {
         self.0.len()
     }
 

@@ -1,11 +1,11 @@
 //! Dimensions of an operation: which ones it works along, and forms with and without them.
 
-use super::Follows;
-use crate::tensor::sticks::Sticks;
+use super::FollowedLoops;
+use crate::tensor::sticks::StickForm;
 use smallvec::SmallVec;
 
 /// The form with lanes only where there are several: one element along the lanes is no line.
-pub(crate) fn plain(t: &Sticks) -> Sticks {
+pub(crate) fn drop_unit_stick(t: &StickForm) -> StickForm {
     let mut t = t.clone();
     if let Some(s) = t.stick
         && t.size[s] == 1
@@ -18,9 +18,9 @@ pub(crate) fn plain(t: &Sticks) -> Sticks {
 
 /// What is left of a form without some dimensions: one element stays of each with `keepdim`, else
 /// the dimension goes.
-pub(crate) fn without(t: &Sticks, gone: &[usize], keepdim: bool) -> Sticks {
+pub(crate) fn remove_dims(t: &StickForm, gone: &[usize], keepdim: bool) -> StickForm {
     let mut left =
-        Sticks { size: SmallVec::new(), stride: SmallVec::new(), stick: None, ..t.clone() };
+        StickForm { size: SmallVec::new(), stride: SmallVec::new(), stick: None, ..t.clone() };
     for d in 0..t.rank() {
         let goes = gone.contains(&d);
         if goes && !keepdim {
@@ -36,11 +36,11 @@ pub(crate) fn without(t: &Sticks, gone: &[usize], keepdim: bool) -> Sticks {
 }
 
 /// The inverse on a result: dimensions that went come back with one element.
-pub(crate) fn with(t: &Sticks, gone: &[usize], rank: usize) -> Sticks {
+pub(crate) fn restore_dims(t: &StickForm, gone: &[usize], rank: usize) -> StickForm {
     if t.rank() == rank {
         return t.clone();
     }
-    let mut full = Sticks {
+    let mut full = StickForm {
         size: SmallVec::from_elem(1, rank),
         stride: SmallVec::from_elem(0, rank),
         stick: None,
@@ -57,13 +57,16 @@ pub(crate) fn with(t: &Sticks, gone: &[usize], rank: usize) -> Sticks {
 }
 
 /// Lanes that stay together along a dimension: the most that a tensor has there.
-pub(crate) fn unit<'a>(tensors: impl IntoIterator<Item = &'a Sticks>, dim: usize) -> usize {
+pub(crate) fn lanes_per_unit<'a>(
+    tensors: impl IntoIterator<Item = &'a StickForm>,
+    dim: usize,
+) -> usize {
     let along = tensors.into_iter().filter(|t| t.stick == Some(dim));
     along.map(|t| t.eps).max().unwrap_or(1)
 }
 
 /// The loops of a tensor that broadcasts to loops of these extents, the last dimensions together.
-pub(crate) fn follow(t: &Sticks, loops: &[usize]) -> Follows {
+pub(crate) fn follow_loops(t: &StickForm, loops: &[usize]) -> FollowedLoops {
     let lead = loops.len().saturating_sub(t.rank());
     let meets = |d: usize| loops.get(lead + d) == Some(&t.size[d]);
     (0..t.rank()).map(|d| meets(d).then_some(lead + d)).collect()
@@ -71,7 +74,10 @@ pub(crate) fn follow(t: &Sticks, loops: &[usize]) -> Follows {
 
 /// The loops of tensors that broadcast to the first result, whose dimensions are the loops; then
 /// those of the results, which are all of its size.
-pub(crate) fn follow_result(inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Follows> {
+pub(crate) fn follow_result_loops(
+    inputs: &[StickForm],
+    outputs: &[StickForm],
+) -> Vec<FollowedLoops> {
     let loops = &outputs[0].size;
-    inputs.iter().chain(outputs).map(|t| follow(t, loops)).collect()
+    inputs.iter().chain(outputs).map(|t| follow_loops(t, loops)).collect()
 }

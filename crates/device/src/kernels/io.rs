@@ -4,7 +4,7 @@ use zellige_float::{Converter, Format};
 
 /// How the lanes of a row lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lanes {
+pub(crate) enum RowLanes {
     /// Side by side in sticks of `eps`, which are `stride` elements apart.
     Along {
         /// Lanes of a stick.
@@ -18,30 +18,30 @@ pub(crate) enum Lanes {
 
 /// The numbers that kernels compute with: float32, int32 and int64 for exact integers, float64
 /// where a number of any float format has to pass unchanged.
-pub(crate) trait Number: Copy + Default + Send + Sync + 'static {
+pub(crate) trait KernelNumber: Copy + Default + Send + Sync + 'static {
     /// The format of the number itself.
     const FORMAT: Format;
 }
 
-impl Number for f32 {
+impl KernelNumber for f32 {
     const FORMAT: Format = Format::F32;
 }
 
-impl Number for i32 {
+impl KernelNumber for i32 {
     const FORMAT: Format = Format::I32;
 }
 
-impl Number for i64 {
+impl KernelNumber for i64 {
     const FORMAT: Format = Format::I64;
 }
 
-impl Number for f64 {
+impl KernelNumber for f64 {
     const FORMAT: Format = Format::F64;
 }
 
 /// Reads elements of one format as numbers.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Load<T> {
+pub(crate) struct ElementLoader<T> {
     convert: Converter,
     size: usize,
     number: std::marker::PhantomData<T>,
@@ -49,25 +49,25 @@ pub(crate) struct Load<T> {
 
 /// Writes numbers as elements of one format: one rounding.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Store<T> {
+pub(crate) struct ElementStorer<T> {
     convert: Converter,
     size: usize,
     number: std::marker::PhantomData<T>,
 }
 
-impl<T: Number> Load<T> {
+impl<T: KernelNumber> ElementLoader<T> {
     /// Elements as the card computes with them for a result in `to`: DLFloat16 has no infinity there, and
     /// what stands for one is a number as any other. A result in float32 has infinities of its own, and
     /// gets those of its operands: there the number would come back as one.
-    pub(crate) fn new(format: Format, to: Format) -> Load<T> {
+    pub(crate) fn new(format: Format, to: Format) -> ElementLoader<T> {
         let own = matches!(to, Format::F32 | Format::F64);
-        Load::exact(if own { format } else { format.arithmetic_format() })
+        ElementLoader::with_infinities(if own { format } else { format.arithmetic_format() })
     }
 
     /// Elements as the host reads them, with infinities.
-    pub(crate) fn exact(format: Format) -> Load<T> {
+    pub(crate) fn with_infinities(format: Format) -> ElementLoader<T> {
         let convert = Converter::new(format, T::FORMAT);
-        Load { convert, size: format.byte_size(), number: std::marker::PhantomData }
+        ElementLoader { convert, size: format.byte_size(), number: std::marker::PhantomData }
     }
 
     /// The format that elements are read as.
@@ -80,7 +80,7 @@ impl<T: Number> Load<T> {
     /// # Safety
     /// They are readable from element `at` of `base` on.
     #[inline]
-    pub(crate) unsafe fn run(&self, base: *const u8, at: usize, into: &mut [T]) {
+    pub(crate) unsafe fn load_adjacent(&self, base: *const u8, at: usize, into: &mut [T]) {
         // SAFETY: by the contract of this function, and `into` is as long.
         unsafe {
             let from = base.add(at * self.size);
@@ -93,10 +93,10 @@ impl<T: Number> Load<T> {
     /// # Safety
     /// It is readable.
     #[inline]
-    pub(crate) unsafe fn one(&self, base: *const u8, at: usize) -> T {
+    pub(crate) unsafe fn load_element(&self, base: *const u8, at: usize) -> T {
         let mut value = [T::default()];
         // SAFETY: by the contract of this function.
-        unsafe { self.run(base, at, &mut value) };
+        unsafe { self.load_adjacent(base, at, &mut value) };
         value[0]
     }
 
@@ -105,14 +105,20 @@ impl<T: Number> Load<T> {
     /// # Safety
     /// Its lanes are readable.
     #[inline]
-    pub(crate) unsafe fn row(&self, base: *const u8, at: usize, kind: Lanes, into: &mut [T]) {
+    pub(crate) unsafe fn load_row(
+        &self,
+        base: *const u8,
+        at: usize,
+        kind: RowLanes,
+        into: &mut [T],
+    ) {
         // SAFETY: by the contract of this function.
         unsafe {
             match kind {
-                Lanes::One => into.fill(self.one(base, at)),
-                Lanes::Along { eps, stride } => {
+                RowLanes::One => into.fill(self.load_element(base, at)),
+                RowLanes::Along { eps, stride } => {
                     for (q, piece) in into.chunks_mut(eps).enumerate() {
-                        self.run(base, at + q * stride, piece);
+                        self.load_adjacent(base, at + q * stride, piece);
                     }
                 }
             }
@@ -120,10 +126,10 @@ impl<T: Number> Load<T> {
     }
 }
 
-impl<T: Number> Store<T> {
-    pub(crate) fn new(format: Format) -> Store<T> {
+impl<T: KernelNumber> ElementStorer<T> {
+    pub(crate) fn new(format: Format) -> ElementStorer<T> {
         let convert = Converter::new(T::FORMAT, format);
-        Store { convert, size: format.byte_size(), number: std::marker::PhantomData }
+        ElementStorer { convert, size: format.byte_size(), number: std::marker::PhantomData }
     }
 
     /// The format of the elements.
@@ -136,7 +142,7 @@ impl<T: Number> Store<T> {
     /// # Safety
     /// They are writable from element `at` of `base` on.
     #[inline]
-    pub(crate) unsafe fn run(&self, base: *mut u8, at: usize, from: &[T]) {
+    pub(crate) unsafe fn store_adjacent(&self, base: *mut u8, at: usize, from: &[T]) {
         // SAFETY: by the contract of this function, and `from` is as long.
         unsafe {
             let to = base.add(at * self.size);
@@ -149,14 +155,14 @@ impl<T: Number> Store<T> {
     /// # Safety
     /// Its lanes are writable.
     #[inline]
-    pub(crate) unsafe fn row(&self, base: *mut u8, at: usize, kind: Lanes, from: &[T]) {
+    pub(crate) unsafe fn store_row(&self, base: *mut u8, at: usize, kind: RowLanes, from: &[T]) {
         // SAFETY: by the contract of this function.
         unsafe {
             match kind {
-                Lanes::One => self.run(base, at, &from[..1]),
-                Lanes::Along { eps, stride } => {
+                RowLanes::One => self.store_adjacent(base, at, &from[..1]),
+                RowLanes::Along { eps, stride } => {
                     for (q, piece) in from.chunks(eps).enumerate() {
-                        self.run(base, at + q * stride, piece);
+                        self.store_adjacent(base, at + q * stride, piece);
                     }
                 }
             }

@@ -1,87 +1,102 @@
 //! An operand kept or changed by the place of each element: triangles, dropout, Bernoulli numbers.
 
-use super::counter::{counter, lane, row_major};
-use super::io::{Load, Number, Store};
-use super::pointwise::{WalkTask, Walks, by_element, cut, lay_around, spans, wants};
-use super::walk::Walk;
-use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, dims};
+use super::counter::{lane_step, linear_counter, row_major_weights};
+use super::io::{ElementLoader, ElementStorer, KernelNumber};
+use super::pointwise::{
+    CoreWalks, WalkTask, broadcast_needs, cut_walks, elementwise_charges, layouts_for_result,
+    result_spans,
+};
+use super::walk::StickWalk;
+use super::{FollowedLoops, KernelLayouts, KernelTask, LayoutNeed, OpKernel, TensorPointers, dims};
 use crate::error::Result;
-use crate::run::division::{Division, Span};
-use crate::tensor::result_layout::like;
-use crate::tensor::sticks::Sticks;
+use crate::run::division::{LoopSpan, WorkDivision};
+use crate::tensor::result_layout::layout_like;
+use crate::tensor::sticks::StickForm;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Format;
 use zellige_machine::OperationCharges;
 use zellige_math::random::fill_uniform;
-use zellige_op::{Dims, MaskRule, Masked, TensorType};
+use zellige_op::{MaskRule, MaskedOp, PerDimension, TensorType};
 
 /// The counters that the rule asks: the row-major index, or row and column.
-fn weights(op: &Masked, size: &[usize]) -> Vec<Dims<usize>> {
+fn counter_weights(op: &MaskedOp, size: &[usize]) -> Vec<PerDimension<usize>> {
     if op.rule.is_random() {
-        return vec![row_major(size)];
+        return vec![row_major_weights(size)];
     }
     let only = |dim: usize| (0..size.len()).map(|d| usize::from(d == dim)).collect();
     vec![only(size.len() - 2), only(size.len() - 1)]
 }
 
-impl Kernel for Masked {
-    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
-        lay_around(inputs, like(inputs, &outputs[0])?)
-    }
-
-    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
-        spans(inputs, &outputs[0])
-    }
-
-    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
-        Some(dims::follow_result(inputs, outputs))
-    }
-
-    fn charges(&self, _: &[Sticks], outputs: &[Sticks]) -> Option<OperationCharges> {
-        Some(by_element(&outputs[0], false))
-    }
-
-    fn suit(&self, inputs: &[TensorLayout], outputs: &[Sticks]) -> Option<Vec<LayoutNeed>> {
-        Some(wants(inputs, &outputs[0]))
-    }
-
-    fn task(
+impl OpKernel for MaskedOp {
+    fn plan_layouts(
         &self,
-        inputs: &[Sticks],
-        outputs: &[Sticks],
-        division: &Division,
-    ) -> Result<Box<dyn Task>> {
+        inputs: &[TensorLayout],
+        outputs: &[TensorType],
+    ) -> Result<KernelLayouts> {
+        layouts_for_result(inputs, layout_like(inputs, &outputs[0])?)
+    }
+
+    fn iteration_space(&self, inputs: &[StickForm], outputs: &[StickForm]) -> Vec<LoopSpan> {
+        result_spans(inputs, &outputs[0])
+    }
+
+    fn followed_loops(
+        &self,
+        inputs: &[StickForm],
+        outputs: &[StickForm],
+    ) -> Option<Vec<FollowedLoops>> {
+        Some(dims::follow_result_loops(inputs, outputs))
+    }
+
+    fn unit_charges(&self, _: &[StickForm], outputs: &[StickForm]) -> Option<OperationCharges> {
+        Some(elementwise_charges(&outputs[0], false))
+    }
+
+    fn operand_needs(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[StickForm],
+    ) -> Option<Vec<LayoutNeed>> {
+        Some(broadcast_needs(inputs, &outputs[0]))
+    }
+
+    fn bind_task(
+        &self,
+        inputs: &[StickForm],
+        outputs: &[StickForm],
+        division: &WorkDivision,
+    ) -> Result<Box<dyn KernelTask>> {
         let out = &outputs[0];
-        let weights = weights(self, &out.size);
-        let counters: Vec<Sticks> = weights.iter().map(|w| counter(out, w)).collect();
-        let walks = cut(self.name, inputs, &counters, out, division, false)?;
-        let lanes: Vec<usize> = weights.iter().map(|w| lane(out, w)).collect();
+        let weights = counter_weights(self, &out.size);
+        let counters: Vec<StickForm> = weights.iter().map(|w| linear_counter(out, w)).collect();
+        let walks = cut_walks(self.name, inputs, &counters, out, division, false)?;
+        let lanes: Vec<usize> = weights.iter().map(|w| lane_step(out, w)).collect();
         let from = inputs[0].format;
         Ok(if from.is_float() {
-            Box::new(Masking {
-                f: float_row,
+            Box::new(MaskTask {
+                f: mask_float_row,
                 rule: self.rule,
                 lanes,
-                load: Load::<f32>::new(from, out.format),
-                store: Store::new(out.format),
+                load: ElementLoader::<f32>::new(from, out.format),
+                store: ElementStorer::new(out.format),
                 walks,
             })
         } else if from == Format::I64 {
-            Box::new(Masking {
-                f: triangle::<i64>,
+            Box::new(MaskTask {
+                f: mask_triangle::<i64>,
                 rule: self.rule,
                 lanes,
-                load: Load::<i64>::new(from, out.format),
-                store: Store::new(out.format),
+                load: ElementLoader::<i64>::new(from, out.format),
+                store: ElementStorer::new(out.format),
                 walks,
             })
         } else {
-            Box::new(Masking {
-                f: triangle::<i32>,
+            Box::new(MaskTask {
+                f: mask_triangle::<i32>,
                 rule: self.rule,
                 lanes,
-                load: Load::<i32>::new(from, out.format),
-                store: Store::new(out.format),
+                load: ElementLoader::<i32>::new(from, out.format),
+                store: ElementStorer::new(out.format),
                 walks,
             })
         })
@@ -89,12 +104,12 @@ impl Kernel for Masked {
 }
 
 /// Where a row is: its first counters, and how they move from lane to lane.
-struct Place<'a> {
+struct MaskedRow<'a> {
     start: [usize; 2],
     lane: &'a [usize],
 }
 
-fn float_row(rule: MaskRule, place: &Place<'_>, x: &mut [f32]) {
+fn mask_float_row(rule: MaskRule, place: &MaskedRow<'_>, x: &mut [f32]) {
     let draw = |seed: u64, drawn: &mut [f32]| {
         fill_uniform(place.start[0] as u64, place.lane[0] as u64, seed, 0.0, 1.0, drawn);
     };
@@ -115,13 +130,13 @@ fn float_row(rule: MaskRule, place: &Place<'_>, x: &mut [f32]) {
                 *x = if *u < *x { 1.0 } else { 0.0 };
             }
         }
-        _ => triangle(rule, place, x),
+        _ => mask_triangle(rule, place, x),
     }
 }
 
 /// Zeroes what is outside the triangle. Column minus row moves by -1, 0 or 1 from lane to lane, so
 /// that the lanes kept are a range.
-fn triangle<T: Number>(rule: MaskRule, place: &Place<'_>, x: &mut [T]) {
+fn mask_triangle<T: KernelNumber>(rule: MaskRule, place: &MaskedRow<'_>, x: &mut [T]) {
     let signed = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     let first = signed(place.start[1]) - signed(place.start[0]);
     let step = signed(place.lane[1]) - signed(place.lane[0]);
@@ -143,34 +158,34 @@ fn triangle<T: Number>(rule: MaskRule, place: &Place<'_>, x: &mut [T]) {
     }
 }
 
-struct Masking<T> {
-    f: fn(MaskRule, &Place<'_>, &mut [T]),
+struct MaskTask<T> {
+    f: fn(MaskRule, &MaskedRow<'_>, &mut [T]),
     rule: MaskRule,
     lanes: Vec<usize>,
-    load: Load<T>,
-    store: Store<T>,
-    walks: Walks,
+    load: ElementLoader<T>,
+    store: ElementStorer<T>,
+    walks: CoreWalks,
 }
 
-impl<T: Number> WalkTask for Masking<T> {
-    fn walks(&self) -> &Walks {
+impl<T: KernelNumber> WalkTask for MaskTask<T> {
+    fn core_walks(&self) -> &CoreWalks {
         &self.walks
     }
 
-    unsafe fn run_walk(&self, walk: &Walk, memory: &Pointers) {
-        let most = walk.rows(1024);
+    unsafe fn run_walk(&self, walk: &StickWalk, memory: &TensorPointers) {
+        let most = walk.rows_for_numbers(1024);
         let mut numbers = vec![T::default(); most * walk.lanes];
-        walk.run(most, |rows| {
+        walk.for_each_rows(most, |rows| {
             let numbers = &mut numbers[..rows.count * rows.lanes];
-            // SAFETY: by the contract of `Task::run`; the walk was made for these tensors.
-            unsafe { rows.load(&self.load, memory.inputs[0], 0, walk.kind(1), numbers) };
+            // SAFETY: by the contract of `KernelTask::run`; the walk was made for these tensors.
+            unsafe { rows.load_rows(&self.load, memory.inputs[0], 0, walk.row_lanes(1), numbers) };
             for (row, x) in numbers.chunks_mut(rows.lanes).enumerate() {
                 let at = |k: usize| rows.start[k] + row * rows.step[k];
                 let start = [at(2), if self.lanes.len() > 1 { at(3) } else { 0 }];
-                (self.f)(self.rule, &Place { start, lane: &self.lanes }, x);
+                (self.f)(self.rule, &MaskedRow { start, lane: &self.lanes }, x);
             }
             // SAFETY: as above; slices of other cores are disjoint.
-            unsafe { rows.store(&self.store, memory.outputs[0], walk.kind(0), numbers) };
+            unsafe { rows.store_rows(&self.store, memory.outputs[0], walk.row_lanes(0), numbers) };
         });
     }
 }

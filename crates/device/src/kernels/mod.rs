@@ -47,11 +47,11 @@ pub(crate) mod sort;
 mod table;
 pub(crate) mod walk;
 
-use self::moves::Move;
-use self::share::Share;
+use self::moves::ElementMove;
+use self::share::CoreShare;
 use crate::error::Result;
-use crate::run::division::{Division, Span};
-use crate::tensor::sticks::Sticks;
+use crate::run::division::{LoopSpan, WorkDivision};
+use crate::tensor::sticks::StickForm;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::fmt;
@@ -60,7 +60,7 @@ use zellige_host::crew;
 use zellige_machine::OperationCharges;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_machine::{STREAMED_TENSOR_BYTES, SumGroup};
-use zellige_op::{Dims, Form, Op, TensorType};
+use zellige_op::{OpForm, PerDimension, TensorOp, TensorType};
 use zellige_stick::StickLayout;
 
 /// How an operand has to lie for a kernel.
@@ -88,110 +88,126 @@ pub struct KernelLayouts {
 }
 
 /// Per dimension of a tensor, the loop that it follows.
-pub(crate) type Follows = Dims<Option<usize>>;
+pub(crate) type FollowedLoops = PerDimension<Option<usize>>;
 
 /// One operation with its attributes.
-pub(crate) trait Kernel: fmt::Debug + Send + Sync {
+pub(crate) trait OpKernel: fmt::Debug + Send + Sync {
     /// How operands must lie, and how results will, for operands that lie as given.
-    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts>;
+    fn plan_layouts(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorType],
+    ) -> Result<KernelLayouts>;
 
     /// The iteration space, output dimensions first.
-    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span>;
+    fn iteration_space(&self, inputs: &[StickForm], outputs: &[StickForm]) -> Vec<LoopSpan>;
 
-    /// The work on tensors that lie as [`Kernel::lay`] asked.
-    fn task(
+    /// The work on tensors that lie as [`OpKernel::plan_layouts`] asked.
+    fn bind_task(
         &self,
-        inputs: &[Sticks],
-        outputs: &[Sticks],
-        division: &Division,
-    ) -> Result<Box<dyn Task>>;
+        inputs: &[StickForm],
+        outputs: &[StickForm],
+        division: &WorkDivision,
+    ) -> Result<Box<dyn KernelTask>>;
 
-    /// Which loop of [`Kernel::space`] each dimension of each tensor follows, operands first; none
+    /// Which loop of [`OpKernel::iteration_space`] each dimension of each tensor follows, operands first; none
     /// for a dimension that every core needs whole, and none at all where slices of the loops are no
-    /// boxes of the tensors. The law is that of [`Loops`](crate::Loops).
-    fn loops(&self, _inputs: &[Sticks], _outputs: &[Sticks]) -> Option<Vec<Follows>> {
+    /// boxes of the tensors. The law is that of [`OpLoops`](crate::Loops).
+    fn followed_loops(
+        &self,
+        _inputs: &[StickForm],
+        _outputs: &[StickForm],
+    ) -> Option<Vec<FollowedLoops>> {
         None
     }
 
     /// What the units do for slices of the loops; none where that is no sum of products of their lengths.
-    fn charges(&self, _inputs: &[Sticks], _outputs: &[Sticks]) -> Option<OperationCharges> {
+    fn unit_charges(
+        &self,
+        _inputs: &[StickForm],
+        _outputs: &[StickForm],
+    ) -> Option<OperationCharges> {
         None
     }
 
     /// How operands must lie for results that lie as given; none where results always lie as
-    /// [`Kernel::lay`] says.
+    /// [`OpKernel::plan_layouts`] says.
     ///
     /// Who answers computes an element of a result from the elements of the operands at the same
     /// place alone, and reads them before it writes: a result may take the place of an operand.
-    fn suit(&self, _inputs: &[TensorLayout], _outputs: &[Sticks]) -> Option<Vec<LayoutNeed>> {
+    fn operand_needs(
+        &self,
+        _inputs: &[TensorLayout],
+        _outputs: &[StickForm],
+    ) -> Option<Vec<LayoutNeed>> {
         None
     }
 
     /// The copies that make the results, of an operation that only moves elements. They are done one
     /// after the other instead of a task.
-    fn moves(
+    fn plan_moves(
         &self,
         _inputs: &[TensorLayout],
         _outputs: &[TensorLayout],
-    ) -> Result<Option<Vec<Move>>> {
+    ) -> Result<Option<Vec<ElementMove>>> {
         Ok(None)
     }
 }
 
 /// The kernel of an operation.
-pub(crate) fn kernel(op: &Op) -> &dyn Kernel {
+pub(crate) fn find_kernel(op: &TensorOp) -> &dyn OpKernel {
     match op.form() {
-        Form::Pointwise(op) => op,
-        Form::Cast(op) => op,
-        Form::Factory(op) => op,
-        Form::Masked(op) => op,
-        Form::Product(op) => op,
-        Form::Attention(op) => op,
-        Form::Convolution(op) => op,
-        Form::Pool(op) => op,
-        Form::IndexRead(op) => op,
-        Form::IndexWrite(op) => op,
-        Form::Reduce(op) => op,
-        Form::Softmax(op) => op,
-        Form::Norm(op) => op,
-        Form::Scan(op) => op,
-        Form::Pick(op) => op,
-        Form::Quantile(op) => op,
-        Form::Concat(op) => op,
-        Form::SliceScatter(op) => op,
-        Form::Pad(op) => op,
-        Form::Flip(op) => op,
-        Form::Roll(op) => op,
-        Form::Repeat(op) => op,
-        Form::Interleave(op) => op,
-        Form::Diag(op) => op,
+        OpForm::Pointwise(op) => op,
+        OpForm::Cast(op) => op,
+        OpForm::Factory(op) => op,
+        OpForm::Masked(op) => op,
+        OpForm::Product(op) => op,
+        OpForm::Attention(op) => op,
+        OpForm::Convolution(op) => op,
+        OpForm::Pool(op) => op,
+        OpForm::IndexRead(op) => op,
+        OpForm::IndexWrite(op) => op,
+        OpForm::Reduce(op) => op,
+        OpForm::Softmax(op) => op,
+        OpForm::Norm(op) => op,
+        OpForm::Scan(op) => op,
+        OpForm::Pick(op) => op,
+        OpForm::Quantile(op) => op,
+        OpForm::Concat(op) => op,
+        OpForm::SliceScatter(op) => op,
+        OpForm::Pad(op) => op,
+        OpForm::Flip(op) => op,
+        OpForm::Roll(op) => op,
+        OpForm::Repeat(op) => op,
+        OpForm::Interleave(op) => op,
+        OpForm::Diag(op) => op,
     }
 }
 
 /// A kernel bound to its tensors.
-pub(crate) trait Task: Send + Sync {
+pub(crate) trait KernelTask: Send + Sync {
     /// Phases: all slices of one are done before the next begins.
-    fn phases(&self) -> usize {
+    fn phase_count(&self) -> usize {
         1
     }
 
     /// Whether nothing of one run is left in the task for the next, so that it may run again, also in
     /// several threads at once.
-    fn keeps_nothing(&self) -> bool {
+    fn is_stateless(&self) -> bool {
         true
     }
 
     /// What the operation is, for the accounts.
-    fn kind(&self) -> WorkKind;
+    fn work_kind(&self) -> WorkKind;
 
     /// What one core does.
-    fn work(&self, core: usize) -> CoreWork;
+    fn core_work(&self, core: usize) -> CoreWork;
 
     /// Looks at the operands before anything is written: indices out of range are found here.
     ///
     /// # Safety
     /// The pointers are those of the tensors that the task was made for, readable.
-    unsafe fn check(&self, _memory: &Pointers) -> Result<()> {
+    unsafe fn check_operands(&self, _memory: &TensorPointers) -> Result<()> {
         Ok(())
     }
 
@@ -200,36 +216,40 @@ pub(crate) trait Task: Send + Sync {
     /// # Safety
     /// The pointers are those of the tensors that the task was made for, readable and writable.
     /// No two calls run the same slice at the same time, and phases do not overlap.
-    unsafe fn run(&self, phase: usize, core: usize, memory: &Pointers);
+    unsafe fn run_slice(&self, phase: usize, core: usize, memory: &TensorPointers);
 
     /// Runs the slices of all cores on the calling thread.
     ///
     /// **Law**: the results are those of running every slice on its own.
     ///
     /// # Safety
-    /// As [`Task::run`], for the slices of all so many cores.
-    unsafe fn run_all(&self, cores: usize, memory: &Pointers) {
-        for phase in 0..self.phases() {
+    /// As [`KernelTask::run_slice`], for the slices of all so many cores.
+    unsafe fn run_slices(&self, cores: usize, memory: &TensorPointers) {
+        for phase in 0..self.phase_count() {
             for core in 0..cores {
                 // SAFETY: by the contract of this function.
-                unsafe { self.run(phase, core, memory) };
+                unsafe { self.run_slice(phase, core, memory) };
             }
         }
     }
 }
 
 /// The memory side of a kernel that streams these tensors through the scratchpad once.
-pub(crate) fn streamed(reads: &[Sticks], writes: &[Sticks]) -> CoreWork {
-    streamed_with(reads, &[], writes)
+pub(crate) fn charge_streams(reads: &[StickForm], writes: &[StickForm]) -> CoreWork {
+    charge_shared_streams(reads, &[], writes)
 }
 
 /// The same with the cores that share each of the reads; those past the list are a core's own.
-pub(crate) fn streamed_with(reads: &[Sticks], shares: &[Share], writes: &[Sticks]) -> CoreWork {
+pub(crate) fn charge_shared_streams(
+    reads: &[StickForm],
+    shares: &[CoreShare],
+    writes: &[StickForm],
+) -> CoreWork {
     let mut work = CoreWork::default();
     for (i, t) in reads.iter().chain(writes).enumerate() {
-        let (bursts, padding) = t.traffic();
+        let (bursts, padding) = t.stick_traffic();
         if i < reads.len() {
-            shares.get(i).copied().unwrap_or(Share::ALONE).read(&mut work, &bursts, 1);
+            shares.get(i).copied().unwrap_or(CoreShare::ALONE).charge_reads(&mut work, &bursts, 1);
         } else {
             work.writes.merge_traffic(&bursts);
         }
@@ -241,7 +261,7 @@ pub(crate) fn streamed_with(reads: &[Sticks], shares: &[Share], writes: &[Sticks
 }
 
 /// Adds what the units of a core do for its slices of the loops.
-pub(crate) fn charge(
+pub(crate) fn charge_units(
     work: &mut CoreWork,
     charges: &OperationCharges,
     ranges: &[Range<usize>],
@@ -257,29 +277,34 @@ pub(crate) fn charge(
 
 /// The blocks of a kernel's tensors, in order.
 #[derive(Debug, Clone)]
-pub(crate) struct Pointers {
+pub(crate) struct TensorPointers {
     pub(crate) inputs: SmallVec<[*const u8; 4]>,
     pub(crate) outputs: SmallVec<[*mut u8; 2]>,
 }
 
 // SAFETY: the pointers are to blocks that are locked for the whole operation; slices of different
 // cores write disjoint elements.
-unsafe impl Send for Pointers {}
+unsafe impl Send for TensorPointers {}
 // SAFETY: as above.
-unsafe impl Sync for Pointers {}
+unsafe impl Sync for TensorPointers {}
 
 /// Runs every slice of a task with up to `threads` host threads.
 ///
 /// # Safety
-/// As [`Task::run`].
-pub(crate) unsafe fn execute(task: &dyn Task, cores: usize, memory: &Pointers, threads: usize) {
+/// As [`KernelTask::run_slice`].
+pub(crate) unsafe fn execute_task(
+    task: &dyn KernelTask,
+    cores: usize,
+    memory: &TensorPointers,
+    threads: usize,
+) {
     if threads <= 1 {
         // SAFETY: by the contract of this function.
-        unsafe { task.run_all(cores, memory) };
+        unsafe { task.run_slices(cores, memory) };
         return;
     }
-    for phase in 0..task.phases() {
+    for phase in 0..task.phase_count() {
         // SAFETY: by the contract of this function; every core is taken once.
-        crew::share_pieces(threads, cores, &|core| unsafe { task.run(phase, core, memory) });
+        crew::share_pieces(threads, cores, &|core| unsafe { task.run_slice(phase, core, memory) });
     }
 }

@@ -3,23 +3,23 @@
 //! The device writes into a slice of the target (or reads from a slice of the source) with its moves;
 //! there is nothing to compute. A copy plans its own bursts, so that what is charged is what it does.
 
-use super::{Kernel, KernelLayouts, LayoutNeed, Task};
+use super::{KernelLayouts, KernelTask, LayoutNeed, OpKernel};
 use crate::error::Result;
-use crate::error::refuse;
-use crate::run::division::{Division, Span};
+use crate::error::refuse_operand;
+use crate::run::division::{LoopSpan, WorkDivision};
 use crate::tensor::Tensor;
-use crate::tensor::sticks::Sticks;
+use crate::tensor::sticks::StickForm;
 use crate::tensor::tensor_layout::TensorLayout;
-use crate::tensor::transfer::Moved;
+use crate::tensor::transfer::MoveTraffic;
 use std::ops::Deref;
 use zellige_layout::StridedLayout;
 use zellige_machine::account::{CoreWork, OperationWork, WorkKind};
-use zellige_op::{MoveRule, Moving, Scalar, TensorType};
+use zellige_op::{HostScalar, MoveForm, MoveRule, TensorType};
 use zellige_stick::StickLayout;
 
 /// Whose memory a piece is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PieceOf {
+pub enum PieceOwner {
     /// Operand number.
     Input(usize),
     /// Result number.
@@ -30,32 +30,32 @@ pub enum PieceOf {
 
 /// A view of an operand, of a result, or of scratch.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct TensorPiece {
     /// Whose memory it is in.
-    pub of: PieceOf,
+    pub of: PieceOwner,
     /// How its elements lie in it.
     pub laid: TensorLayout,
 }
 
-impl Piece {
+impl TensorPiece {
     /// Scratch in the default layout of a tensor's size.
-    pub(crate) fn scratch(number: usize, like: &Piece) -> Result<Piece> {
-        let format = like.layout().device_dtype();
+    pub(crate) fn scratch_like(number: usize, like: &TensorPiece) -> Result<TensorPiece> {
+        let format = like.stick_layout().device_dtype();
         let layout = StickLayout::default_in_format(like.size(), None, format)?;
-        let laid = TensorLayout::new(like.storage(), like.dtype(), &layout)?;
-        Ok(Piece { of: PieceOf::Scratch(number), laid })
+        let laid = TensorLayout::new(like.storage_policy(), like.dtype(), &layout)?;
+        Ok(TensorPiece { of: PieceOwner::Scratch(number), laid })
     }
 
     /// Another view of the same memory.
-    pub(crate) fn viewed(
+    pub(crate) fn view_piece(
         &self,
         f: impl FnOnce(&StridedLayout) -> zellige_layout::Result<StridedLayout>,
-    ) -> Result<Piece> {
-        Ok(Piece { of: self.of, laid: self.laid.seen(f)? })
+    ) -> Result<TensorPiece> {
+        Ok(TensorPiece { of: self.of, laid: self.laid.view_layout(f)? })
     }
 }
 
-impl Deref for Piece {
+impl Deref for TensorPiece {
     type Target = TensorLayout;
     fn deref(&self) -> &TensorLayout {
         &self.laid
@@ -68,57 +68,57 @@ impl Deref for Piece {
     clippy::large_enum_variant,
     reason = "an operation has a few, and nearly all of them copy"
 )]
-pub enum Move {
+pub enum ElementMove {
     /// Copies elements between two views of one size.
     Copy {
         /// Read.
-        from: Piece,
+        from: TensorPiece,
         /// Written.
-        to: Piece,
+        to: TensorPiece,
     },
     /// Sets all elements of a view.
     Fill {
         /// Written.
-        to: Piece,
+        to: TensorPiece,
         /// What.
-        value: Scalar,
+        value: HostScalar,
     },
 }
 
 /// Tensors of one operation.
-struct Tensors<'a> {
+struct MoveTensors<'a> {
     inputs: &'a [Tensor],
     outputs: &'a [Tensor],
     scratch: Vec<(usize, Tensor)>,
 }
 
-impl Tensors<'_> {
-    fn tensor(&mut self, piece: &Piece) -> Result<Tensor> {
+impl MoveTensors<'_> {
+    fn resolve_piece(&mut self, piece: &TensorPiece) -> Result<Tensor> {
         let whole = match piece.of {
-            PieceOf::Input(i) => self.inputs[i].clone(),
-            PieceOf::Output(i) => self.outputs[i].clone(),
-            PieceOf::Scratch(n) => match self.scratch.iter().find(|(k, _)| *k == n) {
+            PieceOwner::Input(i) => self.inputs[i].clone(),
+            PieceOwner::Output(i) => self.outputs[i].clone(),
+            PieceOwner::Scratch(n) => match self.scratch.iter().find(|(k, _)| *k == n) {
                 Some((_, t)) => t.clone(),
                 None => {
                     let card = self.outputs[0].card();
-                    let made = Tensor::zeros(card, piece.dtype(), piece.layout())?;
+                    let made = Tensor::zeros(card, piece.dtype(), piece.stick_layout())?;
                     self.scratch.push((n, made.clone()));
                     made
                 }
             },
         };
-        Ok(whole.laid_as(&piece.laid))
+        Ok(whole.with_layout(&piece.laid))
     }
 
-    fn run(&mut self, step: &Move) -> Result<Moved> {
+    fn run_move(&mut self, step: &ElementMove) -> Result<MoveTraffic> {
         match step {
-            Move::Copy { from, to } => {
-                let (from, to) = (self.tensor(from)?, self.tensor(to)?);
+            ElementMove::Copy { from, to } => {
+                let (from, to) = (self.resolve_piece(from)?, self.resolve_piece(to)?);
                 to.copy_from(&from)
             }
-            Move::Fill { to, value } => {
-                let written = self.tensor(to)?.fill(*value)?;
-                Ok(Moved { read: 0, read_runs: Vec::new(), ..written })
+            ElementMove::Fill { to, value } => {
+                let written = self.resolve_piece(to)?.fill(*value)?;
+                Ok(MoveTraffic { read: 0, read_runs: Vec::new(), ..written })
             }
         }
     }
@@ -128,35 +128,40 @@ impl Tensors<'_> {
 ///
 /// # Errors
 /// What a copy refuses; earlier ones are done then.
-pub(crate) fn perform(
+pub(crate) fn perform_moves(
     name: &str,
-    moves: &[Move],
+    moves: &[ElementMove],
     inputs: &[Tensor],
     outputs: &[Tensor],
     cores: usize,
 ) -> Result<OperationWork> {
-    let mut tensors = Tensors { inputs, outputs, scratch: Vec::new() };
-    let done: Vec<Moved> = moves.iter().map(|m| tensors.run(m)).collect::<Result<_>>()?;
-    Ok(together(name, &done, cores))
+    let mut tensors = MoveTensors { inputs, outputs, scratch: Vec::new() };
+    let done: Vec<MoveTraffic> =
+        moves.iter().map(|m| tensors.run_move(m)).collect::<Result<_>>()?;
+    Ok(combine_move_work(name, &done, cores))
 }
 
 /// What the moves would take.
 ///
 /// # Errors
 /// What a copy refuses.
-pub(crate) fn planned(name: &str, moves: &[Move], cores: usize) -> Result<OperationWork> {
-    let plan = |step: &Move| match step {
-        Move::Copy { from, to } => from.laid.moved_to(&to.laid),
-        Move::Fill { to, .. } => to.laid.filled(),
+pub(crate) fn estimate_moves(
+    name: &str,
+    moves: &[ElementMove],
+    cores: usize,
+) -> Result<OperationWork> {
+    let plan = |step: &ElementMove| match step {
+        ElementMove::Copy { from, to } => from.laid.plan_copy_to(&to.laid),
+        ElementMove::Fill { to, .. } => to.laid.plan_fill(),
     };
-    let list: Vec<Moved> = moves.iter().map(plan).collect::<Result<_>>()?;
-    Ok(together(name, &list, cores))
+    let list: Vec<MoveTraffic> = moves.iter().map(plan).collect::<Result<_>>()?;
+    Ok(combine_move_work(name, &list, cores))
 }
 
-fn together(name: &str, moves: &[Moved], cores: usize) -> OperationWork {
+fn combine_move_work(name: &str, moves: &[MoveTraffic], cores: usize) -> OperationWork {
     let mut all = OperationWork::uniform_cores(name, WorkKind::Copy, cores, CoreWork::default());
     for moved in moves {
-        let work = moved.work(name, WorkKind::Copy, cores);
+        let work = moved.device_work(name, WorkKind::Copy, cores);
         for (sum, core) in all.cores.iter_mut().zip(&work.cores) {
             sum.reads.merge_traffic(&core.reads);
             sum.writes.merge_traffic(&core.writes);
@@ -169,58 +174,72 @@ fn together(name: &str, moves: &[Moved], cores: usize) -> OperationWork {
 }
 
 /// Part of a dimension of a view.
-pub(crate) fn part(t: &Piece, dim: usize, start: i64, len: i64) -> Result<Piece> {
+pub(crate) fn slice_piece(
+    t: &TensorPiece,
+    dim: usize,
+    start: i64,
+    len: i64,
+) -> Result<TensorPiece> {
     let d = i64::try_from(dim).unwrap_or(i64::MAX);
-    t.viewed(|v| v.slice_dim(d, Some(start), Some(start + len), 1))
+    t.view_piece(|v| v.slice_dim(d, Some(start), Some(start + len), 1))
 }
 
 /// The rule of an operation that only moves.
-pub(crate) trait Moves: MoveRule {
+pub(crate) trait MoveKernel: MoveRule {
     /// The copies.
-    fn moves(&self, inputs: &[Piece], output: &Piece) -> Result<Vec<Move>>;
+    fn list_moves(&self, inputs: &[TensorPiece], output: &TensorPiece) -> Result<Vec<ElementMove>>;
 }
 
-impl<M: Moves> Kernel for Moving<M> {
+impl<M: MoveKernel> OpKernel for MoveForm<M> {
     /// A result lies as its first regular operand does; dimensions that this has not come first.
-    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
+    fn plan_layouts(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorType],
+    ) -> Result<KernelLayouts> {
         let out = &outputs[0];
         let format = crate::tensor::result_layout::result_format(inputs, out.dtype)?;
         let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
-        let form = inputs.iter().find_map(|t| t.sticks().ok().filter(|s| s.numel() > 0));
+        let form = inputs.iter().find_map(|t| t.stick_form().ok().filter(|s| s.numel() > 0));
         let layout = match form {
             Some(form) => {
-                let mut own = Sticks { size: size.as_slice().into(), ..form.clone() };
+                let mut own = StickForm { size: size.as_slice().into(), ..form.clone() };
                 own.stride = smallvec::SmallVec::from_elem(0, size.len());
-                own.stick = form.stick.map(|s| self.rule.place(s, form.rank()));
+                own.stick = form.stick.map(|s| self.rule.result_dim(s, form.rank()));
                 for d in 0..form.rank() {
-                    own.stride[self.rule.place(d, form.rank())] = form.stride[d];
+                    own.stride[self.rule.result_dim(d, form.rank())] = form.stride[d];
                 }
-                crate::tensor::result_layout::arranged(&own, format)?
+                crate::tensor::result_layout::layout_in_form_order(&own, format)?
             }
             None => StickLayout::default_in_format(&out.size, None, format)?,
         };
         Ok(KernelLayouts { inputs: vec![LayoutNeed::Any; inputs.len()], outputs: vec![layout] })
     }
 
-    fn space(&self, _: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
-        super::pointwise::spans(&[], &outputs[0])
+    fn iteration_space(&self, _: &[StickForm], outputs: &[StickForm]) -> Vec<LoopSpan> {
+        super::pointwise::result_spans(&[], &outputs[0])
     }
 
-    fn moves(
+    fn plan_moves(
         &self,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
-    ) -> Result<Option<Vec<Move>>> {
+    ) -> Result<Option<Vec<ElementMove>>> {
         if outputs[0].numel() == 0 {
             return Ok(Some(Vec::new()));
         }
-        let piece = |of: PieceOf, laid: &TensorLayout| Piece { of, laid: laid.clone() };
+        let piece = |of: PieceOwner, laid: &TensorLayout| TensorPiece { of, laid: laid.clone() };
         let list = inputs.iter().enumerate();
-        let inputs: Vec<Piece> = list.map(|(i, t)| piece(PieceOf::Input(i), t)).collect();
-        self.rule.moves(&inputs, &piece(PieceOf::Output(0), &outputs[0])).map(Some)
+        let inputs: Vec<TensorPiece> = list.map(|(i, t)| piece(PieceOwner::Input(i), t)).collect();
+        self.rule.list_moves(&inputs, &piece(PieceOwner::Output(0), &outputs[0])).map(Some)
     }
 
-    fn task(&self, _: &[Sticks], _: &[Sticks], _: &Division) -> Result<Box<dyn Task>> {
-        Err(refuse(self.name, None, "it is made of moves and has no task"))
+    fn bind_task(
+        &self,
+        _: &[StickForm],
+        _: &[StickForm],
+        _: &WorkDivision,
+    ) -> Result<Box<dyn KernelTask>> {
+        Err(refuse_operand(self.name, None, "it is made of moves and has no task"))
     }
 }

@@ -7,15 +7,15 @@ mod pick;
 mod quantile;
 
 /// Numbers with a key whose order is theirs.
-pub(crate) trait Keyed: Copy + Default {
+pub(crate) trait KeyedNumber: Copy + Default {
     /// A key, and behind it an index: in the order of both.
-    type Place: Copy + Ord + Send + Sync;
+    type SortKey: Copy + Ord + Send + Sync;
 
     /// The number at an index as a place; the other way around for `descending`.
-    fn place(self, index: u32, descending: bool) -> Self::Place;
+    fn sort_key(self, index: u32, descending: bool) -> Self::SortKey;
 
     /// The index in a place.
-    fn index(place: Self::Place) -> usize;
+    fn index_of_key(place: Self::SortKey) -> usize;
 
     /// Whether it is NaN.
     fn is_nan(self) -> bool {
@@ -23,33 +23,33 @@ pub(crate) trait Keyed: Copy + Default {
     }
 }
 
-const SIGN: u32 = 1 << 31;
+const SIGN_BIT: u32 = 1 << 31;
 
 /// Key above index: equal keys go by index.
-fn short(key: u32, index: u32, descending: bool) -> u64 {
+fn pack_sort_key(key: u32, index: u32, descending: bool) -> u64 {
     let turn = if descending { u32::MAX } else { 0 };
     u64::from(key ^ turn) << 32 | u64::from(index)
 }
 
 /// The index in such a place.
-fn low(place: u64) -> usize {
+fn unpack_index(place: u64) -> usize {
     usize::try_from(place & u64::from(u32::MAX)).unwrap_or(usize::MAX)
 }
 
-impl Keyed for f32 {
-    type Place = u64;
+impl KeyedNumber for f32 {
+    type SortKey = u64;
 
-    fn place(self, index: u32, descending: bool) -> u64 {
+    fn sort_key(self, index: u32, descending: bool) -> u64 {
         if self.is_nan() {
-            return short(u32::MAX, index, descending);
+            return pack_sort_key(u32::MAX, index, descending);
         }
         // Both zeros become the positive one.
         let bits = (self + 0.0).to_bits();
-        short(if bits & SIGN == 0 { bits | SIGN } else { !bits }, index, descending)
+        pack_sort_key(if bits & SIGN_BIT == 0 { bits | SIGN_BIT } else { !bits }, index, descending)
     }
 
-    fn index(place: u64) -> usize {
-        low(place)
+    fn index_of_key(place: u64) -> usize {
+        unpack_index(place)
     }
 
     fn is_nan(self) -> bool {
@@ -57,33 +57,34 @@ impl Keyed for f32 {
     }
 }
 
-impl Keyed for i32 {
-    type Place = u64;
+impl KeyedNumber for i32 {
+    type SortKey = u64;
 
-    fn place(self, index: u32, descending: bool) -> u64 {
-        short(self.cast_unsigned() ^ SIGN, index, descending)
+    fn sort_key(self, index: u32, descending: bool) -> u64 {
+        pack_sort_key(self.cast_unsigned() ^ SIGN_BIT, index, descending)
     }
 
-    fn index(place: u64) -> usize {
-        low(place)
+    fn index_of_key(place: u64) -> usize {
+        unpack_index(place)
     }
 }
 
-impl Keyed for i64 {
-    type Place = (i64, u32);
+impl KeyedNumber for i64 {
+    type SortKey = (i64, u32);
 
-    fn place(self, index: u32, descending: bool) -> (i64, u32) {
+    fn sort_key(self, index: u32, descending: bool) -> (i64, u32) {
         (if descending { !self } else { self }, index)
     }
 
-    fn index(place: (i64, u32)) -> usize {
+    fn index_of_key(place: (i64, u32)) -> usize {
         usize::try_from(place.1).unwrap_or(usize::MAX)
     }
 }
 
 /// The indices of the first `k` numbers of a sorted line, in order.
-fn places<T: Keyed>(x: &[T], descending: bool, k: usize) -> Vec<usize> {
-    let mut list: Vec<T::Place> = x.iter().zip(0..).map(|(x, i)| x.place(i, descending)).collect();
+fn sorted_indices<T: KeyedNumber>(x: &[T], descending: bool, k: usize) -> Vec<usize> {
+    let mut list: Vec<T::SortKey> =
+        x.iter().zip(0..).map(|(x, i)| x.sort_key(i, descending)).collect();
     if k < list.len() {
         if k > 0 {
             list.select_nth_unstable(k - 1);
@@ -91,5 +92,5 @@ fn places<T: Keyed>(x: &[T], descending: bool, k: usize) -> Vec<usize> {
         list.truncate(k);
     }
     list.sort_unstable();
-    list.into_iter().map(T::index).collect()
+    list.into_iter().map(T::index_of_key).collect()
 }

@@ -6,64 +6,64 @@
 //! A table has 65,536 entries, and making it takes as long as the function of so many numbers; a large tensor has
 //! its results several times sooner then, whatever the function costs. Tables are kept for the next tensor.
 
-use super::io::{Load, Store};
+use super::io::{ElementLoader, ElementStorer};
 use std::sync::{Arc, Mutex, PoisonError};
 use zellige_float::Format;
 use zellige_math::FloatFunction;
 
 /// Codes of 16 bits.
-const CODES: usize = 1 << 16;
+const CODE_COUNT: usize = 1 << 16;
 /// Elements from which a table pays, although it has to be made.
-pub(crate) const LEAST: usize = 1 << 20;
+pub(crate) const MIN_TABLE_ELEMENTS: usize = 1 << 20;
 /// Tables that are kept: 4 MiB.
-const MOST: usize = 32;
+const MAX_KEPT_TABLES: usize = 32;
 
 /// What every code of a format gives.
 #[derive(Debug, Clone)]
 pub(crate) struct CodeTable(Arc<[u16]>);
 
 /// A function between two formats.
-type Key = (FloatFunction, Format, Format);
+type TableKey = (FloatFunction, Format, Format);
 
 /// The tables in use, the latest last.
-static KEPT: Mutex<Vec<(Key, CodeTable)>> = Mutex::new(Vec::new());
+static KEPT_TABLES: Mutex<Vec<(TableKey, CodeTable)>> = Mutex::new(Vec::new());
 
 impl CodeTable {
     /// The table of a function between these formats, where both have 16 bits and so many elements are worth it.
-    pub(crate) fn of(
+    pub(crate) fn for_function(
         f: FloatFunction,
-        load: &Load<f32>,
-        store: &Store<f32>,
+        load: &ElementLoader<f32>,
+        store: &ElementStorer<f32>,
         elements: usize,
     ) -> Option<CodeTable> {
         let key = (f, load.format(), store.format());
         let small = |format: Format| format.is_float() && format.byte_size() == 2;
-        if elements < LEAST || !small(key.1) || !small(key.2) {
+        if elements < MIN_TABLE_ELEMENTS || !small(key.1) || !small(key.2) {
             return None;
         }
         // A table is whole before it is kept, so that a panic elsewhere leaves good ones.
-        let lock = || KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || KEPT_TABLES.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, table)) = lock().iter().find(|(k, _)| *k == key) {
             return Some(table.clone());
         }
         let table = CodeTable::new(f, load, store);
         let mut kept = lock();
-        if kept.len() >= MOST {
+        if kept.len() >= MAX_KEPT_TABLES {
             kept.remove(0);
         }
         kept.push((key, table.clone()));
         Some(table)
     }
 
-    fn new(f: FloatFunction, load: &Load<f32>, store: &Store<f32>) -> CodeTable {
+    fn new(f: FloatFunction, load: &ElementLoader<f32>, store: &ElementStorer<f32>) -> CodeTable {
         let codes: Vec<u16> = (0..=u16::MAX).collect();
-        let (mut numbers, mut results) = (vec![0.0; CODES], vec![0.0; CODES]);
-        let mut table = vec![0_u16; CODES];
+        let (mut numbers, mut results) = (vec![0.0; CODE_COUNT], vec![0.0; CODE_COUNT]);
+        let mut table = vec![0_u16; CODE_COUNT];
         // SAFETY: as many codes of 16 bits as numbers.
-        unsafe { load.run(codes.as_ptr().cast(), 0, &mut numbers) };
+        unsafe { load.load_adjacent(codes.as_ptr().cast(), 0, &mut numbers) };
         f.apply_to_slices(&[&numbers], &mut results);
         // SAFETY: as above.
-        unsafe { store.run(table.as_mut_ptr().cast(), 0, &results) };
+        unsafe { store.store_adjacent(table.as_mut_ptr().cast(), 0, &results) };
         CodeTable(table.into())
     }
 
@@ -71,8 +71,8 @@ impl CodeTable {
     ///
     /// # Safety
     /// `count` elements are readable from `src` on and writable from `dst` on.
-    pub(crate) unsafe fn run(&self, src: *const u16, dst: *mut u16, count: usize) {
-        let table = &self.0[..CODES];
+    pub(crate) unsafe fn look_up_codes(&self, src: *const u16, dst: *mut u16, count: usize) {
+        let table = &self.0[..CODE_COUNT];
         for i in 0..count {
             // SAFETY: by the contract of this function.
             unsafe {

@@ -4,64 +4,64 @@
 //! lanes of one stick of the output (one element, where the output is sparse). An operand gives the
 //! same lanes, or one value for all of them.
 
-use super::io::{Lanes, Load, Number, Store};
-use crate::tensor::sticks::Sticks;
+use super::io::{ElementLoader, ElementStorer, KernelNumber, RowLanes};
+use crate::tensor::sticks::StickForm;
 use smallvec::SmallVec;
 
 /// Which operand does not lie as the output does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Mismatch {
+pub(crate) struct LaneMismatch {
     /// Its number.
     pub(crate) operand: usize,
 }
 
 /// One loop: its extent and the step of the output, then of every operand.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Level {
+struct WalkLevel {
     n: usize,
     step: SmallVec<[usize; 4]>,
 }
 
 /// A nest over an output and its operands.
 #[derive(Debug, Clone)]
-pub(crate) struct Walk {
-    parts: Vec<Part>,
+pub(crate) struct StickWalk {
+    parts: Vec<WalkPart>,
     /// Lanes in a full row.
     pub(crate) lanes: usize,
-    kinds: SmallVec<[Lanes; 4]>,
+    kinds: SmallVec<[RowLanes; 4]>,
 }
 
 /// One box of the walk.
 #[derive(Debug, Clone)]
-struct Part {
-    outer: Vec<Level>,
-    rows: Level,
+struct WalkPart {
+    outer: Vec<WalkLevel>,
+    rows: WalkLevel,
     lanes: usize,
     start: SmallVec<[usize; 4]>,
 }
 
 /// Some rows: where they begin and how far apart they are, for the output and every operand.
 #[derive(Debug)]
-pub(crate) struct Rows<'a> {
+pub(crate) struct WalkRows<'a> {
     pub(crate) count: usize,
     pub(crate) lanes: usize,
     pub(crate) start: &'a [usize],
     pub(crate) step: &'a [usize],
 }
 
-impl Walk {
+impl StickWalk {
     /// The walk over `out` with operands that were expanded to its size.
     ///
     /// # Errors
-    /// [`Mismatch`] for an operand whose lanes run along another dimension: it has to be moved first.
-    pub(crate) fn new(out: &Sticks, operands: &[Sticks]) -> Result<Walk, Mismatch> {
+    /// [`LaneMismatch`] for an operand whose lanes run along another dimension: it has to be moved first.
+    pub(crate) fn new(out: &StickForm, operands: &[StickForm]) -> Result<StickWalk, LaneMismatch> {
         let stick = out.stick;
-        let along = |o: &Sticks| o.stick.is_some() && o.stick == stick;
+        let along = |o: &StickForm| o.stick.is_some() && o.stick == stick;
         let mut lanes = if stick.is_some() { out.eps } else { 1 };
         for (operand, o) in operands.iter().enumerate() {
             let spread = stick.is_some_and(|s| o.stride[s] != 0);
             if !along(o) && (o.stick.is_some() || spread) {
-                return Err(Mismatch { operand });
+                return Err(LaneMismatch { operand });
             }
             if along(o) {
                 lanes = lanes.max(o.eps);
@@ -70,24 +70,24 @@ impl Walk {
         let all = || std::iter::once(out).chain(operands);
         let kinds = all()
             .map(|o| match stick {
-                Some(s) if along(o) => Lanes::Along { eps: o.eps, stride: o.stride[s] },
-                _ => Lanes::One,
+                Some(s) if along(o) => RowLanes::Along { eps: o.eps, stride: o.stride[s] },
+                _ => RowLanes::One,
             })
             .collect();
-        let mut walk = Walk { parts: Vec::new(), lanes, kinds };
+        let mut walk = StickWalk { parts: Vec::new(), lanes, kinds };
         if out.numel() == 0 {
             return Ok(walk);
         }
         let dims = (0..out.rank()).filter(|d| Some(*d) != stick && out.size[*d] > 1);
-        let levels: Vec<Level> = dims
-            .map(|d| Level { n: out.size[d], step: all().map(|o| o.stride[d]).collect() })
+        let levels: Vec<WalkLevel> = dims
+            .map(|d| WalkLevel { n: out.size[d], step: all().map(|o| o.stride[d]).collect() })
             .collect();
         let start: SmallVec<[usize; 4]> = all().map(|o| o.offset).collect();
         let Some(s) = stick else {
-            walk.parts.push(Part::new(levels, lanes, start));
+            walk.parts.push(WalkPart::new(levels, lanes, start));
             return Ok(walk);
         };
-        let blocks = Level {
+        let blocks = WalkLevel {
             n: 0,
             step: all().map(|o| if along(o) { o.stride[s] * (lanes / o.eps) } else { 0 }).collect(),
         };
@@ -97,35 +97,36 @@ impl Walk {
         let full = if alike { size.div_ceil(lanes) } else { size / lanes };
         if full > 0 {
             let mut levels = levels.clone();
-            levels.push(Level { n: full, ..blocks.clone() });
-            walk.parts.push(Part::new(levels, lanes, start.clone()));
+            levels.push(WalkLevel { n: full, ..blocks.clone() });
+            walk.parts.push(WalkPart::new(levels, lanes, start.clone()));
         }
         if full * lanes < size {
             let tail = start.iter().zip(&blocks.step).map(|(a, step)| a + full * step).collect();
-            walk.parts.push(Part::new(levels, size - full * lanes, tail));
+            walk.parts.push(WalkPart::new(levels, size - full * lanes, tail));
         }
         Ok(walk)
     }
 
     /// How the lanes of the output (0) and of the operands (from 1) lie.
-    pub(crate) fn kind(&self, which: usize) -> Lanes {
+    pub(crate) fn row_lanes(&self, which: usize) -> RowLanes {
         self.kinds[which]
     }
 
     /// The most rows that come at once, where at most so many numbers should.
-    pub(crate) fn rows(&self, numbers: usize) -> usize {
+    pub(crate) fn rows_for_numbers(&self, numbers: usize) -> usize {
         let most = (numbers / self.lanes).max(1);
         self.parts.iter().map(|p| p.rows.n).max().unwrap_or(1).clamp(1, most)
     }
 
     /// Calls `f(places, count)` for elements side by side in the output and in every operand, about `most` at a time; calls
     /// nothing and answers false where lanes do not lie alike everywhere.
-    pub(crate) fn whole_lanes(&self, most: usize, mut f: impl FnMut(&[usize], usize)) -> bool {
-        let whole = |kind: &Lanes| matches!(kind, Lanes::Along { eps, .. } if *eps == self.lanes);
+    pub(crate) fn for_whole_lanes(&self, most: usize, mut f: impl FnMut(&[usize], usize)) -> bool {
+        let whole =
+            |kind: &RowLanes| matches!(kind, RowLanes::Along { eps, .. } if *eps == self.lanes);
         if !self.kinds.iter().all(whole) {
             return false;
         }
-        self.run(self.rows(most), |rows| {
+        self.for_each_rows(self.rows_for_numbers(most), |rows| {
             if rows.step.iter().all(|step| *step == rows.lanes) {
                 return f(rows.start, rows.count * rows.lanes);
             }
@@ -139,7 +140,7 @@ impl Walk {
     }
 
     /// Calls `f` with runs of at most `most` rows, in an order that depends on the walk alone.
-    pub(crate) fn run(&self, most: usize, mut f: impl FnMut(Rows<'_>)) {
+    pub(crate) fn for_each_rows(&self, most: usize, mut f: impl FnMut(WalkRows<'_>)) {
         for part in &self.parts {
             let mut digits: SmallVec<[usize; 6]> = SmallVec::from_elem(0, part.outer.len());
             loop {
@@ -153,13 +154,13 @@ impl Walk {
                 while done < part.rows.n {
                     let count = most.max(1).min(part.rows.n - done);
                     let step = part.rows.step.as_slice();
-                    f(Rows { count, lanes: part.lanes, start: &at, step });
+                    f(WalkRows { count, lanes: part.lanes, start: &at, step });
                     for (a, step) in at.iter_mut().zip(step) {
                         *a += step * count;
                     }
                     done += count;
                 }
-                if !advance(&mut digits, &part.outer) {
+                if !advance_odometer(&mut digits, &part.outer) {
                     break;
                 }
             }
@@ -168,7 +169,7 @@ impl Walk {
 }
 
 /// The next value of an odometer, last digit fastest; false after the last.
-fn advance(digits: &mut [usize], levels: &[Level]) -> bool {
+fn advance_odometer(digits: &mut [usize], levels: &[WalkLevel]) -> bool {
     for (digit, level) in digits.iter_mut().zip(levels).rev() {
         *digit += 1;
         if *digit < level.n {
@@ -179,41 +180,42 @@ fn advance(digits: &mut [usize], levels: &[Level]) -> bool {
     false
 }
 
-impl Part {
+impl WalkPart {
     /// Orders loops by the output's address, fuses those that are one line for everybody, and takes
     /// the innermost as rows.
-    fn new(mut levels: Vec<Level>, lanes: usize, start: SmallVec<[usize; 4]>) -> Part {
+    fn new(mut levels: Vec<WalkLevel>, lanes: usize, start: SmallVec<[usize; 4]>) -> WalkPart {
         // A loop of one round steps nowhere, and its step would keep the loops around it apart.
         levels.retain(|level| level.n != 1);
         levels.sort_by_key(|l| std::cmp::Reverse(l.step[0]));
-        let mut fused: Vec<Level> = Vec::new();
+        let mut fused: Vec<WalkLevel> = Vec::new();
         for inner in levels {
-            let one_line =
-                |outer: &Level| outer.step.iter().zip(&inner.step).all(|(o, i)| *o == i * inner.n);
+            let one_line = |outer: &WalkLevel| {
+                outer.step.iter().zip(&inner.step).all(|(o, i)| *o == i * inner.n)
+            };
             match fused.last_mut() {
                 Some(outer) if one_line(outer) => {
-                    *outer = Level { n: outer.n * inner.n, step: inner.step };
+                    *outer = WalkLevel { n: outer.n * inner.n, step: inner.step };
                 }
                 _ => fused.push(inner),
             }
         }
         let step = SmallVec::from_elem(0, start.len());
-        let rows = fused.pop().unwrap_or(Level { n: 1, step });
-        Part { outer: fused, rows, lanes, start }
+        let rows = fused.pop().unwrap_or(WalkLevel { n: 1, step });
+        WalkPart { outer: fused, rows, lanes, start }
     }
 }
 
-impl Rows<'_> {
+impl WalkRows<'_> {
     /// Reads the rows of an operand (from 0), `lanes` numbers each.
     ///
     /// # Safety
     /// `base` is the block of that operand, readable, and `kind` how its lanes lie.
-    pub(crate) unsafe fn load<T: Number>(
+    pub(crate) unsafe fn load_rows<T: KernelNumber>(
         &self,
-        load: &Load<T>,
+        load: &ElementLoader<T>,
         base: *const u8,
         operand: usize,
-        kind: Lanes,
+        kind: RowLanes,
         into: &mut [T],
     ) {
         let (start, step) = (self.start[operand + 1], self.step[operand + 1]);
@@ -221,18 +223,18 @@ impl Rows<'_> {
         // SAFETY: by the contract of this function; the walk stays inside its tensors.
         unsafe {
             match kind {
-                Lanes::Along { eps, .. } if eps == self.lanes && step == eps => {
-                    load.run(base, start, into);
+                RowLanes::Along { eps, .. } if eps == self.lanes && step == eps => {
+                    load.load_adjacent(base, start, into);
                 }
                 _ if step == 0 => {
-                    load.row(base, start, kind, &mut into[..self.lanes]);
+                    load.load_row(base, start, kind, &mut into[..self.lanes]);
                     for row in 1..self.count {
                         into.copy_within(..self.lanes, row * self.lanes);
                     }
                 }
                 _ => {
                     for (row, into) in into.chunks_mut(self.lanes).enumerate() {
-                        load.row(base, start + row * step, kind, into);
+                        load.load_row(base, start + row * step, kind, into);
                     }
                 }
             }
@@ -243,11 +245,11 @@ impl Rows<'_> {
     ///
     /// # Safety
     /// `base` is the block of the output, writable, and `kind` how its lanes lie.
-    pub(crate) unsafe fn store<T: Number>(
+    pub(crate) unsafe fn store_rows<T: KernelNumber>(
         &self,
-        store: &Store<T>,
+        store: &ElementStorer<T>,
         base: *mut u8,
-        kind: Lanes,
+        kind: RowLanes,
         from: &[T],
     ) {
         let (start, step) = (self.start[0], self.step[0]);
@@ -255,12 +257,12 @@ impl Rows<'_> {
         // SAFETY: by the contract of this function; the walk stays inside its tensors.
         unsafe {
             match kind {
-                Lanes::Along { eps, .. } if eps == self.lanes && step == eps => {
-                    store.run(base, start, from);
+                RowLanes::Along { eps, .. } if eps == self.lanes && step == eps => {
+                    store.store_adjacent(base, start, from);
                 }
                 _ => {
                     for (row, from) in from.chunks(self.lanes).enumerate() {
-                        store.row(base, start + row * step, kind, from);
+                        store.store_row(base, start + row * step, kind, from);
                     }
                 }
             }
@@ -280,16 +282,16 @@ mod tests {
         let card = Card::builder().build().expect("a card");
         for size in [&[2i64, 4, 16, 16][..], &[2, 16, 64], &[3, 5, 2, 7, 40], &[6], &[5, 1, 70]] {
             let layout =
-                default_layout(size, None, Dtype::Float32, card.keeps()).expect("a layout");
+                default_layout(size, None, Dtype::Float32, card.kept_dtypes()).expect("a layout");
             let tensor = Tensor::zeros(&card, Dtype::Float32, &layout).expect("room");
-            let form = tensor.sticks().expect("a form");
-            let walk = Walk::new(&form, &[form.clone(), form.clone()]).expect("they agree");
+            let form = tensor.stick_form().expect("a form");
+            let walk = StickWalk::new(&form, &[form.clone(), form.clone()]).expect("they agree");
             let (mut runs, mut lanes) = (0, 0);
-            assert!(walk.whole_lanes(usize::MAX, |_, count| {
+            assert!(walk.for_whole_lanes(usize::MAX, |_, count| {
                 runs += 1;
                 lanes += count;
             }));
-            assert_eq!((runs, lanes * 4), (1, tensor.block().bytes()), "{size:?}");
+            assert_eq!((runs, lanes * 4), (1, tensor.block().requested_bytes()), "{size:?}");
         }
     }
 }

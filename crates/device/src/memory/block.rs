@@ -1,6 +1,6 @@
 //! Blocks: shared pieces of memory, and the locks that keep threads apart.
 
-use super::{Memory, Region};
+use super::{BlockRegion, DeviceMemory};
 use crate::error::Result;
 use smallvec::SmallVec;
 use std::fmt;
@@ -11,14 +11,14 @@ use zellige_host::LazyMemory;
 
 /// A piece of a memory. Clones share it; it goes back with the last one.
 ///
-/// Fresh blocks read as zero. One operation locks all its blocks at once by [`Guards::lock`]; a
+/// Fresh blocks read as zero. One operation locks all its blocks at once by [`BlockGuards::lock_blocks`]; a
 /// thread that holds a guard of a block and asks for another of the same block waits for itself.
 /// A panic while a guard is held leaves the bytes as they are and the block usable.
 ///
-/// **Law**: between two equal answers of [`Block::write_stamp`] nobody has written the block. Every writer
+/// **Law**: between two equal answers of [`MemoryBlock::write_stamp`] nobody has written the block. Every writer
 /// needs a guard, and every guard for writing moves the counter, so no writer can forget to.
 #[derive(Clone)]
-pub struct Block(Arc<Inner>);
+pub struct MemoryBlock(Arc<BlockInner>);
 
 /// A block at one moment: its number, and how often it was locked for writing until then.
 ///
@@ -26,43 +26,43 @@ pub struct Block(Arc<Inner>);
 /// same address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WriteStamp {
-    /// [`Block::id`].
+    /// [`MemoryBlock::id`].
     pub block: u64,
     /// Guards for writing so far.
     pub writes: u64,
 }
 
-struct Inner {
+struct BlockInner {
     id: u64,
-    memory: Memory,
-    region: Region,
+    memory: DeviceMemory,
+    region: BlockRegion,
     backing: LazyMemory,
     lock: RwLock<()>,
     writes: AtomicU64,
 }
 
-impl Drop for Inner {
+impl Drop for BlockInner {
     fn drop(&mut self) {
-        self.memory.release(&self.region);
-        self.memory.recycle(std::mem::take(&mut self.backing));
+        self.memory.release_region(&self.region);
+        self.memory.recycle_backing(std::mem::take(&mut self.backing));
     }
 }
 
-impl Block {
+impl MemoryBlock {
     /// A block of these addresses, all zeros.
-    pub(super) fn new(memory: Memory, region: Region) -> Result<Block> {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
+    pub(super) fn new(memory: DeviceMemory, region: BlockRegion) -> Result<MemoryBlock> {
+        static NEXT_BLOCK_ID: AtomicU64 = AtomicU64::new(1);
         let backing = match usize::try_from(region.rounded) {
-            Ok(len) => memory.backing(len),
+            Ok(len) => memory.take_backing(len),
             Err(_) => Err(crate::DeviceError::HostMemory {
                 asked: region.rounded,
                 reason: "longer than an address of this machine".into(),
             }),
         };
-        let backing = backing.inspect_err(|_| memory.release(&region))?;
-        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        let backing = backing.inspect_err(|_| memory.release_region(&region))?;
+        let id = NEXT_BLOCK_ID.fetch_add(1, Ordering::Relaxed);
         let (lock, writes) = (RwLock::new(()), AtomicU64::new(0));
-        Ok(Block(Arc::new(Inner { id, memory, region, backing, lock, writes })))
+        Ok(MemoryBlock(Arc::new(BlockInner { id, memory, region, backing, lock, writes })))
     }
 
     /// Its address on the device, a multiple of 128; 0 for a block of no bytes.
@@ -71,11 +71,11 @@ impl Block {
     }
 
     /// The bytes asked for.
-    pub fn bytes(&self) -> usize {
+    pub fn requested_bytes(&self) -> usize {
         usize::try_from(self.0.region.bytes).expect("a block has host memory behind all its bytes")
     }
 
-    /// The bytes it takes: [`Block::bytes`] rounded up to sticks. All of them may be touched.
+    /// The bytes it takes: [`MemoryBlock::bytes`] rounded up to sticks. All of them may be touched.
     pub fn capacity(&self) -> usize {
         usize::try_from(self.0.region.rounded).expect("as above")
     }
@@ -97,17 +97,17 @@ impl Block {
     }
 
     /// The memory it is a piece of.
-    pub fn memory(&self) -> &Memory {
+    pub fn memory(&self) -> &DeviceMemory {
         &self.0.memory
     }
 
     /// Waits for writers, and keeps them out while the answer lives.
-    pub fn read(&self) -> BlockRead<'_> {
+    pub fn lock_for_read(&self) -> BlockRead<'_> {
         BlockRead { block: self, _guard: self.read_guard() }
     }
 
     /// Waits for everybody else, and keeps them out while the answer lives.
-    pub fn write(&self) -> BlockWrite<'_> {
+    pub fn lock_for_write(&self) -> BlockWrite<'_> {
         BlockWrite { block: self, _guard: self.write_guard() }
     }
 
@@ -124,29 +124,29 @@ impl Block {
         guard
     }
 
-    fn start(&self) -> *mut u8 {
+    fn start_pointer(&self) -> *mut u8 {
         self.0.backing.start_address()
     }
 }
 
-impl PartialEq for Block {
+impl PartialEq for MemoryBlock {
     /// Whether both are the same piece of memory.
-    fn eq(&self, other: &Block) -> bool {
+    fn eq(&self, other: &MemoryBlock) -> bool {
         self.id() == other.id()
     }
 }
 
-impl Eq for Block {}
+impl Eq for MemoryBlock {}
 
-impl fmt::Debug for Block {
+impl fmt::Debug for MemoryBlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Block({:#x}, {} bytes)", self.address(), self.bytes())
+        write!(f, "Block({:#x}, {} bytes)", self.address(), self.requested_bytes())
     }
 }
 
 /// The bytes of a block, for reading.
 pub struct BlockRead<'a> {
-    block: &'a Block,
+    block: &'a MemoryBlock,
     _guard: RwLockReadGuard<'a, ()>,
 }
 
@@ -155,13 +155,15 @@ impl Deref for BlockRead<'_> {
     fn deref(&self) -> &[u8] {
         // SAFETY: the block owns that many initialised bytes, and nobody writes them while the
         // read guard lives.
-        unsafe { std::slice::from_raw_parts(self.block.start(), self.block.bytes()) }
+        unsafe {
+            std::slice::from_raw_parts(self.block.start_pointer(), self.block.requested_bytes())
+        }
     }
 }
 
 /// The bytes of a block, for writing.
 pub struct BlockWrite<'a> {
-    block: &'a Block,
+    block: &'a MemoryBlock,
     _guard: RwLockWriteGuard<'a, ()>,
 }
 
@@ -169,39 +171,43 @@ impl Deref for BlockWrite<'_> {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
         // SAFETY: the block owns that many initialised bytes, and the write guard is exclusive.
-        unsafe { std::slice::from_raw_parts(self.block.start(), self.block.bytes()) }
+        unsafe {
+            std::slice::from_raw_parts(self.block.start_pointer(), self.block.requested_bytes())
+        }
     }
 }
 
 impl DerefMut for BlockWrite<'_> {
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above, borrowed mutably with the guard.
-        unsafe { std::slice::from_raw_parts_mut(self.block.start(), self.block.bytes()) }
+        unsafe {
+            std::slice::from_raw_parts_mut(self.block.start_pointer(), self.block.requested_bytes())
+        }
     }
 }
 
 /// Several blocks locked for one operation.
 ///
-/// Locks are taken in the order of [`Block::id`], which all threads share, so operations never wait
+/// Locks are taken in the order of [`MemoryBlock::id`], which all threads share, so operations never wait
 /// for each other in a circle. A block that is both read and written is taken for writing, once.
 ///
 /// # Aliasing
-/// Pointers are good for [`Block::capacity`] bytes as long as the guards live. Of a block held for
-/// writing, [`Guards::ptr`] and [`Guards::mut_ptr`] are the same bytes: who makes references of
+/// Pointers are good for [`MemoryBlock::capacity`] bytes as long as the guards live. Of a block held for
+/// writing, [`BlockGuards::read_pointer`] and [`BlockGuards::write_pointer`] are the same bytes: who makes references of
 /// them must see to it that no `&mut` range overlaps another live reference, on any thread.
-pub struct Guards<'a> {
-    held: SmallVec<[(&'a Block, Held<'a>); 4]>,
+pub struct BlockGuards<'a> {
+    held: SmallVec<[(&'a MemoryBlock, HeldGuard<'a>); 4]>,
 }
 
-enum Held<'a> {
+enum HeldGuard<'a> {
     Read { _guard: RwLockReadGuard<'a, ()> },
     Write { _guard: RwLockWriteGuard<'a, ()> },
 }
 
-impl<'a> Guards<'a> {
+impl<'a> BlockGuards<'a> {
     /// Locks all of them; a block may occur several times and in both lists.
-    pub fn lock(reads: &[&'a Block], writes: &[&'a Block]) -> Guards<'a> {
-        let mut wanted: SmallVec<[(&'a Block, bool); 8]> = SmallVec::new();
+    pub fn lock_blocks(reads: &[&'a MemoryBlock], writes: &[&'a MemoryBlock]) -> BlockGuards<'a> {
+        let mut wanted: SmallVec<[(&'a MemoryBlock, bool); 8]> = SmallVec::new();
         wanted.extend(writes.iter().map(|b| (*b, true)));
         wanted.extend(reads.iter().map(|b| (*b, false)));
         // Stable: a block's writing entry stays before its reading one and survives `dedup`.
@@ -209,50 +215,53 @@ impl<'a> Guards<'a> {
         wanted.dedup_by_key(|(block, _)| block.id());
         let held = wanted.into_iter().map(|(block, write)| {
             let held = if write {
-                Held::Write { _guard: block.write_guard() }
+                HeldGuard::Write { _guard: block.write_guard() }
             } else {
-                Held::Read { _guard: block.read_guard() }
+                HeldGuard::Read { _guard: block.read_guard() }
             };
             (block, held)
         });
-        Guards { held: held.collect() }
+        BlockGuards { held: held.collect() }
     }
 
     /// The first byte of a block in either list.
     ///
     /// # Panics
     /// If the block is in neither: that is a mistake of the caller, not of a user.
-    pub fn ptr(&self, block: &Block) -> *const u8 {
-        assert!(self.find(block).is_some(), "{block:?} is not locked for this operation");
-        block.start()
+    pub fn read_pointer(&self, block: &MemoryBlock) -> *const u8 {
+        assert!(self.find_held(block).is_some(), "{block:?} is not locked for this operation");
+        block.start_pointer()
     }
 
     /// The first byte of a block in the list of writes.
     ///
     /// # Panics
     /// If it is not there.
-    pub fn mut_ptr(&self, block: &Block) -> *mut u8 {
-        let held = self.find(block);
-        assert!(matches!(held, Some(Held::Write { .. })), "{block:?} is not locked for writing");
-        block.start()
+    pub fn write_pointer(&self, block: &MemoryBlock) -> *mut u8 {
+        let held = self.find_held(block);
+        assert!(
+            matches!(held, Some(HeldGuard::Write { .. })),
+            "{block:?} is not locked for writing"
+        );
+        block.start_pointer()
     }
 
     /// The bytes of a block that is only read.
     ///
     /// # Panics
     /// If the block is not locked, or also locked for writing.
-    pub fn bytes(&self, block: &Block) -> &[u8] {
-        let held = self.find(block);
+    pub fn locked_bytes(&self, block: &MemoryBlock) -> &[u8] {
+        let held = self.find_held(block);
         assert!(
-            matches!(held, Some(Held::Read { .. })),
+            matches!(held, Some(HeldGuard::Read { .. })),
             "{block:?} is not locked for reading only"
         );
         // SAFETY: the block owns that many initialised bytes, and the read guard that `self` holds
         // keeps writers out for as long as the answer is borrowed.
-        unsafe { std::slice::from_raw_parts(block.start(), block.bytes()) }
+        unsafe { std::slice::from_raw_parts(block.start_pointer(), block.requested_bytes()) }
     }
 
-    fn find(&self, block: &Block) -> Option<&Held<'a>> {
+    fn find_held(&self, block: &MemoryBlock) -> Option<&HeldGuard<'a>> {
         self.held.iter().find(|(b, _)| *b == block).map(|(_, held)| held)
     }
 }

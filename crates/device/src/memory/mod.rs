@@ -15,13 +15,13 @@ mod pool;
 mod segment;
 mod stats;
 
-pub use allocator::GRANULE;
-pub use block::{Block, BlockRead, BlockWrite, Guards, WriteStamp};
+pub use allocator::GRANULE_BYTES;
+pub use block::{BlockGuards, BlockRead, BlockWrite, MemoryBlock, WriteStamp};
 pub use stats::{MemoryStats, SegmentStats};
 
-use self::pool::Pool;
+use self::pool::BackingPool;
 use crate::error::{DeviceError, Result};
-use segment::Segment;
+use segment::MemorySegment;
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,54 +30,54 @@ use zellige_machine::{Hardware, SegmentPurpose, SegmentSpec};
 
 /// An address space. Clones are the same memory; blocks keep it alive.
 #[derive(Clone)]
-pub struct Memory(Arc<Shared>);
+pub struct DeviceMemory(Arc<MemoryInner>);
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    pool: Mutex<Pool>,
+struct MemoryInner {
+    state: Mutex<MemoryState>,
+    pool: Mutex<BackingPool>,
 }
 
 #[derive(Debug)]
-struct State {
-    segments: Vec<Segment>,
+struct MemoryState {
+    segments: Vec<MemorySegment>,
     peak: u64,
     peak_reserved: u64,
 }
 
 /// The addresses of one block.
 #[derive(Debug, Clone, Copy)]
-struct Region {
+struct BlockRegion {
     segment: usize,
     address: u64,
     bytes: u64,
     rounded: u64,
 }
 
-impl Memory {
+impl DeviceMemory {
     /// A memory of these segments, all free.
-    pub fn new(segments: &[SegmentSpec]) -> Result<Memory> {
-        let segments = Segment::all(segments)?;
-        let state = Mutex::new(State { segments, peak: 0, peak_reserved: 0 });
-        Ok(Memory(Arc::new(Shared { state, pool: Mutex::default() })))
+    pub fn new(segments: &[SegmentSpec]) -> Result<DeviceMemory> {
+        let segments = MemorySegment::from_specs(segments)?;
+        let state = Mutex::new(MemoryState { segments, peak: 0, peak_reserved: 0 });
+        Ok(DeviceMemory(Arc::new(MemoryInner { state, pool: Mutex::default() })))
     }
 
     /// The memory of a card: 112 GiB for tensors, 16 GiB for programs.
-    pub fn card() -> Memory {
-        Memory::new(&Hardware::card_preset().address_segments())
+    pub fn with_card_segments() -> DeviceMemory {
+        DeviceMemory::new(&Hardware::card_preset().address_segments())
             .expect("the card's segments are disjoint")
     }
 
     /// A block in the first segment for tensors that has room.
-    pub fn alloc(&self, bytes: usize) -> Result<Block> {
-        let region = self.state().take_any(SegmentPurpose::Tensors, bytes as u64)?;
-        Block::new(self.clone(), region)
+    pub fn alloc_block(&self, bytes: usize) -> Result<MemoryBlock> {
+        let region = self.lock_state().take_any(SegmentPurpose::Tensors, bytes as u64)?;
+        MemoryBlock::new(self.clone(), region)
     }
 
     /// A block in this segment, which must not be one for programs.
-    pub fn alloc_in(&self, segment: usize, bytes: usize) -> Result<Block> {
-        let region = self.state().take_in(segment, bytes as u64)?;
-        Block::new(self.clone(), region)
+    pub fn alloc_in(&self, segment: usize, bytes: usize) -> Result<MemoryBlock> {
+        let region = self.lock_state().take_in(segment, bytes as u64)?;
+        MemoryBlock::new(self.clone(), region)
     }
 
     /// A block in this segment, called `place` in errors.
@@ -86,76 +86,77 @@ impl Memory {
         segment: usize,
         bytes: usize,
         place: impl FnOnce() -> String,
-    ) -> Result<Block> {
-        let region = self.state().take(&[segment], place, bytes as u64)?;
-        Block::new(self.clone(), region)
+    ) -> Result<MemoryBlock> {
+        let region = self.lock_state().take_first(&[segment], place, bytes as u64)?;
+        MemoryBlock::new(self.clone(), region)
     }
 
     /// A block for a program, in the segment reserved for them.
-    pub fn alloc_program(&self, bytes: usize) -> Result<Block> {
-        let region = self.state().take_any(SegmentPurpose::Programs, bytes as u64)?;
-        Block::new(self.clone(), region)
+    pub fn alloc_program(&self, bytes: usize) -> Result<MemoryBlock> {
+        let region = self.lock_state().take_any(SegmentPurpose::Programs, bytes as u64)?;
+        MemoryBlock::new(self.clone(), region)
     }
 
     /// The memory at this moment.
     pub fn stats(&self) -> MemoryStats {
-        let state = self.state();
-        MemoryStats::of(&state.segments, state.peak, state.peak_reserved)
+        let state = self.lock_state();
+        MemoryStats::from_segments(&state.segments, state.peak, state.peak_reserved)
     }
 
     /// Forgets the peaks: they begin again at what is allocated now.
     pub fn reset_peak(&self) {
-        self.state().reset_peak();
+        self.lock_state().reset_peak();
     }
 
     /// Gives host memory of freed blocks that is kept for later back to the system.
-    pub fn trim(&self) {
-        let kept = self.pool().empty();
+    pub fn trim_pool(&self) {
+        let kept = self.lock_pool().drain_backings();
         drop(kept);
     }
 
     /// Host memory for a block.
-    fn backing(&self, len: usize) -> Result<LazyMemory> {
-        let kept = if Pool::serves(len) { self.pool().take(len) } else { None };
+    fn take_backing(&self, len: usize) -> Result<LazyMemory> {
+        let kept =
+            if BackingPool::may_serve(len) { self.lock_pool().take_backing(len) } else { None };
         // What is kept is the first thing to give up when the host has no more.
-        pool::backing(kept, len).or_else(|_| {
-            self.trim();
-            pool::fresh(len)
+        pool::zeroed_backing(kept, len).or_else(|_| {
+            self.trim_pool();
+            pool::map_fresh(len)
         })
     }
 
-    fn recycle(&self, backing: LazyMemory) {
+    fn recycle_backing(&self, backing: LazyMemory) {
         // Freed after the lock is: that is a system call.
-        let excess = self.pool().keep(backing);
+        let excess = self.lock_pool().keep_backing(backing);
         drop(excess);
     }
 
-    fn pool(&self) -> MutexGuard<'_, Pool> {
+    fn lock_pool(&self) -> MutexGuard<'_, BackingPool> {
         self.0.pool.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn release(&self, region: &Region) {
+    fn release_region(&self, region: &BlockRegion) {
         if region.rounded > 0 {
-            let segment = &mut self.state().segments[region.segment];
-            segment.give(region.address, region.bytes, region.rounded);
+            let segment = &mut self.lock_state().segments[region.segment];
+            segment.give_back(region.address, region.bytes, region.rounded);
         }
     }
 
     // No call-out happens while the state is locked, so a poisoned lock is still consistent.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, MemoryState> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Memory {
+impl fmt::Debug for DeviceMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stats = self.stats();
         write!(f, "Memory({} of {} bytes reserved)", stats.reserved, stats.capacity)
     }
 }
 
-impl State {
-    fn take_any(&mut self, purpose: SegmentPurpose, bytes: u64) -> Result<Region> {
+impl MemoryState {
+    fn take_any(&mut self, purpose: SegmentPurpose, bytes: u64) -> Result<BlockRegion> {
         let place = match purpose {
             SegmentPurpose::Programs => "program memory",
             SegmentPurpose::Tensors | SegmentPurpose::Scratchpad => "device memory",
@@ -166,10 +167,10 @@ impl State {
         if wanted.is_empty() && purpose == SegmentPurpose::Programs {
             return Err(DeviceError::NoProgramSegment { place: "this memory".into() });
         }
-        self.take(&wanted, || place.into(), bytes)
+        self.take_first(&wanted, || place.into(), bytes)
     }
 
-    fn take_in(&mut self, segment: usize, bytes: u64) -> Result<Region> {
+    fn take_in(&mut self, segment: usize, bytes: u64) -> Result<BlockRegion> {
         let count = self.segments.len();
         let spec = match self.segments.get(segment) {
             Some(s) => s.spec,
@@ -182,55 +183,55 @@ impl State {
                 accepted: self.tensor_segments(),
             });
         }
-        self.take(&[segment], || format!("segment {segment}"), bytes)
+        self.take_first(&[segment], || format!("segment {segment}"), bytes)
     }
 
     /// Takes from the first of these segments that has room; `place` names them in errors.
-    fn take(
+    fn take_first(
         &mut self,
         wanted: &[usize],
         place: impl FnOnce() -> String,
         bytes: u64,
-    ) -> Result<Region> {
+    ) -> Result<BlockRegion> {
         if bytes == 0 {
-            return Ok(Region { segment: 0, address: 0, bytes: 0, rounded: 0 });
+            return Ok(BlockRegion { segment: 0, address: 0, bytes: 0, rounded: 0 });
         }
         let limit = wanted.iter().map(|i| self.segments[*i].spec.bytes).max().unwrap_or(0);
         if bytes > limit {
             return Err(DeviceError::TooLarge { place: place(), asked: bytes, limit });
         }
         // `limit` is a multiple of the granule, so rounding up stays below it.
-        let rounded = bytes.next_multiple_of(GRANULE);
+        let rounded = bytes.next_multiple_of(GRANULE_BYTES);
         for &segment in wanted {
-            if let Some(address) = self.segments[segment].take(bytes, rounded) {
-                let (allocated, reserved) = self.taken();
+            if let Some(address) = self.segments[segment].take_range(bytes, rounded) {
+                let (allocated, reserved) = self.taken_bytes();
                 self.peak = self.peak.max(allocated);
                 self.peak_reserved = self.peak_reserved.max(reserved);
-                return Ok(Region { segment, address, bytes, rounded });
+                return Ok(BlockRegion { segment, address, bytes, rounded });
             }
         }
-        let sum = |f: fn(&Segment) -> u64| wanted.iter().map(|i| f(&self.segments[*i])).sum();
-        let largest = wanted.iter().map(|i| self.segments[*i].holes.largest()).max();
+        let sum = |f: fn(&MemorySegment) -> u64| wanted.iter().map(|i| f(&self.segments[*i])).sum();
+        let largest = wanted.iter().map(|i| self.segments[*i].holes.largest_hole()).max();
         Err(DeviceError::OutOfMemory {
             place: place(),
             asked: bytes,
-            used: sum(Segment::reserved),
-            free: sum(|s| s.holes.free()),
+            used: sum(MemorySegment::reserved_bytes),
+            free: sum(|s| s.holes.free_bytes()),
             largest_hole: largest.unwrap_or(0),
         })
     }
 
     /// Bytes asked for by live blocks, and bytes they take.
-    fn taken(&self) -> (u64, u64) {
-        let sum = |f: fn(&Segment) -> u64| self.segments.iter().map(f).sum();
-        (sum(|s| s.allocated), sum(Segment::reserved))
+    fn taken_bytes(&self) -> (u64, u64) {
+        let sum = |f: fn(&MemorySegment) -> u64| self.segments.iter().map(f).sum();
+        (sum(|s| s.allocated), sum(MemorySegment::reserved_bytes))
     }
 
     fn reset_peak(&mut self) {
-        (self.peak, self.peak_reserved) = self.taken();
+        (self.peak, self.peak_reserved) = self.taken_bytes();
         for segment in &mut self.segments {
             segment.peak = segment.allocated;
-            segment.peak_reserved = segment.reserved();
+            segment.peak_reserved = segment.reserved_bytes();
         }
     }
 

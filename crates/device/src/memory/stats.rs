@@ -1,6 +1,6 @@
 //! What a memory says about itself.
 
-use super::segment::Segment;
+use super::segment::MemorySegment;
 use serde::Serialize;
 use zellige_machine::{SegmentPurpose, SegmentSpec};
 
@@ -59,8 +59,12 @@ impl MemoryStats {
         share_outside(largest, self.free)
     }
 
-    pub(super) fn of(segments: &[Segment], peak: u64, peak_reserved: u64) -> MemoryStats {
-        let segments: Vec<SegmentStats> = segments.iter().map(SegmentStats::of).collect();
+    pub(super) fn from_segments(
+        segments: &[MemorySegment],
+        peak: u64,
+        peak_reserved: u64,
+    ) -> MemoryStats {
+        let segments: Vec<SegmentStats> = segments.iter().map(SegmentStats::from_segment).collect();
         let sum = |f: fn(&SegmentStats) -> u64| segments.iter().map(f).sum::<u64>();
         MemoryStats {
             allocated: sum(|s| s.allocated),
@@ -87,17 +91,17 @@ impl SegmentStats {
         share_outside(self.largest_hole, self.free)
     }
 
-    fn of(segment: &Segment) -> SegmentStats {
+    fn from_segment(segment: &MemorySegment) -> SegmentStats {
         SegmentStats {
             spec: segment.spec,
             allocated: segment.allocated,
             peak: segment.peak,
-            reserved: segment.reserved(),
+            reserved: segment.reserved_bytes(),
             peak_reserved: segment.peak_reserved,
-            free: segment.holes.free(),
+            free: segment.holes.free_bytes(),
             blocks: segment.blocks,
-            largest_hole: segment.holes.largest(),
-            holes: segment.holes.count(),
+            largest_hole: segment.holes.largest_hole(),
+            holes: segment.holes.hole_count(),
         }
     }
 }

@@ -2,27 +2,31 @@
 
 use crate::card::Card;
 use crate::error::Result;
-use crate::run::eager::laid;
+use crate::run::eager::tensor_layouts;
 use crate::tensor::Tensor;
 use crate::tensor::format::host_format;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_machine::account::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// Whether the host does it, by the card's profile.
-pub(super) fn on_host(op: &Op, card: &Card) -> bool {
-    card.profile().on_host(op.layer())
+pub(super) fn runs_on_host(op: &TensorOp, card: &Card) -> bool {
+    card.profile().runs_on_host(op.layer())
 }
 
 /// What is charged: the work of the cores, or the round trip to the host.
-pub(super) fn charged(
-    op: &Op,
+pub(super) fn charge_op(
+    op: &TensorOp,
     card: &Card,
     work: OperationWork,
     operands: &[Tensor],
     results: &[Tensor],
 ) -> Result<OperationWork> {
-    if on_host(op, card) { round_trip(op, &laid(operands), &laid(results)) } else { Ok(work) }
+    if runs_on_host(op, card) {
+        plan_round_trip(op, &tensor_layouts(operands), &tensor_layouts(results))
+    } else {
+        Ok(work)
+    }
 }
 
 /// What it takes to let the host do it: operands are downloaded, the host computes, results are
@@ -33,18 +37,18 @@ pub(super) fn charged(
 ///
 /// # Errors
 /// Dtypes without a host format.
-pub(super) fn round_trip(
-    op: &Op,
+pub(super) fn plan_round_trip(
+    op: &TensorOp,
     operands: &[TensorLayout],
     results: &[TensorLayout],
 ) -> Result<OperationWork> {
     let mut engine = CoreWork::default();
     for t in operands {
-        engine.reads.merge_traffic(&sticks(t, &mut engine.padding_bytes)?);
+        engine.reads.merge_traffic(&stick_traffic(t, &mut engine.padding_bytes)?);
         engine.host_out += host_bytes(t)?;
     }
     for t in results {
-        engine.writes.merge_traffic(&sticks(t, &mut engine.padding_bytes)?);
+        engine.writes.merge_traffic(&stick_traffic(t, &mut engine.padding_bytes)?);
         engine.host_in += host_bytes(t)?;
     }
     Ok(OperationWork::new(format!("{} on the host", op.name()), WorkKind::Fallback, vec![engine]))
@@ -55,11 +59,11 @@ fn host_bytes(t: &TensorLayout) -> Result<u64> {
 }
 
 /// The sticks of a tensor; of one that kernels cannot read as it lies, those of its base.
-fn sticks(t: &TensorLayout, padding: &mut u64) -> Result<MemoryTraffic> {
-    let (traffic, unused) = match t.sticks() {
-        Ok(form) => form.traffic(),
+fn stick_traffic(t: &TensorLayout, padding: &mut u64) -> Result<MemoryTraffic> {
+    let (traffic, unused) = match t.stick_form() {
+        Ok(form) => form.stick_traffic(),
         Err(_) => {
-            let bytes = t.layout().device_bytes()?.unsigned_abs();
+            let bytes = t.stick_layout().device_bytes()?.unsigned_abs();
             (MemoryTraffic::from_bursts(bytes, 1), bytes.saturating_sub(t.valid_bytes()))
         }
     };

@@ -22,18 +22,18 @@ pub(crate) mod prepared;
 pub(crate) mod recall;
 mod recording;
 
-use self::division::{Division, Span};
-use self::eager::{Launched, Ran};
-use self::loops::Loops;
+use self::division::{LoopSpan, WorkDivision};
+use self::eager::{LaunchOutcome, OpOutcome};
+use self::loops::OpLoops;
 use crate::card::Card;
 use crate::error::Result;
 use crate::kernels::KernelLayouts;
-use crate::kernels::moves::Move;
+use crate::kernels::moves::ElementMove;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_machine::{OperationCharges, OperationWork};
-use zellige_op::{Op, TensorType};
+use zellige_op::{TensorOp, TensorType};
 
 /// Operations on tensors of a card.
 pub trait RunOp {
@@ -42,34 +42,39 @@ pub trait RunOp {
     /// # Errors
     /// Operands that the operation does not take, tensors of other cards, no room for the results.
     /// Nothing is changed then.
-    fn run(&self, card: &Card, inputs: &[Tensor]) -> Result<Ran>;
+    fn run_op(&self, card: &Card, inputs: &[Tensor]) -> Result<OpOutcome>;
 
     /// The same on at most `cores` cores.
     ///
     /// # Errors
-    /// As [`RunOp::run`], and a number of cores that the card does not have.
-    fn run_on(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Ran>;
+    /// As [`RunOp::run_op`], and a number of cores that the card does not have.
+    fn run_on_cores(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<OpOutcome>;
 
-    /// The results of [`RunOp::run_on`] alone. Nothing is entered into the accounts: the caller does that.
+    /// The results of [`RunOp::run_on_cores`] alone. Nothing is entered into the accounts: the caller does that.
     ///
     /// # Errors
-    /// As [`RunOp::run_on`].
-    fn compute(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Vec<Tensor>>;
+    /// As [`RunOp::run_on_cores`].
+    fn compute_results(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Vec<Tensor>>;
 
     /// The same in a stream of the card.
     ///
     /// # Errors
-    /// As [`RunOp::run_on`].
-    fn run_in(&self, card: &Card, stream: StreamId, inputs: &[Tensor], cores: usize)
-    -> Result<Ran>;
+    /// As [`RunOp::run_on_cores`].
+    fn run_in_stream(
+        &self,
+        card: &Card,
+        stream: StreamId,
+        inputs: &[Tensor],
+        cores: usize,
+    ) -> Result<OpOutcome>;
 
     /// Runs with the results in tensors that exist.
     ///
     /// # Errors
-    /// As [`RunOp::run`], and outputs that are not of the results' size.
-    fn run_into(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Ran>;
+    /// As [`RunOp::run_op`], and outputs that are not of the results' size.
+    fn run_into(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<OpOutcome>;
 
-    /// As [`RunOp::run_in`] on all cores, or [`RunOp::run_into`] where results go into tensors that exist;
+    /// As [`RunOp::run_in_stream`] on all cores, or [`RunOp::run_into`] where results go into tensors that exist;
     /// what is settled on the way is kept for the next time that this operation meets operands that
     /// lie the same way.
     ///
@@ -83,24 +88,24 @@ pub trait RunOp {
         stream: StreamId,
         inputs: &[Tensor],
         into: Option<&[Tensor]>,
-    ) -> Result<Ran>;
+    ) -> Result<OpOutcome>;
 
-    /// Runs on tensors that lie as [`PlanOp::lay`] asked, into tensors that lie as it said, with a
+    /// Runs on tensors that lie as [`PlanOp::plan_layouts`] asked, into tensors that lie as it said, with a
     /// division or the default one. Nothing is entered into the accounts.
     ///
     /// # Errors
     /// Tensors of other cards or layouts, divisions that do not fit, indices out of range.
-    fn launch(
+    fn launch_op(
         &self,
         card: &Card,
         inputs: &[Tensor],
         outputs: &[Tensor],
-        division: Option<&Division>,
+        division: Option<&WorkDivision>,
         cores: usize,
-    ) -> Result<Launched>;
+    ) -> Result<LaunchOutcome>;
 
     /// Whether the host does it under the coverage profile of the card.
-    fn on_host(&self, card: &Card) -> bool;
+    fn runs_on_host(&self, card: &Card) -> bool;
 }
 
 /// What operations would do, on tensors without memory.
@@ -109,40 +114,47 @@ pub trait PlanOp {
     ///
     /// # Errors
     /// Operands that the operation does not take.
-    fn lay(&self, inputs: &[TensorLayout]) -> Result<(Vec<TensorType>, KernelLayouts)>;
+    fn plan_layouts(&self, inputs: &[TensorLayout]) -> Result<(Vec<TensorType>, KernelLayouts)>;
 
     /// The iteration space; none for an operation that only moves elements.
     ///
     /// # Errors
     /// Tensors that do not lie in whole sticks.
-    fn space(&self, inputs: &[TensorLayout], outputs: &[TensorLayout])
-    -> Result<Option<Vec<Span>>>;
+    fn iteration_space(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
+    ) -> Result<Option<Vec<LoopSpan>>>;
 
     /// The division and the work of every core.
     ///
     /// # Errors
-    /// As [`RunOp::launch`], but for what depends on the elements.
-    fn work(
+    /// As [`RunOp::launch_op`], but for what depends on the elements.
+    fn plan_work(
         &self,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
-        division: Option<&Division>,
+        division: Option<&WorkDivision>,
         cores: usize,
-    ) -> Result<(Division, OperationWork)>;
+    ) -> Result<(WorkDivision, OperationWork)>;
 
     /// Which loop each dimension of each tensor follows; none for an operation whose slices are no boxes of its
     /// tensors.
     ///
     /// # Errors
     /// Tensors that the operation does not take or make, or that do not lie in whole sticks.
-    fn loops(&self, inputs: &[TensorLayout], outputs: &[TensorLayout]) -> Result<Option<Loops>>;
+    fn tensor_loops(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
+    ) -> Result<Option<OpLoops>>;
 
     /// What the operation asks of the units, as a function of the slices of its loops; none for one whose work is no
     /// sum of products of their lengths.
     ///
     /// # Errors
-    /// As [`PlanOp::loops`].
-    fn charges(
+    /// As [`PlanOp::tensor_loops`].
+    fn unit_charges(
         &self,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
@@ -153,8 +165,11 @@ pub trait PlanOp {
     ///
     /// # Errors
     /// Tensors that the operation does not take or make.
-    fn moves(&self, inputs: &[TensorLayout], outputs: &[TensorLayout])
-    -> Result<Option<Vec<Move>>>;
+    fn plan_moves(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
+    ) -> Result<Option<Vec<ElementMove>>>;
 
     /// What it takes to let the host do it: operands are downloaded, the host computes, results are
     /// uploaded.
@@ -164,37 +179,37 @@ pub trait PlanOp {
     ///
     /// # Errors
     /// Dtypes without a host format.
-    fn round_trip(
+    fn plan_round_trip(
         &self,
         operands: &[TensorLayout],
         results: &[TensorLayout],
     ) -> Result<OperationWork>;
 }
 
-impl RunOp for Op {
-    fn run(&self, card: &Card, inputs: &[Tensor]) -> Result<Ran> {
-        self.run_on(card, inputs, card.cores())
+impl RunOp for TensorOp {
+    fn run_op(&self, card: &Card, inputs: &[Tensor]) -> Result<OpOutcome> {
+        self.run_on_cores(card, inputs, card.core_count())
     }
 
-    fn run_on(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Ran> {
-        self.run_in(card, StreamId::DEFAULT, inputs, cores)
+    fn run_on_cores(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<OpOutcome> {
+        self.run_in_stream(card, StreamId::DEFAULT, inputs, cores)
     }
 
-    fn compute(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Vec<Tensor>> {
-        eager::compute(self, card, inputs, cores).map(|computed| computed.outputs)
+    fn compute_results(&self, card: &Card, inputs: &[Tensor], cores: usize) -> Result<Vec<Tensor>> {
+        eager::compute_op(self, card, inputs, cores).map(|computed| computed.outputs)
     }
 
-    fn run_in(
+    fn run_in_stream(
         &self,
         card: &Card,
         stream: StreamId,
         inputs: &[Tensor],
         cores: usize,
-    ) -> Result<Ran> {
-        eager::run_in(self, card, stream, inputs, cores)
+    ) -> Result<OpOutcome> {
+        eager::run_in_stream(self, card, stream, inputs, cores)
     }
 
-    fn run_into(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<Ran> {
+    fn run_into(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<OpOutcome> {
         in_place::run_into(self, card, StreamId::DEFAULT, inputs, outputs)
     }
 
@@ -204,75 +219,79 @@ impl RunOp for Op {
         stream: StreamId,
         inputs: &[Tensor],
         into: Option<&[Tensor]>,
-    ) -> Result<Ran> {
+    ) -> Result<OpOutcome> {
         recall::run_again(self, card, stream, inputs, into)
     }
 
-    fn launch(
+    fn launch_op(
         &self,
         card: &Card,
         inputs: &[Tensor],
         outputs: &[Tensor],
-        division: Option<&Division>,
+        division: Option<&WorkDivision>,
         cores: usize,
-    ) -> Result<Launched> {
-        plan::launch(self, card, inputs, outputs, division, cores)
+    ) -> Result<LaunchOutcome> {
+        plan::launch_op(self, card, inputs, outputs, division, cores)
     }
 
-    fn on_host(&self, card: &Card) -> bool {
-        host_fallback::on_host(self, card)
+    fn runs_on_host(&self, card: &Card) -> bool {
+        host_fallback::runs_on_host(self, card)
     }
 }
 
-impl PlanOp for Op {
-    fn lay(&self, inputs: &[TensorLayout]) -> Result<(Vec<TensorType>, KernelLayouts)> {
-        plan::lay(self, inputs)
+impl PlanOp for TensorOp {
+    fn plan_layouts(&self, inputs: &[TensorLayout]) -> Result<(Vec<TensorType>, KernelLayouts)> {
+        plan::plan_layouts(self, inputs)
     }
 
-    fn space(
+    fn iteration_space(
         &self,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
-    ) -> Result<Option<Vec<Span>>> {
-        plan::space(self, inputs, outputs)
+    ) -> Result<Option<Vec<LoopSpan>>> {
+        plan::plan_space(self, inputs, outputs)
     }
 
-    fn work(
+    fn plan_work(
         &self,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
-        division: Option<&Division>,
+        division: Option<&WorkDivision>,
         cores: usize,
-    ) -> Result<(Division, OperationWork)> {
-        plan::work(self, inputs, outputs, division, cores)
+    ) -> Result<(WorkDivision, OperationWork)> {
+        plan::plan_work(self, inputs, outputs, division, cores)
     }
 
-    fn loops(&self, inputs: &[TensorLayout], outputs: &[TensorLayout]) -> Result<Option<Loops>> {
-        loops::loops(self, inputs, outputs)
+    fn tensor_loops(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorLayout],
+    ) -> Result<Option<OpLoops>> {
+        loops::find_loops(self, inputs, outputs)
     }
 
-    fn charges(
+    fn unit_charges(
         &self,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
     ) -> Result<Option<OperationCharges>> {
-        loops::charges(self, inputs, outputs)
+        loops::find_charges(self, inputs, outputs)
     }
 
-    fn moves(
+    fn plan_moves(
         &self,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
-    ) -> Result<Option<Vec<Move>>> {
+    ) -> Result<Option<Vec<ElementMove>>> {
         loops::check_tensors(self, inputs, outputs)?;
-        crate::kernels::kernel(self).moves(inputs, outputs)
+        crate::kernels::find_kernel(self).plan_moves(inputs, outputs)
     }
 
-    fn round_trip(
+    fn plan_round_trip(
         &self,
         operands: &[TensorLayout],
         results: &[TensorLayout],
     ) -> Result<OperationWork> {
-        host_fallback::round_trip(self, operands, results)
+        host_fallback::plan_round_trip(self, operands, results)
     }
 }

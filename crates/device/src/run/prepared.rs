@@ -5,9 +5,9 @@
 
 use crate::card::Card;
 use crate::error::Result;
-use crate::kernels::moves::{Move, Piece, PieceOf};
-use crate::kernels::{self, Pointers, Task};
-use crate::memory::{Block, Guards};
+use crate::kernels::moves::{ElementMove, PieceOwner, TensorPiece};
+use crate::kernels::{self, KernelTask, TensorPointers};
+use crate::memory::{BlockGuards, MemoryBlock};
 use crate::tensor::Tensor;
 use crate::tensor::planned_move::{MoveSource, PlannedMove};
 use crate::tensor::tensor_layout::TensorLayout;
@@ -22,13 +22,13 @@ pub struct PreparedLaunch {
     outputs: Vec<Arc<TensorLayout>>,
     /// One bit for every operand that is in the block of a result.
     shared: u64,
-    body: Body,
+    body: LaunchBody,
 }
 
 /// What a launch does.
-enum Body {
+enum LaunchBody {
     /// A task, the slices of whose cores are run by so many threads of the host.
-    Task { task: Box<dyn Task>, cores: usize, threads: usize },
+    Task { task: Box<dyn KernelTask>, cores: usize, threads: usize },
     /// Copies and fills, one after the other.
     Moves { moves: Vec<PreparedMove>, threads: usize },
 }
@@ -36,7 +36,7 @@ enum Body {
 /// A planned move between blocks of the operands and results.
 struct PreparedMove {
     /// The operand or result that is read; none where a number is written.
-    from: Option<PieceOf>,
+    from: Option<PieceOwner>,
     to: usize,
     planned: PlannedMove,
 }
@@ -50,24 +50,24 @@ impl fmt::Debug for PreparedLaunch {
     }
 }
 
-fn layouts(tensors: &[Tensor]) -> Vec<Arc<TensorLayout>> {
-    tensors.iter().map(|t| t.shared_laid().clone()).collect()
+fn shared_layouts(tensors: &[Tensor]) -> Vec<Arc<TensorLayout>> {
+    tensors.iter().map(|t| t.shared_layout().clone()).collect()
 }
 
 impl PreparedLaunch {
     /// A task on these tensors; none where the task holds something of its run.
-    pub(super) fn of_task(
-        task: Box<dyn Task>,
+    pub(super) fn from_task(
+        task: Box<dyn KernelTask>,
         cores: usize,
         threads: usize,
         inputs: &[Tensor],
         outputs: &[Tensor],
     ) -> Option<PreparedLaunch> {
-        task.keeps_nothing().then(|| PreparedLaunch {
-            inputs: layouts(inputs),
-            outputs: layouts(outputs),
+        task.is_stateless().then(|| PreparedLaunch {
+            inputs: shared_layouts(inputs),
+            outputs: shared_layouts(outputs),
             shared: shared_operands(inputs, outputs),
-            body: Body::Task { task, cores, threads },
+            body: LaunchBody::Task { task, cores, threads },
         })
     }
 
@@ -77,8 +77,8 @@ impl PreparedLaunch {
     ///
     /// # Errors
     /// What the planner refuses.
-    pub(super) fn of_moves(
-        moves: &[Move],
+    pub(super) fn from_moves(
+        moves: &[ElementMove],
         inputs: &[Tensor],
         outputs: &[Tensor],
     ) -> Result<Option<PreparedLaunch>> {
@@ -87,32 +87,38 @@ impl PreparedLaunch {
         let mut prepared = Vec::with_capacity(moves.len());
         for step in moves {
             let (from, to, planned) = match step {
-                Move::Copy { from, to } => {
-                    (Some(from.of), to.of, PlannedMove::copy(&from.laid, &to.laid)?)
+                ElementMove::Copy { from, to } => {
+                    (Some(from.of), to.of, PlannedMove::plan_copy(&from.laid, &to.laid)?)
                 }
-                Move::Fill { to, value } => (None, to.of, PlannedMove::fill(&to.laid, *value)?),
+                ElementMove::Fill { to, value } => {
+                    (None, to.of, PlannedMove::plan_fill(&to.laid, *value)?)
+                }
             };
-            let (Some(planned), PieceOf::Output(to)) = (planned, to) else { return Ok(None) };
+            let (Some(planned), PieceOwner::Output(to)) = (planned, to) else { return Ok(None) };
             // A result that is also read would be locked for both.
-            if !matches!(from, None | Some(PieceOf::Input(_))) {
+            if !matches!(from, None | Some(PieceOwner::Input(_))) {
                 return Ok(None);
             }
             prepared.push(PreparedMove { from, to, planned });
         }
         Ok(Some(PreparedLaunch {
-            inputs: layouts(inputs),
-            outputs: layouts(outputs),
+            inputs: shared_layouts(inputs),
+            outputs: shared_layouts(outputs),
             shared,
-            body: Body::Moves { moves: prepared, threads: first.card().host_threads() },
+            body: LaunchBody::Moves { moves: prepared, threads: first.card().host_threads() },
         }))
     }
 
     /// The copy of a tensor into another one of the same size.
     ///
     /// # Errors
-    /// As [`PreparedLaunch::of_moves`].
-    pub(super) fn of_copy(from: &Tensor, to: &Tensor) -> Result<Option<PreparedLaunch>> {
-        PreparedLaunch::of_moves(&[copy_of(from, to)], slice::from_ref(from), slice::from_ref(to))
+    /// As [`PreparedLaunch::from_moves`].
+    pub(super) fn from_copy(from: &Tensor, to: &Tensor) -> Result<Option<PreparedLaunch>> {
+        PreparedLaunch::from_moves(
+            &[copy_move(from, to)],
+            slice::from_ref(from),
+            slice::from_ref(to),
+        )
     }
 
     /// The same as [`Tensor::copy_and_pad`]: the rows of the target past its end are set to a number. None where it
@@ -120,17 +126,17 @@ impl PreparedLaunch {
     ///
     /// # Errors
     /// What the planner refuses.
-    pub fn of_padded_copy(
+    pub fn from_padded_copy(
         from: &Tensor,
         to: &Tensor,
         value: f64,
     ) -> Result<Option<PreparedLaunch>> {
-        let mut moves = vec![copy_of(from, to)];
-        if let Some(rows) = to.laid().rows_past_the_end() {
-            let to = Piece { of: PieceOf::Output(0), laid: rows };
-            moves.push(Move::Fill { to, value: value.into() });
+        let mut moves = vec![copy_move(from, to)];
+        if let Some(rows) = to.tensor_layout().rows_past_the_end() {
+            let to = TensorPiece { of: PieceOwner::Output(0), laid: rows };
+            moves.push(ElementMove::Fill { to, value: value.into() });
         }
-        PreparedLaunch::of_moves(&moves, slice::from_ref(from), slice::from_ref(to))
+        PreparedLaunch::from_moves(&moves, slice::from_ref(from), slice::from_ref(to))
     }
 
     /// The layouts of the results.
@@ -143,7 +149,7 @@ impl PreparedLaunch {
     ///
     /// # Errors
     /// Indices out of range.
-    pub fn run(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<bool> {
+    pub fn run_launch(&self, card: &Card, inputs: &[Tensor], outputs: &[Tensor]) -> Result<bool> {
         let fits = have_layouts(&self.inputs, inputs, card)
             && have_layouts(&self.outputs, outputs, card)
             && self.shared == shared_operands(inputs, outputs);
@@ -154,7 +160,7 @@ impl PreparedLaunch {
         Ok(fits)
     }
 
-    /// As [`PreparedLaunch::run`], on tensors that are known to fit.
+    /// As [`PreparedLaunch::run_launch`], on tensors that are known to fit.
     ///
     /// # Safety
     /// The tensors have the layouts that it was prepared for, and share blocks as then.
@@ -164,17 +170,20 @@ impl PreparedLaunch {
     pub(super) unsafe fn run_unchecked(&self, inputs: &[Tensor], outputs: &[Tensor]) -> Result<()> {
         match &self.body {
             // SAFETY: by the contract of this function.
-            Body::Task { task, cores, threads } => unsafe {
+            LaunchBody::Task { task, cores, threads } => unsafe {
                 run_task(task.as_ref(), *cores, *threads, inputs, outputs)
             },
-            Body::Moves { moves, threads } => run_moves(moves, *threads, inputs, outputs),
+            LaunchBody::Moves { moves, threads } => run_moves(moves, *threads, inputs, outputs),
         }
     }
 }
 
-fn copy_of(from: &Tensor, to: &Tensor) -> Move {
-    let piece = |of, t: &Tensor| Piece { of, laid: t.laid().clone() };
-    Move::Copy { from: piece(PieceOf::Input(0), from), to: piece(PieceOf::Output(0), to) }
+fn copy_move(from: &Tensor, to: &Tensor) -> ElementMove {
+    let piece = |of, t: &Tensor| TensorPiece { of, laid: t.tensor_layout().clone() };
+    ElementMove::Copy {
+        from: piece(PieceOwner::Input(0), from),
+        to: piece(PieceOwner::Output(0), to),
+    }
 }
 
 fn run_moves(
@@ -183,19 +192,20 @@ fn run_moves(
     inputs: &[Tensor],
     outputs: &[Tensor],
 ) -> Result<()> {
-    let reads: SmallVec<[&Block; 4]> = inputs.iter().map(Tensor::block).collect();
-    let writes: SmallVec<[&Block; 2]> = outputs.iter().map(Tensor::block).collect();
-    let guards = Guards::lock(&reads, &writes);
+    let reads: SmallVec<[&MemoryBlock; 4]> = inputs.iter().map(Tensor::block).collect();
+    let writes: SmallVec<[&MemoryBlock; 2]> = outputs.iter().map(Tensor::block).collect();
+    let guards = BlockGuards::lock_blocks(&reads, &writes);
     for step in moves {
         let to = writes[step.to];
         // SAFETY: the block is locked for writing until the end of this function and no operand is in it, so this is
         // the only reference to its bytes.
-        let memory = unsafe { slice::from_raw_parts_mut(guards.mut_ptr(to), to.bytes()) };
+        let memory =
+            unsafe { slice::from_raw_parts_mut(guards.write_pointer(to), to.requested_bytes()) };
         let source = match step.from {
-            Some(PieceOf::Input(i)) => MoveSource::Bytes(guards.bytes(reads[i])),
+            Some(PieceOwner::Input(i)) => MoveSource::Bytes(guards.locked_bytes(reads[i])),
             _ => MoveSource::Number,
         };
-        step.planned.run(source, memory, threads)?;
+        step.planned.run_move(source, memory, threads)?;
     }
     Ok(())
 }
@@ -206,7 +216,7 @@ fn run_moves(
 /// The task was made for tensors of these layouts; results are blocks of their own, or share those of operands as they
 /// did then.
 pub(super) unsafe fn run_task(
-    task: &dyn Task,
+    task: &dyn KernelTask,
     cores: usize,
     threads: usize,
     inputs: &[Tensor],
@@ -214,15 +224,15 @@ pub(super) unsafe fn run_task(
 ) -> Result<()> {
     let reads: SmallVec<[_; 4]> = inputs.iter().map(Tensor::block).collect();
     let writes: SmallVec<[_; 2]> = outputs.iter().map(Tensor::block).collect();
-    let guards = Guards::lock(&reads, &writes);
-    let memory = Pointers {
-        inputs: reads.iter().map(|b| guards.ptr(b)).collect(),
-        outputs: writes.iter().map(|b| guards.mut_ptr(b)).collect(),
+    let guards = BlockGuards::lock_blocks(&reads, &writes);
+    let memory = TensorPointers {
+        inputs: reads.iter().map(|b| guards.read_pointer(b)).collect(),
+        outputs: writes.iter().map(|b| guards.write_pointer(b)).collect(),
     };
     // SAFETY: the blocks are locked until the end of this function, and the task is for these tensors.
-    unsafe { task.check(&memory)? };
+    unsafe { task.check_operands(&memory)? };
     // SAFETY: as above, and the caller answers for the blocks that are shared.
-    unsafe { kernels::execute(task, cores, &memory, threads) };
+    unsafe { kernels::execute_task(task, cores, &memory, threads) };
     Ok(())
 }
 
@@ -236,8 +246,8 @@ pub(super) fn shared_operands(inputs: &[Tensor], outputs: &[Tensor]) -> u64 {
 /// are bound to are compared beside.
 pub(super) fn have_layouts(kept: &[Arc<TensorLayout>], now: &[Tensor], card: &Card) -> bool {
     let same = |kept: &Arc<TensorLayout>, now: &Tensor| {
-        let alike = || **kept == **now && kept.layout().host() == now.layout().host();
-        now.card() == card && (Arc::ptr_eq(kept, now.shared_laid()) || alike())
+        let alike = || **kept == **now && kept.stick_layout().host() == now.stick_layout().host();
+        now.card() == card && (Arc::ptr_eq(kept, now.shared_layout()) || alike())
     };
     kept.len() == now.len() && kept.iter().zip(now).all(|(k, t)| same(k, t))
 }

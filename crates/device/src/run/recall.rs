@@ -5,11 +5,11 @@
 
 use crate::card::Card;
 use crate::error::Result;
-use crate::run::division::Division;
-use crate::run::eager::{Ran, run_in};
+use crate::run::division::WorkDivision;
+use crate::run::eager::{OpOutcome, run_in_stream};
 use crate::run::in_place::run_into;
 use crate::run::prepared::{PreparedLaunch, have_layouts, shared_operands};
-use crate::run::recording::{KnownWork, Recording};
+use crate::run::recording::{KnownWork, LaunchRecording};
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
@@ -18,29 +18,29 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::slice;
 use std::sync::{Arc, Mutex, PoisonError};
 use zellige_machine::account::WorkKind;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// Operations that a card remembers at most; then it forgets all of them.
 const MAX_REMEMBERED_OPERATIONS: usize = 4096;
 
 /// What a card remembers.
 #[derive(Default)]
-pub(crate) struct Recalled(Mutex<HashMap<u64, Arc<Settled>>>);
+pub(crate) struct RecalledOps(Mutex<HashMap<u64, Arc<SettledOp>>>);
 
 /// An operation, settled for operands and results of these layouts.
-struct Settled {
+struct SettledOp {
     /// Keeps the kernel, whose address names the operation; none for a copy into a tensor that exists.
-    op: Option<Op>,
+    op: Option<TensorOp>,
     inputs: Vec<Arc<TensorLayout>>,
     outputs: Vec<Arc<TensorLayout>>,
     /// Which operands share the block of a result that exists.
     shared: Option<u64>,
-    division: Division,
-    recording: Recording,
+    division: WorkDivision,
+    recording: LaunchRecording,
     works: Vec<KnownWork>,
 }
 
-/// As [`RunOp::run_in`](super::RunOp::run_in) on all cores, or [`RunOp::run_into`](super::RunOp::run_into) where results go into tensors that exist;
+/// As [`RunOp::run_in_stream`](super::RunOp::run_in) on all cores, or [`RunOp::run_into`](super::RunOp::run_into) where results go into tensors that exist;
 /// what is settled on the way is kept for the next time that this operation meets operands of the
 /// same layouts.
 ///
@@ -49,23 +49,23 @@ struct Settled {
 /// # Errors
 /// As the other two.
 pub(super) fn run_again(
-    op: &Op,
+    op: &TensorOp,
     card: &Card,
     stream: StreamId,
     inputs: &[Tensor],
     into: Option<&[Tensor]>,
-) -> Result<Ran> {
-    let call = Call::new(Some(op), inputs, into);
-    if let Some(settled) = call.find(card) {
-        return settled.run(card, stream, inputs, into);
+) -> Result<OpOutcome> {
+    let call = CardCall::new(Some(op), inputs, into);
+    if let Some(settled) = call.find_settled(card) {
+        return settled.run_settled(card, stream, inputs, into);
     }
     let mut ran = match into {
         Some(outputs) => run_into(op, card, stream, inputs, outputs)?,
-        None => run_in(op, card, stream, inputs, card.cores())?,
+        None => run_in_stream(op, card, stream, inputs, card.core_count())?,
     };
     if let Some(recording) = ran.recording.take() {
-        let works = KnownWork::list(std::mem::take(&mut ran.works), &ran.receipts);
-        call.keep(card, &ran.outputs, ran.division.clone(), recording, works);
+        let works = KnownWork::from_receipts(std::mem::take(&mut ran.works), &ran.receipts);
+        call.keep_settled(card, &ran.outputs, ran.division.clone(), recording, works);
     }
     Ok(ran)
 }
@@ -80,30 +80,36 @@ pub(super) fn run_again(
 pub fn copy_again(stream: StreamId, source: &Tensor, target: &Tensor) -> Result<()> {
     let card = target.card();
     let (inputs, outputs) = (slice::from_ref(source), slice::from_ref(target));
-    let call = Call::new(None, inputs, Some(outputs));
-    if let Some(settled) = call.find(card) {
-        return settled.run(card, stream, inputs, Some(outputs)).map(|_| ());
+    let call = CardCall::new(None, inputs, Some(outputs));
+    if let Some(settled) = call.find_settled(card) {
+        return settled.run_settled(card, stream, inputs, Some(outputs)).map(|_| ());
     }
     let moved = target.copy_from(source)?;
-    let work = moved.work("copy", WorkKind::Copy, card.cores());
-    let receipt = card.account(stream, &work)?;
+    let work = moved.device_work("copy", WorkKind::Copy, card.core_count());
+    let receipt = card.account_work(stream, &work)?;
     // A copy between cards is no launch of one card.
     let launch =
-        if source.card() == card { PreparedLaunch::of_copy(source, target)? } else { None };
+        if source.card() == card { PreparedLaunch::from_copy(source, target)? } else { None };
     if let Some(launch) = launch {
-        let mut recording = Recording::new(1);
+        let mut recording = LaunchRecording::new(1);
         let targets = recording.add_targets(1);
         recording.launch_into(launch, &[0], &targets);
         recording.set_results(&targets);
-        let works = KnownWork::list(vec![work], slice::from_ref(&receipt));
-        call.keep(card, outputs, Division::one(target.size().len()), recording, works);
+        let works = KnownWork::from_receipts(vec![work], slice::from_ref(&receipt));
+        call.keep_settled(
+            card,
+            outputs,
+            WorkDivision::on_one_core(target.size().len()),
+            recording,
+            works,
+        );
     }
     Ok(())
 }
 
 /// What is asked of a card: an operation, or a copy where there is none, on these tensors.
-struct Call<'a> {
-    op: Option<&'a Op>,
+struct CardCall<'a> {
+    op: Option<&'a TensorOp>,
     inputs: &'a [Tensor],
     into: Option<&'a [Tensor]>,
     /// Which operands share the block of a result that exists.
@@ -111,32 +117,36 @@ struct Call<'a> {
     key: u64,
 }
 
-impl<'a> Call<'a> {
-    fn new(op: Option<&'a Op>, inputs: &'a [Tensor], into: Option<&'a [Tensor]>) -> Call<'a> {
+impl<'a> CardCall<'a> {
+    fn new(
+        op: Option<&'a TensorOp>,
+        inputs: &'a [Tensor],
+        into: Option<&'a [Tensor]>,
+    ) -> CardCall<'a> {
         let shared = into.map(|outputs| shared_operands(inputs, outputs));
         let mut hasher = DefaultHasher::new();
-        (op.map(Op::address), shared).hash(&mut hasher);
+        (op.map(TensorOp::unique_address), shared).hash(&mut hasher);
         for t in inputs.iter().chain(into.unwrap_or_default()) {
-            (t.layout().device_size(), t.view(), t.dtype()).hash(&mut hasher);
+            (t.stick_layout().device_size(), t.view(), t.dtype()).hash(&mut hasher);
         }
-        Call { op, inputs, into, shared, key: hasher.finish() }
+        CardCall { op, inputs, into, shared, key: hasher.finish() }
     }
 
     /// What the card remembers of it.
-    fn find(&self, card: &Card) -> Option<Arc<Settled>> {
-        card.recalled().get(self.key).filter(|settled| settled.is_for(self, card))
+    fn find_settled(&self, card: &Card) -> Option<Arc<SettledOp>> {
+        card.recalled_ops().get(self.key).filter(|settled| settled.matches_call(self, card))
     }
 
-    fn keep(
+    fn keep_settled(
         &self,
         card: &Card,
         outputs: &[Tensor],
-        division: Division,
-        recording: Recording,
+        division: WorkDivision,
+        recording: LaunchRecording,
         works: Vec<KnownWork>,
     ) {
-        let layouts = |list: &[Tensor]| list.iter().map(|t| t.shared_laid().clone()).collect();
-        let settled = Settled {
+        let layouts = |list: &[Tensor]| list.iter().map(|t| t.shared_layout().clone()).collect();
+        let settled = SettledOp {
             op: self.op.cloned(),
             inputs: layouts(self.inputs),
             outputs: layouts(outputs),
@@ -145,40 +155,41 @@ impl<'a> Call<'a> {
             recording,
             works,
         };
-        card.recalled().put(self.key, settled);
+        card.recalled_ops().put_settled(self.key, settled);
     }
 }
 
-impl Settled {
-    fn is_for(&self, call: &Call<'_>, card: &Card) -> bool {
-        self.op.as_ref().map(Op::address) == call.op.map(Op::address)
+impl SettledOp {
+    fn matches_call(&self, call: &CardCall<'_>, card: &Card) -> bool {
+        self.op.as_ref().map(TensorOp::unique_address) == call.op.map(TensorOp::unique_address)
             && self.shared == call.shared
             && have_layouts(&self.inputs, call.inputs, card)
             && call.into.is_none_or(|outputs| have_layouts(&self.outputs, outputs, card))
     }
 
-    fn run(
+    fn run_settled(
         &self,
         card: &Card,
         stream: StreamId,
         inputs: &[Tensor],
         into: Option<&[Tensor]>,
-    ) -> Result<Ran> {
+    ) -> Result<OpOutcome> {
         // SAFETY: `is_for` found the layouts of the recorded operation, and that results share the blocks of operands
         // as they did there.
-        let outputs = unsafe { self.recording.repeat(card, inputs, into.unwrap_or_default())? };
-        let receipts = self.works.iter().map(|work| work.enter(card, stream)).collect();
+        let outputs =
+            unsafe { self.recording.repeat_launches(card, inputs, into.unwrap_or_default())? };
+        let receipts = self.works.iter().map(|work| work.enter_again(card, stream)).collect();
         let division = self.division.clone();
-        Ok(Ran { outputs, division, receipts, works: Vec::new(), recording: None })
+        Ok(OpOutcome { outputs, division, receipts, works: Vec::new(), recording: None })
     }
 }
 
-impl Recalled {
-    fn get(&self, key: u64) -> Option<Arc<Settled>> {
+impl RecalledOps {
+    fn get(&self, key: u64) -> Option<Arc<SettledOp>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned()
     }
 
-    fn put(&self, key: u64, settled: Settled) {
+    fn put_settled(&self, key: u64, settled: SettledOp) {
         let mut map = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if map.len() >= MAX_REMEMBERED_OPERATIONS {
             map.clear();

@@ -7,7 +7,7 @@
 //! **Law**: which launches an operation consists of follows from the layouts of its tensors and from which of them share
 //! memory, never from elements. So a recording may be repeated wherever those are the same.
 
-use crate::card::{Card, Receipt};
+use crate::card::{Card, WorkReceipt};
 use crate::error::Result;
 use crate::run::prepared::PreparedLaunch;
 use crate::stream::StreamId;
@@ -19,7 +19,7 @@ use zellige_machine::account::{OperationCost, OperationWork};
 
 /// A tensor of a recording.
 #[derive(Debug, Clone)]
-enum Slot {
+enum TensorSlot {
     /// An operand, by number.
     Operand(usize),
     /// A tensor of the caller that a result goes into, by number.
@@ -38,26 +38,26 @@ struct RecordedLaunch {
 
 /// What an operation did.
 #[derive(Debug, Default)]
-pub(crate) struct Recording {
-    slots: Vec<Slot>,
+pub(crate) struct LaunchRecording {
+    slots: Vec<TensorSlot>,
     launches: Vec<RecordedLaunch>,
     /// The slots of the results.
     results: SmallVec<[usize; 2]>,
 }
 
-impl Recording {
+impl LaunchRecording {
     /// Begins with so many operands.
-    pub(super) fn new(operands: usize) -> Recording {
-        let slots = (0..operands).map(Slot::Operand).collect();
-        Recording { slots, launches: Vec::new(), results: SmallVec::new() }
+    pub(super) fn new(operands: usize) -> LaunchRecording {
+        let slots = (0..operands).map(TensorSlot::Operand).collect();
+        LaunchRecording { slots, launches: Vec::new(), results: SmallVec::new() }
     }
 
     /// Adds slots for the tensors that results go into.
     pub(super) fn add_targets(&mut self, count: usize) -> SmallVec<[usize; 2]> {
-        (0..count).map(|i| self.add(Slot::Target(i))).collect()
+        (0..count).map(|i| self.add_slot(TensorSlot::Target(i))).collect()
     }
 
-    fn add(&mut self, slot: Slot) -> usize {
+    fn add_slot(&mut self, slot: TensorSlot) -> usize {
         self.slots.push(slot);
         self.slots.len() - 1
     }
@@ -70,7 +70,7 @@ impl Recording {
     ) -> SmallVec<[usize; 2]> {
         let made = launch.output_layouts().to_vec();
         let writes: SmallVec<[usize; 2]> =
-            made.into_iter().map(|l| self.add(Slot::New(l))).collect();
+            made.into_iter().map(|l| self.add_slot(TensorSlot::New(l))).collect();
         self.launch_into(launch, reads, &writes);
         writes
     }
@@ -92,18 +92,22 @@ impl Recording {
     }
 
     /// The slots of the results.
-    pub(super) fn results(&self) -> &[usize] {
+    pub(super) fn result_slots(&self) -> &[usize] {
         &self.results
     }
 
     /// Appends another operation, whose only operand is the tensor of this slot; the slots of its results.
-    pub(super) fn append(&mut self, next: Recording, operand: usize) -> SmallVec<[usize; 2]> {
+    pub(super) fn append_recording(
+        &mut self,
+        next: LaunchRecording,
+        operand: usize,
+    ) -> SmallVec<[usize; 2]> {
         let places: Vec<usize> = next
             .slots
             .into_iter()
             .map(|slot| match slot {
-                Slot::Operand(_) => operand,
-                other => self.add(other),
+                TensorSlot::Operand(_) => operand,
+                other => self.add_slot(other),
             })
             .collect();
         for step in next.launches {
@@ -121,7 +125,7 @@ impl Recording {
     ///
     /// # Errors
     /// No room, indices out of range.
-    pub(super) unsafe fn repeat(
+    pub(super) unsafe fn repeat_launches(
         &self,
         card: &Card,
         operands: &[Tensor],
@@ -130,9 +134,9 @@ impl Recording {
         let mut tensors: SmallVec<[Tensor; 8]> = SmallVec::with_capacity(self.slots.len());
         for slot in &self.slots {
             tensors.push(match slot {
-                Slot::Operand(i) => operands[*i].clone(),
-                Slot::Target(i) => targets[*i].clone(),
-                Slot::New(layout) => Tensor::made(card, layout)?,
+                TensorSlot::Operand(i) => operands[*i].clone(),
+                TensorSlot::Target(i) => targets[*i].clone(),
+                TensorSlot::New(layout) => Tensor::with_shared_layout(card, layout)?,
             });
         }
         for step in &self.launches {
@@ -156,8 +160,11 @@ pub(super) struct KnownWork {
 
 impl KnownWork {
     /// Work with the receipts that it got when it was entered first.
-    pub(super) fn list(works: Vec<OperationWork>, receipts: &[Receipt]) -> Vec<KnownWork> {
-        let known = |(work, receipt): (OperationWork, &Receipt)| KnownWork {
+    pub(super) fn from_receipts(
+        works: Vec<OperationWork>,
+        receipts: &[WorkReceipt],
+    ) -> Vec<KnownWork> {
+        let known = |(work, receipt): (OperationWork, &WorkReceipt)| KnownWork {
             work,
             cost: receipt.cost.clone(),
         };
@@ -165,7 +172,7 @@ impl KnownWork {
     }
 
     /// Enters it once more.
-    pub(super) fn enter(&self, card: &Card, stream: StreamId) -> Receipt {
-        card.enter(stream, &self.work, &self.cost)
+    pub(super) fn enter_again(&self, card: &Card, stream: StreamId) -> WorkReceipt {
+        card.enter_work(stream, &self.work, &self.cost)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Stream 0 is the default, 1 to 32 have low priority, 33 to 64 high. Within a stream work happens
 //! in the order it was submitted; between streams the worker takes high priorities first, then the order of submission, unless
-//! an [`Event`] says otherwise. Priorities decide what the host does first, never simulated
-//! time, which follows from the order of submissions (see [`Schedule`]).
+//! an [`CardEvent`] says otherwise. Priorities decide what the host does first, never simulated
+//! time, which follows from the order of submissions (see [`CardSchedule`]).
 //!
 //! An error is sticky: the rest of its stream is skipped, and the next synchronize raises and clears it. A
 //! stream that waits for an event of a failed stream fails with it, as what it would read was never
@@ -18,19 +18,19 @@ mod queue;
 mod schedule;
 mod worker;
 
-pub use event::Event;
-pub use schedule::{Schedule, Span};
-pub use worker::Streams;
+pub use event::CardEvent;
+pub use schedule::{CardSchedule, TimeSpan};
+pub use worker::CardStreams;
 
 use crate::error::{DeviceError, Result};
 use std::fmt;
 
 /// How many streams a card has.
-pub const STREAMS: usize = 65;
+pub const STREAM_COUNT: usize = 65;
 
 /// What the worker prefers; later is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Priority {
+pub enum StreamPriority {
     /// Streams 1 to 32.
     Low,
     /// Stream 0.
@@ -50,7 +50,7 @@ impl StreamId {
     /// Stream `number`, 0 to 64.
     pub fn new(number: u32) -> Result<StreamId> {
         match u8::try_from(number) {
-            Ok(n) if usize::from(n) < STREAMS => Ok(StreamId(n)),
+            Ok(n) if usize::from(n) < STREAM_COUNT => Ok(StreamId(n)),
             _ => Err(DeviceError::NoSuchStream { stream: number }),
         }
     }
@@ -66,11 +66,11 @@ impl StreamId {
     }
 
     /// What the worker makes of it.
-    pub fn priority(self) -> Priority {
+    pub fn priority(self) -> StreamPriority {
         match self.0 {
-            0 => Priority::Default,
-            1..=32 => Priority::Low,
-            _ => Priority::High,
+            0 => StreamPriority::Default,
+            1..=32 => StreamPriority::Low,
+            _ => StreamPriority::High,
         }
     }
 }

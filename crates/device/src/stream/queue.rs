@@ -1,45 +1,45 @@
 //! The queues of a card, and who may take what from them when.
 
-use super::event::Mark;
-use super::{STREAMS, StreamId};
+use super::event::EventMark;
+use super::{STREAM_COUNT, StreamId};
 use crate::error::{DeviceError, Result};
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-pub(super) type Job = Box<dyn FnOnce() -> Result<()> + Send>;
+pub(super) type StreamJob = Box<dyn FnOnce() -> Result<()> + Send>;
 
 /// One entry of a stream.
-pub(super) enum Step {
+pub(super) enum StreamStep {
     /// Work for the worker.
-    Run(String, Job),
+    Run(String, StreamJob),
     /// Work that the thread which submitted it does itself when its turn comes.
     Own,
     /// The event happens.
-    Record(Arc<Mark>),
+    Record(Arc<EventMark>),
     /// Nothing further until the event has happened.
-    Wait(Arc<Mark>),
+    Wait(Arc<EventMark>),
 }
 
-struct Entry {
+struct StreamEntry {
     /// The order of submission over all streams.
     number: u64,
-    step: Step,
+    step: StreamStep,
 }
 
 #[derive(Default)]
-struct Queue {
-    entries: VecDeque<Entry>,
+struct StreamQueue {
+    entries: VecDeque<StreamEntry>,
     /// Whether the first entry is being worked on.
     busy: bool,
     /// Entries submitted and entries done, ever.
     submitted: u64,
     done: u64,
-    failure: Option<Failure>,
+    failure: Option<StreamFailure>,
 }
 
-struct Failure {
+struct StreamFailure {
     op: String,
     error: DeviceError,
     skipped: u64,
@@ -47,8 +47,8 @@ struct Failure {
     at: u64,
 }
 
-impl Failure {
-    fn error(&self, stream: StreamId) -> DeviceError {
+impl StreamFailure {
+    fn to_error(&self, stream: StreamId) -> DeviceError {
         DeviceError::StreamFailed {
             stream: stream.number(),
             op: self.op.clone(),
@@ -59,16 +59,16 @@ impl Failure {
 }
 
 #[derive(Default)]
-pub(super) struct State {
-    queues: Vec<Queue>,
+pub(super) struct QueueState {
+    queues: Vec<StreamQueue>,
     submitted: u64,
     closing: bool,
 }
 
 /// What the worker, the submitting threads and events share.
-pub(super) struct Shared {
+pub(super) struct SharedQueues {
     pub(super) card: usize,
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     /// Something changed: every waiting thread looks again.
     changed: Condvar,
 }
@@ -78,41 +78,41 @@ thread_local! {
     static WORKING_FOR: Cell<usize> = const { Cell::new(0) };
 }
 
-impl Shared {
-    pub(super) fn new(card: usize) -> Shared {
-        let queues = (0..STREAMS).map(|_| Queue::default()).collect();
-        let state = Mutex::new(State { queues, submitted: 0, closing: false });
-        Shared { card, state, changed: Condvar::new() }
+impl SharedQueues {
+    pub(super) fn new(card: usize) -> SharedQueues {
+        let queues = (0..STREAM_COUNT).map(|_| StreamQueue::default()).collect();
+        let state = Mutex::new(QueueState { queues, submitted: 0, closing: false });
+        SharedQueues { card, state, changed: Condvar::new() }
     }
 
     // Jobs run outside the lock, so a poisoned lock is still consistent.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock_state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+    fn wait_for_change<'s>(&self, state: MutexGuard<'s, QueueState>) -> MutexGuard<'s, QueueState> {
         self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn address(&self) -> usize {
+    fn queues_address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 
     /// Whether the calling thread is doing work of these queues.
-    pub(super) fn is_mine(&self) -> bool {
-        WORKING_FOR.get() == self.address()
+    pub(super) fn is_working_thread(&self) -> bool {
+        WORKING_FOR.get() == self.queues_address()
     }
 
     /// Appends to a stream; gives the number of entries of that stream with it.
-    pub(super) fn submit(&self, stream: StreamId, step: Step) -> u64 {
-        let mut state = self.lock();
+    pub(super) fn submit_step(&self, stream: StreamId, step: StreamStep) -> u64 {
+        let mut state = self.lock_state();
         let number = state.submitted;
         state.submitted += 1;
         let queue = &mut state.queues[stream.index()];
-        queue.entries.push_back(Entry { number, step });
+        queue.entries.push_back(StreamEntry { number, step });
         queue.submitted += 1;
         let position = queue.submitted;
-        state.settle();
+        state.settle_events();
         drop(state);
         self.changed.notify_all();
         position
@@ -120,27 +120,31 @@ impl Shared {
 
     /// Waits until entry `position` of a stream (or all of now) is done, then raises and clears
     /// what failed up to there.
-    pub(super) fn synchronize(&self, stream: StreamId, position: Option<u64>) -> Result<()> {
-        let position = position.unwrap_or_else(|| self.lock().queues[stream.index()].submitted);
-        self.wait_for(std::iter::once((stream, position)))?;
-        let mut state = self.lock();
+    pub(super) fn synchronize_stream(&self, stream: StreamId, position: Option<u64>) -> Result<()> {
+        let position =
+            position.unwrap_or_else(|| self.lock_state().queues[stream.index()].submitted);
+        self.wait_for_entries(std::iter::once((stream, position)))?;
+        let mut state = self.lock_state();
         let failure = &mut state.queues[stream.index()].failure;
         match failure.take_if(|f| f.at <= position) {
-            Some(failure) => Err(failure.error(stream)),
+            Some(failure) => Err(failure.to_error(stream)),
             None => Ok(()),
         }
     }
 
     /// Waits until these entries are done.
-    pub(super) fn wait_for(&self, entries: impl Iterator<Item = (StreamId, u64)>) -> Result<()> {
-        let mut state = self.lock();
+    pub(super) fn wait_for_entries(
+        &self,
+        entries: impl Iterator<Item = (StreamId, u64)>,
+    ) -> Result<()> {
+        let mut state = self.lock_state();
         for (stream, position) in entries {
             while state.queues[stream.index()].done < position {
-                if self.is_mine() {
+                if self.is_working_thread() {
                     let (card, stream) = (self.card, stream.number());
                     return Err(DeviceError::WaitsForItself { card, stream });
                 }
-                state = self.wait(state);
+                state = self.wait_for_change(state);
             }
         }
         Ok(())
@@ -149,58 +153,58 @@ impl Shared {
     /// Does work in the calling thread when its turn in the stream comes, which is entry
     /// `position`. An error of earlier work is raised instead, and cleared; its own error is the
     /// answer and does not stick.
-    pub(super) fn run<T>(
+    pub(super) fn run_in_turn<T>(
         &self,
         stream: StreamId,
         position: u64,
         job: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        let mut state = self.lock();
+        let mut state = self.lock_state();
         loop {
             let queue = &mut state.queues[stream.index()];
             if queue.done + 1 == position && !queue.busy {
                 break;
             }
-            state = self.wait(state);
+            state = self.wait_for_change(state);
         }
         let queue = &mut state.queues[stream.index()];
         queue.busy = true;
         let earlier = queue.failure.take();
         drop(state);
         let result = match earlier {
-            Some(failure) => Err(failure.error(stream)),
-            None => self.guarded(job),
+            Some(failure) => Err(failure.to_error(stream)),
+            None => self.run_guarded(job),
         };
-        self.finish(stream, None);
+        self.finish_entry(stream, None);
         result
     }
 
     /// Does work until the queues are closed and empty.
-    pub(super) fn work(&self) {
-        let mut state = self.lock();
+    pub(super) fn work_until_closed(&self) {
+        let mut state = self.lock_state();
         loop {
-            match state.next() {
+            match state.take_next_job() {
                 Some((stream, op, job)) => {
                     drop(state);
-                    let failed = self.guarded(job).err();
-                    self.finish(stream, failed.map(|error| (op, error)));
-                    state = self.lock();
+                    let failed = self.run_guarded(job).err();
+                    self.finish_entry(stream, failed.map(|error| (op, error)));
+                    state = self.lock_state();
                 }
                 None if state.closing && state.is_empty() => return,
-                None => state = self.wait(state),
+                None => state = self.wait_for_change(state),
             }
         }
     }
 
     /// No more work will come.
-    pub(super) fn close(&self) {
-        self.lock().closing = true;
+    pub(super) fn close_queues(&self) {
+        self.lock_state().closing = true;
         self.changed.notify_all();
     }
 
     /// Runs a job as work of these queues; a panic is an error.
-    fn guarded<T>(&self, job: impl FnOnce() -> Result<T>) -> Result<T> {
-        let before = WORKING_FOR.replace(self.address());
+    fn run_guarded<T>(&self, job: impl FnOnce() -> Result<T>) -> Result<T> {
+        let before = WORKING_FOR.replace(self.queues_address());
         let result = catch_unwind(AssertUnwindSafe(job));
         WORKING_FOR.set(before);
         result.unwrap_or_else(|panic| {
@@ -211,31 +215,31 @@ impl Shared {
     }
 
     /// The first entry of a stream is done.
-    fn finish(&self, stream: StreamId, failed: Option<(String, DeviceError)>) {
-        let mut state = self.lock();
+    fn finish_entry(&self, stream: StreamId, failed: Option<(String, DeviceError)>) {
+        let mut state = self.lock_state();
         let queue = &mut state.queues[stream.index()];
         queue.busy = false;
-        queue.pop();
+        queue.pop_entry();
         if let Some((op, error)) = failed {
             let at = queue.done;
-            queue.failure.get_or_insert(Failure { op, error, skipped: 0, at });
+            queue.failure.get_or_insert(StreamFailure { op, error, skipped: 0, at });
         }
-        state.settle();
+        state.settle_events();
         drop(state);
         self.changed.notify_all();
     }
 }
 
-impl Queue {
-    fn pop(&mut self) {
+impl StreamQueue {
+    fn pop_entry(&mut self) {
         self.done += 1;
         self.entries.pop_front();
     }
 }
 
-impl State {
+impl QueueState {
     /// Handles all entries at the front of streams that need no work: events.
-    fn settle(&mut self) {
+    fn settle_events(&mut self) {
         let mut moved = true;
         while std::mem::take(&mut moved) {
             for (number, queue) in (0..).zip(&mut self.queues) {
@@ -245,22 +249,22 @@ impl State {
                 {
                     let failure = queue.failure.as_mut();
                     match (&entry.step, failure) {
-                        (Step::Record(mark), failure) => {
-                            mark.happen(failure.map(|f| f.error(stream)));
+                        (StreamStep::Record(mark), failure) => {
+                            mark.mark_happened(failure.map(|f| f.to_error(stream)));
                         }
-                        (Step::Wait(_), Some(_)) => {}
-                        (Step::Wait(mark), None) => match mark.happened() {
+                        (StreamStep::Wait(_), Some(_)) => {}
+                        (StreamStep::Wait(mark), None) => match mark.outcome_if_happened() {
                             None => break,
                             Some(None) => {}
                             Some(Some(error)) => {
                                 let (op, at) = ("wait for an event".into(), queue.done + 1);
                                 let error = error.clone();
-                                queue.failure = Some(Failure { op, error, skipped: 0, at });
+                                queue.failure = Some(StreamFailure { op, error, skipped: 0, at });
                             }
                         },
-                        (Step::Run(..) | Step::Own, _) => break,
+                        (StreamStep::Run(..) | StreamStep::Own, _) => break,
                     }
-                    queue.pop();
+                    queue.pop_entry();
                     moved = true;
                 }
             }
@@ -268,10 +272,10 @@ impl State {
     }
 
     /// The work to do next: of the highest priority, the oldest. Its stream is busy from now on.
-    fn next(&mut self) -> Option<(StreamId, String, Job)> {
-        let mut best: Option<(super::Priority, std::cmp::Reverse<u64>, StreamId)> = None;
+    fn take_next_job(&mut self) -> Option<(StreamId, String, StreamJob)> {
+        let mut best: Option<(super::StreamPriority, std::cmp::Reverse<u64>, StreamId)> = None;
         for (number, queue) in (0..).zip(&self.queues) {
-            if let (false, Some(Entry { number: at, step: Step::Run(..) })) =
+            if let (false, Some(StreamEntry { number: at, step: StreamStep::Run(..) })) =
                 (queue.busy, queue.entries.front())
             {
                 let stream = StreamId::new(number).expect("there is a queue for each stream");
@@ -282,7 +286,9 @@ impl State {
         let queue = &mut self.queues[stream.index()];
         let step = &mut queue.entries.front_mut()?.step;
         // The entry stays at the front as the one being worked on.
-        let Step::Run(op, job) = std::mem::replace(step, Step::Own) else { return None };
+        let StreamStep::Run(op, job) = std::mem::replace(step, StreamStep::Own) else {
+            return None;
+        };
         queue.busy = true;
         match &mut queue.failure {
             None => Some((stream, op, job)),

@@ -1,6 +1,6 @@
 //! Simulated time: when each piece of work starts and ends.
 
-use super::{STREAMS, StreamId};
+use super::{STREAM_COUNT, StreamId};
 use zellige_machine::SimulatedTime;
 use zellige_machine::account::{OperationLatency, OperationWork};
 use zellige_machine::hardware::Hardware;
@@ -12,8 +12,8 @@ use zellige_machine::hardware::Hardware;
 /// order of submissions alone. Kernels on different cores, and transfers beside them, do not slow each
 /// other down.
 #[derive(Debug, Clone)]
-pub struct Schedule {
-    streams: [SimulatedTime; STREAMS],
+pub struct CardSchedule {
+    streams: [SimulatedTime; STREAM_COUNT],
     cores: Vec<SimulatedTime>,
     transfer: SimulatedTime,
     link: SimulatedTime,
@@ -21,18 +21,18 @@ pub struct Schedule {
 
 /// Where a piece of work lies in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Span {
+pub struct TimeSpan {
     /// When it starts.
     pub start: SimulatedTime,
     /// When its slowest core is done.
     pub end: SimulatedTime,
 }
 
-impl Schedule {
+impl CardSchedule {
     /// All clocks at zero.
-    pub fn new(cores: usize) -> Schedule {
-        Schedule {
-            streams: [SimulatedTime::ZERO; STREAMS],
+    pub fn new(cores: usize) -> CardSchedule {
+        CardSchedule {
+            streams: [SimulatedTime::ZERO; STREAM_COUNT],
             cores: vec![SimulatedTime::ZERO; cores],
             transfer: SimulatedTime::ZERO,
             link: SimulatedTime::ZERO,
@@ -40,13 +40,13 @@ impl Schedule {
     }
 
     /// Puts work behind what is already there. The work has no more entries than there are cores.
-    pub fn place(
+    pub fn place_work(
         &mut self,
         stream: StreamId,
         work: &OperationWork,
         latency: &OperationLatency,
         hardware: &Hardware,
-    ) -> Span {
+    ) -> TimeSpan {
         let clock = self.streams[stream.index()];
         let start = if work.kind.is_transfer() {
             let start = clock.max(self.transfer);
@@ -63,7 +63,7 @@ impl Schedule {
         };
         let end = start + latency.time;
         self.streams[stream.index()] = end;
-        Span { start, end }
+        TimeSpan { start, end }
     }
 
     /// Puts an exchange with other cards behind what is already there. It starts when the link is free, and not before
@@ -73,12 +73,12 @@ impl Schedule {
         stream: StreamId,
         ready: SimulatedTime,
         duration: SimulatedTime,
-    ) -> Span {
+    ) -> TimeSpan {
         let start = self.streams[stream.index()].max(self.link).max(ready);
         let end = start + duration;
         self.link = end;
         self.streams[stream.index()] = end;
-        Span { start, end }
+        TimeSpan { start, end }
     }
 
     /// The stream's next work starts at `time`, or when its cores are free: it runs beside what the stream
@@ -88,18 +88,18 @@ impl Schedule {
     }
 
     /// The stream's later work does not start before `time`.
-    pub fn wait(&mut self, stream: StreamId, time: SimulatedTime) {
+    pub fn wait_until(&mut self, stream: StreamId, time: SimulatedTime) {
         let clock = &mut self.streams[stream.index()];
         *clock = time.max(*clock);
     }
 
     /// When the work of a stream is done.
-    pub fn clock(&self, stream: StreamId) -> SimulatedTime {
+    pub fn stream_clock(&self, stream: StreamId) -> SimulatedTime {
         self.streams[stream.index()]
     }
 
     /// When all work is done.
-    pub fn end(&self) -> SimulatedTime {
+    pub fn end_time(&self) -> SimulatedTime {
         self.streams.iter().copied().max().unwrap_or(SimulatedTime::ZERO)
     }
 }
@@ -118,10 +118,10 @@ mod tests {
     #[test]
     fn streams_run_side_by_side_on_different_cores_only() {
         let ktir = Hardware::ktir_preset();
-        let mut schedule = Schedule::new(32);
+        let mut schedule = CardSchedule::new(32);
         let mut place = |stream, work: &OperationWork| {
             let stream = StreamId::new(stream).unwrap();
-            let span = schedule.place(stream, work, &ktir.operation_latency(work), &ktir);
+            let span = schedule.place_work(stream, work, &ktir.operation_latency(work), &ktir);
             (span.start.nanoseconds(), span.end.nanoseconds())
         };
         let (low, high) = (work(WorkKind::Other, 0..16, 6400), work(WorkKind::Other, 16..32, 640));
@@ -135,30 +135,34 @@ mod tests {
         let upload = OperationWork::new("up", WorkKind::Upload, vec![upload]);
         assert_eq!(place(4, &upload), (0.0, 1000.0), "transfers need no core");
         assert_eq!(place(5, &upload), (1000.0, 2000.0), "there is one engine");
-        schedule.wait(StreamId::new(1).unwrap(), SimulatedTime::from_nanoseconds(5000));
+        schedule.wait_until(StreamId::new(1).unwrap(), SimulatedTime::from_nanoseconds(5000));
         let ns = SimulatedTime::from_nanoseconds;
         let [six, seven] = [6, 7].map(|n| StreamId::new(n).unwrap());
         let span = schedule.place_exchange(six, ns(300), ns(50));
         assert_eq!((span.start, span.end), (ns(300), ns(350)), "other cards come later");
         let span = schedule.place_exchange(seven, ns(0), ns(50));
         assert_eq!((span.start, span.end), (ns(350), ns(400)), "there is one link");
-        let span =
-            schedule.place(StreamId::new(1).unwrap(), &low, &ktir.operation_latency(&low), &ktir);
+        let span = schedule.place_work(
+            StreamId::new(1).unwrap(),
+            &low,
+            &ktir.operation_latency(&low),
+            &ktir,
+        );
         assert_eq!(span.start, SimulatedTime::from_nanoseconds(5000));
-        assert_eq!(schedule.end(), SimulatedTime::from_nanoseconds(5100));
+        assert_eq!(schedule.end_time(), SimulatedTime::from_nanoseconds(5100));
     }
 
     #[test]
     fn a_core_that_is_done_early_is_free_early() {
         let ktir = Hardware::ktir_preset();
-        let mut schedule = Schedule::new(2);
+        let mut schedule = CardSchedule::new(2);
         let reads =
             |n| CoreWork { reads: MemoryTraffic::from_bursts(128, n), ..CoreWork::default() };
         let uneven = OperationWork::new("x", WorkKind::Other, vec![reads(10), reads(100)]);
         let one = OperationWork::new("x", WorkKind::Other, vec![reads(1)]);
         let mut place = |s, w: &OperationWork| {
             let s = StreamId::new(s).unwrap();
-            schedule.place(s, w, &ktir.operation_latency(w), &ktir).start
+            schedule.place_work(s, w, &ktir.operation_latency(w), &ktir).start
         };
         assert_eq!(place(1, &uneven), SimulatedTime::ZERO);
         assert_eq!(place(2, &one), SimulatedTime::from_nanoseconds(20));

@@ -1,24 +1,26 @@
 //! What is stored for a PyTorch dtype.
 
-use crate::card::mode::Mode;
+use crate::card::mode::FloatMode;
 use crate::error::{DeviceError, Result};
-use crate::tensor::kept::Kept;
+use crate::tensor::kept::KeptDtypes;
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_op::OpError;
 use zellige_stick::{DataFormat, StickLayout};
 
-impl Mode {
+impl FloatMode {
     /// The format of stored elements of a tensor: in the mode `ieee` float16 and bfloat16 keep their bits.
     ///
     /// # Errors
     /// Formats that are packed or never stored.
-    pub fn stored(self, format: DataFormat, dtype: Dtype) -> Result<Format> {
+    pub fn stored_format(self, format: DataFormat, dtype: Dtype) -> Result<Format> {
         let stored = match (format, self) {
-            (DataFormat::SEN169_FP16, Mode::Ieee) if dtype == Dtype::Bfloat16 => Some(Format::BF16),
-            (DataFormat::SEN169_FP16, Mode::Ieee) => Some(Format::F16),
+            (DataFormat::SEN169_FP16, FloatMode::Ieee) if dtype == Dtype::Bfloat16 => {
+                Some(Format::BF16)
+            }
+            (DataFormat::SEN169_FP16, FloatMode::Ieee) => Some(Format::F16),
             // What is past its numbers saturates, and comes back as an infinity.
-            (DataFormat::SEN169_FP16, Mode::Dl16) => Some(Format::DL16INF),
+            (DataFormat::SEN169_FP16, FloatMode::Dl16) => Some(Format::DL16INF),
             (DataFormat::SEN152_FP8, _) if dtype == Dtype::Float8E5m2fnuz => {
                 Some(Format::F8E5M2FNUZ)
             }
@@ -44,7 +46,7 @@ pub fn default_layout(
     size: &[i64],
     stride: Option<&[i64]>,
     dtype: Dtype,
-    keep: Kept,
+    keep: KeptDtypes,
 ) -> Result<StickLayout> {
-    Ok(StickLayout::default_in_format(size, stride, keep.format(dtype)?)?)
+    Ok(StickLayout::default_in_format(size, stride, keep.default_format(dtype)?)?)
 }

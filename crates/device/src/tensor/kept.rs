@@ -1,42 +1,42 @@
 //! Which of float32 and int64 keep their bits on the card.
 //!
 //! This is the one place of that rule: the program, its JSON requests, the compiler and the device of PyTorch all ask
-//! [`Kept::under`] what a profile means, and [`Kept::parse_choice`] what a flag or a variable says beside it.
+//! [`KeptDtypes::under_profile`] what a profile means, and [`KeptDtypes::parse_choice`] what a flag or a variable says beside it.
 
 use crate::error::Result;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::{Dtype, Format};
-use zellige_op::Profile;
+use zellige_op::CoverageProfile;
 use zellige_stick::DataFormat;
 
 /// Dtypes that the card would store in half of their bits, and which of them are stored as they are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Kept {
+pub struct KeptDtypes {
     /// Whether float32 has its 32 bits, and not 16.
     pub float32: bool,
     /// Whether int64 has its 64 bits, and not 32.
     pub int64: bool,
 }
 
-impl Default for Kept {
+impl Default for KeptDtypes {
     /// As under the default profile.
-    fn default() -> Kept {
-        Kept::under(Profile::default())
+    fn default() -> KeptDtypes {
+        KeptDtypes::under_profile(CoverageProfile::default())
     }
 }
 
-impl Kept {
+impl KeptDtypes {
     /// Nothing is stored in fewer bits than it has.
-    pub const ALL: Kept = Kept { float32: true, int64: true };
+    pub const ALL: KeptDtypes = KeptDtypes { float32: true, int64: true };
     /// Both are stored in half of their bits, as the card does.
-    pub const NONE: Kept = Kept { float32: false, int64: false };
+    pub const NONE: KeptDtypes = KeptDtypes { float32: false, int64: false };
 
     /// What a profile stores as it is: everything, so that results are those of the host, unless the card itself is
     /// asked for.
-    pub const fn under(profile: Profile) -> Kept {
+    pub const fn under_profile(profile: CoverageProfile) -> KeptDtypes {
         match profile {
-            Profile::Full => Kept::ALL,
-            Profile::Card => Kept::NONE,
+            CoverageProfile::Full => KeptDtypes::ALL,
+            CoverageProfile::Card => KeptDtypes::NONE,
         }
     }
 
@@ -51,7 +51,7 @@ impl Kept {
     }
 
     /// Whether a dtype is one of those that are stored as they are although the card would not.
-    pub fn keeps(self, dtype: Dtype) -> bool {
+    pub fn keeps_dtype(self, dtype: Dtype) -> bool {
         match dtype {
             Dtype::Float32 => self.float32,
             Dtype::Int64 => self.int64,
@@ -63,7 +63,7 @@ impl Kept {
     ///
     /// # Errors
     /// Dtypes that the device does not store.
-    pub fn format(self, dtype: Dtype) -> Result<DataFormat> {
+    pub fn default_format(self, dtype: Dtype) -> Result<DataFormat> {
         match dtype {
             Dtype::Float32 if !self.float32 => Ok(DataFormat::SEN169_FP16),
             Dtype::Int64 if self.int64 => Ok(DataFormat::IEEE_INT64),
@@ -74,7 +74,7 @@ impl Kept {
 
 impl TensorLayout {
     /// What a user is warned of when elements lose bits on their way to this tensor; None where they do not.
-    pub fn narrowing(&self) -> Option<&'static str> {
+    pub fn narrowing_warning(&self) -> Option<&'static str> {
         match (self.dtype(), self.format()) {
             (Dtype::Float32, Format::F32) | (Dtype::Int64, Format::I64) => None,
             (Dtype::Float32, _) => {
@@ -90,30 +90,34 @@ impl TensorLayout {
 
 #[cfg(test)]
 mod tests {
-    use super::Kept;
+    use super::KeptDtypes;
     use crate::card::Card;
     use crate::tensor::format::default_layout;
-    use crate::tensor::tensor_layout::{Storage, TensorLayout};
+    use crate::tensor::tensor_layout::{StoragePolicy, TensorLayout};
     use zellige_float::Dtype;
-    use zellige_op::Profile;
+    use zellige_op::CoverageProfile;
 
     #[test]
     fn a_card_stores_as_its_profile_says_unless_told_otherwise() {
-        for profile in Profile::ALL {
+        for profile in CoverageProfile::ALL {
             let card = Card::builder().profile(profile).build().unwrap();
-            assert_eq!(card.keeps(), Kept::under(profile));
-            let card = Card::builder().keep(Kept::ALL).profile(profile).build().unwrap();
-            assert_eq!(card.keeps(), Kept::ALL);
+            assert_eq!(card.kept_dtypes(), KeptDtypes::under_profile(profile));
+            let card =
+                Card::builder().keep_dtypes(KeptDtypes::ALL).profile(profile).build().unwrap();
+            assert_eq!(card.kept_dtypes(), KeptDtypes::ALL);
         }
-        assert_eq!(Card::builder().build().unwrap().keeps(), Kept::ALL);
+        assert_eq!(Card::builder().build().unwrap().kept_dtypes(), KeptDtypes::ALL);
         for (dtype, narrows) in
             [(Dtype::Float32, true), (Dtype::Int64, true), (Dtype::Int32, false)]
         {
-            for keep in [Kept::ALL, Kept::NONE] {
-                let storage = Storage { keep, ..Storage::default() };
+            for keep in [KeptDtypes::ALL, KeptDtypes::NONE] {
+                let storage = StoragePolicy { keep, ..StoragePolicy::default() };
                 let layout = default_layout(&[4, 70], None, dtype, keep).unwrap();
                 let tensor = TensorLayout::new(storage, dtype, &layout).unwrap();
-                assert_eq!(tensor.narrowing().is_some(), narrows && keep == Kept::NONE);
+                assert_eq!(
+                    tensor.narrowing_warning().is_some(),
+                    narrows && keep == KeptDtypes::NONE
+                );
             }
         }
     }

@@ -2,24 +2,24 @@
 
 use crate::error::{DeviceError, Result};
 use crate::kernels::LayoutNeed;
-use crate::tensor::result_layout::{self, with_order};
+use crate::tensor::result_layout::{self, layout_in_order};
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 impl LayoutNeed {
     /// Whether a kernel takes a tensor as it lies; one without elements lies as anybody wants.
-    pub fn fits(&self, tensor: &TensorLayout) -> bool {
+    pub fn accepts_layout(&self, tensor: &TensorLayout) -> bool {
         if tensor.numel() == 0 {
             return true;
         }
-        match (tensor.sticks(), self) {
+        match (tensor.stick_form(), self) {
             (_, LayoutNeed::Any) | (Ok(_), LayoutNeed::AsIs) => true,
             (Ok(f), LayoutNeed::Along(d)) => {
                 f.stick == Some(*d) || (f.size[*d] == 1 && f.stick.is_none())
             }
             (Ok(f), LayoutNeed::Sparse) => f.stick.is_none(),
-            (Ok(_), LayoutNeed::Layout(l)) => tensor.is_base() && tensor.layout() == l,
+            (Ok(_), LayoutNeed::Layout(l)) => tensor.is_base() && tensor.stick_layout() == l,
             (Err(_), _) => false,
         }
     }
@@ -28,9 +28,9 @@ impl LayoutNeed {
     ///
     /// # Errors
     /// Sizes that no layout holds.
-    pub fn layout(&self, tensor: &TensorLayout) -> Result<StickLayout> {
+    pub fn fitting_layout(&self, tensor: &TensorLayout) -> Result<StickLayout> {
         let host = StridedLayout::new_contiguous(tensor.size())?;
-        let format = tensor.layout().device_dtype();
+        let format = tensor.stick_layout().device_dtype();
         let plain: Vec<usize> = (0..host.rank()).collect();
         Ok(match self {
             LayoutNeed::AsIs | LayoutNeed::Any => {
@@ -41,21 +41,23 @@ impl LayoutNeed {
                 let order: Vec<i64> = order.map(|k| i64::try_from(*k).unwrap_or(0)).collect();
                 StickLayout::with_dim_order_in_format(tensor.size(), None, format, &order)?
             }
-            LayoutNeed::Sparse => with_order(&host, &plain, None, format)?,
+            LayoutNeed::Sparse => layout_in_order(&host, &plain, None, format)?,
             LayoutNeed::Layout(l) => l.clone(),
         })
     }
 
     /// Why a tensor that does not fit is moved before a kernel reads it.
-    pub fn why(&self, tensor: &TensorLayout) -> String {
-        match (tensor.sticks(), self) {
+    pub fn misfit_reason(&self, tensor: &TensorLayout) -> String {
+        match (tensor.stick_form(), self) {
             (Err(DeviceError::Irregular { reason, .. }), _) => reason,
             (Err(e), _) => e.to_string(),
             (Ok(_), LayoutNeed::Sparse) => "the operation reads one element from each stick".into(),
             (Ok(form), want) => {
                 let to = match want {
                     LayoutNeed::Along(d) => Some(*d),
-                    LayoutNeed::Layout(l) => result_layout::form(l).ok().and_then(|f| f.stick),
+                    LayoutNeed::Layout(l) => {
+                        result_layout::bound_form(l).ok().and_then(|f| f.stick)
+                    }
                     _ => None,
                 };
                 match (form.stick, to, want) {

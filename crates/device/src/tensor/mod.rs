@@ -15,7 +15,7 @@ pub(crate) mod upload_layout;
 
 use crate::card::Card;
 use crate::error::Result;
-use crate::memory::Block;
+use crate::memory::MemoryBlock;
 use crate::tensor::format::default_layout;
 use crate::tensor::tensor_layout::TensorLayout;
 use std::fmt;
@@ -31,7 +31,7 @@ use zellige_stick::StickLayout;
 #[derive(Clone)]
 pub struct Tensor {
     card: Card,
-    block: Block,
+    block: MemoryBlock,
     /// Shared by clones, and by results that lie alike.
     laid: Arc<TensorLayout>,
 }
@@ -42,9 +42,9 @@ impl Tensor {
     /// # Errors
     /// As [`TensorLayout::new`], and no room.
     pub fn zeros(card: &Card, dtype: Dtype, layout: &StickLayout) -> Result<Tensor> {
-        let laid = TensorLayout::new(card.storage(), dtype, layout)?;
+        let laid = TensorLayout::new(card.storage_policy(), dtype, layout)?;
         let bytes = usize::try_from(layout.device_bytes()?).unwrap_or(usize::MAX);
-        let block = card.memory().alloc(bytes)?;
+        let block = card.memory().alloc_block(bytes)?;
         Ok(Tensor { card: card.clone(), block, laid: Arc::new(laid) })
     }
 
@@ -52,11 +52,11 @@ impl Tensor {
     ///
     /// # Errors
     /// No room.
-    pub fn made(card: &Card, laid: &Arc<TensorLayout>) -> Result<Tensor> {
-        let bytes = usize::try_from(laid.layout().device_bytes()?).unwrap_or(usize::MAX);
+    pub fn with_shared_layout(card: &Card, laid: &Arc<TensorLayout>) -> Result<Tensor> {
+        let bytes = usize::try_from(laid.stick_layout().device_bytes()?).unwrap_or(usize::MAX);
         Ok(Tensor {
             card: card.clone(),
-            block: card.memory().alloc(bytes)?,
+            block: card.memory().alloc_block(bytes)?,
             laid: Arc::clone(laid),
         })
     }
@@ -67,7 +67,7 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::zeros`].
     pub fn empty(card: &Card, size: &[i64], dtype: Dtype) -> Result<Tensor> {
-        Tensor::zeros(card, dtype, &default_layout(size, None, dtype, card.keeps())?)
+        Tensor::zeros(card, dtype, &default_layout(size, None, dtype, card.kept_dtypes())?)
     }
 
     /// The card it is on.
@@ -76,17 +76,17 @@ impl Tensor {
     }
 
     /// Its memory.
-    pub fn block(&self) -> &Block {
+    pub fn block(&self) -> &MemoryBlock {
         &self.block
     }
 
     /// How it lies.
-    pub fn laid(&self) -> &TensorLayout {
+    pub fn tensor_layout(&self) -> &TensorLayout {
         &self.laid
     }
 
     /// The same, shared.
-    pub(crate) fn shared_laid(&self) -> &Arc<TensorLayout> {
+    pub(crate) fn shared_layout(&self) -> &Arc<TensorLayout> {
         &self.laid
     }
 
@@ -96,41 +96,41 @@ impl Tensor {
         if self.is_base() {
             return self.clone();
         }
-        Tensor { laid: Arc::new(self.laid.whole()), ..self.clone() }
+        Tensor { laid: Arc::new(self.laid.base_layout()), ..self.clone() }
     }
 
     /// Another view of the same memory: `f` makes it from this one.
     ///
     /// # Errors
-    /// As [`TensorLayout::seen`].
-    pub fn viewed(
+    /// As [`TensorLayout::view_layout`].
+    pub fn view_with(
         &self,
         f: impl FnOnce(&StridedLayout) -> zellige_layout::Result<StridedLayout>,
     ) -> Result<Tensor> {
-        Ok(Tensor { laid: Arc::new(self.laid.seen(f)?), ..self.clone() })
+        Ok(Tensor { laid: Arc::new(self.laid.view_layout(f)?), ..self.clone() })
     }
 
     /// The view of this memory that a layout describes; whoever makes the same view many times shares one description.
     ///
     /// # Errors
     /// Layouts of another base, and views that leave the base.
-    pub fn viewed_as(&self, view: &Arc<TensorLayout>) -> Result<Tensor> {
+    pub fn view_as(&self, view: &Arc<TensorLayout>) -> Result<Tensor> {
         self.laid.check_view(view)?;
         Ok(Tensor { laid: Arc::clone(view), ..self.clone() })
     }
 
     /// The same memory seen as `laid` says, which was made from how this tensor lies.
-    pub(crate) fn laid_as(&self, laid: &TensorLayout) -> Tensor {
-        debug_assert_eq!(laid.layout(), self.layout(), "another tensor's view");
+    pub(crate) fn with_layout(&self, laid: &TensorLayout) -> Tensor {
+        debug_assert_eq!(laid.stick_layout(), self.stick_layout(), "another tensor's view");
         Tensor { laid: Arc::new(laid.clone()), ..self.clone() }
     }
 
     /// The same bits under another dtype of the same width.
     ///
     /// # Errors
-    /// As [`TensorLayout::read_as`].
-    pub fn reinterpret(&self, dtype: Dtype) -> Result<Tensor> {
-        Ok(Tensor { laid: Arc::new(self.laid.read_as(dtype)?), ..self.clone() })
+    /// As [`TensorLayout::reinterpreted_as`].
+    pub fn reinterpret_as(&self, dtype: Dtype) -> Result<Tensor> {
+        Ok(Tensor { laid: Arc::new(self.laid.reinterpreted_as(dtype)?), ..self.clone() })
     }
 }
 
@@ -143,7 +143,7 @@ impl Deref for Tensor {
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (size, dtype, layout) = (self.size(), self.dtype(), self.layout());
+        let (size, dtype, layout) = (self.size(), self.dtype(), self.stick_layout());
         write!(f, "Tensor({size:?}, {dtype}, {:?}, {layout})", self.block)
     }
 }

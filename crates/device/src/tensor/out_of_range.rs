@@ -6,11 +6,16 @@
 use crate::error::{DeviceError, Result};
 use zellige_float::{Converter, Format};
 use zellige_layout::{StridedLayout, unflatten_index};
-use zellige_op::Scalar;
+use zellige_op::HostScalar;
 
 /// Refuses the first element of a host tensor that 32 bits do not hold. `bytes` was checked to hold
 /// the tensor.
-pub(crate) fn fits(bytes: &[u8], host: &StridedLayout, from: Format, to: Format) -> Result<()> {
+pub(crate) fn check_elements_fit(
+    bytes: &[u8],
+    host: &StridedLayout,
+    from: Format,
+    to: Format,
+) -> Result<()> {
     let width = from.byte_size();
     let value: fn(&[u8]) -> i64 = match (from, to) {
         (Format::I64, Format::I32) => |b| i64::from_le_bytes(b.try_into().unwrap_or_default()),
@@ -40,7 +45,7 @@ pub(crate) fn fits(bytes: &[u8], host: &StridedLayout, from: Format, to: Format)
 }
 
 /// Refuses a number that every element of a tensor would be set to. A NaN is 0, as in a conversion.
-pub(crate) fn number_fits(value: Scalar, to: Format) -> Result<()> {
+pub(crate) fn check_number_fits(value: HostScalar, to: Format) -> Result<()> {
     if to == Format::I32 && i32::try_from(value.trunc()).is_err() {
         return Err(DeviceError::Wide { value: value.to_string(), at: Vec::new() });
     }
@@ -50,7 +55,7 @@ pub(crate) fn number_fits(value: Scalar, to: Format) -> Result<()> {
 /// Elements of a host tensor that are past the numbers of a format, and become an infinity there, or what
 /// stands for one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Past {
+pub struct OutOfRangeNumbers {
     /// How many.
     pub count: u64,
     /// Where the first one is, in row-major order.
@@ -63,15 +68,15 @@ pub struct Past {
 const PAST_DL16: f32 = 2_147_483_648.0 * (1.0 + 509.5 / 512.0);
 
 /// Whether a number is past the 16-bit numbers of the card.
-pub(crate) fn is_past(value: f32) -> bool {
+pub(crate) fn is_out_of_range(value: f32) -> bool {
     value.abs() >= PAST_DL16
 }
 
 /// Whether a number becomes an infinity of a format although it is none, or what stands for one. Of
 /// formats whose conversions are never narrowing here, nothing is.
-fn test_of(to: Format) -> Option<fn(f32) -> bool> {
+fn range_test(to: Format) -> Option<fn(f32) -> bool> {
     match to {
-        Format::DL16INF => Some(is_past),
+        Format::DL16INF => Some(is_out_of_range),
         // Half a step past the largest number.
         Format::F16 => Some(|x| x.abs() >= 65520.0 && x.is_finite()),
         Format::BF16 => Some(|x| x.abs() >= f32::from_bits(0x7f7f_8000) && x.is_finite()),
@@ -80,21 +85,21 @@ fn test_of(to: Format) -> Option<fn(f32) -> bool> {
 }
 
 /// Whether a number that every element of a tensor is set to is past its format.
-pub(crate) fn number_is_past(value: Scalar, to: Format) -> bool {
+pub(crate) fn is_number_out_of_range(value: HostScalar, to: Format) -> bool {
     #[allow(clippy::cast_possible_truncation, reason = "what is past float32 is past all of these")]
-    test_of(to).is_some_and(|is_past| is_past(value.float() as f32))
+    range_test(to).is_some_and(|is_past| is_past(value.to_f64() as f32))
 }
 
 /// The elements of a host tensor that are past the numbers of the format they are stored in. `bytes`
 /// was checked to hold the tensor.
-pub(crate) fn past(
+pub(crate) fn find_out_of_range(
     bytes: &[u8],
     host: &StridedLayout,
     from: Format,
     to: Format,
-) -> Result<Option<Past>> {
+) -> Result<Option<OutOfRangeNumbers>> {
     let width = from.byte_size();
-    let Some(is_past) = test_of(to).filter(|_| from.is_float() && from != to) else {
+    let Some(is_past) = range_test(to).filter(|_| from.is_float() && from != to) else {
         return Ok(None);
     };
     let Some(range) = host.address_range() else { return Ok(None) };
@@ -115,7 +120,7 @@ pub(crate) fn past(
         return Ok(None);
     }
     // Some element, or something between two elements: one by one.
-    let mut found: Option<Past> = None;
+    let mut found: Option<OutOfRangeNumbers> = None;
     let mut one = [0u8; 4];
     for i in 0..host.numel() {
         let at = unflatten_index(host.size(), i);
@@ -126,7 +131,9 @@ pub(crate) fn past(
         }
         match &mut found {
             Some(past) => past.count += 1,
-            None => found = Some(Past { count: 1, first: at, value: number(&one).into() }),
+            None => {
+                found = Some(OutOfRangeNumbers { count: 1, first: at, value: number(&one).into() })
+            }
         }
     }
     Ok(found)
@@ -134,7 +141,7 @@ pub(crate) fn past(
 
 /// Whether some element of memory in this format is NaN; integers have none.
 pub(crate) fn has_nan(bytes: &[u8], format: Format) -> bool {
-    fn any<const N: usize>(bytes: &[u8], is_nan: impl Fn([u8; N]) -> bool) -> bool {
+    fn any_element<const N: usize>(bytes: &[u8], is_nan: impl Fn([u8; N]) -> bool) -> bool {
         // In parts, so that the comparison of a part has no branch.
         let part = |part: &[u8]| {
             let elements = part.chunks_exact(N).map(|b| b.try_into().unwrap_or([0; N]));
@@ -142,16 +149,16 @@ pub(crate) fn has_nan(bytes: &[u8], format: Format) -> bool {
         };
         bytes.chunks(N * 1024).any(part)
     }
-    let sixteen = |least: u16| any(bytes, move |b| u16::from_le_bytes(b) & 0x7fff >= least);
+    let sixteen = |least: u16| any_element(bytes, move |b| u16::from_le_bytes(b) & 0x7fff >= least);
     match format {
         Format::DL16 | Format::DL16INF => sixteen(0x7fff),
         Format::F16 => sixteen(0x7c01),
         Format::BF16 => sixteen(0x7f81),
-        Format::F32 => any(bytes, |b| u32::from_le_bytes(b) & 0x7fff_ffff > 0x7f80_0000),
-        Format::F64 => any(bytes, |b| f64::from_le_bytes(b).is_nan()),
-        Format::F8E4M3FN => any(bytes, |[b]| b & 0x7f == 0x7f),
-        Format::F8E5M2 => any(bytes, |[b]| b & 0x7f > 0x7c),
-        Format::F8E5M2FNUZ => any(bytes, |[b]| b == 0x80),
+        Format::F32 => any_element(bytes, |b| u32::from_le_bytes(b) & 0x7fff_ffff > 0x7f80_0000),
+        Format::F64 => any_element(bytes, |b| f64::from_le_bytes(b).is_nan()),
+        Format::F8E4M3FN => any_element(bytes, |[b]| b & 0x7f == 0x7f),
+        Format::F8E5M2 => any_element(bytes, |[b]| b & 0x7f > 0x7c),
+        Format::F8E5M2FNUZ => any_element(bytes, |[b]| b == 0x80),
         _ => false,
     }
 }

@@ -7,15 +7,15 @@
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
-use crate::tensor::transfer::Moved;
+use crate::tensor::transfer::MoveTraffic;
 use std::sync::Arc;
 use zellige_stick::StickLayout;
 
 impl TensorLayout {
     /// The whole tensor with one of its dimensions that long on the device, at this step of the block: its layout, in
     /// which the dimension has that many places. None where no device dimension is that dimension.
-    pub fn with_rows(&self, step: usize, size: i64, rows: i64) -> Option<StickLayout> {
-        let layout = self.layout();
+    pub fn with_padded_rows(&self, step: usize, size: i64, rows: i64) -> Option<StickLayout> {
+        let layout = self.stick_layout();
         let strides = layout.device_strides().ok()?;
         let last = layout.device_rank() - 1;
         let at = (0..last).find(|j| {
@@ -37,7 +37,7 @@ impl TensorLayout {
     /// The rows past the end of the first dimension that is longer on the device than in the tensor, as a tensor of the
     /// same block; none of a tensor without such rows. The stick does not count.
     pub fn rows_past_the_end(&self) -> Option<TensorLayout> {
-        let layout = self.layout();
+        let layout = self.stick_layout();
         let host = layout.host()?;
         let eps = layout.elems_per_stick();
         let lanes = *layout.stride_map().last()?;
@@ -69,9 +69,9 @@ impl TensorLayout {
             layout.device_dtype(),
         );
         let made = made.ok()?.with_own_strides(&size, &stride).ok()?;
-        let whole = TensorLayout::new(self.storage(), self.dtype(), &made).ok()?;
+        let whole = TensorLayout::new(self.storage_policy(), self.dtype(), &made).ok()?;
         let dim = i64::try_from(dim).ok()?;
-        whole.seen(|v| v.slice_dim(dim, Some(n), Some(rows), 1)).ok()
+        whole.view_layout(|v| v.slice_dim(dim, Some(n), Some(rows), 1)).ok()
     }
 
     /// What copying these elements into a tensor takes, and setting the rows that it has past its end.
@@ -79,11 +79,11 @@ impl TensorLayout {
     /// **Law**: equal to what [`Tensor::copy_and_pad`] between two tensors of these layouts returns.
     ///
     /// # Errors
-    /// As [`TensorLayout::moved_to`].
-    pub fn moved_and_padded(&self, to: &TensorLayout) -> Result<Moved> {
-        let moved = self.moved_to(to)?;
+    /// As [`TensorLayout::plan_copy_to`].
+    pub fn plan_padded_copy_to(&self, to: &TensorLayout) -> Result<MoveTraffic> {
+        let moved = self.plan_copy_to(to)?;
         match to.rows_past_the_end() {
-            Some(rows) => Ok(moved.and(rows.filled()?)),
+            Some(rows) => Ok(moved.with_writes(rows.plan_fill()?)),
             None => Ok(moved),
         }
     }
@@ -94,21 +94,21 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::copy_from`].
-    pub fn copy_and_pad(&self, src: &Tensor, value: f64) -> Result<Moved> {
+    pub fn copy_and_pad(&self, src: &Tensor, value: f64) -> Result<MoveTraffic> {
         let moved = self.copy_from(src)?;
-        match self.laid().rows_past_the_end() {
+        match self.tensor_layout().rows_past_the_end() {
             Some(rows) => {
                 Tensor { laid: Arc::new(rows.clone()), ..self.clone() }.fill(value)?;
-                Ok(moved.and(rows.filled()?))
+                Ok(moved.with_writes(rows.plan_fill()?))
             }
             None => Ok(moved),
         }
     }
 }
 
-impl Moved {
+impl MoveTraffic {
     /// Both moves, of which the other one only writes.
-    fn and(mut self, other: Moved) -> Moved {
+    fn with_writes(mut self, other: MoveTraffic) -> MoveTraffic {
         self.written += other.written;
         self.write_runs.extend(other.write_runs);
         self

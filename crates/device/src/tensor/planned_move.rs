@@ -7,13 +7,13 @@ use crate::error::Result;
 use crate::tensor::format::host_format;
 use crate::tensor::out_of_range;
 use crate::tensor::tensor_layout::TensorLayout;
-use crate::tensor::transfer::{Side, find_mover, narrows_integers, plan_unfolding};
+use crate::tensor::transfer::{TransferSide, find_mover, narrows_integers, plan_unfolding};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use zellige_host::AlignedBuffer;
 use zellige_layout::StridedLayout;
 use zellige_movement::Mover;
-use zellige_op::Scalar;
+use zellige_op::HostScalar;
 
 /// A copy between two layouts, or a number for every element of one.
 pub(crate) struct PlannedMove {
@@ -40,17 +40,17 @@ impl PlannedMove {
     ///
     /// # Errors
     /// What the planner refuses.
-    pub(crate) fn copy(from: &TensorLayout, to: &TensorLayout) -> Result<Option<PlannedMove>> {
+    pub(crate) fn plan_copy(from: &TensorLayout, to: &TensorLayout) -> Result<Option<PlannedMove>> {
         if narrows_integers(from, to) {
             return Ok(None);
         }
-        let Ok(target) = to.places() else { return Ok(None) };
-        let (unfolding, source) = match from.places() {
+        let Ok(target) = to.element_layout() else { return Ok(None) };
+        let (unfolding, source) = match from.element_layout() {
             Ok(layout) => (None, layout),
             Err(_) => (Some(plan_unfolding(from)?), from.view().to_layout()?),
         };
-        let source = Side { layout: source, format: from.format() };
-        let target = Side { layout: target, format: to.format() };
+        let source = TransferSide { layout: source, format: from.format() };
+        let target = TransferSide { layout: target, format: to.format() };
         let mover = find_mover(&source, &target, from.size())?;
         Ok(Some(PlannedMove { unfolding, mover, number: SmallVec::new() }))
     }
@@ -59,14 +59,14 @@ impl PlannedMove {
     ///
     /// # Errors
     /// Numbers that the integers of the device do not hold, and what the planner refuses.
-    pub(crate) fn fill(to: &TensorLayout, value: Scalar) -> Result<Option<PlannedMove>> {
-        let value = value.held(to.dtype());
-        out_of_range::number_fits(value, to.format())?;
-        let Ok(target) = to.places() else { return Ok(None) };
-        let target = Side { layout: target, format: to.format() };
-        let (bytes, dtype) = value.bytes();
+    pub(crate) fn plan_fill(to: &TensorLayout, value: HostScalar) -> Result<Option<PlannedMove>> {
+        let value = value.held_as_dtype(to.dtype());
+        out_of_range::check_number_fits(value, to.format())?;
+        let Ok(target) = to.element_layout() else { return Ok(None) };
+        let target = TransferSide { layout: target, format: to.format() };
+        let (bytes, dtype) = value.host_bytes();
         let one = StridedLayout::new(to.size(), &vec![0; to.size().len()], 0)?;
-        let source = Side { layout: one.to_layout()?, format: host_format(dtype)? };
+        let source = TransferSide { layout: one.to_layout()?, format: host_format(dtype)? };
         let mover = find_mover(&source, &target, to.size())?;
         Ok(Some(PlannedMove { unfolding: None, mover, number: SmallVec::from_slice(&bytes) }))
     }
@@ -75,7 +75,7 @@ impl PlannedMove {
     ///
     /// # Errors
     /// Memory that is too short for the layouts.
-    pub(crate) fn run(
+    pub(crate) fn run_move(
         &self,
         source: MoveSource<'_>,
         target: &mut [u8],

@@ -1,8 +1,8 @@
 //! Sizes, dtypes and layouts of results, from those of the operands.
 
 use crate::error::Result;
-use crate::tensor::kept::Kept;
-use crate::tensor::sticks::Sticks;
+use crate::tensor::kept::KeptDtypes;
+use crate::tensor::sticks::StickForm;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Dtype;
 use zellige_float::Format;
@@ -21,42 +21,42 @@ pub(crate) fn result_format(operands: &[TensorLayout], dtype: Dtype) -> Result<D
     // A single number beside tensors has its value to give, not its width.
     let wider: Vec<&TensorLayout> = operands.iter().filter(|t| !t.size().is_empty()).collect();
     let operands = if wider.is_empty() { operands.iter().collect() } else { wider };
-    let keeps = operands.first().is_some_and(|t| t.storage().keep.keeps(dtype));
+    let keeps = operands.first().is_some_and(|t| t.storage_policy().keep.keeps_dtype(dtype));
     let wide = |t: &&TensorLayout| t.dtype() == dtype && t.format() == own;
     let any = operands.iter().any(|t| t.dtype() == dtype);
     let wide = operands.iter().any(wide) || (keeps && !any);
-    if wide { Kept::ALL } else { Kept::NONE }.format(dtype)
+    if wide { KeptDtypes::ALL } else { KeptDtypes::NONE }.default_format(dtype)
 }
 
 /// The form of a bound layout, whatever its format.
-pub(crate) fn form(layout: &StickLayout) -> Result<Sticks> {
+pub(crate) fn bound_form(layout: &StickLayout) -> Result<StickForm> {
     let view = layout.host().cloned().expect("layouts of results are bound");
-    Sticks::of(layout, &view, Format::F32)
+    StickForm::from_layout(layout, &view, Format::F32)
 }
 
 /// The layout of a result that lies as its largest operand does; dense ones go before sparse ones, so
 /// that a result is sparse only where every operand is.
-pub(crate) fn like(operands: &[TensorLayout], out: &TensorType) -> Result<StickLayout> {
-    like_in(operands, out, result_format(operands, out.dtype)?)
+pub(crate) fn layout_like(operands: &[TensorLayout], out: &TensorType) -> Result<StickLayout> {
+    layout_like_in(operands, out, result_format(operands, out.dtype)?)
 }
 
 /// The same in a format.
-pub(crate) fn like_in(
+pub(crate) fn layout_like_in(
     operands: &[TensorLayout],
     out: &TensorType,
     format: DataFormat,
 ) -> Result<StickLayout> {
-    let forms = operands.iter().filter_map(|t| t.sticks().ok().map(|s| (t, s)));
+    let forms = operands.iter().filter_map(|t| t.stick_form().ok().map(|s| (t, s)));
     let Some((tensor, lead)) = forms.max_by_key(|(t, s)| (s.stick.is_some(), t.numel())) else {
         return Ok(StickLayout::default_in_format(&out.size, None, format)?);
     };
     let same = tensor.is_base() && tensor.size() == out.size;
-    if same && tensor.layout().device_dtype() == format {
-        return Ok(tensor.layout().clone());
+    if same && tensor.stick_layout().device_dtype() == format {
+        return Ok(tensor.stick_layout().clone());
     }
     let size: Vec<usize> = out.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
-    match lead.expand(&size) {
-        Some(wide) => arranged(&wide, format),
+    match lead.expand_to(&size) {
+        Some(wide) => layout_in_form_order(&wide, format),
         None => Ok(StickLayout::default_in_format(&out.size, None, format)?),
     }
 }
@@ -66,7 +66,7 @@ pub(crate) fn like_in(
 /// Dimensions along which the form does not move come first. A stick dimension of one stick has no place
 /// in the form: it goes where default layouts have it, before the fastest other one. A form without
 /// lanes gives a sparse layout.
-pub(crate) fn arranged(form: &Sticks, format: DataFormat) -> Result<StickLayout> {
+pub(crate) fn layout_in_form_order(form: &StickForm, format: DataFormat) -> Result<StickLayout> {
     let size: Vec<i64> = form.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect();
     let own = StridedLayout::new_contiguous(&size)?;
     let mut order: Vec<usize> = (0..size.len()).collect();
@@ -77,12 +77,12 @@ pub(crate) fn arranged(form: &Sticks, format: DataFormat) -> Result<StickLayout>
         stride => stride,
     };
     order.sort_by_key(|d| std::cmp::Reverse(key(d)));
-    with_order(&own, &order, form.stick, format)
+    layout_in_order(&own, &order, form.stick, format)
 }
 
 /// A layout with its dimensions in `order`, slowest first, and lanes along `stick`; without one it is sparse, with
 /// the place of the stick count where the constructor has it.
-pub(crate) fn with_order(
+pub(crate) fn layout_in_order(
     host: &StridedLayout,
     order: &[usize],
     stick: Option<usize>,

@@ -10,7 +10,7 @@ impl Tensor {
     /// The whole storage as a row-major tensor: the element with index `i` is the one that a view reads at offset `i`.
     /// The same memory; none where the storage has no such form.
     pub fn row_major_storage(&self) -> Option<Tensor> {
-        let laid = self.laid().row_major_storage()?;
+        let laid = self.tensor_layout().row_major_storage()?;
         Some(Tensor { laid: Arc::new(laid), ..self.clone() })
     }
 }
@@ -19,14 +19,15 @@ impl TensorLayout {
     /// As [`Tensor::row_major_storage`]. A host whose dimensions are in another order is taken in the order of its memory,
     /// and one with gaps between its rows is a corner of the box that has none.
     pub fn row_major_storage(&self) -> Option<TensorLayout> {
-        let whole = self.whole();
+        let whole = self.base_layout();
         let size = row_major_size(whole.view())?;
         if size == whole.size() {
             return Some(whole);
         }
         let plain = StridedLayout::new_contiguous(&size).ok()?;
-        let layout: StickLayout = self.layout().with_own_strides(&size, plain.stride()).ok()?;
-        TensorLayout::new(self.storage(), self.dtype(), &layout).ok()
+        let layout: StickLayout =
+            self.stick_layout().with_own_strides(&size, plain.stride()).ok()?;
+        TensorLayout::new(self.storage_policy(), self.dtype(), &layout).ok()
     }
 }
 

@@ -14,18 +14,18 @@ use zellige_machine::account::MemoryTraffic;
 use zellige_stick::{AccessTerm, StickLayout};
 
 /// Per logical dimension.
-pub(crate) type Dims<T> = SmallVec<[T; 6]>;
+pub(crate) type StickDims<T> = SmallVec<[T; 6]>;
 
 /// Places of a tensor's elements, in elements of its block.
 ///
 /// **Law**: element `c` lies at `offset + sum(c[d] * stride[d])` over the dimensions other than the
 /// stick; along the stick dimension `s`, at `c[s] / eps * stride[s] + c[s] % eps` more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sticks {
+pub struct StickForm {
     /// Extents.
-    pub size: Dims<usize>,
+    pub size: StickDims<usize>,
     /// Elements of the block that one step moves; for the stick dimension, one stick.
-    pub stride: Dims<usize>,
+    pub stride: StickDims<usize>,
     /// The dimension that runs along the lanes; none for a sparse tensor, with one element in each
     /// stick.
     pub stick: Option<usize>,
@@ -41,16 +41,20 @@ pub struct Sticks {
     pub float16: bool,
 }
 
-impl Sticks {
+impl StickForm {
     /// The form of a view of a tensor.
     ///
     /// # Errors
     /// [`DeviceError::Irregular`] where a kernel cannot read the view as it lies.
-    pub fn of(layout: &StickLayout, view: &StridedLayout, format: Format) -> Result<Sticks> {
+    pub fn from_layout(
+        layout: &StickLayout,
+        view: &StridedLayout,
+        format: Format,
+    ) -> Result<StickForm> {
         let irregular = |dim: usize, reason: String| DeviceError::Irregular { dim, reason };
         let unsigned = |n: i64| usize::try_from(n).expect("sizes and places are not negative");
         let eps = unsigned(layout.elems_per_stick());
-        let mut sticks = Sticks {
+        let mut sticks = StickForm {
             size: view.size().iter().map(|n| unsigned(*n)).collect(),
             stride: SmallVec::from_elem(0, view.rank()),
             stick: None,
@@ -130,20 +134,20 @@ impl Sticks {
     }
 
     /// Sticks along the stick dimension.
-    pub fn count(&self) -> usize {
+    pub fn stick_count(&self) -> usize {
         self.stick.map_or(1, |s| self.size[s].div_ceil(self.eps))
     }
 
     /// What reading or writing all of it moves, in whole sticks: bursts of adjacent ones, and the
     /// bytes among them that hold no element of it. A stick that several elements share is moved once.
-    pub fn traffic(&self) -> (MemoryTraffic, u64) {
+    pub fn stick_traffic(&self) -> (MemoryTraffic, u64) {
         if self.numel() == 0 {
             return (MemoryTraffic::new(), 0);
         }
-        let mut steps: Dims<(usize, usize)> = (0..self.rank())
+        let mut steps: StickDims<(usize, usize)> = (0..self.rank())
             .map(|d| {
                 if self.stick == Some(d) {
-                    (self.stride[d], self.count())
+                    (self.stride[d], self.stick_count())
                 } else {
                     (self.stride[d], self.size[d])
                 }
@@ -170,7 +174,7 @@ impl Sticks {
     }
 
     /// The place of an element.
-    pub fn place(&self, at: &[usize]) -> usize {
+    pub fn element_offset(&self, at: &[usize]) -> usize {
         let mut place = self.offset;
         for (d, c) in at.iter().enumerate() {
             place += if self.stick == Some(d) {
@@ -187,7 +191,7 @@ impl Sticks {
     /// # Panics
     /// Ranges outside the dimension, or that begin inside a stick: callers cut by whole sticks.
     #[must_use]
-    pub fn slice(&self, dim: usize, range: Range<usize>) -> Sticks {
+    pub fn slice_dim(&self, dim: usize, range: Range<usize>) -> StickForm {
         assert!(range.start <= range.end && range.end <= self.size[dim], "outside dimension {dim}");
         let mut part = self.clone();
         part.size[dim] = range.len();
@@ -202,9 +206,9 @@ impl Sticks {
 
     /// The same tensor with its dimensions in another order: dimension `d` of the result is `perm[d]`.
     #[must_use]
-    pub fn permute(&self, perm: &[usize]) -> Sticks {
+    pub fn permute_dims(&self, perm: &[usize]) -> StickForm {
         let pick = |list: &[usize]| perm.iter().map(|d| list[*d]).collect();
-        Sticks {
+        StickForm {
             size: pick(&self.size),
             stride: pick(&self.stride),
             stick: self.stick.and_then(|s| perm.iter().position(|d| *d == s)),
@@ -213,9 +217,9 @@ impl Sticks {
     }
 
     /// The tensor expanded to `size`: leading dimensions are added, those of extent 1 repeat.
-    pub fn expand(&self, size: &[usize]) -> Option<Sticks> {
+    pub fn expand_to(&self, size: &[usize]) -> Option<StickForm> {
         let lead = size.len().checked_sub(self.rank())?;
-        let mut wide = Sticks {
+        let mut wide = StickForm {
             size: size.into(),
             stride: SmallVec::from_elem(0, size.len()),
             stick: None,

@@ -3,12 +3,12 @@
 //! Everything that decides how an operation runs (which operands have to be moved, how results lie,
 //! what it costs) is decided on this; memory comes last, so that a plan needs none.
 
-use crate::card::mode::Mode;
-use crate::error::refuse;
+use crate::card::mode::FloatMode;
+use crate::error::refuse_operand;
 use crate::error::{DeviceError, Result};
 use crate::tensor::format::host_format;
-use crate::tensor::kept::Kept;
-use crate::tensor::sticks::Sticks;
+use crate::tensor::kept::KeptDtypes;
+use crate::tensor::sticks::StickForm;
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_layout::{Layout, StridedLayout};
@@ -17,11 +17,11 @@ use zellige_stick::{DataFormat, StickLayout};
 
 /// What decides how tensors are stored by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Storage {
+pub struct StoragePolicy {
     /// How 16-bit floats are encoded.
-    pub mode: Mode,
+    pub mode: FloatMode,
     /// Which dtypes are stored as they are.
-    pub keep: Kept,
+    pub keep: KeptDtypes,
 }
 
 /// The layout of a base, a view of it in the base's own strides, and what the elements are.
@@ -31,7 +31,7 @@ pub struct TensorLayout {
     view: StridedLayout,
     dtype: Dtype,
     format: Format,
-    storage: Storage,
+    storage: StoragePolicy,
 }
 
 impl TensorLayout {
@@ -39,16 +39,16 @@ impl TensorLayout {
     ///
     /// # Errors
     /// An unbound layout, one that does not hold its tensor, a format that does not hold the dtype.
-    pub fn new(storage: Storage, dtype: Dtype, layout: &StickLayout) -> Result<TensorLayout> {
+    pub fn new(storage: StoragePolicy, dtype: Dtype, layout: &StickLayout) -> Result<TensorLayout> {
         let Some(view) = layout.host().cloned() else {
-            return Err(refuse(
+            return Err(refuse_operand(
                 "a tensor",
                 None,
                 "its layout is bound to no size; bind it with `with_host`",
             ));
         };
         host_format(dtype)?;
-        let format = storage.mode.stored(layout.device_dtype(), dtype)?;
+        let format = storage.mode.stored_format(layout.device_dtype(), dtype)?;
         if view.numel() > 0 {
             layout.lower_to_layout()?;
         }
@@ -56,16 +56,16 @@ impl TensorLayout {
     }
 
     /// What it is stored by.
-    pub fn storage(&self) -> Storage {
+    pub fn storage_policy(&self) -> StoragePolicy {
         self.storage
     }
 
     /// The layout of the tensor that it is a view of.
-    pub fn layout(&self) -> &StickLayout {
+    pub fn stick_layout(&self) -> &StickLayout {
         &self.layout
     }
 
-    /// Size, strides and offset, in the own strides of [`TensorLayout::layout`].
+    /// Size, strides and offset, in the own strides of [`TensorLayout::stick_layout`].
     pub fn view(&self) -> &StridedLayout {
         &self.view
     }
@@ -102,7 +102,7 @@ impl TensorLayout {
 
     /// The tensor that it is a view of.
     #[must_use]
-    pub fn whole(&self) -> TensorLayout {
+    pub fn base_layout(&self) -> TensorLayout {
         let view = self.layout.host().cloned().unwrap_or_else(|| self.view.clone());
         TensorLayout { view, ..self.clone() }
     }
@@ -111,12 +111,12 @@ impl TensorLayout {
     ///
     /// # Errors
     /// What `f` refuses, and views that leave the base.
-    pub fn seen(
+    pub fn view_layout(
         &self,
         f: impl FnOnce(&StridedLayout) -> zellige_layout::Result<StridedLayout>,
     ) -> Result<TensorLayout> {
         let view = f(&self.view)?;
-        self.check_range(&view)?;
+        self.check_view_range(&view)?;
         Ok(TensorLayout { view, ..self.clone() })
     }
 
@@ -129,22 +129,22 @@ impl TensorLayout {
             && self.layout.host() == view.layout.host()
             && (self.dtype, self.format, self.storage) == (view.dtype, view.format, view.storage);
         if !same {
-            return Err(refuse(
+            return Err(refuse_operand(
                 "a view",
                 None,
                 "its layout describes the memory of another tensor",
             ));
         }
-        self.check_range(&view.view)
+        self.check_view_range(&view.view)
     }
 
     /// Refuses a view of elements that the base does not have.
-    fn check_range(&self, view: &StridedLayout) -> Result<()> {
+    fn check_view_range(&self, view: &StridedLayout) -> Result<()> {
         let base = self.layout.host().and_then(StridedLayout::address_range);
         if let Some(range) = view.address_range()
             && base.is_none_or(|b| range.min < b.min || range.max > b.max)
         {
-            return Err(refuse(
+            return Err(refuse_operand(
                 "a view",
                 None,
                 format!(
@@ -162,13 +162,13 @@ impl TensorLayout {
     ///
     /// # Errors
     /// Where the device stores one of the two in other bits than the host has for it.
-    pub fn read_as(&self, dtype: Dtype) -> Result<TensorLayout> {
+    pub fn reinterpreted_as(&self, dtype: Dtype) -> Result<TensorLayout> {
         let format = if dtype == Dtype::Int64 || dtype == Dtype::Float32 {
-            Kept::ALL.format(dtype)?
+            KeptDtypes::ALL.default_format(dtype)?
         } else {
             DataFormat::device_format_of(dtype)?
         };
-        let stored = self.storage.mode.stored(format, dtype)?;
+        let stored = self.storage.mode.stored_format(format, dtype)?;
         let same_bits = host_format(self.dtype)? == self.format && host_format(dtype)? == stored;
         let same_width = self.dtype.bits() == dtype.bits();
         let sticks = format.elems_per_stick() == self.layout.device_dtype().elems_per_stick();
@@ -183,7 +183,7 @@ impl TensorLayout {
     ///
     /// # Errors
     /// Views that form no layout.
-    pub fn places(&self) -> Result<Layout> {
+    pub fn element_layout(&self) -> Result<Layout> {
         if self.is_base() {
             return Ok(self.layout.lower_to_layout()?);
         }
@@ -194,10 +194,10 @@ impl TensorLayout {
     ///
     /// # Errors
     /// [`DeviceError::Irregular`] where kernels cannot read it as it lies.
-    pub fn sticks(&self) -> Result<Sticks> {
-        let form = Sticks::of(&self.layout, &self.view, self.format)?;
+    pub fn stick_form(&self) -> Result<StickForm> {
+        let form = StickForm::from_layout(&self.layout, &self.view, self.format)?;
         let (truth, float16) = (self.dtype == Dtype::Bool, self.dtype == Dtype::Float16);
-        Ok(Sticks { truth, float16, ..form })
+        Ok(StickForm { truth, float16, ..form })
     }
 
     /// Bytes of its elements in device memory, without padding.

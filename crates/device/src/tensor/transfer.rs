@@ -1,11 +1,11 @@
 //! Moving tensors: to the card, from it, and on it. Every one is a plan between two layouts.
 
 use crate::card::Card;
-use crate::error::refuse;
+use crate::error::refuse_operand;
 use crate::error::{DeviceError, Result};
 use crate::tensor::Tensor;
 use crate::tensor::format::{default_layout, host_format};
-use crate::tensor::out_of_range::{self, Past};
+use crate::tensor::out_of_range::{self, OutOfRangeNumbers};
 use crate::tensor::tensor_layout::TensorLayout;
 use std::sync::{Arc, LazyLock};
 use zellige_float::Dtype;
@@ -14,13 +14,13 @@ use zellige_host::{AlignedBuffer, try_zeroed_vec};
 use zellige_layout::{Layout, StridedLayout, unflatten_index};
 use zellige_machine::account::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
 use zellige_movement::{MoveDtypes, MoveError, MovePlan, Mover, PaddingFill, PlanCache};
-use zellige_op::Scalar;
+use zellige_op::HostScalar;
 use zellige_stick::StickLayout;
 use zellige_stick::{PlannedTransfer, TransferDirection};
 
 /// What a move did, for the accounts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Moved {
+pub struct MoveTraffic {
     /// Bytes read.
     pub read: u64,
     /// Bytes written.
@@ -37,22 +37,22 @@ pub struct Moved {
 
 /// Bytes that a core moves at once when it gathers short runs in its scratchpad: 32 sticks, a burst at
 /// the full rate.
-const TILE: u64 = 32 * 128;
+const TILE_BYTES: u64 = 32 * 128;
 
 /// One side of a move.
-pub(super) struct Side {
+pub(super) struct TransferSide {
     pub(super) layout: Layout,
     pub(super) format: Format,
 }
 
-impl Moved {
-    fn of(elements: i64, lengths: &[(i64, i64)], from: Format, to: Format) -> Moved {
+impl MoveTraffic {
+    fn from_runs(elements: i64, lengths: &[(i64, i64)], from: Format, to: Format) -> MoveTraffic {
         let runs = |size: usize| -> Vec<(u64, u64)> {
             let run = |(n, c): &(i64, i64)| (n.unsigned_abs() * size as u64, c.unsigned_abs());
             lengths.iter().map(run).collect()
         };
         let elements = elements.unsigned_abs();
-        Moved {
+        MoveTraffic {
             read: elements * from.byte_size() as u64,
             written: elements * to.byte_size() as u64,
             read_runs: runs(from.byte_size()),
@@ -63,15 +63,22 @@ impl Moved {
     }
 }
 
-impl Moved {
+impl MoveTraffic {
     /// The move as work of the device: of a transfer, that of its engine; on the device, its bursts
     /// shared by up to `cores` cores.
     ///
     /// A run shorter than a stick still moves the stick. Runs that would move more than the whole
     /// tensor are gathered in the scratchpad instead: every stick of the tensor once, tile by tile.
-    pub fn work(&self, name: impl Into<String>, kind: WorkKind, cores: usize) -> OperationWork {
-        let (read_bursts, write_bursts) =
-            (bursts(&self.read_runs, self.read_block), bursts(&self.write_runs, self.write_block));
+    pub fn device_work(
+        &self,
+        name: impl Into<String>,
+        kind: WorkKind,
+        cores: usize,
+    ) -> OperationWork {
+        let (read_bursts, write_bursts) = (
+            round_to_bursts(&self.read_runs, self.read_block),
+            round_to_bursts(&self.write_runs, self.write_block),
+        );
         let sticks = |bursts: &[(u64, u64)], share: &dyn Fn(u64) -> u64| {
             let mut traffic = MemoryTraffic::new();
             bursts.iter().for_each(|(bytes, count)| traffic.add_bursts(*bytes, share(*count)));
@@ -116,22 +123,26 @@ impl Moved {
 }
 
 /// Runs as bursts of whole sticks, or the whole block where that is less.
-fn bursts(runs: &[(u64, u64)], block: u64) -> Vec<(u64, u64)> {
+fn round_to_bursts(runs: &[(u64, u64)], block: u64) -> Vec<(u64, u64)> {
     let rounded: Vec<(u64, u64)> =
         runs.iter().map(|(n, c)| (n.next_multiple_of(128), *c)).collect();
     let bytes = rounded.iter().fold(0u64, |sum, (n, c)| sum.saturating_add(n.saturating_mul(*c)));
     if block == 0 || bytes <= block {
         return rounded;
     }
-    vec![(TILE, block / TILE), (block % TILE, 1)]
+    vec![(TILE_BYTES, block / TILE_BYTES), (block % TILE_BYTES, 1)]
 }
 
 /// Moves of this process that are kept planned.
-const KEPT: usize = 256;
+const MAX_KEPT_MOVES: usize = 256;
 
 /// Plans a move, or finds it planned.
-pub(super) fn find_mover(from: &Side, to: &Side, shape: &[i64]) -> Result<Arc<Mover>> {
-    static MOVES: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(KEPT));
+pub(super) fn find_mover(
+    from: &TransferSide,
+    to: &TransferSide,
+    shape: &[i64],
+) -> Result<Arc<Mover>> {
+    static MOVES: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(MAX_KEPT_MOVES));
     let formats = MoveDtypes::Formats { from: from.format, to: to.format };
     let mover = MOVES.plan_or_reuse(&from.layout, &to.layout, shape, formats, PaddingFill::Leave);
     mover.map_err(|e| match e {
@@ -143,11 +154,11 @@ pub(super) fn find_mover(from: &Side, to: &Side, shape: &[i64]) -> Result<Arc<Mo
 /// The move of the whole storage of a view into a buffer with every element at the offset that the strides of the storage
 /// give it, and the bytes of that buffer: every view is strides over such a buffer.
 pub(super) fn plan_unfolding(view: &TensorLayout) -> Result<(Arc<Mover>, usize)> {
-    let (base, format) = (view.whole(), view.format());
+    let (base, format) = (view.base_layout(), view.format());
     let last = base.view().address_range().map_or(0, |r| r.max + 1);
     let bytes = usize::try_from(last).unwrap_or(usize::MAX) * format.byte_size();
-    let from = Side { layout: base.places()?, format };
-    let to = Side { layout: base.view().to_layout()?, format };
+    let from = TransferSide { layout: base.element_layout()?, format };
+    let to = TransferSide { layout: base.view().to_layout()?, format };
     Ok((find_mover(&from, &to, base.size())?, bytes))
 }
 
@@ -157,15 +168,15 @@ pub(super) fn narrows_integers(from: &TensorLayout, to: &TensorLayout) -> bool {
 }
 
 /// Plans a move, or finds it planned, and hands the mover to `run`.
-fn between(
-    from: &Side,
-    to: &Side,
+fn run_between(
+    from: &TransferSide,
+    to: &TransferSide,
     shape: &[i64],
     run: impl FnOnce(&Mover) -> Result<()>,
-) -> Result<Moved> {
+) -> Result<MoveTraffic> {
     let mover = find_mover(from, to, shape)?;
     run(&mover)?;
-    Ok(Moved::of(mover.elements(), mover.run_length_counts(), from.format, to.format))
+    Ok(MoveTraffic::from_runs(mover.elements(), mover.run_length_counts(), from.format, to.format))
 }
 
 impl TensorLayout {
@@ -175,48 +186,64 @@ impl TensorLayout {
     ///
     /// # Errors
     /// Sizes that differ, views with two elements in one place.
-    pub fn moved_to(&self, to: &TensorLayout) -> Result<Moved> {
-        same_size("a copy", self.size(), to.size())?;
-        let plan = MovePlan::between(&self.side()?, &to.side()?, self.size(), PaddingFill::Leave)?;
+    pub fn plan_copy_to(&self, to: &TensorLayout) -> Result<MoveTraffic> {
+        check_same_size("a copy", self.size(), to.size())?;
+        let plan = MovePlan::between(
+            &self.addressed_layout()?,
+            &to.addressed_layout()?,
+            self.size(),
+            PaddingFill::Leave,
+        )?;
         let lengths = plan.run_lengths();
-        let moved = Moved::of(plan.element_count(), &lengths, self.format(), to.format());
-        Ok(Moved { read_block: self.held()?, write_block: to.held()?, ..moved })
+        let moved =
+            MoveTraffic::from_runs(plan.element_count(), &lengths, self.format(), to.format());
+        Ok(MoveTraffic { read_block: self.base_bytes()?, write_block: to.base_bytes()?, ..moved })
     }
 
     /// What setting every element takes.
     ///
     /// # Errors
     /// Views that form no layout.
-    pub(crate) fn filled(&self) -> Result<Moved> {
+    pub(crate) fn plan_fill(&self) -> Result<MoveTraffic> {
         let one = StridedLayout::new(self.size(), &vec![0; self.size().len()], 0)?;
-        let plan =
-            MovePlan::between(&one.to_layout()?, &self.side()?, self.size(), PaddingFill::Leave)?;
+        let plan = MovePlan::between(
+            &one.to_layout()?,
+            &self.addressed_layout()?,
+            self.size(),
+            PaddingFill::Leave,
+        )?;
         let lengths = plan.run_lengths();
-        let moved = Moved::of(plan.element_count(), &lengths, self.format(), self.format());
-        Ok(Moved { read: 0, read_runs: Vec::new(), write_block: self.held()?, ..moved })
+        let moved =
+            MoveTraffic::from_runs(plan.element_count(), &lengths, self.format(), self.format());
+        Ok(MoveTraffic { read: 0, read_runs: Vec::new(), write_block: self.base_bytes()?, ..moved })
     }
 
     /// The layout from which its elements are read or written: in the block, or for a view that
     /// forms no layout of that, in the base as its own strides say.
-    fn side(&self) -> Result<Layout> {
-        match self.places() {
+    fn addressed_layout(&self) -> Result<Layout> {
+        match self.element_layout() {
             Err(_) if !self.is_base() => Ok(self.view().to_layout()?),
             other => other,
         }
     }
 
     /// Bytes of its base in device memory.
-    fn held(&self) -> Result<u64> {
-        Ok(self.layout().device_bytes()?.unsigned_abs())
+    fn base_bytes(&self) -> Result<u64> {
+        Ok(self.stick_layout().device_bytes()?.unsigned_abs())
     }
 }
 
 /// The part of host memory that a tensor touches, checked.
-fn host_side(host: &StridedLayout, dtype: Dtype, found: usize, what: &'static str) -> Result<Side> {
+fn host_side(
+    host: &StridedLayout,
+    dtype: Dtype,
+    found: usize,
+    what: &'static str,
+) -> Result<TransferSide> {
     let format = host_format(dtype)?;
     if let Some(range) = host.address_range() {
         if range.min < 0 {
-            return Err(refuse(
+            return Err(refuse_operand(
                 "a host tensor",
                 None,
                 format!("its first element would lie {} before its memory", -range.min),
@@ -228,10 +255,10 @@ fn host_side(host: &StridedLayout, dtype: Dtype, found: usize, what: &'static st
             return Err(DeviceError::HostBytes { what, needed, found });
         }
     }
-    Ok(Side { layout: host.to_layout()?, format })
+    Ok(TransferSide { layout: host.to_layout()?, format })
 }
 
-fn same_size(what: &str, left: &[i64], right: &[i64]) -> Result<()> {
+fn check_same_size(what: &str, left: &[i64], right: &[i64]) -> Result<()> {
     if left == right {
         return Ok(());
     }
@@ -251,7 +278,7 @@ impl Tensor {
         host: &StridedLayout,
         dtype: Dtype,
         layout: Option<&StickLayout>,
-    ) -> Result<(Tensor, Moved)> {
+    ) -> Result<(Tensor, MoveTraffic)> {
         host_side(host, dtype, bytes.len(), "source")?;
         let layout = match layout {
             Some(l) if l.host().is_some() => l.clone(),
@@ -260,11 +287,11 @@ impl Tensor {
                 // A reversed host steps forward on the device, in row-major order.
                 let forward = host.stride().iter().all(|s| *s >= 0);
                 let stride = Some(host.stride()).filter(|_| forward);
-                default_layout(host.size(), stride, dtype, card.keeps())?
+                default_layout(host.size(), stride, dtype, card.kept_dtypes())?
             }
         };
         let tensor = Tensor::zeros(card, dtype, &layout)?;
-        same_size("the layout and the host tensor", tensor.size(), host.size())?;
+        check_same_size("the layout and the host tensor", tensor.size(), host.size())?;
         let moved = tensor.write_from(bytes, host, dtype)?;
         Ok((tensor, moved))
     }
@@ -276,11 +303,16 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::upload`].
-    pub fn write_from(&self, bytes: &[u8], host: &StridedLayout, dtype: Dtype) -> Result<Moved> {
-        same_size("a write", host.size(), self.size())?;
+    pub fn write_from(
+        &self,
+        bytes: &[u8],
+        host: &StridedLayout,
+        dtype: Dtype,
+    ) -> Result<MoveTraffic> {
+        check_same_size("a write", host.size(), self.size())?;
         let from = host_side(host, dtype, bytes.len(), "source")?;
-        out_of_range::fits(bytes, host, from.format, self.format())?;
-        self.receive(&from, bytes)
+        out_of_range::check_elements_fit(bytes, host, from.format, self.format())?;
+        self.receive_from(&from, bytes)
     }
 
     /// The elements of a host tensor that are past the numbers of the format of this one, and would come
@@ -288,14 +320,19 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::write_from`].
-    pub fn past(&self, bytes: &[u8], host: &StridedLayout, dtype: Dtype) -> Result<Option<Past>> {
+    pub fn find_out_of_range(
+        &self,
+        bytes: &[u8],
+        host: &StridedLayout,
+        dtype: Dtype,
+    ) -> Result<Option<OutOfRangeNumbers>> {
         let from = host_side(host, dtype, bytes.len(), "source")?;
-        out_of_range::past(bytes, host, from.format, self.format())
+        out_of_range::find_out_of_range(bytes, host, from.format, self.format())
     }
 
     /// Whether setting every element to this number makes infinities of it that it was not.
-    pub fn is_past(&self, value: impl Into<Scalar>) -> bool {
-        out_of_range::number_is_past(value.into(), self.format())
+    pub fn is_out_of_range(&self, value: impl Into<HostScalar>) -> bool {
+        out_of_range::is_number_out_of_range(value.into(), self.format())
     }
 
     /// Its elements that are NaN: how many, and where the first one is; none where no element is. The
@@ -304,8 +341,9 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::read_into`].
-    pub fn nans(&self) -> Result<Option<(u64, Vec<i64>)>> {
-        if self.numel() == 0 || !out_of_range::has_nan(&self.block().read(), self.format()) {
+    pub fn find_nans(&self) -> Result<Option<(u64, Vec<i64>)>> {
+        if self.numel() == 0 || !out_of_range::has_nan(&self.block().lock_for_read(), self.format())
+        {
             return Ok(None);
         }
         let bytes = self.download(Dtype::Float32)?;
@@ -320,14 +358,21 @@ impl Tensor {
     ///
     /// # Errors
     /// Host memory too short or with two elements in one place, sizes that differ.
-    pub fn read_into(&self, bytes: &mut [u8], host: &StridedLayout, dtype: Dtype) -> Result<Moved> {
-        same_size("a read", host.size(), self.size())?;
+    pub fn read_into(
+        &self,
+        bytes: &mut [u8],
+        host: &StridedLayout,
+        dtype: Dtype,
+    ) -> Result<MoveTraffic> {
+        check_same_size("a read", host.size(), self.size())?;
         let to = host_side(host, dtype, bytes.len(), "destination")?;
         let threads = self.card().host_threads();
         let moved = self.with_side(|from, memory| {
-            between(from, &to, self.size(), |m| Ok(m.run_on_slices(memory, bytes, None, threads)?))
+            run_between(from, &to, self.size(), |m| {
+                Ok(m.run_on_slices(memory, bytes, None, threads)?)
+            })
         })?;
-        Ok(Moved { read_block: self.held()?, ..moved })
+        Ok(MoveTraffic { read_block: self.base_bytes()?, ..moved })
     }
 
     /// Its elements as a contiguous host tensor.
@@ -335,14 +380,14 @@ impl Tensor {
     /// # Errors
     /// As [`Tensor::read_into`].
     pub fn download(&self, dtype: Dtype) -> Result<Vec<u8>> {
-        Ok(self.downloaded(dtype)?.0)
+        Ok(self.download_with_traffic(dtype)?.0)
     }
 
     /// The same, and what it took.
     ///
     /// # Errors
     /// As [`Tensor::read_into`].
-    pub fn downloaded(&self, dtype: Dtype) -> Result<(Vec<u8>, Moved)> {
+    pub fn download_with_traffic(&self, dtype: Dtype) -> Result<(Vec<u8>, MoveTraffic)> {
         let host = StridedLayout::new_contiguous(self.size())?;
         let size = host_format(dtype)?.byte_size();
         // A view may have any number of elements.
@@ -361,31 +406,36 @@ impl Tensor {
     ///
     /// # Errors
     /// Sizes that differ, views with two elements in one place.
-    pub fn copy_from(&self, src: &Tensor) -> Result<Moved> {
-        same_size("a copy", src.size(), self.size())?;
-        if narrows_integers(src.laid(), self.laid()) {
+    pub fn copy_from(&self, src: &Tensor) -> Result<MoveTraffic> {
+        check_same_size("a copy", src.size(), self.size())?;
+        if narrows_integers(src.tensor_layout(), self.tensor_layout()) {
             // The same integers in fewer bits: as from the host, none is cut.
             let host = StridedLayout::new_contiguous(src.size())?;
-            out_of_range::fits(&src.download(Dtype::Int64)?, &host, Format::I64, Format::I32)?;
+            out_of_range::check_elements_fit(
+                &src.download(Dtype::Int64)?,
+                &host,
+                Format::I64,
+                Format::I32,
+            )?;
         }
         if src.block() == self.block() {
             // The two may overlap: read everything first.
-            let held = src.dense()?;
+            let held = src.read_dense()?;
             let (buffer, host) = (&held.0, &held.1);
-            let from = Side { layout: host.to_layout()?, format: src.format() };
-            self.receive(&from, buffer)?;
+            let from = TransferSide { layout: host.to_layout()?, format: src.format() };
+            self.receive_from(&from, buffer)?;
             // The host's way around is not the card's.
-            return src.laid().moved_to(self.laid());
+            return src.tensor_layout().plan_copy_to(self.tensor_layout());
         }
-        let moved = src.with_side(|from, memory| self.receive(from, memory))?;
-        Ok(Moved { read_block: src.held()?, ..moved })
+        let moved = src.with_side(|from, memory| self.receive_from(from, memory))?;
+        Ok(MoveTraffic { read_block: src.base_bytes()?, ..moved })
     }
 
     /// The same elements in another layout of the same size.
     ///
     /// # Errors
     /// As [`Tensor::zeros`] and [`Tensor::copy_from`].
-    pub fn to_layout(&self, layout: &StickLayout) -> Result<(Tensor, Moved)> {
+    pub fn to_layout(&self, layout: &StickLayout) -> Result<(Tensor, MoveTraffic)> {
         self.to_dtype(self.dtype(), layout)
     }
 
@@ -393,7 +443,7 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::to_layout`].
-    pub fn to_dtype(&self, dtype: Dtype, layout: &StickLayout) -> Result<(Tensor, Moved)> {
+    pub fn to_dtype(&self, dtype: Dtype, layout: &StickLayout) -> Result<(Tensor, MoveTraffic)> {
         let bound = match layout.host() {
             Some(_) => layout.clone(),
             None => layout.with_host(self.size(), None)?,
@@ -407,11 +457,11 @@ impl Tensor {
     ///
     /// # Errors
     /// Views that form no layout, numbers that the integers of the device do not hold.
-    pub fn fill(&self, value: impl Into<Scalar>) -> Result<Moved> {
-        let value = value.into().held(self.dtype());
-        out_of_range::number_fits(value, self.format())?;
+    pub fn fill(&self, value: impl Into<HostScalar>) -> Result<MoveTraffic> {
+        let value = value.into().held_as_dtype(self.dtype());
+        out_of_range::check_number_fits(value, self.format())?;
         let one = StridedLayout::new(self.size(), &vec![0; self.size().len()], 0)?;
-        let (bytes, dtype) = value.bytes();
+        let (bytes, dtype) = value.host_bytes();
         self.write_from(&bytes, &one, dtype)
     }
 
@@ -420,11 +470,12 @@ impl Tensor {
     ///
     /// # Errors
     /// As [`Tensor::zeros`].
-    pub fn resized(&self, size: &[i64]) -> Result<Tensor> {
-        let layout = StickLayout::default_in_format(size, None, self.layout().device_dtype())?;
+    pub fn resized_to(&self, size: &[i64]) -> Result<Tensor> {
+        let layout =
+            StickLayout::default_in_format(size, None, self.stick_layout().device_dtype())?;
         let to = Tensor::zeros(self.card(), self.dtype(), &layout)?;
         let kept = self.numel().min(to.numel());
-        let (mut buffer, _) = self.dense()?;
+        let (mut buffer, _) = self.read_dense()?;
         let bytes = |n: i64| usize::try_from(n).unwrap_or(usize::MAX) * self.format().byte_size();
         if to.numel() > kept {
             let mut longer = AlignedBuffer::new_zeroed(bytes(to.numel()));
@@ -432,7 +483,7 @@ impl Tensor {
             buffer = longer;
         }
         let host = StridedLayout::new_contiguous(size)?;
-        to.receive(&Side { layout: host.to_layout()?, format: to.format() }, &buffer)?;
+        to.receive_from(&TransferSide { layout: host.to_layout()?, format: to.format() }, &buffer)?;
         Ok(to)
     }
 
@@ -440,24 +491,24 @@ impl Tensor {
     ///
     /// # Errors
     /// Views, which have no descriptor of their own, and sizes that differ.
-    pub fn transfer(
+    pub fn plan_transfer(
         &self,
         host: &StridedLayout,
         direction: TransferDirection,
     ) -> Result<PlannedTransfer> {
-        same_size("a transfer", host.size(), self.size())?;
-        Ok(PlannedTransfer::new(host, self.layout(), self.dtype(), direction)?)
+        check_same_size("a transfer", host.size(), self.size())?;
+        Ok(PlannedTransfer::new(host, self.stick_layout(), self.dtype(), direction)?)
     }
 
     /// Elements in the stored format, row-major without gaps.
-    fn dense(&self) -> Result<(AlignedBuffer, StridedLayout)> {
+    fn read_dense(&self) -> Result<(AlignedBuffer, StridedLayout)> {
         let host = StridedLayout::new_contiguous(self.size())?;
         let bytes = usize::try_from(self.numel()).unwrap_or(usize::MAX) * self.format().byte_size();
         let mut buffer = AlignedBuffer::new_zeroed(bytes);
-        let to = Side { layout: host.to_layout()?, format: self.format() };
+        let to = TransferSide { layout: host.to_layout()?, format: self.format() };
         let threads = self.card().host_threads();
         self.with_side(|from, memory| {
-            between(from, &to, self.size(), |m| {
+            run_between(from, &to, self.size(), |m| {
                 Ok(m.run_on_slices(memory, &mut buffer, None, threads)?)
             })
         })?;
@@ -466,49 +517,52 @@ impl Tensor {
 
     /// Calls `f` with the layout of this tensor and the bytes that it describes: the block itself, or
     /// for a view that forms no layout of the block, the base laid out as its own strides say.
-    fn with_side<T>(&self, f: impl FnOnce(&Side, &[u8]) -> Result<T>) -> Result<T> {
+    fn with_side<T>(&self, f: impl FnOnce(&TransferSide, &[u8]) -> Result<T>) -> Result<T> {
         let format = self.format();
-        match self.places() {
-            Ok(layout) => f(&Side { layout, format }, &self.block().read()),
+        match self.element_layout() {
+            Ok(layout) => f(&TransferSide { layout, format }, &self.block().lock_for_read()),
             Err(_) if !self.is_base() => {
-                let base = self.unfolded()?;
-                f(&Side { layout: self.view().to_layout()?, format }, &base)
+                let base = self.unfold_base()?;
+                f(&TransferSide { layout: self.view().to_layout()?, format }, &base)
             }
             Err(e) => Err(e),
         }
     }
 
     /// The base, every element at its own-stride offset.
-    fn unfolded(&self) -> Result<AlignedBuffer> {
-        let (mover, bytes) = plan_unfolding(self.laid())?;
+    fn unfold_base(&self) -> Result<AlignedBuffer> {
+        let (mover, bytes) = plan_unfolding(self.tensor_layout())?;
         let mut buffer = AlignedBuffer::new_zeroed(bytes);
-        mover.run_on_slices(&self.block().read(), &mut buffer, None, 1)?;
+        mover.run_on_slices(&self.block().lock_for_read(), &mut buffer, None, 1)?;
         Ok(buffer)
     }
 
     /// Writes every element from another side of the same size.
-    fn receive(&self, from: &Side, bytes: &[u8]) -> Result<Moved> {
+    fn receive_from(&self, from: &TransferSide, bytes: &[u8]) -> Result<MoveTraffic> {
         let (format, threads) = (self.format(), self.card().host_threads());
-        let moved = match self.places() {
+        let moved = match self.element_layout() {
             Ok(layout) => {
-                let to = Side { layout, format };
-                let mut memory = self.block().write();
-                between(from, &to, self.size(), |m| {
+                let to = TransferSide { layout, format };
+                let mut memory = self.block().lock_for_write();
+                run_between(from, &to, self.size(), |m| {
                     Ok(m.run_on_slices(bytes, &mut memory, None, threads)?)
                 })
             }
             Err(_) if !self.is_base() => {
-                let mut base = self.unfolded()?;
-                let to = Side { layout: self.view().to_layout()?, format };
-                let moved = between(from, &to, self.size(), |m| {
+                let mut base = self.unfold_base()?;
+                let to = TransferSide { layout: self.view().to_layout()?, format };
+                let moved = run_between(from, &to, self.size(), |m| {
                     Ok(m.run_on_slices(bytes, &mut base, None, threads)?)
                 })?;
                 let whole = self.base();
-                whole.receive(&Side { layout: whole.view().to_layout()?, format }, &base)?;
+                whole.receive_from(
+                    &TransferSide { layout: whole.view().to_layout()?, format },
+                    &base,
+                )?;
                 Ok(moved)
             }
             Err(e) => Err(e),
         }?;
-        Ok(Moved { write_block: self.held()?, ..moved })
+        Ok(MoveTraffic { write_block: self.base_bytes()?, ..moved })
     }
 }

@@ -4,8 +4,8 @@ use crate::card::Card;
 use crate::error::Result;
 use crate::tensor::Tensor;
 use crate::tensor::format::default_layout;
-use crate::tensor::kept::Kept;
-use crate::tensor::transfer::Moved;
+use crate::tensor::kept::KeptDtypes;
+use crate::tensor::transfer::MoveTraffic;
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
 use zellige_stick::{LayoutRequest, StickLayout};
@@ -19,7 +19,7 @@ pub fn requested_layout(
     request: Option<&LayoutRequest>,
     host: &StridedLayout,
     dtype: Dtype,
-    keep: Kept,
+    keep: KeptDtypes,
 ) -> Result<StickLayout> {
     let size = host.size();
     // A reversed host steps forward on the device, in row-major order.
@@ -50,8 +50,8 @@ impl Tensor {
         (host, from): (&StridedLayout, Dtype),
         dtype: Dtype,
         request: Option<&LayoutRequest>,
-    ) -> Result<(Tensor, Moved)> {
-        let layout = requested_layout(request, host, dtype, card.keeps())?;
+    ) -> Result<(Tensor, MoveTraffic)> {
+        let layout = requested_layout(request, host, dtype, card.kept_dtypes())?;
         let tensor = Tensor::zeros(card, dtype, &layout)?;
         let moved = tensor.write_from(bytes, host, from)?;
         Ok((tensor, moved))
@@ -62,7 +62,7 @@ impl Tensor {
     /// # Errors
     /// None for a tensor that exists; the algebra checks its size anew.
     pub fn padding_bytes(&self) -> Result<u64> {
-        let all = self.layout().device_bytes()?.unsigned_abs();
+        let all = self.stick_layout().device_bytes()?.unsigned_abs();
         Ok(all.saturating_sub(self.base().valid_bytes()))
     }
 }

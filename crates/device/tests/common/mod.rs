@@ -7,7 +7,7 @@ use zellige_device::{Card, Tensor, host_format};
 use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::StickLayout;
 
 /// A card with the published figures.
@@ -139,7 +139,7 @@ pub fn tensor(rng: &mut Rng, card: &Card, size: &[i64], dtype: Dtype, values: &[
         Some(d) => {
             let d = i64::try_from(d).unwrap();
             let at = size[usize::try_from(d).unwrap()] + pad;
-            base.viewed(|v| v.slice_dim(d, Some(pad), Some(at), 1)).unwrap()
+            base.view_with(|v| v.slice_dim(d, Some(pad), Some(at), 1)).unwrap()
         }
     };
     t.write_from(&bytes_of(values, dtype), &StridedLayout::new_contiguous(size).unwrap(), dtype)
@@ -179,8 +179,8 @@ pub fn run(
     attributes: &serde_json::Value,
     inputs: &[Tensor],
 ) -> Vec<Tensor> {
-    let op = Op::new(op, attributes).unwrap();
-    op.run(card, inputs).unwrap_or_else(|e| panic!("{op:?} of {inputs:?}: {e}")).outputs
+    let op = TensorOp::new(op, attributes).unwrap();
+    op.run_op(card, inputs).unwrap_or_else(|e| panic!("{op:?} of {inputs:?}: {e}")).outputs
 }
 
 /// Whether a stored number is the wanted one rounded, give or take `slack` relative error before the

@@ -22,8 +22,8 @@
 mod parse;
 mod print;
 
-pub use parse::source;
-pub use print::{pinned, print, print_source};
+pub use parse::parse_source;
+pub use print::{print_graph, print_pin, print_source};
 
 use crate::graph::Graph;
 use std::collections::BTreeMap;
@@ -34,19 +34,19 @@ use zellige_notation::Diagnostic;
 /// # Errors
 /// A diagnostic that underlines the place.
 pub fn parse(text: &str) -> Result<Graph, Diagnostic> {
-    bind(text, &BTreeMap::new())
+    parse_and_bind(text, &BTreeMap::new())
 }
 
 /// Reads a graph and binds its symbols.
 ///
 /// # Errors
 /// A diagnostic that underlines the place.
-pub fn bind(text: &str, values: &BTreeMap<String, i64>) -> Result<Graph, Diagnostic> {
-    source(text)?.bind(values).map_err(|e| diagnostic(&e))
+pub fn parse_and_bind(text: &str, values: &BTreeMap<String, i64>) -> Result<Graph, Diagnostic> {
+    parse_source(text)?.bind_symbols(values).map_err(|e| to_diagnostic(&e))
 }
 
 /// An error of the graph as one of its text.
-pub fn diagnostic(e: &crate::GraphError) -> Diagnostic {
+pub fn to_diagnostic(e: &crate::GraphError) -> Diagnostic {
     let span = e.span.clone().unwrap_or(0..0);
     Diagnostic::syntax_error(span, e.to_string(), "here").with_id("Z100")
 }

@@ -1,7 +1,7 @@
 //! Reading the text of a graph.
 
-use crate::graph::{Hint, MemorySpace, Role};
-use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, Symbol, SymbolicSize};
+use crate::graph::{InputRole, RequestedMemory, SliceHints};
+use crate::source::{GraphSource, SizeSymbol, SourceInput, SourceOp, SourceOutput, SymbolicSize};
 use serde_json::{Map, Value};
 use zellige_float::Dtype;
 use zellige_notation::Diagnostic;
@@ -14,29 +14,29 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 ///
 /// # Errors
 /// A diagnostic that underlines the place.
-pub fn source(text: &str) -> Result<GraphSource> {
+pub fn parse_source(text: &str) -> Result<GraphSource> {
     let mut c = TextCursor::with_comments(text);
     if !c.eat_word("graph") {
         return Err(c.refuse_next_token("`graph NAME(..) { .. }`"));
     }
-    let name = word(&mut c, "the name of the graph")?.value.to_string();
+    let name = parse_name(&mut c, "the name of the graph")?.value.to_string();
     let mut source = GraphSource { name, ..GraphSource::default() };
     if c.eat_char('[') {
         while !c.eat_char(']') {
-            source.symbols.push(symbol(&mut c)?);
-            comma(&mut c, ']')?;
+            source.symbols.push(parse_symbol(&mut c)?);
+            eat_comma(&mut c, ']')?;
         }
     }
     c.expect_char('(', "before the inputs")?;
     while !c.eat_char(')') {
-        source.inputs.push(input(&mut c, text)?);
-        comma(&mut c, ')')?;
+        source.inputs.push(parse_input(&mut c, text)?);
+        eat_comma(&mut c, ')')?;
     }
     c.expect_char('{', "before the operations")?;
     loop {
         if c.eat_word("return") {
             loop {
-                let name = word(&mut c, "the name of an output")?;
+                let name = parse_name(&mut c, "the name of an output")?;
                 let (value, span) = (name.value.to_string(), name.span);
                 source.outputs.push(SourceOutput { name: value, span });
                 if !c.eat_char(',') {
@@ -49,13 +49,13 @@ pub fn source(text: &str) -> Result<GraphSource> {
         if c.peek_char() == Some('}') || c.peek_char().is_none() {
             return Err(c.refuse_next_token("an operation, or `return` with the outputs"));
         }
-        source.ops.push(op(&mut c, text)?);
+        source.ops.push(parse_op(&mut c, text)?);
     }
     c.expect_end("the graph")?;
     Ok(source)
 }
 
-fn comma(c: &mut TextCursor<'_>, close: char) -> Result<()> {
+fn eat_comma(c: &mut TextCursor<'_>, close: char) -> Result<()> {
     if c.eat_char(',') || c.peek_char() == Some(close) {
         return Ok(());
     }
@@ -63,12 +63,12 @@ fn comma(c: &mut TextCursor<'_>, close: char) -> Result<()> {
 }
 
 /// A name; dots may be part of it, as in names of parameters.
-fn word<'a>(c: &mut TextCursor<'a>, what: &str) -> Result<Spanned<&'a str>> {
+fn parse_name<'a>(c: &mut TextCursor<'a>, what: &str) -> Result<Spanned<&'a str>> {
     c.read_dotted_word().ok_or_else(|| c.refuse_next_token(what))
 }
 
-fn symbol(c: &mut TextCursor<'_>) -> Result<Symbol> {
-    let name = word(c, "the name of a symbol")?;
+fn parse_symbol(c: &mut TextCursor<'_>) -> Result<SizeSymbol> {
+    let name = parse_name(c, "the name of a symbol")?;
     if !c.eat_word("in") {
         return Err(c.refuse_next_token("`in MIN..MAX`"));
     }
@@ -81,20 +81,20 @@ fn symbol(c: &mut TextCursor<'_>) -> Result<Symbol> {
         let message = "a symbol has 0 <= MIN <= MAX, and MAX is a multiple of the step";
         return Err(Diagnostic::syntax_error(name.span.start..max.span.end, message, "this range"));
     }
-    Ok(Symbol { name: name.value.into(), min: min.value, max: max.value, step })
+    Ok(SizeSymbol { name: name.value.into(), min: min.value, max: max.value, step })
 }
 
-fn input(c: &mut TextCursor<'_>, text: &str) -> Result<SourceInput> {
-    let name = word(c, "the name of an input")?;
+fn parse_input(c: &mut TextCursor<'_>, text: &str) -> Result<SourceInput> {
+    let name = parse_name(c, "the name of an input")?;
     c.expect_char(':', "before the dtype")?;
-    let dtype_word = word(c, "a dtype, such as float16")?;
+    let dtype_word = parse_name(c, "a dtype, such as float16")?;
     let dtype = Dtype::from_name(dtype_word.value)
         .map_err(|e| Diagnostic::meaning_error(dtype_word.span.clone(), e))?;
     c.expect_char('[', "before the size")?;
     let mut size = Vec::new();
     while !c.eat_char(']') {
         if c.peek_char().is_some_and(|ch| ch.is_alphabetic()) {
-            size.push(SymbolicSize::Symbol(word(c, "a size")?.value.into()));
+            size.push(SymbolicSize::Symbol(parse_name(c, "a size")?.value.into()));
         } else {
             let n = c.read_integer("a size")?;
             if n.value < 0 {
@@ -103,28 +103,28 @@ fn input(c: &mut TextCursor<'_>, text: &str) -> Result<SourceInput> {
             }
             size.push(SymbolicSize::Fixed(n.value));
         }
-        comma(c, ']')?;
+        eat_comma(c, ']')?;
     }
-    let mut role = Role::Input;
+    let mut role = InputRole::Input;
     if c.eat_char('@') {
-        let w = word(c, "`weight`, `state` or `input`")?;
-        role = Role::from_name(w.value).ok_or_else(|| {
+        let w = parse_name(c, "`weight`, `state` or `input`")?;
+        role = InputRole::from_name(w.value).ok_or_else(|| {
             Diagnostic::syntax_error(w.span, "unknown role", "expected weight, state or input")
         })?;
     }
-    let pin = pin(c, text)?;
+    let pin = parse_pin(c, text)?;
     if pin.is_some() && c.clone().eat_word("pin") {
-        return Err(twice(c));
+        return Err(second_pin_error(c));
     }
-    let place = if c.eat_word("place") { Some(place(c)?) } else { None };
+    let place = if c.eat_word("place") { Some(parse_memory(c)?) } else { None };
     let span = name.span.start..c.last_token_end();
     Ok(SourceInput { name: name.value.into(), dtype, size, role, pin, place, span })
 }
 
 /// The memory after the word `place`.
-fn place(c: &mut TextCursor<'_>) -> Result<MemorySpace> {
-    let w = word(c, "`lx` or `memory`")?;
-    MemorySpace::from_name(w.value)
+fn parse_memory(c: &mut TextCursor<'_>) -> Result<RequestedMemory> {
+    let w = parse_name(c, "`lx` or `memory`")?;
+    RequestedMemory::from_name(w.value)
         .ok_or_else(|| Diagnostic::syntax_error(w.span, "unknown memory", "expected lx or memory"))
 }
 
@@ -134,14 +134,14 @@ fn names_a_result(c: &TextCursor<'_>, word: &str) -> bool {
 }
 
 /// The refusal of a second pin, which comes next.
-fn twice(c: &mut TextCursor<'_>) -> Diagnostic {
+fn second_pin_error(c: &mut TextCursor<'_>) -> Diagnostic {
     let start = c.next_token_start();
     c.eat_word("pin");
     let message = "a tensor has one pin";
     Diagnostic::syntax_error(start..c.last_token_end(), message, "it is pinned already")
 }
 
-fn pin(c: &mut TextCursor<'_>, text: &str) -> Result<Option<LayoutRequest>> {
+fn parse_pin(c: &mut TextCursor<'_>, text: &str) -> Result<Option<LayoutRequest>> {
     if !c.eat_word("pin") {
         return Ok(None);
     }
@@ -171,23 +171,23 @@ fn pin(c: &mut TextCursor<'_>, text: &str) -> Result<Option<LayoutRequest>> {
     Err(c.refuse_next_token("`stick D`, `sparse`, `order [..]` or `SpyreTensorLayout(..)`"))
 }
 
-fn op(c: &mut TextCursor<'_>, text: &str) -> Result<SourceOp> {
-    let first = word(c, "the name of a result")?;
+fn parse_op(c: &mut TextCursor<'_>, text: &str) -> Result<SourceOp> {
+    let first = parse_name(c, "the name of a result")?;
     let start = first.span.start;
     let mut outputs = vec![first.value.to_string()];
     while c.eat_char(',') {
-        outputs.push(word(c, "the name of a result")?.value.to_string());
+        outputs.push(parse_name(c, "the name of a result")?.value.to_string());
     }
     c.expect_char('=', "after the results")?;
-    let op = word(c, "the name of an operation")?.value.to_string();
+    let op = parse_name(c, "the name of an operation")?.value.to_string();
     c.expect_char('(', "before the operands")?;
     let (mut inputs, mut attributes) = (Vec::new(), Map::new());
     while !c.eat_char(')') {
         let named = c.peek_char().is_some_and(|ch| ch.is_alphabetic() || ch == '_');
         if named {
-            let w = word(c, "an operand")?;
+            let w = parse_name(c, "an operand")?;
             if c.eat_char('=') {
-                let value = json(c, text)?;
+                let value = parse_json(c, text)?;
                 if attributes.insert(w.value.into(), value).is_some() {
                     let message = format!("`{}` is given twice", w.value);
                     return Err(Diagnostic::syntax_error(w.span, message, "already given"));
@@ -204,25 +204,27 @@ fn op(c: &mut TextCursor<'_>, text: &str) -> Result<SourceOp> {
             if let Some(word) = infinity {
                 c.skip_to_place(at + word.len());
                 inputs.push(Value::from(word));
-                comma(c, ')')?;
+                eat_comma(c, ')')?;
                 continue;
             }
-            let value = json(c, text)?;
+            let value = parse_json(c, text)?;
             if !value.is_number() {
                 let message = "an operand is a name or a number";
                 return Err(Diagnostic::syntax_error(at..c.last_token_end(), message, "not this"));
             }
             inputs.push(value);
         }
-        comma(c, ')')?;
+        eat_comma(c, ')')?;
     }
-    let (mut pinned, mut placed, mut hint, mut at) = (None, None, Hint::new(), None);
+    let (mut pinned, mut placed, mut hint, mut at) = (None, None, SliceHints::new(), None);
     loop {
         let next = c.clone().read_word().map(|w| w.value);
         match next {
             // A result of the next line may be called so.
-            Some("pin") if pinned.is_none() && !names_a_result(c, "pin") => pinned = pin(c, text)?,
-            Some("pin") if !names_a_result(c, "pin") => return Err(twice(c)),
+            Some("pin") if pinned.is_none() && !names_a_result(c, "pin") => {
+                pinned = parse_pin(c, text)?
+            }
+            Some("pin") if !names_a_result(c, "pin") => return Err(second_pin_error(c)),
             Some("place") if !names_a_result(c, "place") => {
                 let start = c.next_token_start();
                 c.eat_word("place");
@@ -234,16 +236,16 @@ fn op(c: &mut TextCursor<'_>, text: &str) -> Result<SourceOp> {
                         "it is placed already",
                     ));
                 }
-                placed = Some(place(c)?);
+                placed = Some(parse_memory(c)?);
             }
             Some("split") if hint.is_empty() && c.clone().word_follows("split", '{') => {
                 c.eat_word("split");
-                hint = splits(c)?;
+                hint = parse_splits(c)?;
             }
             Some("at") if at.is_none() && c.clone().word_follows("at", '"') => {
                 c.eat_word("at");
                 let from = c.next_token_start();
-                let value = json(c, text)?;
+                let value = parse_json(c, text)?;
                 let Value::String(place) = value else {
                     let message = "a place is a text, such as \"model.py:17\"";
                     return Err(Diagnostic::syntax_error(
@@ -262,11 +264,11 @@ fn op(c: &mut TextCursor<'_>, text: &str) -> Result<SourceOp> {
     Ok(SourceOp { op, inputs, outputs, attributes, pin, place, hint, at, span })
 }
 
-fn splits(c: &mut TextCursor<'_>) -> Result<Hint> {
+fn parse_splits(c: &mut TextCursor<'_>) -> Result<SliceHints> {
     c.expect_char('{', "before the splits")?;
-    let mut hint = Hint::new();
+    let mut hint = SliceHints::new();
     while !c.eat_char('}') {
-        let dim = word(c, "a dimension of the iteration space, such as c0 or M")?;
+        let dim = parse_name(c, "a dimension of the iteration space, such as c0 or M")?;
         c.expect_char(':', "before the number of slices")?;
         let n = c.read_integer("the number of slices")?;
         let slices = usize::try_from(n.value).ok().filter(|n| *n > 0).ok_or_else(|| {
@@ -281,25 +283,25 @@ fn splits(c: &mut TextCursor<'_>) -> Result<Hint> {
             return Err(Diagnostic::syntax_error(dim.span, message, "already given"));
         }
         hint.push((dim.value.into(), slices));
-        comma(c, '}')?;
+        eat_comma(c, '}')?;
     }
     Ok(hint)
 }
 
 /// One JSON value; a bare word is a text.
-fn json(c: &mut TextCursor<'_>, text: &str) -> Result<Value> {
+fn parse_json(c: &mut TextCursor<'_>, text: &str) -> Result<Value> {
     let start = c.next_token_start();
     if c.peek_char() == Some('[') {
         c.eat_char('[');
         let mut list = Vec::new();
         while !c.eat_char(']') {
-            list.push(json(c, text)?);
-            comma(c, ']')?;
+            list.push(parse_json(c, text)?);
+            eat_comma(c, ']')?;
         }
         return Ok(Value::Array(list));
     }
     if c.peek_char().is_some_and(|ch| ch.is_alphabetic() || ch == '_') {
-        let w = word(c, "a value")?;
+        let w = parse_name(c, "a value")?;
         return Ok(match w.value {
             "true" => Value::Bool(true),
             "false" => Value::Bool(false),

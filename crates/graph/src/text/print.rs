@@ -1,21 +1,21 @@
 //! Writing the text of a graph.
 
-use crate::graph::{Def, Graph, MemorySpace, Role, Tensor};
+use crate::graph::{Graph, GraphTensor, InputRole, RequestedMemory, TensorOrigin};
 use crate::source::{GraphSource, SourceInput, SourceOp, SourceOutput, SymbolicSize};
 use serde_json::{Map, Value};
 use std::fmt::Write;
-use zellige_op::Scalar;
+use zellige_op::HostScalar;
 use zellige_stick::LayoutRequest;
 
 /// The text of a graph.
-pub fn print(graph: &Graph) -> String {
-    print_source(&graph.source())
+pub fn print_graph(graph: &Graph) -> String {
+    print_source(&graph.to_source())
 }
 
 impl Graph {
     /// The graph as it would be written.
-    pub fn source(&self) -> GraphSource {
-        let input = |t: &Tensor, role: Role| SourceInput {
+    pub fn to_source(&self) -> GraphSource {
+        let input = |t: &GraphTensor, role: InputRole| SourceInput {
             name: t.name.clone(),
             dtype: t.dtype,
             size: t.size.iter().map(|n| SymbolicSize::Fixed(*n)).collect(),
@@ -28,15 +28,15 @@ impl Graph {
         let mut written = vec![false; self.nodes.len()];
         for (_, t) in self.tensors() {
             match &t.def {
-                Def::Input(role) => source.inputs.push(input(t, *role)),
-                Def::Constant(_) => {}
-                Def::Result(node, _) if written[node.0] => {}
-                Def::Result(node, _) => {
+                TensorOrigin::Input(role) => source.inputs.push(input(t, *role)),
+                TensorOrigin::Constant(_) => {}
+                TensorOrigin::Result(node, _) if written[node.0] => {}
+                TensorOrigin::Result(node, _) => {
                     written[node.0] = true;
                     let n = self.node(*node);
                     let operand = |id: &crate::TensorId| match &self.get(*id).def {
-                        Def::Constant(Scalar::Int(n)) => Value::from(*n),
-                        Def::Constant(Scalar::Float(x)) => number(*x),
+                        TensorOrigin::Constant(HostScalar::Int(n)) => Value::from(*n),
+                        TensorOrigin::Constant(HostScalar::Float(x)) => json_number(*x),
                         _ => Value::from(self.get(*id).name.as_str()),
                     };
                     source.ops.push(SourceOp {
@@ -51,17 +51,19 @@ impl Graph {
                         span: 0..0,
                     });
                 }
-                Def::View { made: (op, of, attributes), .. } => source.ops.push(SourceOp {
-                    op: op.clone(),
-                    inputs: vec![Value::from(self.get(*of).name.as_str())],
-                    outputs: vec![t.name.clone()],
-                    attributes: attributes.clone(),
-                    pin: None,
-                    place: None,
-                    hint: Vec::new(),
-                    at: None,
-                    span: 0..0,
-                }),
+                TensorOrigin::View { made: (op, of, attributes), .. } => {
+                    source.ops.push(SourceOp {
+                        op: op.clone(),
+                        inputs: vec![Value::from(self.get(*of).name.as_str())],
+                        outputs: vec![t.name.clone()],
+                        attributes: attributes.clone(),
+                        pin: None,
+                        place: None,
+                        hint: Vec::new(),
+                        at: None,
+                        span: 0..0,
+                    })
+                }
             }
         }
         let name = |id: &crate::TensorId| self.get(*id).name.clone();
@@ -71,7 +73,7 @@ impl Graph {
     }
 }
 
-fn number(value: f64) -> Value {
+fn json_number(value: f64) -> Value {
     #[allow(clippy::cast_possible_truncation, reason = "whole and small, as just checked")]
     if value.fract() == 0.0 && value.abs() < 1e15 && value.is_sign_positive() {
         return Value::from(value as i64);
@@ -100,10 +102,10 @@ pub fn print_source(source: &GraphSource) -> String {
         });
         let size = size.collect::<Vec<_>>().join(", ");
         let _ = write!(out, "\n    {}: {}[{size}]", i.name, i.dtype);
-        if i.role != Role::Input {
+        if i.role != InputRole::Input {
             let _ = write!(out, " @{}", i.role.name());
         }
-        let _ = write!(out, "{}{},", with_pin(i.pin.as_ref()), with_place(i.place));
+        let _ = write!(out, "{}{},", pin_suffix(i.pin.as_ref()), place_suffix(i.place));
     }
     out += if source.inputs.is_empty() { ") {\n" } else { "\n) {\n" };
     for op in &source.ops {
@@ -112,10 +114,10 @@ pub fn print_source(source: &GraphSource) -> String {
             .iter()
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_string))
             .collect();
-        args.extend(attributes(&op.attributes));
+        args.extend(print_attributes(&op.attributes));
         let _ = write!(out, "    {} = {}({})", op.outputs.join(", "), op.op, args.join(", "));
-        out += &with_pin(op.pin.as_ref());
-        out += &with_place(op.place);
+        out += &pin_suffix(op.pin.as_ref());
+        out += &place_suffix(op.place);
         if !op.hint.is_empty() {
             let splits = op.hint.iter().map(|(d, n)| format!("{d}: {n}"));
             let _ = write!(out, " split {{{}}}", splits.collect::<Vec<_>>().join(", "));
@@ -130,20 +132,20 @@ pub fn print_source(source: &GraphSource) -> String {
     out
 }
 
-fn attributes(map: &Map<String, Value>) -> impl Iterator<Item = String> {
+fn print_attributes(map: &Map<String, Value>) -> impl Iterator<Item = String> {
     map.iter().map(|(k, v)| format!("{k}={v}"))
 }
 
-fn with_pin(pin: Option<&LayoutRequest>) -> String {
-    pin.map_or_else(String::new, |pin| format!(" {}", pinned(pin)))
+fn pin_suffix(pin: Option<&LayoutRequest>) -> String {
+    pin.map_or_else(String::new, |pin| format!(" {}", print_pin(pin)))
 }
 
-fn with_place(place: Option<MemorySpace>) -> String {
+fn place_suffix(place: Option<RequestedMemory>) -> String {
     place.map_or_else(String::new, |place| format!(" place {}", place.name()))
 }
 
 /// A pin as the text of a graph has it.
-pub fn pinned(pin: &LayoutRequest) -> String {
+pub fn print_pin(pin: &LayoutRequest) -> String {
     match pin {
         LayoutRequest::Stick(d) => format!("pin stick {d}"),
         LayoutRequest::Sparse => "pin sparse".into(),

@@ -8,7 +8,7 @@ use crate::tensor::dtype_of;
 use crate::walk::Value;
 use serde_json::{Map, Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table = &[("Attention", attention)];
 
@@ -19,8 +19,9 @@ fn heads(n: &mut Node<'_, '_>, k: usize, count: i64, part: &str) -> Result<Tenso
         [_, _, _, _] => Ok(x),
         [batch, rows, width] if count > 0 && width % count == 0 => {
             let apart = json!({"size": [batch, rows, count, width / count]});
-            let x = n.part(&format!("{part}.heads"), "reshape", &[Operand::Tensor(x)], apart)?;
-            n.part(part, "transpose", &[Operand::Tensor(x)], json!({"dim0": 1, "dim1": 2}))
+            let x =
+                n.part(&format!("{part}.heads"), "reshape", &[GraphOperand::Tensor(x)], apart)?;
+            n.part(part, "transpose", &[GraphOperand::Tensor(x)], json!({"dim0": 1, "dim1": 2}))
         }
         _ => {
             let message = format!(
@@ -97,9 +98,9 @@ fn attention(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let size = n.size_of(y);
         let y = n.step("transpose", &[y], json!({"dim0": 1, "dim1": 2}))?;
         let together = json!({"size": [size[0], size[2], size[1] * size[3]]});
-        n.emit("reshape", &[Operand::Tensor(y)], together)?
+        n.emit("reshape", &[GraphOperand::Tensor(y)], together)?
     } else {
-        n.emit("identity", &[Operand::Tensor(y)], Json::Null)?
+        n.emit("identity", &[GraphOperand::Tensor(y)], Json::Null)?
     };
     let mut made = vec![y, Value::Tensor(k), Value::Tensor(v)];
     made.extend(scores.map(Value::Tensor));
@@ -157,9 +158,9 @@ fn written_out(
     if let Some(bias) = bias {
         scores = n.step("add", &[scores, bias], Json::Null)?;
     }
-    let below = Operand::Number(f64::NEG_INFINITY);
+    let below = GraphOperand::Number(f64::NEG_INFINITY);
     if let Some(allowed) = allowed {
-        let operands = [Operand::Tensor(allowed), Operand::Tensor(scores), below.clone()];
+        let operands = [GraphOperand::Tensor(allowed), GraphOperand::Tensor(scores), below.clone()];
         scores = n.part("masked", "where", &operands, Json::Null)?;
     }
     let masked = scores;
@@ -170,7 +171,7 @@ fn written_out(
     // A query that sees no key has zeros, and not what a sum of nothing would give.
     let mut seen = allowed;
     if let Some(bias) = bias {
-        let finite = n.part("seen", "gt", &[Operand::Tensor(bias), below], Json::Null)?;
+        let finite = n.part("seen", "gt", &[GraphOperand::Tensor(bias), below], Json::Null)?;
         seen = Some(match seen {
             Some(allowed) => n.step("logical_and", &[allowed, finite], Json::Null)?,
             None => finite,
@@ -178,7 +179,8 @@ fn written_out(
     }
     if let Some(seen) = seen {
         let some = n.step("any", &[seen], json!({"dim": -1, "keepdim": true}))?;
-        let operands = [Operand::Tensor(some), Operand::Tensor(shares), Operand::Number(0.0)];
+        let operands =
+            [GraphOperand::Tensor(some), GraphOperand::Tensor(shares), GraphOperand::Number(0.0)];
         shares = n.part("shares", "where", &operands, Json::Null)?;
     }
     if n.import.builder.tensor(shares).dtype != dtype {
@@ -257,7 +259,7 @@ fn masks(
                         let more = n.part(
                             "seen",
                             op,
-                            &[Operand::Tensor(ahead), Operand::Whole(bound)],
+                            &[GraphOperand::Tensor(ahead), GraphOperand::Whole(bound)],
                             Json::Null,
                         )?;
                         seen = Some(both(n, seen, more)?);

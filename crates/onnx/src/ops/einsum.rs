@@ -7,7 +7,7 @@ use crate::literal::numel;
 use crate::node::Node;
 use crate::walk::Value;
 use serde_json::{Value as Json, json};
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table = &[("Einsum", einsum)];
 
@@ -34,7 +34,7 @@ impl Term {
             return Ok(self);
         }
         let over = json!({"dim": gone, "keepdim": false});
-        let id = n.part("sum", "sum", &[Operand::Tensor(self.id)], over)?;
+        let id = n.part("sum", "sum", &[GraphOperand::Tensor(self.id)], over)?;
         Ok(Term { id, letters: self.letters.into_iter().filter(|l| kept(*l)).collect() })
     }
 
@@ -45,7 +45,8 @@ impl Term {
         }
         let at = |l: &char| self.letters.iter().position(|m| m == l).unwrap_or(0);
         let dims: Vec<usize> = order.iter().map(at).collect();
-        let id = n.part("turned", "permute", &[Operand::Tensor(self.id)], json!({"dims": dims}))?;
+        let id =
+            n.part("turned", "permute", &[GraphOperand::Tensor(self.id)], json!({"dims": dims}))?;
         Ok(Term { id, letters: order.to_vec() })
     }
 
@@ -53,7 +54,7 @@ impl Term {
         if n.size_of(self.id) == size {
             return Ok(self.id);
         }
-        n.part("shaped", "reshape", &[Operand::Tensor(self.id)], json!({"size": size}))
+        n.part("shaped", "reshape", &[GraphOperand::Tensor(self.id)], json!({"size": size}))
     }
 }
 
@@ -211,7 +212,7 @@ fn product(n: &mut Node<'_, '_>, a: Term, b: Term, result: &[char]) -> Result<Te
     let a = a.shaped(n, &matrix(count(&heights), depth))?;
     let b = b.ordered(n, &[&batch[..], &summed, &columns].concat())?;
     let b = b.shaped(n, &matrix(depth, count(&widths)))?;
-    let operands = [Operand::Tensor(a), Operand::Tensor(b)];
+    let operands = [GraphOperand::Tensor(a), GraphOperand::Tensor(b)];
     let id = n.part("product", "matmul", &operands, Json::Null)?;
     let letters = [&batch[..], &rows, &columns].concat();
     let id = Term { id, letters: Vec::new() }.shaped(n, &[batches, heights, widths].concat())?;

@@ -4,17 +4,17 @@
 
 use crate::node::Node;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 /// The `x` of which this product is the GELU, in whatever order its three factors were multiplied.
-pub(super) fn written_out(n: &Node<'_, '_>, operands: &[Operand; 2]) -> Option<TensorId> {
+pub(super) fn written_out(n: &Node<'_, '_>, operands: &[GraphOperand; 2]) -> Option<TensorId> {
     let apart = |k: usize| {
         let (op, inner) = parts(n, &operands[k])?;
         (op == "mul").then(|| [inner, &operands[1 - k..2 - k]].concat())
     };
-    let of = |factors: Vec<Operand>| {
-        let half = factors.iter().position(|f| *f == Operand::Number(0.5))?;
-        let rest: Vec<&Operand> =
+    let of = |factors: Vec<GraphOperand>| {
+        let half = factors.iter().position(|f| *f == GraphOperand::Number(0.5))?;
+        let rest: Vec<&GraphOperand> =
             factors.iter().enumerate().filter(|(k, _)| *k != half).map(|(_, f)| f).collect();
         match rest[..] {
             [a, b] => gate(n, a, b).or_else(|| gate(n, b, a)),
@@ -24,19 +24,18 @@ pub(super) fn written_out(n: &Node<'_, '_>, operands: &[Operand; 2]) -> Option<T
     [0, 1].into_iter().find_map(|k| apart(k).and_then(of))
 }
 
-fn parts<'n>(n: &'n Node<'_, '_>, of: &Operand) -> Option<(&'n str, &'n [Operand])> {
-    let Operand::Tensor(id) = of else { return None };
+fn parts<'n>(n: &'n Node<'_, '_>, of: &GraphOperand) -> Option<(&'n str, &'n [GraphOperand])> {
+    let GraphOperand::Tensor(id) = of else { return None };
     n.import.made.get(id).map(|(op, operands)| (op.as_str(), operands.as_slice()))
 }
 
 /// `x`, where `gate` is `1 + erf(x / sqrt 2)`. Constants may be rounded to 16 bits.
-fn gate(n: &Node<'_, '_>, x: &Operand, gate: &Operand) -> Option<TensorId> {
+fn gate(n: &Node<'_, '_>, x: &GraphOperand, gate: &GraphOperand) -> Option<TensorId> {
     let ("add", [a, b]) = parts(n, gate)? else { return None };
-    let one = Operand::Number(1.0);
+    let one = GraphOperand::Number(1.0);
     let erf = if *b == one { a } else { Some(b).filter(|_| *a == one)? };
     let ("erf", [inner]) = parts(n, erf)? else { return None };
-    let close =
-        |v: &Operand, to: f64| matches!(v, Operand::Number(v) if (v / to - 1.0).abs() < 1e-3);
+    let close = |v: &GraphOperand, to: f64| matches!(v, GraphOperand::Number(v) if (v / to - 1.0).abs() < 1e-3);
     let scaled = match parts(n, inner)? {
         ("div", [a, b]) => a == x && close(b, SQRT_2),
         ("mul", [a, b]) => {
@@ -45,7 +44,7 @@ fn gate(n: &Node<'_, '_>, x: &Operand, gate: &Operand) -> Option<TensorId> {
         _ => false,
     };
     match x {
-        Operand::Tensor(id) if scaled => Some(*id),
+        GraphOperand::Tensor(id) if scaled => Some(*id),
         _ => None,
     }
 }

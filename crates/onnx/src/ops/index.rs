@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use std::rc::Rc;
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table = &[
     ("Gather", gather),
@@ -63,26 +63,28 @@ fn gather(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         if let ([], [at]) = (&picked[..], at) {
             let x = n.tensor(0)?;
             let attributes = json!({"dim": dim, "index": at});
-            return Ok(vec![n.emit("select", &[Operand::Tensor(x)], attributes)?]);
+            return Ok(vec![n.emit("select", &[GraphOperand::Tensor(x)], attributes)?]);
         }
     }
-    let x = Operand::Tensor(n.tensor(0)?);
+    let x = GraphOperand::Tensor(n.tensor(0)?);
     let index = indices(n, size[dim])?;
     if dim == 0 && size.len() == 2 {
-        return Ok(vec![n.emit("embedding", &[x, Operand::Tensor(index)], Json::Null)?]);
+        return Ok(vec![n.emit("embedding", &[x, GraphOperand::Tensor(index)], Json::Null)?]);
     }
     if picked.len() == 1 {
         return Ok(vec![n.emit(
             "index_select",
-            &[x, Operand::Tensor(index)],
+            &[x, GraphOperand::Tensor(index)],
             json!({"dim": dim}),
         )?]);
     }
     let count = numel(&picked).unwrap_or(0);
-    let flat = n.part("index", "reshape", &[Operand::Tensor(index)], json!({"size": [count]}))?;
-    let rows = n.part("rows", "index_select", &[x, Operand::Tensor(flat)], json!({"dim": dim}))?;
+    let flat =
+        n.part("index", "reshape", &[GraphOperand::Tensor(index)], json!({"size": [count]}))?;
+    let rows =
+        n.part("rows", "index_select", &[x, GraphOperand::Tensor(flat)], json!({"dim": dim}))?;
     let shape = [&size[..dim], &picked, &size[dim + 1..]].concat();
-    Ok(vec![n.emit("reshape", &[Operand::Tensor(rows)], json!({"size": shape}))?])
+    Ok(vec![n.emit("reshape", &[GraphOperand::Tensor(rows)], json!({"size": shape}))?])
 }
 
 fn gather_elements(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -91,12 +93,12 @@ fn gather_elements(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let axis = n.int("axis", 0)?;
     let dim = n.dim(axis, size.len())?;
     let (x, index) = (n.tensor(0)?, indices(n, size[dim])?);
-    let operands = [Operand::Tensor(x), Operand::Tensor(index)];
+    let operands = [GraphOperand::Tensor(x), GraphOperand::Tensor(index)];
     Ok(vec![n.emit("gather", &operands, json!({"dim": dim}))?])
 }
 
 /// One tensor of indices for each leading dimension, from the last dimension of operand 1.
-fn leading(n: &mut Node<'_, '_>) -> Result<Vec<Operand>> {
+fn leading(n: &mut Node<'_, '_>) -> Result<Vec<GraphOperand>> {
     let (size, index) = (n.size(0)?, n.size(1)?);
     let Some(count) = index.last().and_then(|c| usize::try_from(*c).ok()) else {
         return Err(n.bad_operand(1, "a single number; accepted: tuples of indices"));
@@ -106,13 +108,13 @@ fn leading(n: &mut Node<'_, '_>) -> Result<Vec<Operand>> {
             format!("{index:?} holds tuples of {count}; accepted: lists of 1 to {}", size.len());
         return Err(n.bad_operand(1, message));
     }
-    let all = Operand::Tensor(n.tensor(1)?);
+    let all = GraphOperand::Tensor(n.tensor(1)?);
     let last = index.len() - 1;
     (0..count)
         .map(|k| {
             let attributes = json!({"dim": last, "index": k});
             n.part(&format!("index{k}"), "select", std::slice::from_ref(&all), attributes)
-                .map(Operand::Tensor)
+                .map(GraphOperand::Tensor)
         })
         .collect()
 }
@@ -120,7 +122,7 @@ fn leading(n: &mut Node<'_, '_>) -> Result<Vec<Operand>> {
 fn gather_nd(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(2, 2)?;
     n.only("batch_dims", 0)?;
-    let mut operands = vec![Operand::Tensor(n.tensor(0)?)];
+    let mut operands = vec![GraphOperand::Tensor(n.tensor(0)?)];
     operands.extend(leading(n)?);
     Ok(vec![n.emit("index", &operands, Json::Null)?])
 }
@@ -144,7 +146,7 @@ fn scatter_elements(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         }
     };
     let (x, index, values) = (n.tensor(0)?, indices(n, size[dim])?, n.tensor(2)?);
-    let operands = [x, index, values].map(Operand::Tensor);
+    let operands = [x, index, values].map(GraphOperand::Tensor);
     Ok(vec![n.emit("scatter", &operands, json!({"dim": dim, "reduce": reduce}))?])
 }
 
@@ -159,9 +161,9 @@ fn scatter_nd(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
             return Err(n.bad("bad_attribute", message));
         }
     };
-    let mut operands = vec![Operand::Tensor(n.tensor(0)?)];
+    let mut operands = vec![GraphOperand::Tensor(n.tensor(0)?)];
     operands.extend(leading(n)?);
-    operands.push(Operand::Tensor(n.tensor(2)?));
+    operands.push(GraphOperand::Tensor(n.tensor(2)?));
     Ok(vec![n.emit("index_put", &operands, json!({"accumulate": add}))?])
 }
 
@@ -181,8 +183,12 @@ fn one_hot(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let index = n.cast(index, zellige_float::Dtype::Int64)?;
     // Those from -depth on count from the end; what is outside is nowhere.
     let below = n.with("lt", index, 0.0)?;
-    let moved =
-        n.part("moved", "add", &[Operand::Tensor(index), Operand::Whole(depth)], Json::Null)?;
+    let moved = n.part(
+        "moved",
+        "add",
+        &[GraphOperand::Tensor(index), GraphOperand::Whole(depth)],
+        Json::Null,
+    )?;
     let index = n.step("where", &[below, moved, index], Json::Null)?;
     let index = n.step("unsqueeze", &[index], json!({"dim": dim}))?;
     let mut shape = vec![1; size.len() + 1];
@@ -193,7 +199,7 @@ fn one_hot(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let (values, dtype) = (n.tensor(2)?, n.dtype(2)?);
     let off = n.step("select", &[values], json!({"dim": 0, "index": 0}))?;
     let on = n.step("select", &[values], json!({"dim": 0, "index": 1}))?;
-    let operands = [mask, on, off].map(Operand::Tensor);
+    let operands = [mask, on, off].map(GraphOperand::Tensor);
     Ok(vec![n.emit_as(dtype, "where", &operands, Json::Null)?])
 }
 
@@ -220,9 +226,9 @@ fn compress(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let count = i64::try_from(at.len()).unwrap_or(0);
     if count == 0 {
         let nothing = json!({"dim": dim, "start": 0, "end": 0});
-        return Ok(vec![n.emit("slice", &[Operand::Tensor(x)], nothing)?]);
+        return Ok(vec![n.emit("slice", &[GraphOperand::Tensor(x)], nothing)?]);
     }
     let index = n.numbers(&[count], at, zellige_float::Dtype::Int64, "index")?;
-    let operands = [Operand::Tensor(x), Operand::Tensor(index)];
+    let operands = [GraphOperand::Tensor(x), GraphOperand::Tensor(index)];
     Ok(vec![n.emit("index_select", &operands, json!({"dim": dim}))?])
 }

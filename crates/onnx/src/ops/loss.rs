@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::node::Node;
 use crate::walk::Value;
 use serde_json::{Value as Json, json};
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table = &[
     ("NegativeLogLikelihoodLoss", |n| {
@@ -45,7 +45,7 @@ fn loss(n: &mut Node<'_, '_>, x: TensorId) -> Result<Value> {
         let mask = n.part(
             "ignored",
             "eq",
-            &[Operand::Tensor(classes), Operand::Whole(ignored)],
+            &[GraphOperand::Tensor(classes), GraphOperand::Whole(ignored)],
             Json::Null,
         )?;
         at = n.step("masked_fill", &[classes, mask], json!({"value": 0}))?;
@@ -71,7 +71,7 @@ fn loss(n: &mut Node<'_, '_>, x: TensorId) -> Result<Value> {
     if let Some(weights) = weights {
         loss = n.step("mul", &[loss, weights], Json::Null)?;
     }
-    let loss = Operand::Tensor(loss);
+    let loss = GraphOperand::Tensor(loss);
     match (reduction.as_str(), weights) {
         ("none", _) => n.emit("identity", &[loss], Json::Null),
         ("sum", _) => n.emit("sum", &[loss], Json::Null),
@@ -79,7 +79,7 @@ fn loss(n: &mut Node<'_, '_>, x: TensorId) -> Result<Value> {
         (_, Some(weights)) => {
             let sum = n.part("sum", "sum", &[loss], Json::Null)?;
             let total = n.step("sum", &[weights], Json::Null)?;
-            n.emit("div", &[Operand::Tensor(sum), Operand::Tensor(total)], Json::Null)
+            n.emit("div", &[GraphOperand::Tensor(sum), GraphOperand::Tensor(total)], Json::Null)
         }
     }
 }

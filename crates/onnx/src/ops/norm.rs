@@ -6,7 +6,7 @@ use crate::node::Node;
 use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table = &[
     ("LayerNormalization", |n| rows(n, "layer_norm")),
@@ -26,7 +26,7 @@ fn filled(n: &mut Node<'_, '_>, k: usize, shape: &[i64]) -> Result<TensorId> {
         return Ok(x);
     }
     let part = format!("operand{k}");
-    n.part(&part, "expand", &[Operand::Tensor(x)], json!({"size": shape}))
+    n.part(&part, "expand", &[GraphOperand::Tensor(x)], json!({"size": shape}))
 }
 
 fn rows(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
@@ -40,9 +40,9 @@ fn rows(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
     if n.outputs() > 1 {
         return with_statistics(n, first, eps);
     }
-    let mut operands = vec![Operand::Tensor(n.tensor(0)?)];
+    let mut operands = vec![GraphOperand::Tensor(n.tensor(0)?)];
     for k in 1..n.inputs() {
-        operands.push(Operand::Tensor(filled(n, k, &shape)?));
+        operands.push(GraphOperand::Tensor(filled(n, k, &shape)?));
     }
     Ok(vec![n.emit(ours, &operands, json!({"normalized_shape": shape, "eps": eps}))?])
 }
@@ -80,7 +80,7 @@ fn batch(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let eps = n.float("epsilon", 1e-5)?;
     let mut operands = Vec::new();
     for k in [0, 3, 4, 1, 2] {
-        operands.push(Operand::Tensor(n.tensor(k)?));
+        operands.push(GraphOperand::Tensor(n.tensor(k)?));
     }
     Ok(vec![n.emit("batch_norm", &operands, json!({"eps": eps}))?])
 }
@@ -88,16 +88,16 @@ fn batch(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
 fn grouped(n: &mut Node<'_, '_>, groups: i64, scales: bool) -> Result<Vec<Value>> {
     let eps = n.float("epsilon", 1e-5)?;
     let channels = n.size(0)?.get(1).copied().unwrap_or(0);
-    let mut operands = vec![Operand::Tensor(n.tensor(0)?)];
+    let mut operands = vec![GraphOperand::Tensor(n.tensor(0)?)];
     for k in [1, 2] {
         let mut x = n.tensor(k)?;
         // Before opset 21 there was one number for each group.
         if scales && n.size_of(x) == [groups] && groups > 0 && groups != channels {
             let each = json!({"repeats": channels / groups, "dim": 0});
             let part = if k == 1 { "scale" } else { "bias" };
-            x = n.part(part, "repeat_interleave", &[Operand::Tensor(x)], each)?;
+            x = n.part(part, "repeat_interleave", &[GraphOperand::Tensor(x)], each)?;
         }
-        operands.push(Operand::Tensor(x));
+        operands.push(GraphOperand::Tensor(x));
     }
     Ok(vec![n.emit("group_norm", &operands, json!({"num_groups": groups, "eps": eps}))?])
 }
@@ -120,13 +120,14 @@ fn lp(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
     let (p, axis, size) = (n.int("p", 2)?, n.int("axis", -1)?, n.size(0)?);
     let dim = n.dim(axis, size.len())?;
-    let x = Operand::Tensor(n.tensor(0)?);
+    let x = GraphOperand::Tensor(n.tensor(0)?);
     let norm = json!({"p": p, "dim": dim, "keepdim": true});
-    let norm = Operand::Tensor(n.part("norm", "norm", std::slice::from_ref(&x), norm)?);
+    let norm = GraphOperand::Tensor(n.part("norm", "norm", std::slice::from_ref(&x), norm)?);
     // What is all zeros stays so.
-    let zero = n.part("zero", "eq", &[norm.clone(), Operand::Number(0.0)], Json::Null)?;
-    let by = n.part("by", "masked_fill", &[norm, Operand::Tensor(zero)], json!({"value": 1.0}))?;
-    Ok(vec![n.emit("div", &[x, Operand::Tensor(by)], Json::Null)?])
+    let zero = n.part("zero", "eq", &[norm.clone(), GraphOperand::Number(0.0)], Json::Null)?;
+    let by =
+        n.part("by", "masked_fill", &[norm, GraphOperand::Tensor(zero)], json!({"value": 1.0}))?;
+    Ok(vec![n.emit("div", &[x, GraphOperand::Tensor(by)], Json::Null)?])
 }
 
 fn mean_variance(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -142,7 +143,7 @@ fn mean_variance(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let variance = n.step("mean", &[squares], over)?;
     let deviation = n.step("sqrt", &[variance], Json::Null)?;
     let deviation = n.with("add", deviation, 1e-9)?;
-    let operands = [centered, deviation].map(Operand::Tensor);
+    let operands = [centered, deviation].map(GraphOperand::Tensor);
     Ok(vec![n.emit("div", &operands, Json::Null)?])
 }
 
@@ -168,5 +169,5 @@ fn local_response(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let scaled = n.with("mul", sums, alpha / count as f64)?;
     let base = n.with("add", scaled, bias)?;
     let below = n.with("pow", base, beta)?;
-    Ok(vec![n.emit("div", &[Operand::Tensor(x), Operand::Tensor(below)], Json::Null)?])
+    Ok(vec![n.emit("div", &[GraphOperand::Tensor(x), GraphOperand::Tensor(below)], Json::Null)?])
 }

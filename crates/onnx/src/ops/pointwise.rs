@@ -9,8 +9,8 @@ use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::Operand;
-use zellige_op::Op;
+use zellige_graph::GraphOperand;
+use zellige_op::TensorOp;
 
 pub(super) const TABLE: Table = &[
     ("Div", div),
@@ -42,13 +42,13 @@ pub(super) const TABLE: Table = &[
 
 /// The names of those that the table of operations knows: one operation, without attributes.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    Op::all().filter_map(|row| row.onnx)
+    TensorOp::all_rows().filter_map(|row| row.onnx)
 }
 
 /// Those that are one operation of the card, without attributes.
 pub(super) fn plain(n: &mut Node<'_, '_>) -> Result<Option<Vec<Value>>> {
     let op = n.op();
-    let Some(row) = Op::all().find(|row| row.onnx == Some(op)) else { return Ok(None) };
+    let Some(row) = TensorOp::all_rows().find(|row| row.onnx == Some(op)) else { return Ok(None) };
     let ours = row.name;
     if row.operands.len() == 1 {
         n.arity(1, 1)?;
@@ -62,7 +62,7 @@ pub(super) fn plain(n: &mut Node<'_, '_>) -> Result<Option<Vec<Value>>> {
             "Not" | "IsNaN" => Dtype::Bool,
             _ => n.dtype(0)?,
         };
-        return Ok(Some(vec![n.emit_as(dtype, ours, &[Operand::Tensor(x)], Json::Null)?]));
+        return Ok(Some(vec![n.emit_as(dtype, ours, &[GraphOperand::Tensor(x)], Json::Null)?]));
     }
     binary(n, ours, Json::Null).map(Some)
 }
@@ -154,12 +154,12 @@ fn folded(n: &mut Node<'_, '_>, op: &str) -> Result<Option<Vec<Value>>> {
 }
 
 /// Two operands, at most one of them a number.
-fn operands(n: &mut Node<'_, '_>) -> Result<[Operand; 2]> {
+fn operands(n: &mut Node<'_, '_>) -> Result<[GraphOperand; 2]> {
     let (a, b) = (n.size(0)?.len(), n.size(1)?.len());
     let second = n.operand(1, a)?;
     let first = match second {
-        Operand::Number(_) | Operand::Whole(_) => Operand::Tensor(n.tensor(0)?),
-        Operand::Tensor(_) => n.operand(0, b)?,
+        GraphOperand::Number(_) | GraphOperand::Whole(_) => GraphOperand::Tensor(n.tensor(0)?),
+        GraphOperand::Tensor(_) => n.operand(0, b)?,
     };
     Ok([first, second])
 }
@@ -185,7 +185,7 @@ fn binary(n: &mut Node<'_, '_>, ours: &str, attributes: Json) -> Result<Vec<Valu
     if ours == "mul"
         && let Some(x) = super::gelu::written_out(n, &operands)
     {
-        return Ok(vec![n.emit("gelu", &[Operand::Tensor(x)], Json::Null)?]);
+        return Ok(vec![n.emit("gelu", &[GraphOperand::Tensor(x)], Json::Null)?]);
     }
     Ok(vec![n.emit_as(dtype, ours, &operands, attributes)?])
 }
@@ -233,11 +233,11 @@ fn chain(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
     for k in 1..count - 1 {
         let rank = n.size_of(sum).len();
         let next = n.operand(k, rank)?;
-        sum = n.part(ours, ours, &[Operand::Tensor(sum), next], Json::Null)?;
+        sum = n.part(ours, ours, &[GraphOperand::Tensor(sum), next], Json::Null)?;
     }
     let rank = n.size_of(sum).len();
     let last = n.operand(count - 1, rank)?;
-    Ok(vec![n.emit_as(dtype, ours, &[Operand::Tensor(sum), last], Json::Null)?])
+    Ok(vec![n.emit_as(dtype, ours, &[GraphOperand::Tensor(sum), last], Json::Null)?])
 }
 
 fn mean(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -248,9 +248,18 @@ fn mean(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let mut sum = n.tensor(0)?;
     for k in 1..count {
         let next = n.tensor(k)?;
-        sum = n.part("sum", "add", &[Operand::Tensor(sum), Operand::Tensor(next)], Json::Null)?;
+        sum = n.part(
+            "sum",
+            "add",
+            &[GraphOperand::Tensor(sum), GraphOperand::Tensor(next)],
+            Json::Null,
+        )?;
     }
-    Ok(vec![n.emit("div", &[Operand::Tensor(sum), Operand::Number(count as f64)], Json::Null)?])
+    Ok(vec![n.emit(
+        "div",
+        &[GraphOperand::Tensor(sum), GraphOperand::Number(count as f64)],
+        Json::Null,
+    )?])
 }
 
 fn choose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -282,12 +291,12 @@ fn choose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         };
         return Ok(vec![Value::Known(Rc::new(Literal { dtype, shape, data }))]);
     }
-    let mask = Operand::Tensor(n.tensor(0)?);
+    let mask = GraphOperand::Tensor(n.tensor(0)?);
     let rank = condition.0.len();
     let second = n.operand(2, rank.max(a.len()))?;
     let first = match second {
-        Operand::Number(_) | Operand::Whole(_) => Operand::Tensor(n.tensor(1)?),
-        Operand::Tensor(_) => n.operand(1, rank.max(b.len()))?,
+        GraphOperand::Number(_) | GraphOperand::Whole(_) => GraphOperand::Tensor(n.tensor(1)?),
+        GraphOperand::Tensor(_) => n.operand(1, rank.max(b.len()))?,
     };
     Ok(vec![n.emit_as(dtype, "where", &[mask, first, second], Json::Null)?])
 }
@@ -304,7 +313,12 @@ fn clip(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         }
     }
     if !bounds.is_empty() {
-        return Ok(vec![n.emit_as(dtype, "clamp", &[Operand::Tensor(x)], Json::Object(bounds))?]);
+        return Ok(vec![n.emit_as(
+            dtype,
+            "clamp",
+            &[GraphOperand::Tensor(x)],
+            Json::Object(bounds),
+        )?]);
     }
     for (k, name) in [(1, "min"), (2, "max")] {
         if n.has(k)
@@ -316,14 +330,19 @@ fn clip(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     }
     let given = [1, 2].into_iter().filter(|k| n.has(*k)).count();
     if bounds.len() == given {
-        return Ok(vec![n.emit_as(dtype, "clamp", &[Operand::Tensor(x)], Json::Object(bounds))?]);
+        return Ok(vec![n.emit_as(
+            dtype,
+            "clamp",
+            &[GraphOperand::Tensor(x)],
+            Json::Object(bounds),
+        )?]);
     }
     let mut at = x;
     for (k, op) in [(1, "maximum"), (2, "minimum")] {
         if n.has(k) {
             let rank = n.size_of(at).len();
             let bound = n.operand(k, rank)?;
-            at = n.part(op, op, &[Operand::Tensor(at), bound], Json::Null)?;
+            at = n.part(op, op, &[GraphOperand::Tensor(at), bound], Json::Null)?;
         }
     }
     Ok(vec![n.converted(at, dtype)?])
@@ -355,7 +374,7 @@ fn saturated(n: &mut Node<'_, '_>, dtype: Dtype, saturate: bool) -> Result<Vec<V
     if !matches!(from, Dtype::Float16 | Dtype::Bfloat16 | Dtype::Float32 | Dtype::Float64) {
         return to(n, dtype);
     }
-    let x = Operand::Tensor(n.tensor(0)?);
+    let x = GraphOperand::Tensor(n.tensor(0)?);
     let x = n.part("within", "clamp", &[x], json!({"min": -most, "max": most}))?;
     Ok(vec![n.converted(x, dtype)?])
 }
@@ -389,13 +408,13 @@ fn scaled(
     let (x, value) = (n.tensor(0)?, n.float(attribute, default)?);
     let mut attributes = serde_json::Map::new();
     attributes.insert(name.into(), json!(value));
-    Ok(vec![n.emit(ours, &[Operand::Tensor(x)], Json::Object(attributes))?])
+    Ok(vec![n.emit(ours, &[GraphOperand::Tensor(x)], Json::Object(attributes))?])
 }
 
 fn gelu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
     let (x, how) = (n.tensor(0)?, n.word("approximate", "none")?);
-    Ok(vec![n.emit("gelu", &[Operand::Tensor(x)], json!({"approximate": how}))?])
+    Ok(vec![n.emit("gelu", &[GraphOperand::Tensor(x)], json!({"approximate": how}))?])
 }
 
 fn selu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -404,60 +423,73 @@ fn selu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let x = n.tensor(0)?;
     let usual = (alpha - 1.673_263_242).abs() < 1e-5 && (gamma - 1.050_700_987).abs() < 1e-5;
     if usual {
-        return Ok(vec![n.emit("selu", &[Operand::Tensor(x)], Json::Null)?]);
+        return Ok(vec![n.emit("selu", &[GraphOperand::Tensor(x)], Json::Null)?]);
     }
-    let bent = n.part("bent", "elu", &[Operand::Tensor(x)], json!({"alpha": alpha}))?;
-    Ok(vec![n.emit("mul", &[Operand::Tensor(bent), Operand::Number(gamma)], Json::Null)?])
+    let bent = n.part("bent", "elu", &[GraphOperand::Tensor(x)], json!({"alpha": alpha}))?;
+    Ok(vec![n.emit(
+        "mul",
+        &[GraphOperand::Tensor(bent), GraphOperand::Number(gamma)],
+        Json::Null,
+    )?])
 }
 
 fn prelu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(2, 2)?;
-    let x = Operand::Tensor(n.tensor(0)?);
+    let x = GraphOperand::Tensor(n.tensor(0)?);
     let rank = n.size(0)?.len();
     let slope = n.operand(1, rank)?;
-    let falling = Operand::Tensor(n.part("falling", "mul", &[x.clone(), slope], Json::Null)?);
-    let mask = n.part("positive", "gt", &[x.clone(), Operand::Number(0.0)], Json::Null)?;
-    Ok(vec![n.emit("where", &[Operand::Tensor(mask), x, falling], Json::Null)?])
+    let falling =
+        GraphOperand::Tensor(n.part("falling", "mul", &[x.clone(), slope], Json::Null)?);
+    let mask = n.part("positive", "gt", &[x.clone(), GraphOperand::Number(0.0)], Json::Null)?;
+    Ok(vec![n.emit("where", &[GraphOperand::Tensor(mask), x, falling], Json::Null)?])
 }
 
 fn hard_sigmoid(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
     let (alpha, beta) = (n.float("alpha", 0.2)?, n.float("beta", 0.5)?);
-    let x = Operand::Tensor(n.tensor(0)?);
+    let x = GraphOperand::Tensor(n.tensor(0)?);
     if (alpha - 1.0 / 6.0).abs() < 1e-6 && beta == 0.5 {
         return Ok(vec![n.emit("hardsigmoid", &[x], Json::Null)?]);
     }
-    let line = n.part("scaled", "mul", &[x, Operand::Number(alpha)], Json::Null)?;
-    let line =
-        n.part("line", "add", &[Operand::Tensor(line), Operand::Number(beta)], Json::Null)?;
-    Ok(vec![n.emit("clamp", &[Operand::Tensor(line)], json!({"min": 0.0, "max": 1.0}))?])
+    let line = n.part("scaled", "mul", &[x, GraphOperand::Number(alpha)], Json::Null)?;
+    let line = n.part(
+        "line",
+        "add",
+        &[GraphOperand::Tensor(line), GraphOperand::Number(beta)],
+        Json::Null,
+    )?;
+    Ok(vec![n.emit("clamp", &[GraphOperand::Tensor(line)], json!({"min": 0.0, "max": 1.0}))?])
 }
 
 fn swish(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
-    let (x, alpha) = (Operand::Tensor(n.tensor(0)?), n.float("alpha", 1.0)?);
+    let (x, alpha) = (GraphOperand::Tensor(n.tensor(0)?), n.float("alpha", 1.0)?);
     if alpha == 1.0 {
         return Ok(vec![n.emit("silu", &[x], Json::Null)?]);
     }
-    let inner = n.part("scaled", "mul", &[x.clone(), Operand::Number(alpha)], Json::Null)?;
-    let gate = n.part("gate", "sigmoid", &[Operand::Tensor(inner)], Json::Null)?;
-    Ok(vec![n.emit("mul", &[x, Operand::Tensor(gate)], Json::Null)?])
+    let inner = n.part("scaled", "mul", &[x.clone(), GraphOperand::Number(alpha)], Json::Null)?;
+    let gate = n.part("gate", "sigmoid", &[GraphOperand::Tensor(inner)], Json::Null)?;
+    Ok(vec![n.emit("mul", &[x, GraphOperand::Tensor(gate)], Json::Null)?])
 }
 
 fn softsign(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
-    let x = Operand::Tensor(n.tensor(0)?);
+    let x = GraphOperand::Tensor(n.tensor(0)?);
     let size = n.part("abs", "abs", std::slice::from_ref(&x), Json::Null)?;
-    let below =
-        n.part("below", "add", &[Operand::Tensor(size), Operand::Number(1.0)], Json::Null)?;
-    Ok(vec![n.emit("div", &[x, Operand::Tensor(below)], Json::Null)?])
+    let below = n.part(
+        "below",
+        "add",
+        &[GraphOperand::Tensor(size), GraphOperand::Number(1.0)],
+        Json::Null,
+    )?;
+    Ok(vec![n.emit("div", &[x, GraphOperand::Tensor(below)], Json::Null)?])
 }
 
 fn thresholded(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
     let (x, alpha) = (n.tensor(0)?, n.float("alpha", 1.0)?);
     let attributes = json!({"threshold": alpha, "value": 0.0});
-    Ok(vec![n.emit("threshold", &[Operand::Tensor(x)], attributes)?])
+    Ok(vec![n.emit("threshold", &[GraphOperand::Tensor(x)], attributes)?])
 }
 
 fn is_inf(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -465,13 +497,15 @@ fn is_inf(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let (below, above) = (n.flag("detect_negative", true)?, n.flag("detect_positive", true)?);
     let x = n.tensor(0)?;
     let inf = match (below, above) {
-        (true, true) => return Ok(vec![n.emit("isinf", &[Operand::Tensor(x)], Json::Null)?]),
+        (true, true) => {
+            return Ok(vec![n.emit("isinf", &[GraphOperand::Tensor(x)], Json::Null)?]);
+        }
         (false, true) => f64::INFINITY,
         (true, false) => f64::NEG_INFINITY,
         (false, false) => f64::NAN,
     };
     // Nothing is equal to NaN.
-    Ok(vec![n.emit("eq", &[Operand::Tensor(x), Operand::Number(inf)], Json::Null)?])
+    Ok(vec![n.emit("eq", &[GraphOperand::Tensor(x), GraphOperand::Number(inf)], Json::Null)?])
 }
 
 /// Nothing is dropped outside of training, and where the ratio is 0; the mask says that all is kept.
@@ -494,7 +528,7 @@ fn dropout(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let dtype = if n.opset() < 10 { n.dtype(0)? } else { Dtype::Bool };
         let attributes = json!({"size": size, "value": 1, "dtype": dtype.name()});
         let attributes = attributes.as_object().cloned().unwrap_or_default();
-        let mask = n.import.builder.op("full", &[], &attributes, &[&name]);
+        let mask = n.import.builder.add_op("full", &[], &attributes, &[&name]);
         made.push(Value::Tensor(mask.map_err(|e| n.bad(e.kind, e.message))?[0]));
     }
     Ok(made)
@@ -506,8 +540,8 @@ fn shrink(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let (bias, lambd) = (n.float("bias", 0.0)?, n.float("lambd", 0.5)?);
     let (low, high) = (n.with("lt", x, -lambd)?, n.with("gt", x, lambd)?);
     let (up, down) = (n.with("add", x, bias)?, n.with("sub", x, bias)?);
-    let low = [Operand::Tensor(low), Operand::Tensor(up), Operand::Number(0.0)];
+    let low = [GraphOperand::Tensor(low), GraphOperand::Tensor(up), GraphOperand::Number(0.0)];
     let low = n.part("low", "where", &low, Json::Null)?;
-    let high = [high, down, low].map(Operand::Tensor);
+    let high = [high, down, low].map(GraphOperand::Tensor);
     Ok(vec![n.emit_as(dtype, "where", &high, Json::Null)?])
 }

@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::walk::Value;
 use serde_json::json;
 use std::rc::Rc;
-use zellige_graph::Operand;
+use zellige_graph::GraphOperand;
 
 pub(super) const TABLE: Table = &[
     ("Concat", concat),
@@ -45,7 +45,7 @@ fn concat(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     }
     let mut operands = Vec::new();
     for k in 0..count {
-        operands.push(Operand::Tensor(n.tensor(k)?));
+        operands.push(GraphOperand::Tensor(n.tensor(k)?));
     }
     Ok(vec![n.emit("cat", &operands, json!({"dim": dim}))?])
 }
@@ -83,7 +83,7 @@ fn tile(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         return Ok(vec![Value::Known(Rc::new(x.pick(vec![size[0] * repeats[0]], all)))]);
     }
     let x = n.tensor(0)?;
-    Ok(vec![n.emit("repeat", &[Operand::Tensor(x)], json!({"repeats": repeats}))?])
+    Ok(vec![n.emit("repeat", &[GraphOperand::Tensor(x)], json!({"repeats": repeats}))?])
 }
 
 fn pad(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -136,7 +136,7 @@ fn pad(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         attributes["value"] = number(value);
     }
     let x = n.tensor(0)?;
-    Ok(vec![n.emit("pad", &[Operand::Tensor(x)], attributes)?])
+    Ok(vec![n.emit("pad", &[GraphOperand::Tensor(x)], attributes)?])
 }
 
 fn trilu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -165,7 +165,7 @@ fn trilu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let (x, dtype) = (n.tensor(0)?, n.dtype(0)?);
     let ours = if upper { "triu" } else { "tril" };
     let attributes = if k == 0 { json!({}) } else { json!({"diagonal": k}) };
-    Ok(vec![n.emit_as(dtype, ours, &[Operand::Tensor(x)], attributes)?])
+    Ok(vec![n.emit_as(dtype, ours, &[GraphOperand::Tensor(x)], attributes)?])
 }
 
 /// Blocks of `b` by `b`: apart, in another order, together.
@@ -176,9 +176,9 @@ fn blocks(
     together: &[i64],
 ) -> Result<Vec<Value>> {
     let x = n.tensor(0)?;
-    let x = n.part("apart", "reshape", &[Operand::Tensor(x)], json!({"size": apart}))?;
-    let x = n.part("turned", "permute", &[Operand::Tensor(x)], json!({"dims": order}))?;
-    Ok(vec![n.emit("reshape", &[Operand::Tensor(x)], json!({"size": together}))?])
+    let x = n.part("apart", "reshape", &[GraphOperand::Tensor(x)], json!({"size": apart}))?;
+    let x = n.part("turned", "permute", &[GraphOperand::Tensor(x)], json!({"dims": order}))?;
+    Ok(vec![n.emit("reshape", &[GraphOperand::Tensor(x)], json!({"size": together}))?])
 }
 
 fn block(n: &mut Node<'_, '_>) -> Result<([i64; 4], i64)> {
@@ -281,7 +281,7 @@ fn center_crop_pad(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let list: Vec<i64> = pairs.iter().rev().flatten().copied().collect();
         x = n.step("pad", &[x], json!({"pad": list}))?;
     }
-    Ok(vec![n.emit("identity", &[Operand::Tensor(x)], json!({}))?])
+    Ok(vec![n.emit("identity", &[GraphOperand::Tensor(x)], json!({}))?])
 }
 
 fn eye_like(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -327,11 +327,15 @@ fn reverse_sequence(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let lengths = n.step("reshape", &[lengths], json!({"size": column}))?;
     let turned = n.step("sub", &[lengths, places], json!({}))?;
     let turned = n.with("sub", turned, 1.0)?;
-    let inside =
-        n.part("inside", "ge", &[Operand::Tensor(turned), Operand::Number(0.0)], json!({}))?;
+    let inside = n.part(
+        "inside",
+        "ge",
+        &[GraphOperand::Tensor(turned), GraphOperand::Number(0.0)],
+        json!({}),
+    )?;
     let index = n.step("where", &[inside, turned, places], json!({}))?;
     let index = n.step("expand", &[index], json!({"size": size}))?;
     let x = n.tensor(0)?;
-    let operands = [Operand::Tensor(x), Operand::Tensor(index)];
+    let operands = [GraphOperand::Tensor(x), GraphOperand::Tensor(index)];
     Ok(vec![n.emit("gather", &operands, json!({"dim": time}))?])
 }

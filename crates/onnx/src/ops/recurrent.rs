@@ -8,7 +8,7 @@ use crate::proto::Given;
 use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table = &[
     ("RNN", |n| layer(n, Cell::Plain)),
@@ -188,7 +188,7 @@ fn masks(
     let column = n.step("reshape", &[lengths], json!({"size": [shape.batch, 1]}))?;
     (0..shape.steps)
         .map(|t| {
-            let operands = [Operand::Tensor(column), Operand::Whole(t)];
+            let operands = [GraphOperand::Tensor(column), GraphOperand::Whole(t)];
             n.part("reached", "gt", &operands, Json::Null).map(Some)
         })
         .collect()
@@ -286,7 +286,11 @@ fn walk(
             row = n.part(
                 "row",
                 "where",
-                &[Operand::Tensor(mask), Operand::Tensor(next), Operand::Number(0.0)],
+                &[
+                    GraphOperand::Tensor(mask),
+                    GraphOperand::Tensor(next),
+                    GraphOperand::Number(0.0),
+                ],
                 Json::Null,
             )?;
             next = n.step("where", &[mask, next, h], Json::Null)?;

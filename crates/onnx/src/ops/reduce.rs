@@ -9,7 +9,7 @@ use crate::walk::Value;
 use serde_json::{Map, Value as Json, json};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table = &[
     ("ReduceSum", |n| reduce(n, "sum", Json::Null)),
@@ -74,7 +74,7 @@ fn reduce(n: &mut Node<'_, '_>, ours: &str, more: Json) -> Result<Vec<Value>> {
         return Ok(vec![Value::Known(Rc::new(made))]);
     }
     let (x, dtype) = (n.tensor(0)?, n.dtype(0)?);
-    Ok(vec![n.emit_as(dtype, ours, &[Operand::Tensor(x)], attributes(&dims, keep, more))?])
+    Ok(vec![n.emit_as(dtype, ours, &[GraphOperand::Tensor(x)], attributes(&dims, keep, more))?])
 }
 
 /// A known list of integers to one: what shapes are computed with.
@@ -98,14 +98,14 @@ fn around(n: &mut Node<'_, '_>, before: Option<&str>, after: Option<&str>) -> Re
     };
     let (mut x, dtype) = (n.tensor(0)?, n.dtype(0)?);
     if let Some(op) = before {
-        x = n.part(op, op, &[Operand::Tensor(x)], Json::Null)?;
+        x = n.part(op, op, &[GraphOperand::Tensor(x)], Json::Null)?;
     }
     let summing = attributes(&dims, keep, Json::Null);
     match after {
-        None => Ok(vec![n.emit_as(dtype, "sum", &[Operand::Tensor(x)], summing)?]),
+        None => Ok(vec![n.emit_as(dtype, "sum", &[GraphOperand::Tensor(x)], summing)?]),
         Some(op) => {
-            let sum = n.part("sum", "sum", &[Operand::Tensor(x)], summing)?;
-            Ok(vec![n.emit(op, &[Operand::Tensor(sum)], Json::Null)?])
+            let sum = n.part("sum", "sum", &[GraphOperand::Tensor(x)], summing)?;
+            Ok(vec![n.emit(op, &[GraphOperand::Tensor(sum)], Json::Null)?])
         }
     }
 }
@@ -124,14 +124,14 @@ fn arg(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
     let keep = n.flag("keepdims", true)?;
     let attributes = json!({"dim": dim, "keepdim": keep});
     if !last {
-        return Ok(vec![n.emit_as(Dtype::Int64, ours, &[Operand::Tensor(x)], attributes)?]);
+        return Ok(vec![n.emit_as(Dtype::Int64, ours, &[GraphOperand::Tensor(x)], attributes)?]);
     }
     // The last of several is the first from the other end.
     let end = n.size(0)?[dim] - 1;
     let turned = n.step("flip", &[x], json!({"dims": [dim]}))?;
     let at = n.step(ours, &[turned], attributes)?;
     let back = n.step("neg", &[at], Json::Null)?;
-    let operands = [Operand::Tensor(back), Operand::Whole(end)];
+    let operands = [GraphOperand::Tensor(back), GraphOperand::Whole(end)];
     Ok(vec![n.emit_as(Dtype::Int64, "add", &operands, Json::Null)?])
 }
 
@@ -166,7 +166,7 @@ fn line(n: &mut Node<'_, '_>) -> Result<(TensorId, usize, Option<Vec<i64>>)> {
 }
 
 fn apart(n: &mut Node<'_, '_>, x: TensorId, size: Option<Vec<i64>>) -> Result<Vec<Value>> {
-    let x = Operand::Tensor(x);
+    let x = GraphOperand::Tensor(x);
     Ok(vec![match size {
         None => n.emit("identity", &[x], Json::Null)?,
         Some(size) => n.emit("reshape", &[x], json!({"size": size}))?,
@@ -177,7 +177,7 @@ fn along(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
     n.arity(1, 1)?;
     let (x, dim, together) = line(n)?;
     if together.is_none() {
-        return Ok(vec![n.emit(ours, &[Operand::Tensor(x)], json!({"dim": dim}))?]);
+        return Ok(vec![n.emit(ours, &[GraphOperand::Tensor(x)], json!({"dim": dim}))?]);
     }
     let made = n.step(ours, &[x], json!({"dim": dim}))?;
     apart(n, made, together)
@@ -205,10 +205,15 @@ fn running(n: &mut Node<'_, '_>, ours: &str, neutral: i64) -> Result<Vec<Value>>
         x = n.step("slice", &[x], json!({"dim": dim, "start": 0, "end": size[dim]}))?;
     }
     if !reverse {
-        return Ok(vec![n.emit_as(dtype, ours, &[Operand::Tensor(x)], json!({"dim": dim}))?]);
+        return Ok(vec![n.emit_as(
+            dtype,
+            ours,
+            &[GraphOperand::Tensor(x)],
+            json!({"dim": dim}),
+        )?]);
     }
     x = n.step(ours, &[x], json!({"dim": dim}))?;
-    Ok(vec![n.emit_as(dtype, "flip", &[Operand::Tensor(x)], json!({"dims": [dim]}))?])
+    Ok(vec![n.emit_as(dtype, "flip", &[GraphOperand::Tensor(x)], json!({"dims": [dim]}))?])
 }
 
 fn topk(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -224,5 +229,5 @@ fn topk(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let [k] = k[..] else { return Err(n.bad_operand(1, "it is one integer")) };
     let (largest, sorted) = (n.flag("largest", true)?, n.flag("sorted", true)?);
     let attributes = json!({"k": k, "dim": dim, "largest": largest, "sorted": sorted});
-    n.emit_all("topk", &[Operand::Tensor(x)], attributes, 2)
+    n.emit_all("topk", &[GraphOperand::Tensor(x)], attributes, 2)
 }

@@ -7,7 +7,7 @@ use crate::node::Node;
 use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table = &[("Resize", resize), ("Upsample", upsample)];
 
@@ -194,7 +194,7 @@ fn interpolated(n: &mut Node<'_, '_>, axes: &[Axis], rule: &Rule) -> Result<Vec<
         x = along(n, x, axis, rule, dtype)?;
     }
     if changed {
-        Ok(vec![n.emit("identity", &[Operand::Tensor(x)], Json::Null)?])
+        Ok(vec![n.emit("identity", &[GraphOperand::Tensor(x)], Json::Null)?])
     } else {
         Ok(vec![same(n, 0)?])
     }

@@ -7,7 +7,7 @@ use crate::node::Node;
 use crate::walk::Value;
 use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table =
     &[("RotaryEmbedding", rotary), ("SwiGLU", swiglu), ("LinearAttention", linear_attention)];
@@ -85,7 +85,7 @@ fn rotary(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let rest = part(n, x, 3, width, whole[3])?;
         y = n.step("cat", &[y, rest], json!({"dim": 3}))?;
     }
-    let y = Operand::Tensor(y);
+    let y = GraphOperand::Tensor(y);
     Ok(vec![if size.len() == 4 {
         n.emit("transpose", &[y], json!({"dim0": 1, "dim1": 2}))?
     } else {
@@ -105,7 +105,7 @@ fn swiglu(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let share = n.step("sigmoid", &[inner], Json::Null)?;
         n.step("mul", &[x, share], Json::Null)?
     };
-    Ok(vec![n.emit("mul", &[Operand::Tensor(gate), Operand::Tensor(up)], Json::Null)?])
+    Ok(vec![n.emit("mul", &[GraphOperand::Tensor(gate), GraphOperand::Tensor(up)], Json::Null)?])
 }
 
 /// Attention that reads from a sum of products of keys and values, which may fade and be corrected, in float32.

@@ -8,7 +8,7 @@ use crate::node::Node;
 use crate::walk::Value;
 use serde_json::json;
 use std::rc::Rc;
-use zellige_graph::Operand;
+use zellige_graph::GraphOperand;
 
 pub(super) const TABLE: Table = &[
     ("Reshape", reshape),
@@ -34,7 +34,7 @@ fn shaped(n: &mut Node<'_, '_>, shape: Vec<i64>) -> Result<Vec<Value>> {
         return Ok(vec![same(n, 0)?]);
     }
     let x = n.tensor(0)?;
-    Ok(vec![n.emit("reshape", &[Operand::Tensor(x)], json!({"size": shape}))?])
+    Ok(vec![n.emit("reshape", &[GraphOperand::Tensor(x)], json!({"size": shape}))?])
 }
 
 /// 0 keeps the extent of that place, and one -1 takes what is left.
@@ -160,7 +160,7 @@ fn transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         return Ok(vec![same(n, 0)?]);
     }
     let x = n.tensor(0)?;
-    Ok(vec![n.emit("permute", &[Operand::Tensor(x)], json!({"dims": perm}))?])
+    Ok(vec![n.emit("permute", &[GraphOperand::Tensor(x)], json!({"dims": perm}))?])
 }
 
 fn expand(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -184,7 +184,7 @@ fn expand(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         return Ok(vec![same(n, 0)?]);
     }
     let x = n.tensor(0)?;
-    Ok(vec![n.emit("expand", &[Operand::Tensor(x)], json!({"size": shape}))?])
+    Ok(vec![n.emit("expand", &[GraphOperand::Tensor(x)], json!({"size": shape}))?])
 }
 
 /// A part of one dimension: its first element, how many, and the step to the next.
@@ -248,9 +248,9 @@ fn cut(n: &mut Node<'_, '_>, parts: &[Part]) -> Result<Value> {
     let Some((last, before)) = steps.split_last() else { return same(n, 0) };
     let mut x = n.tensor(0)?;
     for (op, attributes) in before {
-        x = n.part(op, op, &[Operand::Tensor(x)], attributes.clone())?;
+        x = n.part(op, op, &[GraphOperand::Tensor(x)], attributes.clone())?;
     }
-    n.emit(last.0, &[Operand::Tensor(x)], last.1.clone())
+    n.emit(last.0, &[GraphOperand::Tensor(x)], last.1.clone())
 }
 
 fn slice(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::node::Node;
 use crate::walk::Value;
 use serde_json::{Value as Json, json};
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table =
     &[("ConvTranspose", conv_transpose), ("CausalConvWithState", causal_conv), ("Col2Im", col2im)];
@@ -83,10 +83,10 @@ fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     if rank > 2 {
         let y = w.product(n, x, kernel, groups)?;
         let y = biased(n, y, bias)?;
-        return Ok(vec![n.emit("identity", &[Operand::Tensor(y)], Json::Null)?]);
+        return Ok(vec![n.emit("identity", &[GraphOperand::Tensor(y)], Json::Null)?]);
     }
-    let mut operands = vec![Operand::Tensor(x), Operand::Tensor(kernel)];
-    operands.extend(bias.map(Operand::Tensor));
+    let mut operands = vec![GraphOperand::Tensor(x), GraphOperand::Tensor(kernel)];
+    operands.extend(bias.map(GraphOperand::Tensor));
     let ours = if rank == 1 { "conv1d" } else { "conv2d" };
     let zeros = vec![0; rank];
     let attributes = json!({
@@ -175,8 +175,8 @@ fn causal_conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     }
     let y = n.step("conv1d", &operands, json!({"groups": channels}))?;
     let y = match activation.as_str() {
-        "none" => n.emit("identity", &[Operand::Tensor(y)], Json::Null)?,
-        "silu" | "swish" => n.emit("silu", &[Operand::Tensor(y)], Json::Null)?,
+        "none" => n.emit("identity", &[GraphOperand::Tensor(y)], Json::Null)?,
+        "silu" | "swish" => n.emit("silu", &[GraphOperand::Tensor(y)], Json::Null)?,
         other => {
             let message =
                 format!("attribute `activation` is `{other}`; accepted: none, silu, swish");
@@ -246,5 +246,5 @@ fn col2im(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let sums = n.step("index_add", &[zeros, index, x], json!({"dim": 1}))?;
     let sums = n.step("slice", &[sums], json!({"dim": 1, "start": 0, "end": pixels}))?;
     let shape = [&[*batch, channels], &image[..]].concat();
-    Ok(vec![n.emit("reshape", &[Operand::Tensor(sums)], json!({"size": shape}))?])
+    Ok(vec![n.emit("reshape", &[GraphOperand::Tensor(sums)], json!({"size": shape}))?])
 }

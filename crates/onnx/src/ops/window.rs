@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::node::Node;
 use crate::walk::Value;
 use serde_json::{Value as Json, json};
-use zellige_graph::{Operand, TensorId};
+use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: Table = &[
     ("Conv", conv),
@@ -67,7 +67,7 @@ impl Windows {
         let pairs = (0..rank).rev().flat_map(|d| [self.before[d], self.after[d]]);
         let pad =
             json!({"pad": pairs.collect::<Vec<i64>>(), "value": crate::literal::number(value)});
-        let x = n.part("padded", "pad", &[Operand::Tensor(x)], pad)?;
+        let x = n.part("padded", "pad", &[GraphOperand::Tensor(x)], pad)?;
         Ok((x, vec![0; rank]))
     }
 }
@@ -161,12 +161,12 @@ fn conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let y = w.product(n, x, weight, groups)?;
         let bias = if n.has(2) { Some(n.tensor(2)?) } else { None };
         let y = biased(n, y, bias)?;
-        return Ok(vec![n.emit("identity", &[Operand::Tensor(y)], Json::Null)?]);
+        return Ok(vec![n.emit("identity", &[GraphOperand::Tensor(y)], Json::Null)?]);
     }
     let (x, padding) = w.padded(n, x, 0.0, |_| i64::MAX)?;
-    let mut operands = vec![Operand::Tensor(x)];
+    let mut operands = vec![GraphOperand::Tensor(x)];
     for k in 1..n.inputs() {
-        operands.push(Operand::Tensor(n.tensor(k)?));
+        operands.push(GraphOperand::Tensor(n.tensor(k)?));
     }
     let ours = if extents.len() == 1 { "conv1d" } else { "conv2d" };
     let attributes = json!({
@@ -202,7 +202,7 @@ fn pooled(
     let half: Vec<i64> = w.kernel.iter().map(|k| k / 2).collect();
     let (mut x, mut padding) = w.padded(n, x, value, |d| half[d])?;
     if rank == 1 {
-        x = n.part("plane", "unsqueeze", &[Operand::Tensor(x)], json!({"dim": 2}))?;
+        x = n.part("plane", "unsqueeze", &[GraphOperand::Tensor(x)], json!({"dim": 2}))?;
         for (list, one) in
             [(&mut w.kernel, 1), (&mut w.stride, 1), (&mut w.dilation, 1), (&mut padding, 0)]
         {
@@ -220,10 +220,10 @@ fn pool(
     line: bool,
 ) -> Result<Vec<Value>> {
     if !line {
-        return Ok(vec![n.emit(op, &[Operand::Tensor(x)], attributes)?]);
+        return Ok(vec![n.emit(op, &[GraphOperand::Tensor(x)], attributes)?]);
     }
-    let y = n.part("pooled", op, &[Operand::Tensor(x)], attributes)?;
-    Ok(vec![n.emit("squeeze", &[Operand::Tensor(y)], json!({"dim": 2}))?])
+    let y = n.part("pooled", op, &[GraphOperand::Tensor(x)], attributes)?;
+    Ok(vec![n.emit("squeeze", &[GraphOperand::Tensor(y)], json!({"dim": 2}))?])
 }
 
 fn max_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -241,7 +241,7 @@ fn max_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         let x = n.tensor(0)?;
         let windows = w.unfolded(n, x, &lowest, ceil)?;
         let over = json!({"dim": w.inner()});
-        return Ok(vec![n.emit_as(dtype, "amax", &[Operand::Tensor(windows)], over)?]);
+        return Ok(vec![n.emit_as(dtype, "amax", &[GraphOperand::Tensor(windows)], over)?]);
     }
     let (x, w, padding, line) = pooled(n, w, f64::NEG_INFINITY)?;
     let attributes = json!({
@@ -298,7 +298,11 @@ fn counted_average(
         shape.push(windows);
     }
     let counts = n.numbers(&shape, counts, dtype, "counts")?;
-    Ok(vec![n.emit("div", &[Operand::Tensor(sums), Operand::Tensor(counts)], Json::Null)?])
+    Ok(vec![n.emit(
+        "div",
+        &[GraphOperand::Tensor(sums), GraphOperand::Tensor(counts)],
+        Json::Null,
+    )?])
 }
 
 /// The p-norm of every window.
@@ -316,7 +320,7 @@ fn lp_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let lines = [&size[..rank + 2], &[inner]].concat();
     let lines = n.step("reshape", &[windows], json!({"size": lines}))?;
     let norm = json!({"p": p, "dim": rank + 2});
-    Ok(vec![n.emit("norm", &[Operand::Tensor(lines)], norm)?])
+    Ok(vec![n.emit("norm", &[GraphOperand::Tensor(lines)], norm)?])
 }
 
 fn global_lp(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
@@ -330,7 +334,7 @@ fn global_lp(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let lines = n.step("reshape", &[x], json!({"size": [size[0], size[1], inner]}))?;
     let norm = n.step("norm", &[lines], json!({"p": p, "dim": 2}))?;
     let shape: Vec<i64> = (0..size.len()).map(|d| if d < 2 { size[d] } else { 1 }).collect();
-    Ok(vec![n.emit("reshape", &[Operand::Tensor(norm)], json!({"size": shape}))?])
+    Ok(vec![n.emit("reshape", &[GraphOperand::Tensor(norm)], json!({"size": shape}))?])
 }
 
 fn global(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
@@ -340,5 +344,5 @@ fn global(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
         return Err(n.bad_operand(0, format!("{rank} dimensions; accepted: 3 and more")));
     }
     let dims: Vec<usize> = (2..rank).collect();
-    Ok(vec![n.emit(ours, &[Operand::Tensor(x)], json!({"dim": dims, "keepdim": true}))?])
+    Ok(vec![n.emit(ours, &[GraphOperand::Tensor(x)], json!({"dim": dims, "keepdim": true}))?])
 }

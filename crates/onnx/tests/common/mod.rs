@@ -214,7 +214,7 @@ impl Net {
     /// The operations of the graph, one in a line.
     pub(crate) fn text(&self) -> String {
         let imported = self.import().unwrap_or_else(|e| panic!("{e}"));
-        let text = zellige_graph::text::print(&imported.graph);
+        let text = zellige_graph::text::print_graph(&imported.graph);
         let body = text.split_once(") {\n").map_or("", |(_, b)| b);
         body.lines().map(str::trim).filter(|l| l.contains(" = ")).collect::<Vec<_>>().join("\n")
     }

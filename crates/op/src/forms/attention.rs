@@ -1,8 +1,8 @@
 //! Scaled dot product attention.
 
 use crate::dtype::is_float;
-use crate::error::{Result, refuse};
-use crate::promotion::broadcast;
+use crate::error::{Result, refuse_operand};
+use crate::promotion::broadcast_sizes;
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
@@ -10,7 +10,7 @@ const NAME: &str = "scaled_dot_product_attention";
 
 /// Scaled dot product attention with its attributes.
 #[derive(Debug, Clone, Copy)]
-pub struct Attention {
+pub struct AttentionOp {
     pub causal: bool,
     /// `1 / sqrt(E)` where it is not given.
     pub scale: Option<f64>,
@@ -18,9 +18,9 @@ pub struct Attention {
     pub grouped: bool,
 }
 
-impl Attention {
+impl AttentionOp {
     /// Heads of Q for each of K; a reason where they do not fit.
-    pub fn group(&self, q: &[i64], k: &[i64]) -> Result<i64, String> {
+    pub fn head_group(&self, q: &[i64], k: &[i64]) -> Result<i64, String> {
         if !self.grouped {
             return Ok(1);
         }
@@ -33,16 +33,16 @@ impl Attention {
         }
     }
 
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         if !(3..=4).contains(&inputs.len()) {
             let reason = format!("it takes 3 to 4 operands, not {}", inputs.len());
-            return Err(refuse(NAME, None, reason));
+            return Err(refuse_operand(NAME, None, reason));
         }
         let (q, k, v) = (&inputs[0], &inputs[1], &inputs[2]);
         for (operand, t) in inputs.iter().enumerate() {
             if operand < 3 && t.size.len() < 2 {
                 let reason = format!("size {:?} has no rows and columns", t.size);
-                return Err(refuse(NAME, Some(operand), reason));
+                return Err(refuse_operand(NAME, Some(operand), reason));
             }
             let mask = operand == 3 && t.dtype == Dtype::Bool;
             if !mask && (t.dtype != q.dtype || !is_float(t.dtype) || t.dtype.bits() == 8) {
@@ -50,7 +50,7 @@ impl Attention {
                     "its dtype is {}; all operands have one float dtype of 16 or 32 bits",
                     t.dtype
                 );
-                return Err(refuse(NAME, Some(operand), reason));
+                return Err(refuse_operand(NAME, Some(operand), reason));
             }
         }
         let last = |m: &TensorType, back: usize| m.size[m.size.len() - back];
@@ -59,9 +59,10 @@ impl Attention {
                 "query {:?}, key {:?} and value {:?} do not fit: [.., l, e], [.., s, e], [.., s, x]",
                 q.size, k.size, v.size
             );
-            return Err(refuse(NAME, None, reason));
+            return Err(refuse_operand(NAME, None, reason));
         }
-        let group = self.group(&q.size, &k.size).map_err(|r| refuse(NAME, Some(1), r))?;
+        let group =
+            self.head_group(&q.size, &k.size).map_err(|r| refuse_operand(NAME, Some(1), r))?;
         let outer = |m: &TensorType, times: i64| {
             let mut size = m.size[..m.size.len() - 2].to_vec();
             if let Some(heads) = size.last_mut() {
@@ -70,14 +71,14 @@ impl Attention {
             TensorType { size, dtype: m.dtype }
         };
         let outers = [outer(q, 1), outer(k, group), outer(v, group)];
-        let mut size = broadcast(&outers).map_err(|r| refuse(NAME, None, r))?;
+        let mut size = broadcast_sizes(&outers).map_err(|r| refuse_operand(NAME, None, r))?;
         let mut scores = size.clone();
         scores.extend([last(q, 2), last(k, 2)]);
         if let Some(mask) = inputs.get(3) {
             let both = [mask.clone(), TensorType { size: scores.clone(), dtype: mask.dtype }];
-            if broadcast(&both).ok().as_ref() != Some(&scores) {
+            if broadcast_sizes(&both).ok().as_ref() != Some(&scores) {
                 let reason = format!("size {:?} does not broadcast to {scores:?}", mask.size);
-                return Err(refuse(NAME, Some(3), reason));
+                return Err(refuse_operand(NAME, Some(3), reason));
             }
         }
         size.extend([last(q, 2), last(v, 1)]);

@@ -1,8 +1,8 @@
 //! Convolutions.
 
-use super::window::Window;
+use super::window::KernelWindow;
 use crate::dtype::is_float;
-use crate::error::{Result, refuse};
+use crate::error::{Result, refuse_operand};
 use crate::tensor_type::TensorType;
 
 /// A convolution with its attributes.
@@ -18,27 +18,27 @@ use crate::tensor_type::TensorType;
 ///
 /// then the bias is added, and the result rounds once to the stored format.
 #[derive(Debug, Clone)]
-pub struct Convolution {
+pub struct ConvolutionOp {
     pub name: &'static str,
     /// Dimensions of an image: 1 or 2.
     pub rank: usize,
     /// Stride, padding and dilation of each; the kernel's size comes with the weight.
-    pub windows: Vec<Window>,
+    pub windows: Vec<KernelWindow>,
     pub groups: usize,
 }
 
-impl Convolution {
+impl ConvolutionOp {
     /// The windows of a weight, always along two dimensions.
-    pub fn windows(&self, weight: &[usize]) -> [Window; 2] {
-        let one = Window { kernel: 1, stride: 1, padding: 0, dilation: 1, ceil: false };
-        let with = |d: usize| Window { kernel: weight[2 + d], ..self.windows[d] };
+    pub fn kernel_windows(&self, weight: &[usize]) -> [KernelWindow; 2] {
+        let one = KernelWindow { kernel: 1, stride: 1, padding: 0, dilation: 1, ceil: false };
+        let with = |d: usize| KernelWindow { kernel: weight[2 + d], ..self.windows[d] };
         if self.rank == 1 { [one, with(0)] } else { [with(0), with(1)] }
     }
 
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         if !(2..=3).contains(&inputs.len()) {
             let reason = format!("it takes 2 to 3 operands, not {}", inputs.len());
-            return Err(refuse(self.name, None, reason));
+            return Err(refuse_operand(self.name, None, reason));
         }
         let (x, w) = (&inputs[0], &inputs[1]);
         for (operand, t) in inputs.iter().enumerate() {
@@ -47,14 +47,14 @@ impl Convolution {
                     "its dtype is {}; all operands have one float dtype of 16 or 32 bits",
                     t.dtype
                 );
-                return Err(refuse(self.name, Some(operand), reason));
+                return Err(refuse_operand(self.name, Some(operand), reason));
             }
         }
         let full = self.rank + 2;
         if x.size.len() != full && x.size.len() + 1 != full {
             let reason =
                 format!("size {:?}; {full} dimensions, or one less without a batch", x.size);
-            return Err(refuse(self.name, Some(0), reason));
+            return Err(refuse_operand(self.name, Some(0), reason));
         }
         let lead = x.size.len() + 1 - full;
         let groups = i64::try_from(self.groups).unwrap_or(i64::MAX);
@@ -69,7 +69,7 @@ impl Convolution {
                  oc a multiple of the groups",
                 w.size
             );
-            return Err(refuse(self.name, Some(1), reason));
+            return Err(refuse_operand(self.name, Some(1), reason));
         }
         if let Some(bias) = inputs.get(2)
             && bias.size != [w.size[0]]
@@ -78,19 +78,19 @@ impl Convolution {
                 "size {:?}; one number for each of the {} output channels",
                 bias.size, w.size[0]
             );
-            return Err(refuse(self.name, Some(2), reason));
+            return Err(refuse_operand(self.name, Some(2), reason));
         }
         let mut size = x.size[..lead].to_vec();
         size.push(w.size[0]);
         for d in 0..self.rank {
             let extent = |n: i64| usize::try_from(n).unwrap_or(0);
-            let window = Window { kernel: extent(w.size[2 + d]), ..self.windows[d] };
-            let Some(count) = window.count(extent(x.size[lead + 1 + d])) else {
+            let window = KernelWindow { kernel: extent(w.size[2 + d]), ..self.windows[d] };
+            let Some(count) = window.window_count(extent(x.size[lead + 1 + d])) else {
                 let reason = format!(
                     "the kernel of {:?} is larger than the padded image {:?}",
                     w.size, x.size
                 );
-                return Err(refuse(self.name, Some(0), reason));
+                return Err(refuse_operand(self.name, Some(0), reason));
             };
             size.push(i64::try_from(count).unwrap_or(i64::MAX));
         }

@@ -1,7 +1,7 @@
 //! Tensors out of nothing: constants, sequences, random numbers. A value is a function of the row-major index.
 
-use crate::error::{OpError, Result, refuse};
-use crate::scalar::Scalar;
+use crate::error::{OpError, Result, refuse_operand};
+use crate::scalar::HostScalar;
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
@@ -9,9 +9,9 @@ use zellige_float::Dtype;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum FactoryValue {
     /// The same everywhere.
-    Full(Scalar),
+    Full(HostScalar),
     /// `start + i * step`.
-    Arange { start: Scalar, step: Scalar },
+    Arange { start: HostScalar, step: HostScalar },
     /// From `start` to `end` in even steps, counted from the nearer end.
     Linspace { start: f64, end: f64, steps: u64 },
     /// 1 on the diagonal of a matrix of so many columns.
@@ -28,14 +28,14 @@ pub enum FactoryValue {
 
 impl FactoryValue {
     /// The value of an element that is not random; whole numbers are exact and wrap at 64 bits.
-    pub fn number(self, i: u64) -> Scalar {
+    pub fn scalar_at(self, i: u64) -> HostScalar {
         match self {
             FactoryValue::Full(value) => value,
-            FactoryValue::Arange { start: Scalar::Int(start), step: Scalar::Int(step) } => {
+            FactoryValue::Arange { start: HostScalar::Int(start), step: HostScalar::Int(step) } => {
                 start.wrapping_add(step.wrapping_mul(i.cast_signed())).into()
             }
             FactoryValue::Arange { start, step } => {
-                (start.float() + i as f64 * step.float()).into()
+                (start.to_f64() + i as f64 * step.to_f64()).into()
             }
             FactoryValue::Linspace { start, steps: 0 | 1, .. } => start.into(),
             FactoryValue::Linspace { start, end, steps } => {
@@ -48,13 +48,13 @@ impl FactoryValue {
             FactoryValue::Uniform { .. }
             | FactoryValue::Normal { .. }
             | FactoryValue::Integer { .. }
-            | FactoryValue::Kept { .. } => Scalar::Int(0),
+            | FactoryValue::Kept { .. } => HostScalar::Int(0),
         }
     }
 
     /// The least and the greatest value of a tensor with so many elements, in some order; none where
     /// it has no elements, or where no value is large.
-    pub fn ends(self, count: u64) -> Option<[Scalar; 2]> {
+    pub fn value_bounds(self, count: u64) -> Option<[HostScalar; 2]> {
         let last = count.checked_sub(1)?;
         Some(match self {
             FactoryValue::Integer { low, count, .. } => {
@@ -62,7 +62,7 @@ impl FactoryValue {
                 [low.into(), low.checked_add_unsigned(most).unwrap_or(i64::MAX).into()]
             }
             FactoryValue::Full(_) | FactoryValue::Arange { .. } | FactoryValue::Linspace { .. } => {
-                [self.number(0), self.number(last)]
+                [self.scalar_at(0), self.scalar_at(last)]
             }
             FactoryValue::Uniform { low, high, .. } => {
                 [f64::from(low).into(), f64::from(high).into()]
@@ -76,7 +76,7 @@ impl FactoryValue {
 
 /// An operation without operands.
 #[derive(Debug, Clone)]
-pub struct Factory {
+pub struct FactoryOp {
     pub name: &'static str,
     pub size: Vec<i64>,
     pub dtype: Dtype,
@@ -85,16 +85,16 @@ pub struct Factory {
     pub value: FactoryValue,
 }
 
-impl Factory {
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+impl FactoryOp {
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         if !inputs.is_empty() {
-            return Err(refuse(self.name, Some(0), "it takes no operands"));
+            return Err(refuse_operand(self.name, Some(0), "it takes no operands"));
         }
         let count = self.size.iter().try_fold(1u64, |all, n| all.checked_mul(n.unsigned_abs()));
         // Integers of 32 bits: a number past them would become another one.
         let narrow = matches!(self.dtype, Dtype::Int32 | Dtype::Qint32)
             || (self.dtype == Dtype::Int64 && !self.wide);
-        for end in self.value.ends(count.unwrap_or(u64::MAX)).into_iter().flatten() {
+        for end in self.value.value_bounds(count.unwrap_or(u64::MAX)).into_iter().flatten() {
             if narrow && i32::try_from(end.trunc()).is_err() {
                 return Err(OpError::Wide { value: end.to_string() });
             }

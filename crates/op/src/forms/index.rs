@@ -5,8 +5,8 @@
 //! every iteration (the result of a read, the values of a write), and an *indexed* tensor of which
 //! every dimension is either an iteration dimension or looked up in an index tensor.
 
-use crate::error::{OpError, Result, refuse};
-use crate::promotion::broadcast;
+use crate::error::{OpError, Result, refuse_operand};
+use crate::promotion::broadcast_sizes;
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
@@ -46,7 +46,7 @@ pub struct IndexShape {
 }
 
 /// A dimension number of PyTorch, negative ones from the end.
-fn dim_of(op: &str, dim: i64, rank: usize) -> Result<usize> {
+fn resolve_index_dim(op: &str, dim: i64, rank: usize) -> Result<usize> {
     let n = i64::try_from(rank).unwrap_or(i64::MAX);
     let d = if dim < 0 { dim + n } else { dim };
     usize::try_from(d).ok().filter(|d| *d < rank).ok_or_else(|| OpError::BadAttribute {
@@ -58,22 +58,27 @@ fn dim_of(op: &str, dim: i64, rank: usize) -> Result<usize> {
 
 impl IndexPattern {
     /// The iterations for an indexed tensor and its index tensors.
-    pub fn resolve(&self, op: &str, x: &TensorType, indices: &[TensorType]) -> Result<IndexShape> {
+    pub fn resolve_shape(
+        &self,
+        op: &str,
+        x: &TensorType,
+        indices: &[TensorType],
+    ) -> Result<IndexShape> {
         for (k, i) in indices.iter().enumerate() {
             use Dtype::{Int8, Int16, Int32, Int64, Uint8};
             if !matches!(i.dtype, Int64 | Int32 | Int16 | Int8 | Uint8) {
                 let reason = format!("an index tensor is of an integer dtype, not {}", i.dtype);
-                return Err(refuse(op, Some(k + 1), reason));
+                return Err(refuse_operand(op, Some(k + 1), reason));
             }
         }
         let rank = x.size.len();
-        let first = || indices.first().ok_or_else(|| refuse(op, None, "it has no index"));
+        let first = || indices.first().ok_or_else(|| refuse_operand(op, None, "it has no index"));
         Ok(match self {
             IndexPattern::Embedding => {
                 let i = first()?;
                 if rank != 2 {
                     let reason = format!("the table has two dimensions, not {rank}");
-                    return Err(refuse(op, Some(0), reason));
+                    return Err(refuse_operand(op, Some(0), reason));
                 }
                 let n = i.size.len();
                 IndexShape {
@@ -84,10 +89,10 @@ impl IndexPattern {
                 }
             }
             IndexPattern::Select(dim) => {
-                let (d, i) = (dim_of(op, *dim, rank)?, first()?);
+                let (d, i) = (resolve_index_dim(op, *dim, rank)?, first()?);
                 if i.size.len() != 1 {
                     let reason = format!("the index has one dimension, not {}", i.size.len());
-                    return Err(refuse(op, Some(1), reason));
+                    return Err(refuse_operand(op, Some(1), reason));
                 }
                 let mut size = x.size.clone();
                 size[d] = i.size[0];
@@ -96,7 +101,7 @@ impl IndexPattern {
                 IndexShape { size, from: from.collect(), dims: vec![vec![d]], wraps: false }
             }
             IndexPattern::Gather(dim) => {
-                let (d, i) = (dim_of(op, *dim, rank)?, first()?);
+                let (d, i) = (resolve_index_dim(op, *dim, rank)?, first()?);
                 let fits =
                     i.size.len() == rank && (0..rank).all(|k| k == d || i.size[k] <= x.size[k]);
                 if !fits {
@@ -105,7 +110,7 @@ impl IndexPattern {
                          but {d} is longer",
                         i.size, x.size
                     );
-                    return Err(refuse(op, Some(1), reason));
+                    return Err(refuse_operand(op, Some(1), reason));
                 }
                 let from = (0..rank)
                     .map(|k| if k == d { IndexSource::Index(0) } else { IndexSource::Dim(k) });
@@ -120,9 +125,9 @@ impl IndexPattern {
                 first()?;
                 if indices.len() > rank {
                     let reason = format!("{} index tensors for {rank} dimensions", indices.len());
-                    return Err(refuse(op, None, reason));
+                    return Err(refuse_operand(op, None, reason));
                 }
-                let lead = broadcast(indices).map_err(|r| refuse(op, None, r))?;
+                let lead = broadcast_sizes(indices).map_err(|r| refuse_operand(op, None, r))?;
                 let n = lead.len();
                 let of = |i: &TensorType| (n - i.size.len()..n).collect();
                 let rest = (indices.len()..rank).map(|k| IndexSource::Dim(n + k - indices.len()));
@@ -148,18 +153,18 @@ pub struct IndexRead {
 }
 
 impl IndexRead {
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let Some((x, indices)) = inputs.split_first() else {
-            return Err(refuse(self.name, None, "it takes a tensor and its indices"));
+            return Err(refuse_operand(self.name, None, "it takes a tensor and its indices"));
         };
-        let shape = self.pattern.resolve(self.name, x, indices)?;
+        let shape = self.pattern.resolve_shape(self.name, x, indices)?;
         Ok(vec![TensorType { size: shape.size, dtype: x.dtype }])
     }
 }
 
 /// How a value meets what is already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Combine {
+pub enum CombineRule {
     /// The value alone; of several for one place, the last in row-major order.
     Replace,
     /// The sum.
@@ -182,18 +187,18 @@ pub enum Combine {
 pub struct IndexWrite {
     pub name: &'static str,
     pub pattern: IndexPattern,
-    pub combine: Combine,
+    pub combine: CombineRule,
     /// Whether the result is the indexed tensor itself.
     pub over: bool,
 }
 
 impl IndexWrite {
-    pub fn parts<'a, T>(&self, inputs: &'a [T]) -> Result<(&'a T, &'a [T], &'a T)> {
+    pub fn split_operands<'a, T>(&self, inputs: &'a [T]) -> Result<(&'a T, &'a [T], &'a T)> {
         match inputs {
             [x, indices @ .., values] if !indices.is_empty() => Ok((x, indices, values)),
             _ => {
                 let reason = "it takes a tensor, its indices and the values";
-                Err(refuse(self.name, None, reason))
+                Err(refuse_operand(self.name, None, reason))
             }
         }
     }
@@ -212,16 +217,16 @@ impl IndexWrite {
             return Ok(());
         }
         let reason = format!("values of size {values:?} do not fit the positions {:?}", shape.size);
-        Err(refuse(self.name, Some(operand), reason))
+        Err(refuse_operand(self.name, Some(operand), reason))
     }
 
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        let (x, indices, values) = self.parts(inputs)?;
-        let shape = self.pattern.resolve(self.name, x, indices)?;
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let (x, indices, values) = self.split_operands(inputs)?;
+        let shape = self.pattern.resolve_shape(self.name, x, indices)?;
         self.check_values(&shape, &values.size, inputs.len() - 1)?;
         if values.dtype != x.dtype && !values.size.is_empty() {
             let reason = format!("values are {}, and the tensor is {}", values.dtype, x.dtype);
-            return Err(refuse(self.name, Some(inputs.len() - 1), reason));
+            return Err(refuse_operand(self.name, Some(inputs.len() - 1), reason));
         }
         Ok(vec![x.clone()])
     }

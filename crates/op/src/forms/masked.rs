@@ -1,7 +1,7 @@
 //! An operand kept or changed by the place of each element: triangles, dropout, Bernoulli numbers.
 
 use crate::dtype::is_float;
-use crate::error::{Result, refuse};
+use crate::error::{Result, refuse_operand};
 use crate::tensor_type::TensorType;
 
 /// What an element becomes.
@@ -25,14 +25,14 @@ impl MaskRule {
 
 /// An operation of one operand and the place.
 #[derive(Debug, Clone)]
-pub struct Masked {
+pub struct MaskedOp {
     pub name: &'static str,
     pub rule: MaskRule,
 }
 
-impl Masked {
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        let refuse = |operand, reason: String| Err(refuse(self.name, operand, reason));
+impl MaskedOp {
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        let refuse = |operand, reason: String| Err(refuse_operand(self.name, operand, reason));
         let [x] = inputs else {
             return refuse(None, format!("it takes 1 operand, not {}", inputs.len()));
         };

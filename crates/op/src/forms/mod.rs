@@ -18,21 +18,25 @@ mod reduce;
 mod sort;
 mod window;
 
-pub use attention::Attention;
-pub use cast::Cast;
-pub use convolution::Convolution;
-pub use factory::{Factory, FactoryValue};
-pub use index::{Combine, IndexPattern, IndexRead, IndexShape, IndexSource, IndexWrite};
-pub use lines::{Carry, LineOperation, LineResults, Lines, Norm, NormKind, Scan, Softmax};
-pub use masked::{MaskRule, Masked};
-pub use moves::{Border, Concat, MoveRule, Moving, Pad, SliceScatter, axis};
-pub use pointwise::{Pointwise, Yields};
-pub use pool::{Pool, Pooled};
-pub use product::{Factors, Meeting, Product, ProductKind, Roles, Turn};
-pub use rearrange::{Diag, Flip, Interleave, Repeat, Roll};
-pub use reduce::{Reduce, Reduction};
-pub use sort::{Interpolation, Pick, Picked, Quantile};
-pub use window::Window;
+pub use attention::AttentionOp;
+pub use cast::CastOp;
+pub use convolution::ConvolutionOp;
+pub use factory::{FactoryOp, FactoryValue};
+pub use index::{CombineRule, IndexPattern, IndexRead, IndexShape, IndexSource, IndexWrite};
+pub use lines::{
+    LineForm, LineOperation, LineResults, NormKind, NormOp, ScanCarry, ScanOp, SoftmaxOp,
+};
+pub use masked::{MaskRule, MaskedOp};
+pub use moves::{BorderFill, ConcatOp, MoveForm, MoveRule, PadOp, SliceScatterOp, resolve_axis};
+pub use pointwise::{PointwiseOp, ResultDtype};
+pub use pool::{PoolingKind, PoolingOp};
+pub use product::{
+    MatrixPairing, MatrixView, OperandRoles, ProductFactors, ProductKind, ProductOp,
+};
+pub use rearrange::{DiagOp, FlipOp, InterleaveOp, RepeatOp, RollOp};
+pub use reduce::{ReduceOp, ReductionKind};
+pub use sort::{PickOp, PickRule, QuantileInterpolation, QuantileOp};
+pub use window::KernelWindow;
 
 use crate::error::Result;
 use crate::tensor_type::TensorType;
@@ -40,61 +44,61 @@ use crate::tensor_type::TensorType;
 /// An operation by its family.
 #[derive(Debug, Clone)]
 #[allow(missing_docs, reason = "each is named after its type")]
-pub enum Form {
-    Pointwise(Pointwise),
-    Cast(Cast),
-    Factory(Factory),
-    Masked(Masked),
-    Product(Product),
-    Attention(Attention),
-    Convolution(Convolution),
-    Pool(Pool),
+pub enum OpForm {
+    Pointwise(PointwiseOp),
+    Cast(CastOp),
+    Factory(FactoryOp),
+    Masked(MaskedOp),
+    Product(ProductOp),
+    Attention(AttentionOp),
+    Convolution(ConvolutionOp),
+    Pool(PoolingOp),
     IndexRead(IndexRead),
     IndexWrite(IndexWrite),
-    Reduce(Reduce),
-    Softmax(Lines<Softmax>),
-    Norm(Lines<Norm>),
-    Scan(Lines<Scan>),
-    Pick(Lines<Pick>),
-    Quantile(Lines<Quantile>),
-    Concat(Moving<Concat>),
-    SliceScatter(Moving<SliceScatter>),
-    Pad(Moving<Pad>),
-    Flip(Moving<Flip>),
-    Roll(Moving<Roll>),
-    Repeat(Moving<Repeat>),
-    Interleave(Moving<Interleave>),
-    Diag(Moving<Diag>),
+    Reduce(ReduceOp),
+    Softmax(LineForm<SoftmaxOp>),
+    Norm(LineForm<NormOp>),
+    Scan(LineForm<ScanOp>),
+    Pick(LineForm<PickOp>),
+    Quantile(LineForm<QuantileOp>),
+    Concat(MoveForm<ConcatOp>),
+    SliceScatter(MoveForm<SliceScatterOp>),
+    Pad(MoveForm<PadOp>),
+    Flip(MoveForm<FlipOp>),
+    Roll(MoveForm<RollOp>),
+    Repeat(MoveForm<RepeatOp>),
+    Interleave(MoveForm<InterleaveOp>),
+    Diag(MoveForm<DiagOp>),
 }
 
-impl Form {
+impl OpForm {
     /// Sizes and dtypes of the results.
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         match self {
-            Form::Pointwise(op) => op.infer(inputs),
-            Form::Cast(op) => op.infer(inputs),
-            Form::Factory(op) => op.infer(inputs),
-            Form::Masked(op) => op.infer(inputs),
-            Form::Product(op) => op.infer(inputs),
-            Form::Attention(op) => op.infer(inputs),
-            Form::Convolution(op) => op.infer(inputs),
-            Form::Pool(op) => op.infer(inputs),
-            Form::IndexRead(op) => op.infer(inputs),
-            Form::IndexWrite(op) => op.infer(inputs),
-            Form::Reduce(op) => op.infer(inputs),
-            Form::Softmax(op) => op.0.infer(inputs),
-            Form::Norm(op) => op.0.infer(inputs),
-            Form::Scan(op) => op.0.infer(inputs),
-            Form::Pick(op) => op.0.infer(inputs),
-            Form::Quantile(op) => op.0.infer(inputs),
-            Form::Concat(op) => op.infer(inputs),
-            Form::SliceScatter(op) => op.infer(inputs),
-            Form::Pad(op) => op.infer(inputs),
-            Form::Flip(op) => op.infer(inputs),
-            Form::Roll(op) => op.infer(inputs),
-            Form::Repeat(op) => op.infer(inputs),
-            Form::Interleave(op) => op.infer(inputs),
-            Form::Diag(op) => op.infer(inputs),
+            OpForm::Pointwise(op) => op.infer_types(inputs),
+            OpForm::Cast(op) => op.infer_types(inputs),
+            OpForm::Factory(op) => op.infer_types(inputs),
+            OpForm::Masked(op) => op.infer_types(inputs),
+            OpForm::Product(op) => op.infer_types(inputs),
+            OpForm::Attention(op) => op.infer_types(inputs),
+            OpForm::Convolution(op) => op.infer_types(inputs),
+            OpForm::Pool(op) => op.infer_types(inputs),
+            OpForm::IndexRead(op) => op.infer_types(inputs),
+            OpForm::IndexWrite(op) => op.infer_types(inputs),
+            OpForm::Reduce(op) => op.infer_types(inputs),
+            OpForm::Softmax(op) => op.0.infer_types(inputs),
+            OpForm::Norm(op) => op.0.infer_types(inputs),
+            OpForm::Scan(op) => op.0.infer_types(inputs),
+            OpForm::Pick(op) => op.0.infer_types(inputs),
+            OpForm::Quantile(op) => op.0.infer_types(inputs),
+            OpForm::Concat(op) => op.infer_types(inputs),
+            OpForm::SliceScatter(op) => op.infer_types(inputs),
+            OpForm::Pad(op) => op.infer_types(inputs),
+            OpForm::Flip(op) => op.infer_types(inputs),
+            OpForm::Roll(op) => op.infer_types(inputs),
+            OpForm::Repeat(op) => op.infer_types(inputs),
+            OpForm::Interleave(op) => op.infer_types(inputs),
+            OpForm::Diag(op) => op.infer_types(inputs),
         }
     }
 }

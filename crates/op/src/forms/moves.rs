@@ -1,16 +1,16 @@
 //! Operations that only move elements: tensors side by side, tensors written into others, borders.
 
 use crate::error::{OpError, Result};
-use crate::promotion::promote;
-use crate::scalar::Scalar;
+use crate::promotion::promote_dtypes;
+use crate::scalar::HostScalar;
 use crate::tensor_type::TensorType;
 use std::fmt;
 
 /// What is wrong with the operands, and which one.
-pub(super) type Refusal = (Option<usize>, String);
+pub(super) type OperandRefusal = (Option<usize>, String);
 
 /// The dimension that a number counted from either end names.
-pub fn axis(dim: i64, rank: usize) -> Result<usize, Refusal> {
+pub fn resolve_axis(dim: i64, rank: usize) -> Result<usize, OperandRefusal> {
     let n = i64::try_from(rank).unwrap_or(i64::MAX);
     match usize::try_from(if dim < 0 { dim + n } else { dim }) {
         Ok(d) if d < rank => Ok(d),
@@ -21,7 +21,7 @@ pub fn axis(dim: i64, rank: usize) -> Result<usize, Refusal> {
 }
 
 /// The only operand.
-pub(super) fn only(inputs: &[TensorType]) -> Result<&TensorType, Refusal> {
+pub(super) fn only_operand(inputs: &[TensorType]) -> Result<&TensorType, OperandRefusal> {
     match inputs {
         [x] => Ok(x),
         _ => Err((None, format!("it takes 1 operand, not {}", inputs.len()))),
@@ -31,27 +31,27 @@ pub(super) fn only(inputs: &[TensorType]) -> Result<&TensorType, Refusal> {
 /// The rule of an operation that only moves elements.
 pub trait MoveRule: fmt::Debug + Send + Sync + 'static {
     /// Size and dtype of the result; a reason where operands do not fit, with the operand.
-    fn infer(&self, inputs: &[TensorType]) -> Result<TensorType, Refusal>;
+    fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal>;
 
     /// Which dimension of the result dimension `dim` of an operand of that rank becomes.
-    fn place(&self, dim: usize, _rank: usize) -> usize {
+    fn result_dim(&self, dim: usize, _rank: usize) -> usize {
         dim
     }
 }
 
 /// Such an operation.
 #[derive(Debug, Clone)]
-pub struct Moving<M> {
+pub struct MoveForm<M> {
     pub name: &'static str,
     pub rule: M,
 }
 
-impl<M: MoveRule> Moving<M> {
+impl<M: MoveRule> MoveForm<M> {
     /// Size and dtype of the result.
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let refuse =
             |(operand, reason)| OpError::BadOperand { op: self.name.into(), operand, reason };
-        let result = self.rule.infer(inputs).map_err(refuse)?;
+        let result = self.rule.infer_type(inputs).map_err(refuse)?;
         zellige_stick::DataFormat::device_format_of(result.dtype)?;
         Ok(vec![result])
     }
@@ -59,25 +59,25 @@ impl<M: MoveRule> Moving<M> {
 
 /// Operands one after the other along a dimension; with `new`, along a dimension of their own.
 #[derive(Debug, Clone)]
-pub struct Concat {
+pub struct ConcatOp {
     pub dim: i64,
     pub new: bool,
 }
 
-impl Concat {
+impl ConcatOp {
     /// The dimension in the result; operands have been checked.
-    pub fn at(&self, rank: usize) -> Result<usize, Refusal> {
-        axis(self.dim, rank + usize::from(self.new))
+    pub fn concat_dim(&self, rank: usize) -> Result<usize, OperandRefusal> {
+        resolve_axis(self.dim, rank + usize::from(self.new))
     }
 }
 
-impl MoveRule for Concat {
-    fn infer(&self, inputs: &[TensorType]) -> Result<TensorType, Refusal> {
+impl MoveRule for ConcatOp {
+    fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
         let Some(first) = inputs.first() else {
             return Err((None, "it takes at least 1 operand".into()));
         };
-        let dtype = promote(inputs).map_err(|r| (None, r))?;
-        let at = self.at(first.size.len())?;
+        let dtype = promote_dtypes(inputs).map_err(|r| (None, r))?;
+        let at = self.concat_dim(first.size.len())?;
         let mut size = first.size.clone();
         if self.new {
             size.insert(at, i64::try_from(inputs.len()).unwrap_or(i64::MAX));
@@ -102,8 +102,8 @@ impl MoveRule for Concat {
         Ok(TensorType { size, dtype })
     }
 
-    fn place(&self, dim: usize, rank: usize) -> usize {
-        match self.at(rank) {
+    fn result_dim(&self, dim: usize, rank: usize) -> usize {
+        match self.concat_dim(rank) {
             Ok(at) if self.new && dim >= at => dim + 1,
             _ => dim,
         }
@@ -112,7 +112,7 @@ impl MoveRule for Concat {
 
 /// Operand 0 with operand 1 in a slice of it.
 #[derive(Debug, Clone)]
-pub struct SliceScatter {
+pub struct SliceScatterOp {
     pub dim: i64,
     pub start: Option<i64>,
     pub end: Option<i64>,
@@ -121,8 +121,8 @@ pub struct SliceScatter {
     pub over: bool,
 }
 
-impl MoveRule for SliceScatter {
-    fn infer(&self, inputs: &[TensorType]) -> Result<TensorType, Refusal> {
+impl MoveRule for SliceScatterOp {
+    fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
         let [x, src] = inputs else {
             return Err((None, format!("it takes 2 operands, not {}", inputs.len())));
         };
@@ -146,9 +146,9 @@ impl MoveRule for SliceScatter {
 
 /// What a border holds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Border {
+pub enum BorderFill {
     /// A number.
-    Constant(Scalar),
+    Constant(HostScalar),
     /// The inside mirrored at its first and last element, which are not repeated.
     Reflect,
     /// The nearest element of the inside.
@@ -160,33 +160,33 @@ pub enum Border {
 /// Borders before and after the last dimensions, the last dimension first, as PyTorch lists them.
 /// Negative ones crop; that is for constant borders.
 #[derive(Debug, Clone)]
-pub struct Pad {
+pub struct PadOp {
     pub widths: Vec<i64>,
-    pub border: Border,
+    pub border: BorderFill,
 }
 
-impl Pad {
+impl PadOp {
     /// Before and after a dimension.
-    pub fn around(&self, dim: usize, rank: usize) -> (i64, i64) {
+    pub fn border_widths(&self, dim: usize, rank: usize) -> (i64, i64) {
         let k = 2 * (rank - 1 - dim);
         let at = |k: usize| self.widths.get(k).copied().unwrap_or(0);
         (at(k), at(k + 1))
     }
 
     /// What fits into a dimension of `n`.
-    pub fn fits(&self, n: i64, width: i64) -> bool {
+    pub fn fits_extent(&self, n: i64, width: i64) -> bool {
         match self.border {
-            Border::Constant(_) => true,
-            Border::Reflect => (0..n.max(1)).contains(&width),
-            Border::Replicate => width >= 0 && (n > 0 || width == 0),
-            Border::Circular => (0..=n).contains(&width),
+            BorderFill::Constant(_) => true,
+            BorderFill::Reflect => (0..n.max(1)).contains(&width),
+            BorderFill::Replicate => width >= 0 && (n > 0 || width == 0),
+            BorderFill::Circular => (0..=n).contains(&width),
         }
     }
 }
 
-impl MoveRule for Pad {
-    fn infer(&self, inputs: &[TensorType]) -> Result<TensorType, Refusal> {
-        let x = only(inputs)?;
+impl MoveRule for PadOp {
+    fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
+        let x = only_operand(inputs)?;
         let rank = x.size.len();
         if self.widths.len() > 2 * rank {
             let reason = format!("pad has {} numbers for {rank} dimensions", self.widths.len());
@@ -194,10 +194,14 @@ impl MoveRule for Pad {
         }
         let mut size = x.size.clone();
         for (d, n) in size.iter_mut().enumerate() {
-            let (before, after) = self.around(d, rank);
+            let (before, after) = self.border_widths(d, rank);
             let padded = n.checked_add(before).and_then(|n| n.checked_add(after));
             match padded {
-                Some(p) if p >= 0 && self.fits(*n, before) && self.fits(*n, after) => *n = p,
+                Some(p)
+                    if p >= 0 && self.fits_extent(*n, before) && self.fits_extent(*n, after) =>
+                {
+                    *n = p
+                }
                 _ => {
                     let reason = format!(
                         "dimension {d} has {n} elements; borders of {before} and {after} do not \

@@ -3,15 +3,15 @@
 //! Operands broadcast as in PyTorch and meet in one dtype.
 
 use crate::dtype::is_float;
-use crate::error::{OpError, Result, refuse};
-use crate::promotion::{broadcast, promote};
+use crate::error::{OpError, Result, refuse_operand};
+use crate::promotion::{broadcast_sizes, promote_dtypes};
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 use zellige_math::{FloatFunction, IntFunction};
 
 /// Which dtype a result has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Yields {
+pub enum ResultDtype {
     /// That of the operands together.
     Promoted,
     /// The same, but integers become float32.
@@ -24,7 +24,7 @@ pub enum Yields {
 
 /// A pointwise operation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pointwise {
+pub struct PointwiseOp {
     /// Its name.
     pub name: &'static str,
     /// How many operands it has.
@@ -34,7 +34,7 @@ pub struct Pointwise {
     /// Its function of integers, if it takes them as they are.
     pub int: Option<IntFunction>,
     /// Which dtype its result has.
-    pub yields: Yields,
+    pub yields: ResultDtype,
     /// Whether it is one of the slow functions of the vector unit.
     pub transcendental: bool,
     /// An operand that is a condition, which says nothing about the dtype.
@@ -47,15 +47,15 @@ pub struct Pointwise {
     pub infinities: bool,
 }
 
-impl Pointwise {
+impl PointwiseOp {
     /// An operation that so far computes nothing.
-    pub(crate) fn new(name: &'static str, arity: usize) -> Pointwise {
-        Pointwise {
+    pub(crate) fn new(name: &'static str, arity: usize) -> PointwiseOp {
+        PointwiseOp {
             name,
             arity,
             float: None,
             int: None,
-            yields: Yields::Promoted,
+            yields: ResultDtype::Promoted,
             transcendental: false,
             condition: None,
             flips: false,
@@ -64,86 +64,88 @@ impl Pointwise {
         }
     }
 
-    pub(crate) fn float(self, function: FloatFunction) -> Pointwise {
-        Pointwise { float: Some(function), ..self }
+    pub(crate) fn with_float(self, function: FloatFunction) -> PointwiseOp {
+        PointwiseOp { float: Some(function), ..self }
     }
 
-    pub(crate) fn int(self, function: IntFunction) -> Pointwise {
-        Pointwise { int: Some(function), ..self }
+    pub(crate) fn with_int(self, function: IntFunction) -> PointwiseOp {
+        PointwiseOp { int: Some(function), ..self }
     }
 
     /// With a function of integers where its parameters are whole numbers.
-    pub(crate) fn maybe_int(self, int: Option<IntFunction>) -> Pointwise {
-        Pointwise { int, ..self }
+    pub(crate) fn with_maybe_int(self, int: Option<IntFunction>) -> PointwiseOp {
+        PointwiseOp { int, ..self }
     }
 
-    pub(crate) fn yields(self, yields: Yields) -> Pointwise {
-        Pointwise { yields, ..self }
+    pub(crate) fn with_result_dtype(self, yields: ResultDtype) -> PointwiseOp {
+        PointwiseOp { yields, ..self }
     }
 
-    pub(crate) fn transcendental(self) -> Pointwise {
-        Pointwise { transcendental: true, ..self }
+    pub(crate) fn as_transcendental(self) -> PointwiseOp {
+        PointwiseOp { transcendental: true, ..self }
     }
 
-    pub(crate) fn condition(self, operand: usize) -> Pointwise {
-        Pointwise { condition: Some(operand), ..self }
+    pub(crate) fn with_condition(self, operand: usize) -> PointwiseOp {
+        PointwiseOp { condition: Some(operand), ..self }
     }
 
-    pub(crate) fn flipping(self) -> Pointwise {
-        Pointwise { flips: true, ..self }
+    pub(crate) fn with_sign_flip(self) -> PointwiseOp {
+        PointwiseOp { flips: true, ..self }
     }
 
-    pub(crate) fn mixing(self) -> Pointwise {
-        Pointwise { mixes: true, ..self }
+    pub(crate) fn with_mixed_dtypes(self) -> PointwiseOp {
+        PointwiseOp { mixes: true, ..self }
     }
 
-    pub(crate) fn infinities(self) -> Pointwise {
-        Pointwise { infinities: true, ..self }
+    pub(crate) fn with_infinities(self) -> PointwiseOp {
+        PointwiseOp { infinities: true, ..self }
     }
 
     /// Whether an operand has a say in the dtype.
-    pub fn counts(&self, operand: usize) -> bool {
+    pub fn counts_for_dtype(&self, operand: usize) -> bool {
         self.condition != Some(operand)
     }
 
-    fn refuse(&self, operand: Option<usize>, reason: String) -> OpError {
-        refuse(self.name, operand, reason)
+    fn refuse_operand(&self, operand: Option<usize>, reason: String) -> OpError {
+        refuse_operand(self.name, operand, reason)
     }
 
     /// Size and dtype of the result.
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         if inputs.len() != self.arity {
             let reason = format!("it takes {} operands, not {}", self.arity, inputs.len());
-            return Err(self.refuse(None, reason));
+            return Err(self.refuse_operand(None, reason));
         }
-        let size = broadcast(inputs).map_err(|r| self.refuse(None, r))?;
+        let size = broadcast_sizes(inputs).map_err(|r| self.refuse_operand(None, r))?;
         if let Some(c) = self.condition
             && !matches!(inputs[c].dtype, Dtype::Bool | Dtype::Uint8)
         {
             let reason =
                 format!("operand {c} is a condition: bool or uint8, not {}", inputs[c].dtype);
-            return Err(self.refuse(Some(c), reason));
+            return Err(self.refuse_operand(Some(c), reason));
         }
-        let counted = inputs.iter().enumerate().filter(|(i, _)| self.counts(*i));
+        let counted = inputs.iter().enumerate().filter(|(i, _)| self.counts_for_dtype(*i));
         let counted: Vec<TensorType> = counted.map(|(_, m)| m.clone()).collect();
         let computes = match inputs {
             [x, ..] if self.mixes && is_float(x.dtype) => x.dtype,
-            _ => promote(&counted).map_err(|r| self.refuse(None, r))?,
+            _ => promote_dtypes(&counted).map_err(|r| self.refuse_operand(None, r))?,
         };
         let float = is_float(computes);
         if float && self.float.is_none() {
-            return Err(self.refuse(None, format!("it is for integers and bool, not {computes}")));
+            return Err(
+                self.refuse_operand(None, format!("it is for integers and bool, not {computes}"))
+            );
         }
-        if !float && self.int.is_none() && self.yields == Yields::Promoted {
+        if !float && self.int.is_none() && self.yields == ResultDtype::Promoted {
             let reason = format!("it is for floating-point numbers here, not {computes}");
-            return Err(self.refuse(None, reason));
+            return Err(self.refuse_operand(None, reason));
         }
         let dtype = match self.yields {
-            Yields::Bool => Dtype::Bool,
-            Yields::Fixed(dtype) => dtype,
-            Yields::Promoted => computes,
-            Yields::Float if float => computes,
-            Yields::Float => Dtype::Float32,
+            ResultDtype::Bool => Dtype::Bool,
+            ResultDtype::Fixed(dtype) => dtype,
+            ResultDtype::Promoted => computes,
+            ResultDtype::Float if float => computes,
+            ResultDtype::Float => Dtype::Float32,
         };
         Ok(vec![TensorType { size, dtype }])
     }

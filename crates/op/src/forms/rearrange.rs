@@ -1,27 +1,27 @@
 //! The same elements in other places: flipped, rolled, repeated.
 
-use super::moves::{MoveRule, Refusal, axis, only};
+use super::moves::{MoveRule, OperandRefusal, only_operand, resolve_axis};
 use crate::error::Result;
 use crate::tensor_type::TensorType;
 
 /// Dimensions in reverse order.
 #[derive(Debug, Clone)]
-pub struct Flip {
+pub struct FlipOp {
     pub dims: Vec<i64>,
 }
 
-impl MoveRule for Flip {
-    fn infer(&self, inputs: &[TensorType]) -> Result<TensorType, Refusal> {
-        let x = only(inputs)?;
-        distinct(&self.dims, x.size.len())?;
+impl MoveRule for FlipOp {
+    fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
+        let x = only_operand(inputs)?;
+        distinct_dims(&self.dims, x.size.len())?;
         Ok(x.clone())
     }
 }
 
-fn distinct(dims: &[i64], rank: usize) -> Result<Vec<usize>, Refusal> {
+fn distinct_dims(dims: &[i64], rank: usize) -> Result<Vec<usize>, OperandRefusal> {
     let mut seen = Vec::new();
     for dim in dims {
-        let d = axis(*dim, rank)?;
+        let d = resolve_axis(*dim, rank)?;
         if seen.contains(&d) {
             return Err((None, format!("dimension {dim} is named twice")));
         }
@@ -33,15 +33,15 @@ fn distinct(dims: &[i64], rank: usize) -> Result<Vec<usize>, Refusal> {
 /// Elements pushed on by `shifts`, those that fall off at the end coming in at the beginning; without
 /// dimensions, of the elements in row-major order.
 #[derive(Debug, Clone)]
-pub struct Roll {
+pub struct RollOp {
     pub shifts: Vec<i64>,
     pub dims: Option<Vec<i64>>,
 }
 
-impl MoveRule for Roll {
-    fn infer(&self, inputs: &[TensorType]) -> Result<TensorType, Refusal> {
-        let x = only(inputs)?;
-        let dims = self.dims.as_ref().map_or(Ok(vec![0]), |d| distinct(d, x.size.len()))?;
+impl MoveRule for RollOp {
+    fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
+        let x = only_operand(inputs)?;
+        let dims = self.dims.as_ref().map_or(Ok(vec![0]), |d| distinct_dims(d, x.size.len()))?;
         if dims.len() != self.shifts.len() {
             let reason = format!("{} shifts for {} dimensions", self.shifts.len(), dims.len());
             return Err((None, reason));
@@ -52,13 +52,13 @@ impl MoveRule for Roll {
 
 /// The tensor again and again along every dimension; new leading dimensions are of extent 1 first.
 #[derive(Debug, Clone)]
-pub struct Repeat {
+pub struct RepeatOp {
     pub repeats: Vec<i64>,
 }
 
-impl MoveRule for Repeat {
-    fn infer(&self, inputs: &[TensorType]) -> Result<TensorType, Refusal> {
-        let x = only(inputs)?;
+impl MoveRule for RepeatOp {
+    fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
+        let x = only_operand(inputs)?;
         let Some(lead) = self.repeats.len().checked_sub(x.size.len()) else {
             let reason = format!("{} repeats for {} dimensions", self.repeats.len(), x.size.len());
             return Err((Some(0), reason));
@@ -71,28 +71,28 @@ impl MoveRule for Repeat {
         Ok(TensorType { size, dtype: x.dtype })
     }
 
-    fn place(&self, dim: usize, rank: usize) -> usize {
+    fn result_dim(&self, dim: usize, rank: usize) -> usize {
         self.repeats.len() - rank + dim
     }
 }
 
 /// Every element `times` along a dimension; without one, of the elements in row-major order.
 #[derive(Debug, Clone)]
-pub struct Interleave {
+pub struct InterleaveOp {
     pub times: i64,
     pub dim: Option<i64>,
 }
 
-impl MoveRule for Interleave {
-    fn infer(&self, inputs: &[TensorType]) -> Result<TensorType, Refusal> {
-        let x = only(inputs)?;
+impl MoveRule for InterleaveOp {
+    fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
+        let x = only_operand(inputs)?;
         let times = |n: i64| {
             n.checked_mul(self.times).ok_or_else(|| (None, format!("{} is too large", self.times)))
         };
         let mut size = x.size.clone();
         match self.dim {
             Some(dim) => {
-                let d = axis(dim, size.len())?;
+                let d = resolve_axis(dim, size.len())?;
                 size[d] = times(size[d])?;
             }
             None => size = vec![times(x.size.iter().product())?],
@@ -100,20 +100,20 @@ impl MoveRule for Interleave {
         Ok(TensorType { size, dtype: x.dtype })
     }
 
-    fn place(&self, dim: usize, _: usize) -> usize {
+    fn result_dim(&self, dim: usize, _: usize) -> usize {
         if self.dim.is_none() { 0 } else { dim }
     }
 }
 
 /// A diagonal of a matrix, or a matrix with a vector on that diagonal and zeros elsewhere.
 #[derive(Debug, Clone)]
-pub struct Diag {
+pub struct DiagOp {
     pub diagonal: i64,
 }
 
-impl MoveRule for Diag {
-    fn infer(&self, inputs: &[TensorType]) -> Result<TensorType, Refusal> {
-        let x = only(inputs)?;
+impl MoveRule for DiagOp {
+    fn infer_type(&self, inputs: &[TensorType]) -> Result<TensorType, OperandRefusal> {
+        let x = only_operand(inputs)?;
         let reach = i64::try_from(self.diagonal.unsigned_abs()).unwrap_or(i64::MAX);
         let size = match x.size.as_slice() {
             [n] => match n.checked_add(reach) {
@@ -132,7 +132,7 @@ impl MoveRule for Diag {
         Ok(TensorType { size, dtype: x.dtype })
     }
 
-    fn place(&self, _: usize, rank: usize) -> usize {
+    fn result_dim(&self, _: usize, rank: usize) -> usize {
         // A vector lies along the columns of its matrix; a diagonal has one dimension.
         if rank == 1 { 1 } else { 0 }
     }

@@ -1,14 +1,14 @@
 //! Reductions over any set of dimensions.
 
-use crate::dims::{Dims, set};
+use crate::dims::{PerDimension, resolve_dims};
 use crate::dtype::is_float;
-use crate::error::{Result, refuse};
+use crate::error::{Result, refuse_operand};
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
 /// A reduction. NaN goes through all of them that do not say otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Reduction {
+pub enum ReductionKind {
     /// From 0.
     Sum,
     /// The sum divided by the number of elements.
@@ -58,84 +58,86 @@ pub enum Reduction {
     },
 }
 
-impl Reduction {
+impl ReductionKind {
     /// Whether there is no result of no elements.
-    pub fn needs_one(self) -> bool {
-        use Reduction::{Amax, Amin, ArgMax, ArgMin, Max, Min, Norm};
+    pub fn needs_elements(self) -> bool {
+        use ReductionKind::{Amax, Amin, ArgMax, ArgMin, Max, Min, Norm};
         matches!(self, Amax | Amin | Max | Min | ArgMax | ArgMin)
             || matches!(self, Norm { p } if p.is_infinite() || p < 0.0)
     }
 
     /// Whether results are places among the reduced elements, or a number of them.
-    pub fn counts(self) -> bool {
-        use Reduction::{ArgMax, ArgMin, CountNonzero, Max, Min};
+    pub fn yields_counts(self) -> bool {
+        use ReductionKind::{ArgMax, ArgMin, CountNonzero, Max, Min};
         matches!(self, Max | Min | ArgMax | ArgMin | CountNonzero)
     }
 
     pub fn floats_only(self) -> bool {
-        use Reduction::{Exx2, LogSumExp, Mean, NanMean, Norm, Var};
+        use ReductionKind::{Exx2, LogSumExp, Mean, NanMean, Norm, Var};
         matches!(self, Mean | NanMean | Var { .. } | Exx2 | LogSumExp | Norm { .. })
     }
 
     /// The dtypes of the results.
-    pub fn dtypes(self, x: Dtype) -> Vec<Dtype> {
+    pub fn result_dtypes(self, x: Dtype) -> Vec<Dtype> {
         match self {
-            Reduction::Sum | Reduction::Prod | Reduction::NanSum => vec![summed(x)],
-            Reduction::Max | Reduction::Min => vec![x, Dtype::Int64],
-            Reduction::ArgMax | Reduction::ArgMin | Reduction::CountNonzero => vec![Dtype::Int64],
-            Reduction::Any | Reduction::All if x != Dtype::Uint8 => vec![Dtype::Bool],
-            Reduction::Var { mean: true, .. } | Reduction::Exx2 => vec![x, x],
+            ReductionKind::Sum | ReductionKind::Prod | ReductionKind::NanSum => vec![sum_dtype(x)],
+            ReductionKind::Max | ReductionKind::Min => vec![x, Dtype::Int64],
+            ReductionKind::ArgMax | ReductionKind::ArgMin | ReductionKind::CountNonzero => {
+                vec![Dtype::Int64]
+            }
+            ReductionKind::Any | ReductionKind::All if x != Dtype::Uint8 => vec![Dtype::Bool],
+            ReductionKind::Var { mean: true, .. } | ReductionKind::Exx2 => vec![x, x],
             _ => vec![x],
         }
     }
 }
 
 /// The dtype of sums and products: integers and bool add up in int64.
-pub(super) fn summed(dtype: Dtype) -> Dtype {
+pub(super) fn sum_dtype(dtype: Dtype) -> Dtype {
     if is_float(dtype) { dtype } else { Dtype::Int64 }
 }
 
 /// A reduction with its dimensions.
 #[derive(Debug, Clone)]
-pub struct Reduce {
+pub struct ReduceOp {
     pub name: &'static str,
-    pub what: Reduction,
+    pub what: ReductionKind,
     /// None: all of them.
     pub dims: Option<Vec<i64>>,
     pub keepdim: bool,
 }
 
-impl Reduce {
+impl ReduceOp {
     /// The dimensions that are reduced.
-    pub fn gone(&self, rank: usize) -> Result<Dims<usize>> {
-        set(self.name, self.dims.as_deref(), rank)
+    pub fn reduced_dims(&self, rank: usize) -> Result<PerDimension<usize>> {
+        resolve_dims(self.name, self.dims.as_deref(), rank)
     }
 
-    pub(crate) fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+    pub(crate) fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
         let [x] = inputs else {
             let reason = format!("it takes 1 operand, not {}", inputs.len());
-            return Err(refuse(self.name, None, reason));
+            return Err(refuse_operand(self.name, None, reason));
         };
-        let gone = self.gone(x.size.len())?;
-        if self.what.needs_one()
+        let gone = self.reduced_dims(x.size.len())?;
+        if self.what.needs_elements()
             && let Some(d) = gone.iter().find(|d| x.size[**d] == 0)
         {
             let reason = format!("dimension {d} has no elements, and of none there is no result");
-            return Err(refuse(self.name, Some(0), reason));
+            return Err(refuse_operand(self.name, Some(0), reason));
         }
         let reduced = gone.iter().try_fold(1i64, |all, d| all.checked_mul(x.size[*d]));
-        if self.what.counts() && reduced.is_none_or(|n| i32::try_from(n).is_err()) {
+        if self.what.yields_counts() && reduced.is_none_or(|n| i32::try_from(n).is_err()) {
             let line = gone.iter().map(|d| x.size[*d]).collect::<Vec<_>>();
             let reason = format!("among {line:?} elements there are places past 32 bits");
-            return Err(refuse(self.name, Some(0), reason));
+            return Err(refuse_operand(self.name, Some(0), reason));
         }
         if self.what.floats_only() && !is_float(x.dtype) {
             let reason = format!("it is for floats, not {}; convert the operand first", x.dtype);
-            return Err(refuse(self.name, Some(0), reason));
+            return Err(refuse_operand(self.name, Some(0), reason));
         }
         let kept = x.size.iter().enumerate().filter(|(d, _)| self.keepdim || !gone.contains(d));
         let size: Vec<i64> = kept.map(|(d, n)| if gone.contains(&d) { 1 } else { *n }).collect();
-        let dtypes = self.what.dtypes(x.dtype);
+        let dtypes = self.what.result_dtypes(x.dtype);
         Ok(dtypes.into_iter().map(|dtype| TensorType { size: size.clone(), dtype }).collect())
     }
 }

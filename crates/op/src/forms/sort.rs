@@ -1,23 +1,23 @@
 //! Sorted lines, and what they give: the first few elements, one of them, medians and quantiles.
 
-use super::lines::{LineOperation, LineResults, operands};
-use crate::dims::{self, Dims};
+use super::lines::{LineOperation, LineResults, check_operand_count};
+use crate::dims::{self, PerDimension};
 use crate::dtype::is_float;
-use crate::error::{OpError, Result, refuse};
+use crate::error::{OpError, Result, refuse_operand};
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
 /// The dimensions of a line along `dim`; without one the whole tensor is a line.
-fn line_dims(op: &str, dim: Option<i64>, rank: usize) -> Result<Dims<usize>> {
+fn line_dims(op: &str, dim: Option<i64>, rank: usize) -> Result<PerDimension<usize>> {
     Ok(match dim {
         None => (0..rank).collect(),
-        Some(dim) => dims::one(op, "dim", dim, rank)?.into_iter().collect(),
+        Some(dim) => dims::resolve_dim(op, "dim", dim, rank)?.into_iter().collect(),
     })
 }
 
 /// Which elements of the sorted line are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Picked {
+pub enum PickRule {
     /// All.
     All,
     /// The first `k`.
@@ -30,51 +30,57 @@ pub enum Picked {
 
 /// An operation that sorts lines and gives elements with their indices.
 #[derive(Debug, Clone)]
-pub struct Pick {
+pub struct PickOp {
     pub name: &'static str,
     /// None: the whole tensor is one line, and only the value is given.
     pub dim: Option<i64>,
-    pub which: Picked,
+    pub which: PickRule,
     pub descending: bool,
     pub keepdim: bool,
     pub gives: LineResults,
 }
 
-impl LineOperation for Pick {
+impl LineOperation for PickOp {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        operands(self.name, inputs, 1, 1)?;
+    fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        check_operand_count(self.name, inputs, 1, 1)?;
         let TensorType { mut size, dtype } = inputs[0].clone();
         let n = match self.dim {
             None => size.iter().product(),
-            Some(dim) => dims::one(self.name, "dim", dim, size.len())?.map_or(1, |d| size[d]),
+            Some(dim) => {
+                dims::resolve_dim(self.name, "dim", dim, size.len())?.map_or(1, |d| size[d])
+            }
         };
         let (k, named) = match self.which {
-            Picked::First(k) | Picked::Kth(k) => (i64::try_from(k).unwrap_or(i64::MAX), "k"),
-            Picked::All | Picked::Median => (0, ""),
+            PickRule::First(k) | PickRule::Kth(k) => (i64::try_from(k).unwrap_or(i64::MAX), "k"),
+            PickRule::All | PickRule::Median => (0, ""),
         };
-        let least = i64::from(matches!(self.which, Picked::Kth(_)));
+        let least = i64::from(matches!(self.which, PickRule::Kth(_)));
         if k > n || k < least {
             let reason = format!("{k} is not among the {n} elements; accepted are {least} to {n}");
             return Err(OpError::BadAttribute { op: self.name.into(), name: named.into(), reason });
         }
-        if self.which == Picked::Median && n == 0 {
-            return Err(refuse(self.name, Some(0), "it has no elements, and of none no median"));
+        if self.which == PickRule::Median && n == 0 {
+            return Err(refuse_operand(
+                self.name,
+                Some(0),
+                "it has no elements, and of none no median",
+            ));
         }
         if i32::try_from(n).is_err() {
             let reason = format!("a line of {n} elements has indices past 32 bits");
-            return Err(refuse(self.name, Some(0), reason));
+            return Err(refuse_operand(self.name, Some(0), reason));
         }
         match (self.dim, self.which) {
             (None, _) => size.clear(),
-            (_, Picked::All) => {}
+            (_, PickRule::All) => {}
             (Some(dim), which) => {
-                if let Some(d) = dims::one(self.name, "dim", dim, size.len())? {
+                if let Some(d) = dims::resolve_dim(self.name, "dim", dim, size.len())? {
                     match which {
-                        Picked::First(_) => size[d] = k,
+                        PickRule::First(_) => size[d] = k,
                         _ if self.keepdim => size[d] = 1,
                         _ => drop(size.remove(d)),
                     }
@@ -89,22 +95,22 @@ impl LineOperation for Pick {
         })
     }
 
-    fn along(&self, size: &[usize]) -> Result<Dims<usize>> {
+    fn line_dims(&self, size: &[usize]) -> Result<PerDimension<usize>> {
         line_dims(self.name, self.dim, size.len())
     }
 
-    fn drops(&self) -> bool {
+    fn drops_line(&self) -> bool {
         !self.keepdim
     }
 
-    fn gives(&self) -> LineResults {
+    fn line_results(&self) -> LineResults {
         self.gives
     }
 }
 
 /// What stands between two elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Interpolation {
+pub enum QuantileInterpolation {
     /// On the line between them.
     Linear,
     /// The lower one.
@@ -121,22 +127,22 @@ pub enum Interpolation {
 /// low + (high - low) * fraction in float32. A line with a NaN gives NaN; with `skip`, NaN is left
 /// out, and a line of nothing else gives NaN.
 #[derive(Debug, Clone)]
-pub struct Quantile {
+pub struct QuantileOp {
     pub name: &'static str,
     pub q: f64,
     pub dim: Option<i64>,
     pub keepdim: bool,
-    pub between: Interpolation,
+    pub between: QuantileInterpolation,
     pub skip: bool,
 }
 
-impl LineOperation for Quantile {
+impl LineOperation for QuantileOp {
     fn name(&self) -> &'static str {
         self.name
     }
 
-    fn infer(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
-        operands(self.name, inputs, 1, 1)?;
+    fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        check_operand_count(self.name, inputs, 1, 1)?;
         let TensorType { mut size, dtype } = inputs[0].clone();
         if !(0.0..=1.0).contains(&self.q) {
             let reason = format!("{} is not between 0 and 1", self.q);
@@ -144,12 +150,16 @@ impl LineOperation for Quantile {
         }
         if !is_float(dtype) {
             let reason = format!("it is for floats, not {dtype}; convert the operand first");
-            return Err(refuse(self.name, Some(0), reason));
+            return Err(refuse_operand(self.name, Some(0), reason));
         }
         let whole: Vec<usize> = size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
-        let along = self.along(&whole)?;
+        let along = self.line_dims(&whole)?;
         if along.iter().any(|d| size[*d] == 0) {
-            return Err(refuse(self.name, Some(0), "it has no elements, and of none no quantile"));
+            return Err(refuse_operand(
+                self.name,
+                Some(0),
+                "it has no elements, and of none no quantile",
+            ));
         }
         for d in along.iter().rev() {
             if self.keepdim {
@@ -161,11 +171,11 @@ impl LineOperation for Quantile {
         Ok(vec![TensorType { size, dtype }])
     }
 
-    fn along(&self, size: &[usize]) -> Result<Dims<usize>> {
+    fn line_dims(&self, size: &[usize]) -> Result<PerDimension<usize>> {
         line_dims(self.name, self.dim, size.len())
     }
 
-    fn drops(&self) -> bool {
+    fn drops_line(&self) -> bool {
         !self.keepdim
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Windows of `kernel` places, `dilation` apart, at every `stride` of a dimension that is widened by
 /// `padding` at both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct KernelWindow {
     pub kernel: usize,
     pub stride: usize,
     pub padding: usize,
@@ -14,9 +14,9 @@ pub struct Window {
     pub ceil: bool,
 }
 
-impl Window {
+impl KernelWindow {
     /// How many windows there are; none where not even the first fits.
-    pub fn count(&self, size: usize) -> Option<usize> {
+    pub fn window_count(&self, size: usize) -> Option<usize> {
         // A reach past 64 bits fits nowhere.
         let reach = self.dilation.checked_mul(self.kernel.checked_sub(1)?)?.checked_add(1)?;
         let padded = self.padding.checked_mul(2)?.checked_add(size)?;
@@ -32,18 +32,18 @@ impl Window {
     }
 
     /// Whether window `i` is place `i` and nothing else.
-    pub fn is_place(&self) -> bool {
+    pub fn is_identity(&self) -> bool {
         self.kernel == 1 && self.stride == 1 && self.padding == 0
     }
 
     /// The place of a kernel position in window `i`, where it lies inside.
-    pub fn place(&self, i: usize, position: usize, size: usize) -> Option<usize> {
+    pub fn kernel_place(&self, i: usize, position: usize, size: usize) -> Option<usize> {
         let at = (i * self.stride + position * self.dilation).checked_sub(self.padding)?;
         (at < size).then_some(at)
     }
 
     /// Kernel positions of window `i` that lie inside.
-    pub fn inside(&self, i: usize, size: usize) -> Range<usize> {
+    pub fn positions_inside(&self, i: usize, size: usize) -> Range<usize> {
         let begin = i * self.stride;
         let first = self.padding.saturating_sub(begin).div_ceil(self.dilation);
         let past = (size + self.padding).saturating_sub(begin).div_ceil(self.dilation);
@@ -52,7 +52,7 @@ impl Window {
 
     /// Kernel positions of all these windows together that lie inside, by a formula: there may be as
     /// many windows as elements.
-    pub fn inside_all(&self, windows: &Range<usize>, size: usize) -> u128 {
+    pub fn count_positions_inside(&self, windows: &Range<usize>, size: usize) -> u128 {
         // Positions before a bound, of window `i`: `ceil((bound - i * stride) / dilation)`, at most all.
         let before = |bound: usize| {
             let (stride, dilation) = (self.stride as u128, self.dilation as u128);
@@ -79,7 +79,7 @@ impl Window {
     }
 
     /// Places of the dimension that these windows reach.
-    pub fn reach(&self, windows: &Range<usize>, size: usize) -> Range<usize> {
+    pub fn window_reach(&self, windows: &Range<usize>, size: usize) -> Range<usize> {
         if windows.is_empty() {
             return 0..0;
         }
@@ -132,22 +132,28 @@ mod tests {
             for stride in 1..4 {
                 for padding in 0..5 {
                     for dilation in 1..4 {
-                        let w = Window { kernel, stride, padding, dilation, ceil: false };
+                        let w = KernelWindow { kernel, stride, padding, dilation, ceil: false };
                         for size in 0..12 {
-                            let count = w.count(size).unwrap_or(0);
+                            let count = w.window_count(size).unwrap_or(0);
                             for begin in 0..=count {
                                 let all = begin..count;
-                                let sum =
-                                    all.clone().map(|i| w.inside(i, size).len() as u128).sum();
-                                assert_eq!(w.inside_all(&all, size), sum, "{w:?} {size} {all:?}");
+                                let sum = all
+                                    .clone()
+                                    .map(|i| w.positions_inside(i, size).len() as u128)
+                                    .sum();
+                                assert_eq!(
+                                    w.count_positions_inside(&all, size),
+                                    sum,
+                                    "{w:?} {size} {all:?}"
+                                );
                             }
                         }
                     }
                 }
             }
         }
-        let w = Window { kernel: 3, stride: 1, padding: 1, dilation: 1, ceil: false };
-        assert_eq!(w.inside_all(&(0..1 << 50), 1 << 50), (3 << 50) - 2);
+        let w = KernelWindow { kernel: 3, stride: 1, padding: 1, dilation: 1, ceil: false };
+        assert_eq!(w.count_positions_inside(&(0..1 << 50), 1 << 50), (3 << 50) - 2);
     }
 
     #[test]
@@ -156,21 +162,28 @@ mod tests {
             [(3, 1, 1, 1), (3, 2, 0, 2), (5, 3, 4, 1), (1, 1, 0, 1), (2, 5, 1, 3)]
         {
             for ceil in [false, true] {
-                let w = Window { kernel, stride, padding, dilation, ceil };
+                let w = KernelWindow { kernel, stride, padding, dilation, ceil };
                 for size in 0..20 {
-                    for i in 0..w.count(size).unwrap_or(0) {
+                    for i in 0..w.window_count(size).unwrap_or(0) {
                         let has: Vec<usize> =
-                            (0..kernel).filter(|p| w.place(i, *p, size).is_some()).collect();
-                        assert_eq!(has, w.inside(i, size).collect::<Vec<_>>(), "{w:?} {size} {i}");
-                        let reach = w.reach(&(i..i + 1), size);
-                        assert!(has.iter().all(|p| reach.contains(&w.place(i, *p, size).unwrap())));
+                            (0..kernel).filter(|p| w.kernel_place(i, *p, size).is_some()).collect();
+                        assert_eq!(
+                            has,
+                            w.positions_inside(i, size).collect::<Vec<_>>(),
+                            "{w:?} {size} {i}"
+                        );
+                        let reach = w.window_reach(&(i..i + 1), size);
+                        assert!(
+                            has.iter()
+                                .all(|p| reach.contains(&w.kernel_place(i, *p, size).unwrap()))
+                        );
                     }
                 }
             }
         }
-        let w = Window { kernel: 3, stride: 2, padding: 1, dilation: 1, ceil: false };
-        assert_eq!((w.count(224), w.count(0)), (Some(112), None));
-        let far = Window { kernel: 1 << 61, dilation: 1 << 31, ..w };
-        assert_eq!(far.count(224), None);
+        let w = KernelWindow { kernel: 3, stride: 2, padding: 1, dilation: 1, ceil: false };
+        assert_eq!((w.window_count(224), w.window_count(0)), (Some(112), None));
+        let far = KernelWindow { kernel: 1 << 61, dilation: 1 << 31, ..w };
+        assert_eq!(far.window_count(224), None);
     }
 }

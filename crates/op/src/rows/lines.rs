@@ -1,65 +1,67 @@
 //! Operations on whole lines: softmax, norms, scans, sorts.
 
-use super::Built;
-use crate::attributes::Attributes;
-use crate::coverage::Layer;
+use super::BuiltForm;
+use crate::attributes::OpAttributes;
+use crate::coverage::UpstreamLayer;
 use crate::error::Result;
 use crate::forms::{
-    Carry, Form, Interpolation, LineResults, Lines, Norm, NormKind, Pick, Picked, Quantile, Scan,
-    Softmax,
+    LineForm, LineResults, NormKind, NormOp, OpForm, PickOp, PickRule, QuantileInterpolation,
+    QuantileOp, ScanCarry, ScanOp, SoftmaxOp,
 };
 use crate::row::{OpRow, row};
 
-fn softmax(a: &mut Attributes, log: bool) -> Built {
-    Ok(Form::Softmax(Lines(Softmax { name: a.op, dim: a.int("dim", Some(-1))?, log })))
+fn build_softmax(a: &mut OpAttributes, log: bool) -> BuiltForm {
+    Ok(OpForm::Softmax(LineForm(SoftmaxOp { name: a.op, dim: a.take_int("dim", Some(-1))?, log })))
 }
 
-fn norm(a: &mut Attributes, over: NormKind) -> Built {
-    let eps = a.number("eps", Some(1e-5))?;
+fn build_norm(a: &mut OpAttributes, over: NormKind) -> BuiltForm {
+    let eps = a.take_number("eps", Some(1e-5))?;
     if !(0.0..=f64::MAX).contains(&eps) {
-        return Err(a.bad("eps", format!("{eps} is not a number from 0 on")));
+        return Err(a.bad_attribute("eps", format!("{eps} is not a number from 0 on")));
     }
     #[allow(clippy::cast_possible_truncation, reason = "eps is a number of the operation")]
-    Ok(Form::Norm(Lines(Norm { name: a.op, over, eps: eps as f32 })))
+    Ok(OpForm::Norm(LineForm(NormOp { name: a.op, over, eps: eps as f32 })))
 }
 
-fn shape(a: &mut Attributes) -> Result<Vec<i64>> {
-    let shape = a.ints("normalized_shape")?;
-    shape.ok_or_else(|| a.bad("normalized_shape", "it is missing; a list of extents".into()))
+fn take_shape(a: &mut OpAttributes) -> Result<Vec<i64>> {
+    let shape = a.take_ints("normalized_shape")?;
+    shape.ok_or_else(|| {
+        a.bad_attribute("normalized_shape", "it is missing; a list of extents".into())
+    })
 }
 
-fn scan(a: &mut Attributes, carry: Carry) -> Built {
-    Ok(Form::Scan(Lines(Scan { name: a.op, dim: a.int("dim", None)?, carry })))
+fn build_scan(a: &mut OpAttributes, carry: ScanCarry) -> BuiltForm {
+    Ok(OpForm::Scan(LineForm(ScanOp { name: a.op, dim: a.take_int("dim", None)?, carry })))
 }
 
-fn count(a: &mut Attributes, name: &str) -> Result<usize> {
-    let n = a.int(name, None)?;
-    usize::try_from(n).map_err(|_| a.bad(name, format!("{n} is less than 0")))
+fn take_count(a: &mut OpAttributes, name: &str) -> Result<usize> {
+    let n = a.take_int(name, None)?;
+    usize::try_from(n).map_err(|_| a.bad_attribute(name, format!("{n} is less than 0")))
 }
 
 /// Whether to sort downwards; sorts are always stable, asked or not.
-fn sort(a: &mut Attributes, gives: LineResults) -> Built {
-    let dim = Some(a.int("dim", Some(-1))?);
-    let descending = a.flag("descending", false)?;
-    a.flag("stable", true)?;
-    Ok(Form::Pick(Lines(Pick {
+fn build_sort(a: &mut OpAttributes, gives: LineResults) -> BuiltForm {
+    let dim = Some(a.take_int("dim", Some(-1))?);
+    let descending = a.take_flag("descending", false)?;
+    a.take_flag("stable", true)?;
+    Ok(OpForm::Pick(LineForm(PickOp {
         name: a.op,
         dim,
-        which: Picked::All,
+        which: PickRule::All,
         descending,
         keepdim: true,
         gives,
     })))
 }
 
-fn topk(a: &mut Attributes) -> Built {
-    let k = count(a, "k")?;
-    let dim = Some(a.int("dim", Some(-1))?);
-    let descending = a.flag("largest", true)?;
+fn build_topk(a: &mut OpAttributes) -> BuiltForm {
+    let k = take_count(a, "k")?;
+    let dim = Some(a.take_int("dim", Some(-1))?);
+    let descending = a.take_flag("largest", true)?;
     // Unsorted would be any order: sorted is one.
-    a.flag("sorted", true)?;
-    let which = Picked::First(k);
-    Ok(Form::Pick(Lines(Pick {
+    a.take_flag("sorted", true)?;
+    let which = PickRule::First(k);
+    Ok(OpForm::Pick(LineForm(PickOp {
         name: a.op,
         dim,
         which,
@@ -69,11 +71,11 @@ fn topk(a: &mut Attributes) -> Built {
     })))
 }
 
-fn kthvalue(a: &mut Attributes) -> Built {
-    let which = Picked::Kth(count(a, "k")?);
-    let dim = Some(a.int("dim", Some(-1))?);
-    let keepdim = a.flag("keepdim", false)?;
-    Ok(Form::Pick(Lines(Pick {
+fn build_kthvalue(a: &mut OpAttributes) -> BuiltForm {
+    let which = PickRule::Kth(take_count(a, "k")?);
+    let dim = Some(a.take_int("dim", Some(-1))?);
+    let keepdim = a.take_flag("keepdim", false)?;
+    Ok(OpForm::Pick(LineForm(PickOp {
         name: a.op,
         dim,
         which,
@@ -84,22 +86,22 @@ fn kthvalue(a: &mut Attributes) -> Built {
 }
 
 /// One dimension, or none for the whole tensor.
-fn maybe_dim(a: &mut Attributes) -> Result<Option<i64>> {
-    match a.ints("dim")?.as_deref() {
+fn take_maybe_dim(a: &mut OpAttributes) -> Result<Option<i64>> {
+    match a.take_ints("dim")?.as_deref() {
         None => Ok(None),
         Some([d]) => Ok(Some(*d)),
-        Some(more) => Err(a.bad("dim", format!("{more:?} is not one dimension"))),
+        Some(more) => Err(a.bad_attribute("dim", format!("{more:?} is not one dimension"))),
     }
 }
 
-fn median(a: &mut Attributes) -> Built {
-    let dim = maybe_dim(a)?;
-    let keepdim = dim.is_some() && a.flag("keepdim", false)?;
+fn build_median(a: &mut OpAttributes) -> BuiltForm {
+    let dim = take_maybe_dim(a)?;
+    let keepdim = dim.is_some() && a.take_flag("keepdim", false)?;
     let gives = if dim.is_some() { LineResults::Both } else { LineResults::Values };
-    Ok(Form::Pick(Lines(Pick {
+    Ok(OpForm::Pick(LineForm(PickOp {
         name: a.op,
         dim,
-        which: Picked::Median,
+        which: PickRule::Median,
         descending: false,
         keepdim,
         gives,
@@ -108,17 +110,17 @@ fn median(a: &mut Attributes) -> Built {
 
 const INTERPOLATIONS: &[&str] = &["linear", "lower", "higher", "nearest", "midpoint"];
 
-fn quantile(a: &mut Attributes, skip: bool) -> Built {
-    let q = a.number("q", None)?;
-    let (dim, keepdim) = (maybe_dim(a)?, a.flag("keepdim", false)?);
-    let between = match a.word("interpolation", "linear", INTERPOLATIONS)?.as_str() {
-        "lower" => Interpolation::Lower,
-        "higher" => Interpolation::Higher,
-        "nearest" => Interpolation::Nearest,
-        "midpoint" => Interpolation::Midpoint,
-        _ => Interpolation::Linear,
+fn build_quantile(a: &mut OpAttributes, skip: bool) -> BuiltForm {
+    let q = a.take_number("q", None)?;
+    let (dim, keepdim) = (take_maybe_dim(a)?, a.take_flag("keepdim", false)?);
+    let between = match a.take_word("interpolation", "linear", INTERPOLATIONS)?.as_str() {
+        "lower" => QuantileInterpolation::Lower,
+        "higher" => QuantileInterpolation::Higher,
+        "nearest" => QuantileInterpolation::Nearest,
+        "midpoint" => QuantileInterpolation::Midpoint,
+        _ => QuantileInterpolation::Linear,
     };
-    Ok(Form::Quantile(Lines(Quantile { name: a.op, q, dim, keepdim, between, skip })))
+    Ok(OpForm::Quantile(LineForm(QuantileOp { name: a.op, q, dim, keepdim, between, skip })))
 }
 
 const X: &[&str] = &["x"];
@@ -134,68 +136,69 @@ const QUANTILE: &[(&str, &str)] = &[
 ];
 
 pub(crate) static ROWS: &[OpRow] = &[
-    row("softmax", X, Layer::Decomposed, |a| softmax(a, false))
+    row("softmax", X, UpstreamLayer::Decomposed, |a| build_softmax(a, false))
         .attributes(LAST)
         .neutral(f64::NEG_INFINITY)
         .torch(&["_softmax _softmax.out (self, dim=, half_to_float?)"]),
-    row("log_softmax", X, Layer::Decomposed, |a| softmax(a, true))
+    row("log_softmax", X, UpstreamLayer::Decomposed, |a| build_softmax(a, true))
         .attributes(LAST)
         .neutral(f64::NEG_INFINITY)
         .torch(&["_log_softmax _log_softmax.out (self, dim=, half_to_float?)"]),
-    row("layer_norm", &["x", "weight?", "bias?"], Layer::Custom, |a| {
-        let over = NormKind::Layer(shape(a)?);
-        norm(a, over)
+    row("layer_norm", &["x", "weight?", "bias?"], UpstreamLayer::Custom, |a| {
+        let over = NormKind::Layer(take_shape(a)?);
+        build_norm(a, over)
     })
     .attributes(SHAPE)
     .neutral(0.0),
-    row("rms_norm", &["x", "weight?"], Layer::Custom, |a| {
-        let over = NormKind::Rms(shape(a)?);
-        norm(a, over)
+    row("rms_norm", &["x", "weight?"], UpstreamLayer::Custom, |a| {
+        let over = NormKind::Rms(take_shape(a)?);
+        build_norm(a, over)
     })
     .attributes(SHAPE)
     .neutral(0.0),
-    row("group_norm", &["x", "weight?", "bias?"], Layer::Missing, |a| {
-        let over = NormKind::Groups(count(a, "num_groups")?);
-        norm(a, over)
+    row("group_norm", &["x", "weight?", "bias?"], UpstreamLayer::Missing, |a| {
+        let over = NormKind::Groups(take_count(a, "num_groups")?);
+        build_norm(a, over)
     })
     .attributes(&[("num_groups", "an integer"), ("eps", "1e-5")]),
     row(
         "batch_norm",
         &["x", "running_mean", "running_var", "weight?", "bias?"],
-        Layer::Missing,
-        |a| norm(a, NormKind::Batch),
+        UpstreamLayer::Missing,
+        |a| build_norm(a, NormKind::Batch),
     )
     .attributes(&[("eps", "1e-5")]),
-    row("cumsum", X, Layer::Fallback, |a| scan(a, Carry::Sum))
+    row("cumsum", X, UpstreamLayer::Fallback, |a| build_scan(a, ScanCarry::Sum))
         .attributes(DIM)
         .neutral(0.0)
         .torch(&["cumsum cumsum_ cumsum.out (self, dim=, dtype^)"]),
-    row("cumprod", X, Layer::Missing, |a| scan(a, Carry::Product))
+    row("cumprod", X, UpstreamLayer::Missing, |a| build_scan(a, ScanCarry::Product))
         .attributes(DIM)
         .neutral(1.0)
         .torch(&["cumprod cumprod_ cumprod.out (self, dim=, dtype^)"]),
-    row("cummax", X, Layer::Missing, |a| scan(a, Carry::Largest))
+    row("cummax", X, UpstreamLayer::Missing, |a| build_scan(a, ScanCarry::Largest))
         .attributes(DIM)
         .neutral(f64::NEG_INFINITY)
         .torch(&["cummax cummax.out (self, dim=)"]),
-    row("cummin", X, Layer::Missing, |a| scan(a, Carry::Smallest))
+    row("cummin", X, UpstreamLayer::Missing, |a| build_scan(a, ScanCarry::Smallest))
         .attributes(DIM)
         .neutral(f64::INFINITY)
         .torch(&["cummin cummin.out (self, dim=)"]),
-    row("sort", X, Layer::Missing, |a| sort(a, LineResults::Both))
+    row("sort", X, UpstreamLayer::Missing, |a| build_sort(a, LineResults::Both))
         .attributes(SORT)
         .torch(&["sort sort.values (self, dim=, descending=)"]),
-    row("argsort", X, Layer::Missing, |a| sort(a, LineResults::Indices)).attributes(SORT),
-    row("topk", X, Layer::Native, topk)
+    row("argsort", X, UpstreamLayer::Missing, |a| build_sort(a, LineResults::Indices))
+        .attributes(SORT),
+    row("topk", X, UpstreamLayer::Native, build_topk)
         .attributes(&[("k", "an integer"), ("dim", "-1"), ("largest", "true"), ("sorted", "true")])
         .neutral(f64::NEG_INFINITY)
         .torch(&["topk topk.values (self, k=, dim=, largest=, sorted=)"]),
-    row("kthvalue", X, Layer::Missing, kthvalue)
+    row("kthvalue", X, UpstreamLayer::Missing, build_kthvalue)
         .attributes(&[("k", "an integer"), ("dim", "-1"), ("keepdim", "false")])
         .torch(&["kthvalue kthvalue.values (self, k=, dim=, keepdim=)"]),
-    row("median", X, Layer::Missing, median)
+    row("median", X, UpstreamLayer::Missing, build_median)
         .attributes(&[("dim", "the whole tensor"), ("keepdim", "false")])
         .torch(&["median (self)", "median.dim median.dim_values (self, dim=, keepdim=)"]),
-    row("quantile", X, Layer::Missing, |a| quantile(a, false)).attributes(QUANTILE),
-    row("nanquantile", X, Layer::Missing, |a| quantile(a, true)).attributes(QUANTILE),
+    row("quantile", X, UpstreamLayer::Missing, |a| build_quantile(a, false)).attributes(QUANTILE),
+    row("nanquantile", X, UpstreamLayer::Missing, |a| build_quantile(a, true)).attributes(QUANTILE),
 ];

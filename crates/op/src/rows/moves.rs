@@ -1,119 +1,122 @@
 //! Operations made of moves.
 
-use super::Built;
-use crate::attributes::Attributes;
-use crate::coverage::Layer;
+use super::BuiltForm;
+use crate::attributes::OpAttributes;
+use crate::coverage::UpstreamLayer;
 use crate::error::Result;
 use crate::forms::{
-    Border, Concat, Diag, Flip, Form, Interleave, Moving, Pad, Repeat, Roll, SliceScatter,
+    BorderFill, ConcatOp, DiagOp, FlipOp, InterleaveOp, MoveForm, OpForm, PadOp, RepeatOp, RollOp,
+    SliceScatterOp,
 };
 use crate::row::{OpRow, row};
-use crate::scalar::Scalar;
+use crate::scalar::HostScalar;
 
-fn moving<M>(a: &Attributes, form: fn(Moving<M>) -> Form, rule: M) -> Built {
-    Ok(form(Moving { name: a.op, rule }))
+fn build_move<M>(a: &OpAttributes, form: fn(MoveForm<M>) -> OpForm, rule: M) -> BuiltForm {
+    Ok(form(MoveForm { name: a.op, rule }))
 }
 
-fn list(a: &mut Attributes, name: &str) -> Result<Vec<i64>> {
-    match a.ints(name)? {
+fn take_list(a: &mut OpAttributes, name: &str) -> Result<Vec<i64>> {
+    match a.take_ints(name)? {
         Some(list) => Ok(list),
-        None => Err(a.bad(name, "it is missing; a list of integers".into())),
+        None => Err(a.bad_attribute(name, "it is missing; a list of integers".into())),
     }
 }
 
-fn optional(a: &mut Attributes, name: &str) -> Result<Option<i64>> {
-    match a.ints(name)?.as_deref() {
+fn take_optional(a: &mut OpAttributes, name: &str) -> Result<Option<i64>> {
+    match a.take_ints(name)?.as_deref() {
         None => Ok(None),
         Some([n]) => Ok(Some(*n)),
-        Some(_) => Err(a.bad(name, "it is one integer".into())),
+        Some(_) => Err(a.bad_attribute(name, "it is one integer".into())),
     }
 }
 
-fn concat(a: &mut Attributes, new: bool) -> Built {
-    let dim = a.int("dim", Some(0))?;
-    moving(a, Form::Concat, Concat { dim, new })
+fn build_concat(a: &mut OpAttributes, new: bool) -> BuiltForm {
+    let dim = a.take_int("dim", Some(0))?;
+    build_move(a, OpForm::Concat, ConcatOp { dim, new })
 }
 
-fn pad(a: &mut Attributes) -> Built {
-    let widths = list(a, "pad")?;
+fn build_pad(a: &mut OpAttributes) -> BuiltForm {
+    let widths = take_list(a, "pad")?;
     if widths.len() % 2 != 0 {
-        return Err(a.bad("pad", "it is a list of pairs: before and after a dimension".into()));
+        return Err(
+            a.bad_attribute("pad", "it is a list of pairs: before and after a dimension".into())
+        );
     }
     let modes = ["constant", "reflect", "replicate", "circular"];
-    let mode = a.word("mode", "constant", &modes)?;
-    let value = a.scalar("value", Some(Scalar::Int(0)))?;
+    let mode = a.take_word("mode", "constant", &modes)?;
+    let value = a.take_scalar("value", Some(HostScalar::Int(0)))?;
     let border = match mode.as_str() {
-        "reflect" => Border::Reflect,
-        "replicate" => Border::Replicate,
-        "circular" => Border::Circular,
-        _ => Border::Constant(value),
+        "reflect" => BorderFill::Reflect,
+        "replicate" => BorderFill::Replicate,
+        "circular" => BorderFill::Circular,
+        _ => BorderFill::Constant(value),
     };
-    moving(a, Form::Pad, Pad { widths, border })
+    build_move(a, OpForm::Pad, PadOp { widths, border })
 }
 
-fn roll(a: &mut Attributes) -> Built {
-    let (shifts, dims) = (list(a, "shifts")?, a.ints("dims")?);
+fn build_roll(a: &mut OpAttributes) -> BuiltForm {
+    let (shifts, dims) = (take_list(a, "shifts")?, a.take_ints("dims")?);
     let dims = dims.filter(|d| !d.is_empty());
-    moving(a, Form::Roll, Roll { shifts, dims })
+    build_move(a, OpForm::Roll, RollOp { shifts, dims })
 }
 
-fn repeat(a: &mut Attributes) -> Built {
-    let repeats = list(a, "repeats")?;
+fn build_repeat(a: &mut OpAttributes) -> BuiltForm {
+    let repeats = take_list(a, "repeats")?;
     match repeats.iter().find(|r| **r < 0) {
-        Some(r) => Err(a.bad("repeats", format!("{r} is negative"))),
-        None => moving(a, Form::Repeat, Repeat { repeats }),
+        Some(r) => Err(a.bad_attribute("repeats", format!("{r} is negative"))),
+        None => build_move(a, OpForm::Repeat, RepeatOp { repeats }),
     }
 }
 
-fn interleave(a: &mut Attributes) -> Built {
-    let (times, dim) = (a.int("repeats", None)?, optional(a, "dim")?);
+fn build_interleave(a: &mut OpAttributes) -> BuiltForm {
+    let (times, dim) = (a.take_int("repeats", None)?, take_optional(a, "dim")?);
     if times < 0 {
-        return Err(a.bad("repeats", format!("{times} is negative")));
+        return Err(a.bad_attribute("repeats", format!("{times} is negative")));
     }
-    moving(a, Form::Interleave, Interleave { times, dim })
+    build_move(a, OpForm::Interleave, InterleaveOp { times, dim })
 }
 
-fn slice_scatter(a: &mut Attributes) -> Built {
-    let dim = a.int("dim", Some(0))?;
-    let (start, end) = (optional(a, "start")?, optional(a, "end")?);
-    let step = a.int("step", Some(1))?;
+fn build_slice_scatter(a: &mut OpAttributes) -> BuiltForm {
+    let dim = a.take_int("dim", Some(0))?;
+    let (start, end) = (take_optional(a, "start")?, take_optional(a, "end")?);
+    let step = a.take_int("step", Some(1))?;
     if step < 1 {
-        return Err(a.bad("step", format!("{step} is not 1 or more")));
+        return Err(a.bad_attribute("step", format!("{step} is not 1 or more")));
     }
-    moving(a, Form::SliceScatter, SliceScatter { dim, start, end, step, over: false })
+    build_move(a, OpForm::SliceScatter, SliceScatterOp { dim, start, end, step, over: false })
 }
 
 pub(crate) static ROWS: &[OpRow] = &[
-    row("cat", &["tensors..."], Layer::Native, |a| concat(a, false))
+    row("cat", &["tensors..."], UpstreamLayer::Native, |a| build_concat(a, false))
         .attributes(&[("dim", "0")])
         .torch(&["cat.out (tensors, dim=)"]),
-    row("stack", &["tensors..."], Layer::Decomposed, |a| concat(a, true))
+    row("stack", &["tensors..."], UpstreamLayer::Decomposed, |a| build_concat(a, true))
         .attributes(&[("dim", "0")])
         .torch(&["stack stack.out (tensors, dim=)"]),
-    row("pad", &["x"], Layer::Native, pad)
+    row("pad", &["x"], UpstreamLayer::Native, build_pad)
         .attributes(&[("pad", ""), ("mode", "constant"), ("value", "0")])
         .torch(&["constant_pad_nd constant_pad_nd.out (self, pad=, value=)"]),
-    row("flip", &["x"], Layer::Fallback, |a| {
-        let dims = list(a, "dims")?;
-        moving(a, Form::Flip, Flip { dims })
+    row("flip", &["x"], UpstreamLayer::Fallback, |a| {
+        let dims = take_list(a, "dims")?;
+        build_move(a, OpForm::Flip, FlipOp { dims })
     })
     .attributes(&[("dims", "")])
     .torch(&["flip flip.out (self, dims=)"]),
-    row("roll", &["x"], Layer::Fallback, roll)
+    row("roll", &["x"], UpstreamLayer::Fallback, build_roll)
         .attributes(&[("shifts", ""), ("dims", "")])
         .torch(&["roll roll.out (self, shifts=, dims=)"]),
-    row("repeat", &["x"], Layer::Decomposed, repeat)
+    row("repeat", &["x"], UpstreamLayer::Decomposed, build_repeat)
         .attributes(&[("repeats", "")])
         .torch(&["repeat repeat.out (self, repeats=)"]),
-    row("repeat_interleave", &["x"], Layer::Decomposed, interleave)
+    row("repeat_interleave", &["x"], UpstreamLayer::Decomposed, build_interleave)
         .attributes(&[("repeats", ""), ("dim", "")]),
-    row("diag", &["x"], Layer::Decomposed, |a| {
-        let diagonal = a.int("diagonal", Some(0))?;
-        moving(a, Form::Diag, Diag { diagonal })
+    row("diag", &["x"], UpstreamLayer::Decomposed, |a| {
+        let diagonal = a.take_int("diagonal", Some(0))?;
+        build_move(a, OpForm::Diag, DiagOp { diagonal })
     })
     .attributes(&[("diagonal", "0")])
     .whole("no view has its elements"),
-    row("slice_scatter", &["x", "source"], Layer::Native, slice_scatter)
+    row("slice_scatter", &["x", "source"], UpstreamLayer::Native, build_slice_scatter)
         .attributes(&[("dim", "0"), ("start", ""), ("end", ""), ("step", "1")])
         .torch(&["slice_scatter slice_scatter.out (self, src, dim=, start=, end=, step=)"]),
 ];

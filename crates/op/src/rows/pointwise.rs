@@ -7,11 +7,11 @@ mod convert;
 mod ternary;
 mod unary;
 
-use super::Built;
-use crate::attributes::Attributes;
-use crate::forms::{Form, Pointwise, Yields};
+use super::BuiltForm;
+use crate::attributes::OpAttributes;
+use crate::forms::{OpForm, PointwiseOp, ResultDtype};
 use crate::row::OpRow;
-use crate::scalar::Scalar;
+use crate::scalar::HostScalar;
 use zellige_math::{Binary, FloatFunction, IntBinary, IntFunction, IntUnary, Unary};
 
 /// The kinds, in the order of the table.
@@ -19,45 +19,45 @@ pub(super) static FAMILIES: &[&[OpRow]] =
     &[unary::ROWS, activation::ROWS, binary::ROWS, compare::ROWS, ternary::ROWS, convert::ROWS];
 
 /// One operand.
-fn one(a: &Attributes, f: Unary) -> Pointwise {
-    Pointwise::new(a.op, 1).float(FloatFunction::Unary(f))
+fn unary_op(a: &OpAttributes, f: Unary) -> PointwiseOp {
+    PointwiseOp::new(a.op, 1).with_float(FloatFunction::Unary(f))
 }
 
 /// One operand, integers too.
-fn one_int(a: &Attributes, f: Unary, g: IntUnary) -> Pointwise {
-    one(a, f).int(IntFunction::Unary(g))
+fn unary_int_op(a: &OpAttributes, f: Unary, g: IntUnary) -> PointwiseOp {
+    unary_op(a, f).with_int(IntFunction::Unary(g))
 }
 
 /// Two operands.
-fn two(a: &Attributes, f: Binary) -> Pointwise {
-    Pointwise::new(a.op, 2).float(FloatFunction::Binary(f))
+fn binary_op(a: &OpAttributes, f: Binary) -> PointwiseOp {
+    PointwiseOp::new(a.op, 2).with_float(FloatFunction::Binary(f))
 }
 
 /// Two operands, integers too.
-fn two_int(a: &Attributes, f: Binary, g: IntBinary) -> Pointwise {
-    two(a, f).int(IntFunction::Binary(g))
+fn binary_int_op(a: &OpAttributes, f: Binary, g: IntBinary) -> PointwiseOp {
+    binary_op(a, f).with_int(IntFunction::Binary(g))
 }
 
 /// A function of the vector unit's slow path that turns integers into float32.
-fn slow(a: &Attributes, f: Unary) -> Built {
-    built(one(a, f).yields(Yields::Float).transcendental())
+fn build_slow_unary(a: &OpAttributes, f: Unary) -> BuiltForm {
+    build_pointwise(unary_op(a, f).with_result_dtype(ResultDtype::Float).as_transcendental())
 }
 
-fn built(op: Pointwise) -> Built {
-    Ok(Form::Pointwise(op))
+fn build_pointwise(op: PointwiseOp) -> BuiltForm {
+    Ok(OpForm::Pointwise(op))
 }
 
 /// A number as the device computes with it.
 #[allow(clippy::cast_possible_truncation, reason = "attributes round to float32 as operands do")]
-fn narrow(x: f64) -> f32 {
+fn narrow_to_f32(x: f64) -> f32 {
     x as f32
 }
 
 /// The same of a number that may be a whole one, rounded once.
 #[allow(clippy::cast_precision_loss, reason = "attributes round to float32 as operands do")]
-fn rounded(x: Scalar) -> f32 {
+fn round_to_f32(x: HostScalar) -> f32 {
     match x {
-        Scalar::Int(n) => n as f32,
-        Scalar::Float(x) => narrow(x),
+        HostScalar::Int(n) => n as f32,
+        HostScalar::Float(x) => narrow_to_f32(x),
     }
 }

@@ -1,29 +1,29 @@
 //! Runs whose weights, inputs and outputs are tensors on the card.
 
-use super::Model;
-use crate::error::{Result, RunError};
+use super::LoadedModel;
+use crate::error::{ProgramRunError, Result};
 use std::sync::Arc;
 use zellige_compile::{BufferId, Origin, Program};
 use zellige_device::{Card, StreamId, Tensor, TensorLayout};
-use zellige_graph::Role;
+use zellige_graph::InputRole;
 use zellige_machine::{OperationWork, SimulatedTime, WorkKind};
 
-impl Model {
-    /// As [`Model::load`], with weights that are on the card already: one that lies as the program wants
+impl LoadedModel {
+    /// As [`LoadedModel::load_program`], with weights that are on the card already: one that lies as the program wants
     /// it is used where it is, so it must not change while the model lives. `weight` is told how it will
     /// lie.
     ///
     /// # Errors
-    /// As [`Model::load`].
+    /// As [`LoadedModel::load_program`].
     pub fn load_resident(
         program: impl Into<Arc<Program>>,
         card: &Card,
         mut weight: impl FnMut(&str, &TensorLayout) -> Result<Tensor>,
-    ) -> Result<Model> {
-        Model::loaded(program.into(), card, false, &mut |model, id| {
+    ) -> Result<LoadedModel> {
+        LoadedModel::load_with_weights(program.into(), card, false, &mut |model, id| {
             let buffer = model.program.buffer(id);
             let tensor = weight(&buffer.name, &buffer.laid)?;
-            let (fitted, work) = model.fit(id, &tensor)?;
+            let (fitted, work) = model.fit_to_buffer(id, &tensor)?;
             let time = work
                 .map_or(SimulatedTime::ZERO, |w| model.card.hardware().operation_latency(&w).time);
             Ok((fitted, time))
@@ -31,9 +31,9 @@ impl Model {
     }
 
     /// The weights as the program reads them: models that want the same can share them.
-    pub fn weights(&self) -> impl Iterator<Item = (&str, &Tensor)> {
+    pub fn weight_tensors(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         let all = self.program.buffers.iter().zip(&self.tensors);
-        let weights = all.filter(|(b, _)| b.origin == Origin::Input(Role::Weight));
+        let weights = all.filter(|(b, _)| b.origin == Origin::Input(InputRole::Weight));
         weights.filter_map(|(b, t)| Some((b.name.as_str(), t.as_ref()?)))
     }
 
@@ -44,7 +44,7 @@ impl Model {
     /// run where it says no.
     ///
     /// # Errors
-    /// As [`Model::run`]; states of other sizes than their outputs; a run that was ended.
+    /// As [`LoadedModel::run_program`]; states of other sizes than their outputs; a run that was ended.
     pub fn run_resident(
         &mut self,
         stream: StreamId,
@@ -52,13 +52,13 @@ impl Model {
         input: impl FnMut(&str) -> Result<Tensor>,
         go_on: impl FnMut() -> bool,
     ) -> Result<Vec<Tensor>> {
-        let outputs = self.resident(stream, states, input, go_on);
+        let outputs = self.run_on_tensors(stream, states, input, go_on);
         // Whatever happened, only what stays is left.
-        self.clear();
+        self.clear_buffers();
         outputs
     }
 
-    fn resident(
+    fn run_on_tensors(
         &mut self,
         stream: StreamId,
         states: &[(String, usize)],
@@ -68,13 +68,13 @@ impl Model {
         let mut changed: Vec<(Tensor, usize)> = Vec::with_capacity(states.len());
         for id in self.program.inputs.clone() {
             let buffer = self.program.buffer(id);
-            if matches!(buffer.origin, Origin::Input(Role::Input | Role::State)) {
+            if matches!(buffer.origin, Origin::Input(InputRole::Input | InputRole::State)) {
                 let given = input(&buffer.name)?;
                 let next = states.iter().find(|(name, _)| *name == buffer.name);
                 changed.extend(next.map(|(_, output)| (given.clone(), *output)));
-                let (fitted, work) = self.fit(id, &given)?;
+                let (fitted, work) = self.fit_to_buffer(id, &given)?;
                 if let Some(work) = work {
-                    self.card.account(stream, &work)?;
+                    self.card.account_work(stream, &work)?;
                 }
                 self.tensors[id.0] = Some(fitted);
             }
@@ -84,9 +84,9 @@ impl Model {
         let mut wave: Vec<(&OperationWork, usize)> = Vec::new();
         for (i, step) in program.steps.iter().enumerate().filter(|(_, step)| !step.load) {
             if !go_on() {
-                return Err(RunError::Ended { step: step.name.clone() });
+                return Err(ProgramRunError::Ended { step: step.name.clone() });
             }
-            self.step(i)?;
+            self.run_step(i)?;
             wave.push((&step.work, step.first_core));
             if program.steps.get(i + 1).is_none_or(|next| next.wave != step.wave) {
                 let prepared = match self.waves[i].take() {
@@ -97,58 +97,63 @@ impl Model {
                 self.waves[i] = Some(prepared);
                 wave.clear();
             }
-            self.release(i, &kept);
+            self.release_buffers(i, &kept);
         }
         let mut outputs: Vec<Tensor> = Vec::with_capacity(self.program.outputs.len());
         for (k, read) in self.program.outputs.iter().enumerate() {
             if changed.iter().any(|(_, output)| *output == k) {
                 continue;
             }
-            let found = self.tensor(read)?;
+            let found = self.read_tensor(read)?;
             // What others hold too, or is a part of something larger, is not given away.
             let made = &self.program.buffer(read.buffer).origin;
             let mine = matches!(made, Origin::Result | Origin::Copy(_))
-                && !self.stays(read.buffer.0)
+                && !self.stays_on_card(read.buffer.0)
                 && !outputs
                     .iter()
                     .chain(changed.iter().map(|(t, _)| t))
                     .any(|o| o.block() == found.block());
-            outputs.push(if mine && found.is_base() { found } else { apart(&found)? });
+            outputs.push(if mine && found.is_base() { found } else { copy_to_own_block(&found)? });
         }
         for (state, output) in &changed {
-            self.become_next(stream, state, *output)?;
+            self.advance_state(stream, state, *output)?;
         }
         Ok(outputs)
     }
 
     /// Gives a state the value of an output, unless the output was written there.
-    fn become_next(&self, stream: StreamId, state: &Tensor, output: usize) -> Result<()> {
+    fn advance_state(&self, stream: StreamId, state: &Tensor, output: usize) -> Result<()> {
         let Some(read) = self.program.outputs.get(output) else {
             let count = self.program.outputs.len();
             let reason = format!("its next value is output {output}, and there are {count}");
-            return Err(RunError::NoInput { name: "a state".into(), reason });
+            return Err(ProgramRunError::NoInput { name: "a state".into(), reason });
         };
-        let next = self.tensor(read)?;
-        if next.block() == state.block() && next.laid() == state.laid() {
+        let next = self.read_tensor(read)?;
+        if next.block() == state.block() && next.tensor_layout() == state.tensor_layout() {
             return Ok(());
         }
         let name = &self.program.buffer(read.buffer).name;
-        let at = |source| RunError::Step { step: name.clone(), source };
+        let at = |source| ProgramRunError::Step { step: name.clone(), source };
         let moved = state.copy_from(&next).map_err(at)?;
-        let work = moved.work(name.as_str(), WorkKind::Restickify, self.program.options.cores);
-        self.card.account(stream, &work)?;
+        let work =
+            moved.device_work(name.as_str(), WorkKind::Restickify, self.program.options.cores);
+        self.card.account_work(stream, &work)?;
         Ok(())
     }
 
     /// A tensor as a buffer holds it, and the work of moving it there.
-    fn fit(&self, id: BufferId, tensor: &Tensor) -> Result<(Tensor, Option<OperationWork>)> {
+    fn fit_to_buffer(
+        &self,
+        id: BufferId,
+        tensor: &Tensor,
+    ) -> Result<(Tensor, Option<OperationWork>)> {
         let buffer = self.program.buffer(id);
         let wanted = &buffer.laid;
         if (tensor.size(), tensor.dtype()) != (wanted.size(), wanted.dtype())
             || tensor.card() != &self.card
         {
             let tell = |dtype, size: &[i64]| format!("{dtype}{size:?}");
-            return Err(RunError::BadInput {
+            return Err(ProgramRunError::BadInput {
                 name: buffer.name.clone(),
                 found: format!(
                     "{} on card {}",
@@ -162,21 +167,22 @@ impl Model {
                 ),
             });
         }
-        if tensor.is_base() && tensor.laid() == wanted {
+        if tensor.is_base() && tensor.tensor_layout() == wanted {
             return Ok((tensor.clone(), None));
         }
-        let (made, moved) = tensor.to_layout(wanted.layout())?;
-        let work = moved.work(buffer.name.as_str(), WorkKind::Restickify, self.card.cores());
+        let (made, moved) = tensor.to_layout(wanted.stick_layout())?;
+        let work =
+            moved.device_work(buffer.name.as_str(), WorkKind::Restickify, self.card.core_count());
         Ok((made, Some(work)))
     }
 }
 
 /// A copy in memory of its own: a whole tensor as it lies, a part in the default layout of its size.
-fn apart(tensor: &Tensor) -> Result<Tensor> {
+fn copy_to_own_block(tensor: &Tensor) -> Result<Tensor> {
     if tensor.is_base() {
-        return Ok(tensor.to_layout(tensor.layout())?.0);
+        return Ok(tensor.to_layout(tensor.stick_layout())?.0);
     }
-    let format = tensor.layout().device_dtype();
+    let format = tensor.stick_layout().device_dtype();
     let layout = zellige_stick::StickLayout::default_in_format(tensor.size(), None, format)
         .map_err(zellige_device::DeviceError::from)?;
     Ok(tensor.to_layout(&layout)?.0)

@@ -3,11 +3,11 @@
 
 use zellige_device::host_format;
 use zellige_float::Dtype;
-use zellige_graph::{Graph, Tensor};
+use zellige_graph::{Graph, GraphTensor};
 use zellige_run::HostArray;
 
 /// Numbers that differ from name to name, the same every time: small floats, small integers.
-pub(crate) fn values(t: &Tensor, seed: u64) -> HostArray {
+pub(crate) fn values(t: &GraphTensor, seed: u64) -> HostArray {
     let mut state = t.name.bytes().fold(seed ^ 0x9e37_79b9_7f4a_7c15, |h, b| {
         (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3)
     });
@@ -38,7 +38,7 @@ pub(crate) fn values(t: &Tensor, seed: u64) -> HostArray {
             other => panic!("no values for {other}, float {float}"),
         }
     }
-    HostArray::contiguous(bytes, &t.size, t.dtype).unwrap()
+    HostArray::from_contiguous(bytes, &t.size, t.dtype).unwrap()
 }
 
 /// The bits of a float16 of so many sixteenths.

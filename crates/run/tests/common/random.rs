@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use zellige_float::Dtype;
-use zellige_graph::{Builder, Graph, Operand, Role, TensorId};
+use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId};
 use zellige_stick::LayoutRequest;
 
 /// A small generator with a seed, the same everywhere.
@@ -45,7 +45,7 @@ struct Known {
 /// A graph that grows.
 pub(crate) struct Gen {
     rng: Rng,
-    builder: Builder,
+    builder: GraphBuilder,
     pool: Vec<Known>,
     count: usize,
     /// The most elements of an input.
@@ -56,7 +56,7 @@ pub(crate) struct Gen {
 pub(crate) fn graph(seed: u64, ops: usize) -> Graph {
     let mut g = Gen {
         rng: Rng::new(seed),
-        builder: Builder::new(format!("random{seed}")),
+        builder: GraphBuilder::new(format!("random{seed}")),
         pool: Vec::new(),
         count: 0,
         most: 6000,
@@ -77,7 +77,7 @@ pub(crate) fn graph(seed: u64, ops: usize) -> Graph {
             outputs.push(more);
         }
     }
-    g.builder.finish(&outputs).unwrap()
+    g.builder.finish_graph(&outputs).unwrap()
 }
 
 const EXTENTS: &[i64] = &[1, 1, 2, 3, 5, 7, 8, 13, 31, 61, 64, 65, 67, 97, 127, 128, 130, 192];
@@ -191,9 +191,9 @@ impl Gen {
 
     fn fresh(&mut self, size: &[i64], dtype: Dtype) -> Known {
         self.count += 1;
-        let role = if self.rng.chance(4) { Role::Weight } else { Role::Input };
+        let role = if self.rng.chance(4) { InputRole::Weight } else { InputRole::Input };
         let name = format!("in{}", self.count);
-        let id = self.builder.input(&name, size, dtype, role).unwrap();
+        let id = self.builder.add_input(&name, size, dtype, role).unwrap();
         let known = Known { id, size: size.to_vec(), dtype, given: true };
         self.pool.push(known.clone());
         known
@@ -232,18 +232,19 @@ impl Gen {
 
     /// Adds an operation; what the table refuses is left out.
     fn op(&mut self, op: &str, operands: &[TensorId], attributes: Value) -> Vec<TensorId> {
-        let operands: Vec<Operand> = operands.iter().map(|t| Operand::Tensor(*t)).collect();
+        let operands: Vec<GraphOperand> =
+            operands.iter().map(|t| GraphOperand::Tensor(*t)).collect();
         self.with(op, &operands, attributes)
     }
 
-    fn with(&mut self, op: &str, operands: &[Operand], attributes: Value) -> Vec<TensorId> {
+    fn with(&mut self, op: &str, operands: &[GraphOperand], attributes: Value) -> Vec<TensorId> {
         let attributes = if let Value::Object(map) = attributes { map } else { Map::new() };
         self.count += 1;
         let one = format!("t{}", self.count);
         let two = format!("t{}.b", self.count);
         let results: &[&[&str]] = &[&[&one], &[&one, &two]];
         for names in results {
-            let Ok(made) = self.builder.op(op, operands, &attributes, names) else { continue };
+            let Ok(made) = self.builder.add_op(op, operands, &attributes, names) else { continue };
             for (k, id) in made.iter().enumerate() {
                 let t = self.builder.tensor(*id);
                 let known = Known { id: *id, size: t.size.clone(), dtype: t.dtype, given: false };
@@ -258,7 +259,7 @@ impl Gen {
                     } else {
                         LayoutRequest::Stick(i64::try_from(d).unwrap())
                     };
-                    let _ = self.builder.pin(*id, pin);
+                    let _ = self.builder.pin_layout(*id, pin);
                 }
             }
             return made;
@@ -281,8 +282,8 @@ impl Gen {
                 let (x, op) = (self.float(), self.rng.of(BINARY));
                 let y = self.partner(&x.size, x.dtype);
                 if self.rng.chance(4) {
-                    let number = Operand::Number(self.rng.of(&[0.5, 2.0, -3.0, 0.1, 0.0]));
-                    self.with(op, &[Operand::Tensor(x.id), number], Value::Null);
+                    let number = GraphOperand::Number(self.rng.of(&[0.5, 2.0, -3.0, 0.1, 0.0]));
+                    self.with(op, &[GraphOperand::Tensor(x.id), number], Value::Null);
                 } else if self.rng.chance(2) {
                     self.op(op, &[x.id, y.id], Value::Null);
                 } else {

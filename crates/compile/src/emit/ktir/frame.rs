@@ -5,14 +5,14 @@ use crate::program::{Action, Program, Step};
 use serde_json::{Map, Value as Json};
 use std::collections::BTreeMap;
 use zellige_device::PlanOp;
-use zellige_device::{Division, Span, Sticks, TensorLayout, core_order};
+use zellige_device::{LoopSpan, StickForm, TensorLayout, WorkDivision, core_order};
 use zellige_float::Format;
 use zellige_ktir::affine::{Constraint, Expr, Set};
 use zellige_ktir::{Builder, Elem, Function, Kind, Space, Type, Value};
 
 /// A tensor of a kernel.
 pub(super) struct FrameOperand {
-    pub(super) form: Sticks,
+    pub(super) form: StickForm,
     pub(super) elem: Elem,
     /// The loop that every dimension follows.
     pub(super) follows: Vec<Option<usize>>,
@@ -51,7 +51,7 @@ pub(super) struct Frame {
     pub(super) b: Builder,
     /// Operands, the result last.
     pub(super) tensors: Vec<FrameOperand>,
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<LoopSpan>,
     pub(super) splits: Vec<usize>,
     pub(super) slices: Vec<FrameSlice>,
     pub(super) attributes: Map<String, Json>,
@@ -75,8 +75,8 @@ impl Frame {
         };
         let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
         let outs = vec![program.buffer(*result).laid.clone()];
-        let forms = |list: &[TensorLayout]| -> Result<Vec<Sticks>, String> {
-            list.iter().map(|t| t.sticks().map_err(|e| e.to_string())).collect()
+        let forms = |list: &[TensorLayout]| -> Result<Vec<StickForm>, String> {
+            list.iter().map(|t| t.stick_form().map_err(|e| e.to_string())).collect()
         };
         let all = [forms(&ins)?, forms(&outs)?].concat();
         if all.iter().any(|f| f.numel() == 0) {
@@ -86,10 +86,11 @@ impl Frame {
             Action::Host(..) => return Err("the host does it".into()),
             Action::Move { .. } => shared(program, &all),
             Action::Op(_, op) => {
-                let loops = op.loops(&ins, &outs).map_err(|e| e.to_string())?;
+                let loops = op.tensor_loops(&ins, &outs).map_err(|e| e.to_string())?;
                 let loops = loops.ok_or("its slices are no boxes of its tensors")?;
-                let follows = (0..loops.tensors()).map(|t| loops.follows(t).to_vec()).collect();
-                (loops.spans().to_vec(), step.division.splits().to_vec(), follows)
+                let follows =
+                    (0..loops.tensor_count()).map(|t| loops.followed_loops(t).to_vec()).collect();
+                (loops.loop_spans().to_vec(), step.division.splits().to_vec(), follows)
             }
         };
         if splits.len() != spans.len() {
@@ -166,7 +167,7 @@ impl Frame {
         let mut slices = Vec::with_capacity(self.spans.len());
         let order = core_order(self.spans.iter().map(|s| s.reduced));
         for l in 0..self.spans.len() {
-            let (units, split) = (int(self.spans[l].units()), int(self.splits[l]));
+            let (units, split) = (int(self.spans[l].unit_count()), int(self.splits[l]));
             if split == 1 {
                 let last = self.index(units);
                 slices.push(FrameSlice { first: self.zero, last, units: Some(units) });
@@ -211,7 +212,7 @@ impl Frame {
 
     fn operand(
         &mut self,
-        form: Sticks,
+        form: StickForm,
         follows: Vec<Option<usize>>,
         pointer: Value,
         card_float: CardFloat,
@@ -222,7 +223,7 @@ impl Frame {
         for d in 0..form.rank() {
             if form.stick == Some(d) {
                 axes.push(FrameAxis::Sticks);
-                sizes.push(int(form.count()));
+                sizes.push(int(form.stick_count()));
                 strides.push(int(form.stride[d].max(form.eps)));
             } else if form.stride[d] > 0 && form.size[d] > 1 {
                 axes.push(FrameAxis::Plain(d));
@@ -315,7 +316,7 @@ impl Frame {
         let Some((l, rest)) = loops.split_first() else {
             return body(self, at);
         };
-        if self.spans[*l].units() == 1 {
+        if self.spans[*l].unit_count() == 1 {
             at.push((*l, self.zero));
             let done = self.nest(rest, at, body);
             at.pop();
@@ -410,14 +411,19 @@ impl Frame {
 }
 
 /// The loops of a move: a unit is a block of whole sticks of both sides, and cores share the blocks.
-fn shared(program: &Program, forms: &[Sticks]) -> (Vec<Span>, Vec<usize>, Vec<Vec<Option<usize>>>) {
+fn shared(
+    program: &Program,
+    forms: &[StickForm],
+) -> (Vec<LoopSpan>, Vec<usize>, Vec<Vec<Option<usize>>>) {
     let rank = forms[0].rank();
     let unit = |d: usize| {
         let lanes = forms.iter().filter(|f| f.stick == Some(d)).map(|f| f.eps);
         lanes.max().unwrap_or(1)
     };
-    let spans: Vec<Span> = (0..rank).map(|d| Span::output(forms[0].size[d], unit(d))).collect();
-    let splits = Division::distribute(&spans, program.options.cores, false).splits().to_vec();
+    let spans: Vec<LoopSpan> =
+        (0..rank).map(|d| LoopSpan::for_output(forms[0].size[d], unit(d))).collect();
+    let splits =
+        WorkDivision::distribute_units(&spans, program.options.cores, false).splits().to_vec();
     let follows = forms.iter().map(|_| (0..rank).map(Some).collect()).collect();
     (spans, splits, follows)
 }

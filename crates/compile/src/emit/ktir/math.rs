@@ -62,7 +62,7 @@ fn operation(name: &str) -> Result<Kind, String> {
 mod tests {
     use super::operation;
     use serde_json::Map;
-    use zellige_op::{Op, TileExpression};
+    use zellige_op::{TensorOp, TileExpression};
 
     fn calls(e: &TileExpression, all: &mut Vec<&'static str>) {
         if let TileExpression::Call(name, operands) = e {
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn every_call_of_a_tile_program_is_an_operation() {
         let mut names = Vec::new();
-        for row in Op::all() {
+        for row in TensorOp::all_rows() {
             if let Some(Ok(e)) = row.tile_expression(&Map::new()) {
                 calls(&e, &mut names);
             }

@@ -29,7 +29,7 @@ pub(super) fn body(f: &mut Frame, row: &OpRow) -> Result<(), String> {
             return Err(format!("operand {k} has its lanes along another loop"));
         }
         if let Some(l) = own
-            && int(t.form.count() * t.form.eps) < int(f.spans[l].units()) * unit
+            && int(t.form.stick_count() * t.form.eps) < int(f.spans[l].unit_count()) * unit
         {
             return Err(format!("operand {k} has fewer sticks than the padded loop"));
         }

@@ -44,7 +44,7 @@ pub(super) fn body(f: &mut Frame, name: &str) -> Result<(), String> {
 /// The valid elements of a row of an operand.
 pub(super) fn row(f: &mut Frame, k: usize, at: &[(usize, Value)]) -> Value {
     let (follows, form) = (f.tensors[k].follows.clone(), f.tensors[k].form.clone());
-    let (zero, sticks) = (f.zero, int(form.count()));
+    let (zero, sticks) = (f.zero, int(form.stick_count()));
     let (tile, _) = f.tile(k, &|d| (place(at, follows[d], zero), 1), (zero, sticks), None);
     let padded = sticks * int(form.eps);
     let n = form.stick.map_or(1, |d| int(form.size[d]));
@@ -56,7 +56,7 @@ pub(super) fn row(f: &mut Frame, k: usize, at: &[(usize, Value)]) -> Value {
 fn store_row(f: &mut Frame, data: Value, at: &[(usize, Value)]) {
     let k = f.tensors.len() - 1;
     let (follows, form) = (f.tensors[k].follows.clone(), f.tensors[k].form.clone());
-    let (zero, sticks) = (f.zero, int(form.count()));
+    let (zero, sticks) = (f.zero, int(form.stick_count()));
     let (tile, _) = f.tile(k, &|d| (place(at, follows[d], zero), 1), (zero, sticks), None);
     let padded = sticks * int(form.eps);
     let n = form.stick.map_or(1, |d| int(form.size[d]));

@@ -39,7 +39,7 @@ impl Workbench {
     /// Memory for a tensor of the workspace.
     pub(super) fn take(&mut self, laid: &TensorLayout) -> Placed {
         let memory = WorkMemory::Scratch(self.used);
-        let bytes = laid.layout().device_bytes().map_or(0, i64::unsigned_abs);
+        let bytes = laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs);
         self.used = (self.used + bytes).next_multiple_of(128);
         Placed { memory, laid: laid.clone() }
     }
@@ -55,7 +55,7 @@ impl Workbench {
         to: &Placed,
         depth: usize,
     ) -> Result<Vec<KernelWork>, String> {
-        if from.laid.layout().device_dtype() != to.laid.layout().device_dtype() {
+        if from.laid.stick_layout().device_dtype() != to.laid.stick_layout().device_dtype() {
             return Err("a copy does not change the format of elements".into());
         }
         match (WorkTensor::new(from.memory, &from.laid), WorkTensor::new(to.memory, &to.laid)) {
@@ -112,15 +112,16 @@ impl Workbench {
 
     /// The rounds in which a copy goes through its outermost loop, where a core would address too much of a tensor.
     fn rounds(&self, loops: &SdscLoops, tensors: [&WorkTensor; 2]) -> Option<(usize, usize)> {
-        let over =
-            tensors.into_iter().max_by_key(|t| t.laid.layout().device_bytes().unwrap_or(0))?;
-        let bytes = over.laid.layout().device_bytes().map_or(0, i64::unsigned_abs);
+        let over = tensors
+            .into_iter()
+            .max_by_key(|t| t.laid.stick_layout().device_bytes().unwrap_or(0))?;
+        let bytes = over.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs);
         let outer = (0..loops.spans.len())
             .filter(|d| loops.spans[*d].size.is_multiple_of(loops.spans[*d].unit))
             .max_by_key(|d| over.form.stride[*d])?;
         let each = bytes / loops.splits[outer] as u64;
         let rounds = usize::try_from(each.div_ceil(self.span.max(1))).ok()?;
-        let most = loops.spans[outer].units() / loops.splits[outer];
+        let most = loops.spans[outer].unit_count() / loops.splits[outer];
         (rounds > 1).then_some((outer, rounds.min(most)))
     }
 
@@ -149,7 +150,7 @@ impl Workbench {
         let moved = self.work(wide, WorkTensor::new(all.memory, &all.laid)?);
         super::kernel::SdscKernel::of(&moved)?;
         let (last, lane) = (i64::try_from(rank - 1).unwrap_or(0), i64::try_from(lane).unwrap_or(0));
-        let first = all.laid.seen(|v| v.select(last, lane)).map_err(|e| e.to_string())?;
+        let first = all.laid.view_layout(|v| v.select(last, lane)).map_err(|e| e.to_string())?;
         let rest = self.copy_in(&Placed { memory: all.memory, laid: first }, to, depth - 1)?;
         Ok([vec![moved], rest].concat())
     }
@@ -167,8 +168,8 @@ impl Workbench {
         });
         for cuts in [all].into_iter().filter(|c| !c.is_empty()).chain(one) {
             let cut = |p: &Placed| -> Option<Placed> {
-                let laid = p.laid.seen(|v| taken_apart(v, &cuts)).ok()?;
-                laid.sticks().ok()?;
+                let laid = p.laid.view_layout(|v| taken_apart(v, &cuts)).ok()?;
+                laid.stick_form().ok()?;
                 Some(Placed { memory: p.memory, laid })
             };
             if let (Some(a), Some(b)) = (cut(from), cut(to)) {
@@ -190,9 +191,9 @@ impl Workbench {
         depth: usize,
     ) -> Result<Vec<KernelWork>, String> {
         let depth = depth.checked_sub(1).ok_or("it takes too many steps")?;
-        let whole = Placed { memory: from.memory, laid: from.laid.whole() };
+        let whole = Placed { memory: from.memory, laid: from.laid.base_layout() };
         let host = whole.laid.view().clone();
-        let own = whole.laid.sticks().map_err(|e| e.to_string())?;
+        let own = whole.laid.stick_form().map_err(|e| e.to_string())?;
         let mut best: Option<(Workbench, Vec<KernelWork>)> = None;
         for laid in other_layouts(&whole.laid, &host, own.stick) {
             let mut tried = self.clone();
@@ -200,8 +201,10 @@ impl Workbench {
             if best.as_ref().is_some_and(|(b, _)| b.used <= tried.used) {
                 continue;
             }
-            let Ok(view) = staged.laid.seen(|_| Ok(from.laid.view().clone())) else { continue };
-            if view.sticks().is_err() {
+            let Ok(view) = staged.laid.view_layout(|_| Ok(from.laid.view().clone())) else {
+                continue;
+            };
+            if view.stick_form().is_err() {
                 continue;
             }
             let Ok(first) = tried.copy_in(&whole, &staged, 0) else { continue };
@@ -213,7 +216,9 @@ impl Workbench {
         }
         // Or a copy of the view itself, whose dimensions are those of the target.
         let plain = StridedLayout::new_contiguous(from.laid.size()).map_err(|e| e.to_string())?;
-        for laid in other_layouts(&from.laid, &plain, to.laid.sticks().ok().and_then(|s| s.stick)) {
+        for laid in
+            other_layouts(&from.laid, &plain, to.laid.stick_form().ok().and_then(|s| s.stick))
+        {
             let mut tried = self.clone();
             let staged = tried.take(&laid);
             if best.as_ref().is_some_and(|(b, _)| b.used <= tried.used) {
@@ -249,25 +254,26 @@ pub(super) fn other_layouts(
                 .map(|d| i64::try_from(d).unwrap_or(0))
                 .chain(stick.is_none().then_some(-1))
                 .collect();
-            let format = like.layout().device_dtype();
+            let format = like.stick_layout().device_dtype();
             let (size, stride) = (host.size(), Some(host.stride()));
             let made = StickLayout::with_dim_order_in_format(size, stride, format, &order);
             all.extend(
-                made.ok().and_then(|l| TensorLayout::new(like.storage(), like.dtype(), &l).ok()),
+                made.ok()
+                    .and_then(|l| TensorLayout::new(like.storage_policy(), like.dtype(), &l).ok()),
             );
         }
     }
-    all.sort_by_key(|l| l.layout().device_bytes().unwrap_or(i64::MAX));
+    all.sort_by_key(|l| l.stick_layout().device_bytes().unwrap_or(i64::MAX));
     all
 }
 
 /// A row-major tensor of the workspace in the layout of an order of dimensions, of which the last one is in sticks.
 fn plain(like: &TensorLayout, size: &[i64], order: &[usize]) -> Result<TensorLayout, String> {
     let order: Vec<i64> = order.iter().map(|d| i64::try_from(*d).unwrap_or(0)).collect();
-    let format = like.layout().device_dtype();
+    let format = like.stick_layout().device_dtype();
     let layout = StickLayout::with_dim_order_in_format(size, None, format, &order);
     let layout = layout.map_err(|e| e.to_string())?;
-    TensorLayout::new(like.storage(), like.dtype(), &layout).map_err(|e| e.to_string())
+    TensorLayout::new(like.storage_policy(), like.dtype(), &layout).map_err(|e| e.to_string())
 }
 
 /// A tensor with one more dimension: its lanes, where it has one element in each stick; else one place.
@@ -291,7 +297,7 @@ fn boundaries(list: &[&TensorLayout], d: usize) -> Vec<i64> {
     let n = list[0].size()[d];
     for laid in list {
         let step = laid.view().stride()[d];
-        let Some(host) = laid.layout().host().filter(|_| step > 0) else { continue };
+        let Some(host) = laid.stick_layout().host().filter(|_| step > 0) else { continue };
         let outer = host
             .sizes_and_strides()
             .filter(|(m, s)| *m > 1 && s % step == 0)

@@ -2,7 +2,7 @@
 
 use super::op_func::{Family, OpFunc};
 use super::work::{KernelWork, LoopPiece, WorkMemory, WorkTensor};
-use zellige_device::{Sticks, TensorLayout, core_order};
+use zellige_device::{StickForm, TensorLayout, core_order};
 use zellige_stick::DataFormat;
 
 /// Labels of loops, but the last one, which is `out`.
@@ -145,7 +145,7 @@ impl SdscKernel {
 
     fn piece(work: &KernelWork, piece: &LoopPiece) -> Result<SdscKernel, String> {
         let func = &work.func;
-        let forms: Vec<Sticks> =
+        let forms: Vec<StickForm> =
             (0..work.tensors.len()).map(|t| work.part(t, piece)).collect::<Result<_, _>>()?;
         let loops = work.loops.part(piece);
         let kept = loops.kept(func.family);
@@ -268,7 +268,7 @@ impl Placing<'_> {
     fn arg(
         &self,
         tensor: &WorkTensor,
-        form: &Sticks,
+        form: &StickForm,
         follows: &[Option<usize>],
         kept: &[usize],
     ) -> Result<SdscArg, String> {
@@ -328,7 +328,7 @@ impl Placing<'_> {
                 order.push(Along { dim, scale, stride: 0, gap: 0 });
             }
         }
-        let format = laid.layout().device_dtype();
+        let format = laid.stick_layout().device_dtype();
         let (memory, scratchpad) = (tensor.memory, tensor.scratchpad);
         Ok(SdscArg { memory, scratchpad, format, eps: form.eps, order, stick, offset: form.offset })
     }
@@ -337,11 +337,11 @@ impl Placing<'_> {
     fn walk(
         &self,
         laid: &TensorLayout,
-        form: &Sticks,
+        form: &StickForm,
         own: Option<usize>,
         steps: &[(usize, usize)],
     ) -> Result<Vec<Along>, String> {
-        let layout = laid.layout();
+        let layout = laid.stick_layout();
         let size = |j: usize| usize::try_from(layout.device_size()[j]).unwrap_or(0);
         let outer: Vec<usize> = (0..layout.device_rank() - 1).collect();
         let strides = layout.device_strides().map_err(|e| e.to_string())?;

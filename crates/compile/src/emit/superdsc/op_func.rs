@@ -2,7 +2,7 @@
 
 use crate::program::{Action, Program, Step};
 use serde_json::{Map, Value};
-use zellige_op::{Form, Layer, OpRow};
+use zellige_op::{OpForm, OpRow, UpstreamLayer};
 use zellige_stick::DataFormat;
 
 /// The unit that runs a function.
@@ -75,13 +75,13 @@ pub(super) fn op_func(program: &Program, step: &Step) -> Result<OpFunc, String> 
     };
     let attributes = step.node().map(|n| &program.graph.node(n).attributes);
     let (row, count) = (op.row(), step.reads.len());
-    let from = step.reads.first().map(|r| r.laid.layout().device_dtype());
+    let from = step.reads.first().map(|r| r.laid.stick_layout().device_dtype());
     let none = |format: &str| Err(format!("there is no function of {} on {format}", row.name));
     let whole = from == Some(DataFormat::IEEE_INT32);
     if from == Some(DataFormat::IEEE_INT64) {
         return none("IEEE_INT64");
     }
-    if let Form::Cast(_) = op.form() {
+    if let OpForm::Cast(_) = op.form() {
         return conversion(program, step, from);
     }
     let Some(function) = row.superdsc else {
@@ -97,9 +97,9 @@ pub(super) fn op_func(program: &Program, step: &Step) -> Result<OpFunc, String> 
         return Err(reason.into());
     }
     let family = match op.form() {
-        Form::Product(_) if row.name == "linear" && count != 2 => return Err(unavailable(row)),
-        Form::Product(_) => Family::Product,
-        Form::Reduce(_) => Family::Reduction { neutral: row.neutral.unwrap_or(0.0) },
+        OpForm::Product(_) if row.name == "linear" && count != 2 => return Err(unavailable(row)),
+        OpForm::Product(_) => Family::Product,
+        OpForm::Reduce(_) => Family::Reduction { neutral: row.neutral.unwrap_or(0.0) },
         _ => Family::Pointwise,
     };
     let constant = |(name, attribute): &(&'static str, &str)| {
@@ -135,7 +135,7 @@ fn is_only(attributes: Option<&Map<String, Value>>, name: &str, only: &str) -> b
 /// A change of the dtype: a copy, or a function between two formats.
 fn conversion(program: &Program, step: &Step, from: Option<DataFormat>) -> Result<OpFunc, String> {
     use DataFormat::{IEEE_FP32, IEEE_INT32, SEN143_FP8, SEN169_FP16};
-    let to = step.writes.first().map(|b| program.buffer(*b).laid.layout().device_dtype());
+    let to = step.writes.first().map(|b| program.buffer(*b).laid.stick_layout().device_dtype());
     let (name, family) = match (from, to) {
         (Some(a), Some(b)) if a == b => ("identity", Family::Pointwise),
         (Some(SEN169_FP16), Some(IEEE_FP32)) => ("dl16tofp32", Family::Convert),
@@ -158,10 +158,10 @@ fn unavailable(row: &OpRow) -> String {
         _ if matches!(name, "cat" | "pad" | "slice_scatter") => {
             "it writes slices of its result one by one, and a kernel writes one".into()
         }
-        Layer::Native => format!("{name} is native, and has no function of one output"),
-        Layer::Custom => format!("{name} is a custom kernel of several functions"),
-        Layer::Decomposed => format!("{name} is made of other operations; decompose it"),
-        Layer::Fallback => format!("the card leaves {name} to the host"),
-        Layer::Missing => format!("the card does not have {name}"),
+        UpstreamLayer::Native => format!("{name} is native, and has no function of one output"),
+        UpstreamLayer::Custom => format!("{name} is a custom kernel of several functions"),
+        UpstreamLayer::Decomposed => format!("{name} is made of other operations; decompose it"),
+        UpstreamLayer::Fallback => format!("the card leaves {name} to the host"),
+        UpstreamLayer::Missing => format!("the card does not have {name}"),
     }
 }

@@ -25,10 +25,10 @@ use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
 use crate::program::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use zellige_device::{Loops, Move, PieceOf, PlanOp, TensorLayout};
-use zellige_graph::{Builder, Def, Operand, Role, TensorId};
+use zellige_device::{ElementMove, OpLoops, PieceOwner, PlanOp, TensorLayout};
+use zellige_graph::{GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin};
 use zellige_machine::Key;
-use zellige_op::{Op, Profile, Scalar};
+use zellige_op::{CoverageProfile, HostScalar, TensorOp};
 use zellige_stick::{LayoutRequest, StickLayout};
 
 /// How deep operations may be made of others.
@@ -57,7 +57,7 @@ pub(crate) struct Table {
 impl Table {
     /// Its bytes.
     pub(crate) fn bytes(&self) -> u64 {
-        self.laid.layout().device_bytes().map_or(0, i64::unsigned_abs)
+        self.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs)
     }
 }
 
@@ -73,7 +73,7 @@ impl KernelPlan {
                 Some((load, number, used)) if (load, number) == (step.load, step.wave) => used,
                 _ => 0,
             };
-            let cores = step.division.cores().max(step.work.cores.len()).max(1);
+            let cores = step.division.core_count().max(step.work.cores.len()).max(1);
             let cores = cores.min(program.options.cores);
             let mut bench = Workbench {
                 used,
@@ -137,7 +137,7 @@ impl Planner {
                 let rows = laid.rows_past_the_end().map(|laid| {
                     self.fill(
                         &Placed { memory: WorkMemory::Buffer(id), laid },
-                        Scalar::Float(0.0),
+                        HostScalar::Float(0.0),
                         bench,
                     )
                 });
@@ -178,17 +178,22 @@ impl Planner {
     }
 
     /// An operation that only moves elements; none for one that computes.
-    fn moves(&mut self, op: &Op, staged: &Staged, bench: &mut Workbench) -> Option<Planned> {
+    fn moves(&mut self, op: &TensorOp, staged: &Staged, bench: &mut Workbench) -> Option<Planned> {
         let ins: Vec<TensorLayout> = staged.reads.iter().map(|p| p.laid.clone()).collect();
         let outs: Vec<TensorLayout> = staged.writes.iter().map(|p| p.laid.clone()).collect();
-        let list = match op.moves(&ins, &outs) {
+        let list = match op.plan_moves(&ins, &outs) {
             Ok(list) => list?,
             Err(e) => return Some(Err(e.to_string())),
         };
         Some(self.move_all(&list, staged, bench))
     }
 
-    fn move_all(&mut self, list: &[Move], staged: &Staged, bench: &mut Workbench) -> Planned {
+    fn move_all(
+        &mut self,
+        list: &[ElementMove],
+        staged: &Staged,
+        bench: &mut Workbench,
+    ) -> Planned {
         let begin = bench.clone();
         let reason = match self.move_into(list, staged, &staged.writes[0], bench) {
             Ok(made) => return Ok(made),
@@ -196,7 +201,7 @@ impl Planner {
         };
         // Slices of the result begin inside sticks: it is made with its sticks along another dimension.
         let out = &staged.writes[0];
-        let own = out.laid.sticks().map_err(|e| e.to_string())?;
+        let own = out.laid.stick_form().map_err(|e| e.to_string())?;
         for laid in other_layouts(&out.laid, out.laid.view(), own.stick) {
             *bench = begin.clone();
             let between = bench.take(&laid);
@@ -223,7 +228,7 @@ impl Planner {
     /// The moves with another tensor of the same size in the place of the result.
     fn move_into(
         &mut self,
-        list: &[Move],
+        list: &[ElementMove],
         staged: &Staged,
         out: &Placed,
         bench: &mut Workbench,
@@ -231,29 +236,29 @@ impl Planner {
         let mut scratch: HashMap<usize, WorkMemory> = HashMap::new();
         let mut made = Vec::new();
         for step in list {
-            let mut place = |piece: &zellige_device::Piece, bench: &mut Workbench| {
+            let mut place = |piece: &zellige_device::TensorPiece, bench: &mut Workbench| {
                 let laid = piece.laid.clone();
                 Ok::<Placed, String>(match piece.of {
-                    PieceOf::Input(k) => Placed { memory: staged.reads[k].memory, laid },
-                    PieceOf::Output(_) => {
+                    PieceOwner::Input(k) => Placed { memory: staged.reads[k].memory, laid },
+                    PieceOwner::Output(_) => {
                         let view = piece.laid.view().clone();
-                        let laid = out.laid.seen(|_| Ok(view)).map_err(|e| e.to_string())?;
+                        let laid = out.laid.view_layout(|_| Ok(view)).map_err(|e| e.to_string())?;
                         Placed { memory: out.memory, laid }
                     }
-                    PieceOf::Scratch(n) => {
+                    PieceOwner::Scratch(n) => {
                         let memory = *scratch
                             .entry(n)
-                            .or_insert_with(|| bench.take(&piece.laid.whole()).memory);
+                            .or_insert_with(|| bench.take(&piece.laid.base_layout()).memory);
                         Placed { memory, laid }
                     }
                 })
             };
             match step {
-                Move::Copy { from, to } => {
+                ElementMove::Copy { from, to } => {
                     let (from, to) = (place(from, bench)?, place(to, bench)?);
                     made.extend(kernels(&bench.copy(&from, &to)?)?);
                 }
-                Move::Fill { to, value } => {
+                ElementMove::Fill { to, value } => {
                     let to = place(to, bench)?;
                     made.extend(self.fill(&to, *value, bench)?);
                 }
@@ -263,10 +268,10 @@ impl Planner {
     }
 
     /// A number into every element.
-    fn fill(&mut self, to: &Placed, value: Scalar, bench: &Workbench) -> Planned {
-        let format = to.laid.layout().device_dtype();
+    fn fill(&mut self, to: &Placed, value: HostScalar, bench: &Workbench) -> Planned {
+        let format = to.laid.stick_layout().device_dtype();
         let one = StickLayout::default_in_format(&[], None, format).map_err(|e| e.to_string())?;
-        let one = TensorLayout::new(to.laid.storage(), to.laid.dtype(), &one)
+        let one = TensorLayout::new(to.laid.storage_policy(), to.laid.dtype(), &one)
             .map_err(|e| e.to_string())?;
         let memory = self.table(&one, json!({"number": number(value)}));
         let tensors = vec![WorkTensor::new(memory, &one)?, WorkTensor::new(to.memory, &to.laid)?];
@@ -289,16 +294,16 @@ impl Planner {
         let node = step.node().map(|n| program.graph.node(n));
         let attributes = node.map(|n| &n.attributes);
         let laid = |list: &[Placed]| list.iter().map(|p| p.laid.clone()).collect::<Vec<_>>();
-        let constants: Vec<Option<Scalar>> = node.map_or_else(Vec::new, |n| {
+        let constants: Vec<Option<HostScalar>> = node.map_or_else(Vec::new, |n| {
             let of = |i: &TensorId| match program.graph.get(*i).def {
-                Def::Constant(value) => Some(value),
+                TensorOrigin::Constant(value) => Some(value),
                 _ => None,
             };
             n.inputs.iter().map(of).collect()
         });
         let key = format!(
             "{:?} {attributes:?} {constants:?} {:?} {:?} {}",
-            step.op().map(Op::name),
+            step.op().map(TensorOp::name),
             laid(&staged.reads),
             laid(&staged.writes),
             bench.cores,
@@ -335,12 +340,13 @@ impl Planner {
         let said = |e: zellige_graph::GraphError| e.to_string();
         let mut own = Workbench { used: 0, first_core: 0, ..bench.clone() };
         let node = step.node().map(|n| program.graph.node(n)).ok_or("it is no operation")?;
-        let mut builder = Builder::new("parts");
+        let mut builder = GraphBuilder::new("parts");
         let (mut operands, mut memory, mut made) = (Vec::new(), Vec::new(), Vec::new());
         for (k, (id, read)) in node.inputs.iter().zip(&staged.reads).enumerate() {
-            if let Def::Constant(value) = program.graph.get(*id).def {
-                let value = builder.constant(value, program.graph.get(*id).dtype).map_err(said)?;
-                operands.push(Operand::Tensor(value));
+            if let TensorOrigin::Constant(value) = program.graph.get(*id).def {
+                let value =
+                    builder.add_constant(value, program.graph.get(*id).dtype).map_err(said)?;
+                operands.push(GraphOperand::Tensor(value));
                 continue;
             }
             let name = format!("operand.{k}");
@@ -357,26 +363,28 @@ impl Planner {
                     memory.push(copied.memory);
                     let (size, dtype) = (copied.laid.size(), copied.laid.dtype());
                     let name = format!("{name}.copied");
-                    let id = builder.input(&name, size, dtype, Role::Input).map_err(said)?;
-                    let pin = LayoutRequest::Exactly(copied.laid.layout().clone());
-                    builder.pin(id, pin).map_err(said)?;
+                    let id =
+                        builder.add_input(&name, size, dtype, InputRole::Input).map_err(said)?;
+                    let pin = LayoutRequest::Exactly(copied.laid.stick_layout().clone());
+                    builder.pin_layout(id, pin).map_err(said)?;
                     id
                 }
             };
-            operands.push(Operand::Tensor(seen));
+            operands.push(GraphOperand::Tensor(seen));
         }
         let names: Vec<String> = (0..node.outputs.len()).map(|k| format!("result.{k}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let op = builder.op(node.op.name(), &operands, &node.attributes, &names);
+        let op = builder.add_op(node.op.name(), &operands, &node.attributes, &names);
         let results = op.map_err(said)?;
         for (id, write) in results.iter().zip(&staged.writes) {
-            let layout = write.laid.layout().clone();
-            builder.pin(*id, LayoutRequest::Exactly(layout)).map_err(said)?;
+            let layout = write.laid.stick_layout().clone();
+            builder.pin_layout(*id, LayoutRequest::Exactly(layout)).map_err(said)?;
         }
-        let graph = into_parts(&builder.finish(&results).map_err(said)?, program.options.storage)?;
+        let graph =
+            into_parts(&builder.finish_graph(&results).map_err(said)?, program.options.storage)?;
         let options = Options {
             policy: Policy::Baseline,
-            coverage: Profile::Full,
+            coverage: CoverageProfile::Full,
             weights: WeightLayouts::Given,
             outputs: OutputLayouts::Default,
             decompose: Some(false),
@@ -423,7 +431,7 @@ impl Planner {
         for (k, (read, write)) in sub.outputs.iter().zip(&staged.writes).enumerate() {
             let b = sub.buffer(read.buffer);
             let alone = matches!(b.place, Place::Pool(_)) && !matches!(b.origin, Origin::Input(_));
-            let same = read.laid == b.laid && b.laid.layout() == write.laid.layout();
+            let same = read.laid == b.laid && b.laid.stick_layout() == write.laid.stick_layout();
             let once = sub.outputs.iter().filter(|r| r.buffer == read.buffer).count() == 1;
             // A result that takes the place of an operand is written last.
             let over = staged.reads.iter().any(|r| r.memory == write.memory);
@@ -459,7 +467,7 @@ impl Planner {
                 continue;
             }
             let kernels = self.step(sub, step, bench, depth).map_err(|e| {
-                let op = step.op().map_or("move", Op::name);
+                let op = step.op().map_or("move", TensorOp::name);
                 format!("its part {} ({op}): {e}", step.name)
             })?;
             let place = |m: WorkMemory| match m {
@@ -510,22 +518,22 @@ pub(super) fn kernels(list: &[KernelWork]) -> Planned {
 }
 
 /// Whether a move writes all of a result.
-fn whole(m: &Move, out: &TensorLayout) -> bool {
-    let (Move::Copy { to, .. } | Move::Fill { to, .. }) = m;
-    matches!(to.of, PieceOf::Output(_)) && to.laid.view() == out.view()
+fn whole(m: &ElementMove, out: &TensorLayout) -> bool {
+    let (ElementMove::Copy { to, .. } | ElementMove::Fill { to, .. }) = m;
+    matches!(to.of, PieceOwner::Output(_)) && to.laid.view() == out.view()
 }
 
 /// The elements of a result that moves write; slices of one operation do not overlap.
-fn written(list: &[Move]) -> i64 {
-    let of = |m: &Move| {
-        let (Move::Copy { to, .. } | Move::Fill { to, .. }) = m;
-        if matches!(to.of, PieceOf::Output(_)) { to.laid.numel() } else { 0 }
+fn written(list: &[ElementMove]) -> i64 {
+    let of = |m: &ElementMove| {
+        let (ElementMove::Copy { to, .. } | ElementMove::Fill { to, .. }) = m;
+        if matches!(to.of, PieceOwner::Output(_)) { to.laid.numel() } else { 0 }
     };
     list.iter().map(of).sum()
 }
 
 /// A step that is one function.
-fn direct(program: &Program, step: &Step, op: &Op) -> Planned {
+fn direct(program: &Program, step: &Step, op: &TensorOp) -> Planned {
     let func = op_func(program, step)?;
     let [result] = step.writes.as_slice() else {
         return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
@@ -540,12 +548,12 @@ fn direct(program: &Program, step: &Step, op: &Op) -> Planned {
         return Err(format!("operand {i} is a part of a tensor in the scratchpads"));
     }
     let found = loops(program, step, op)?;
-    let last = found.tensors() - 1;
+    let last = found.tensor_count() - 1;
     let order = func.operands.iter().copied().chain([last]);
     let loops = SdscLoops {
-        spans: found.spans().to_vec(),
+        spans: found.loop_spans().to_vec(),
         splits: step.division.splits().to_vec(),
-        follows: order.map(|t| found.follows(t).to_vec()).collect(),
+        follows: order.map(|t| found.followed_loops(t).to_vec()).collect(),
         row: false,
         keep: None,
         rounds: step.rounds,
@@ -554,11 +562,11 @@ fn direct(program: &Program, step: &Step, op: &Op) -> Planned {
     SdscKernel::of(&KernelWork { func, tensors, loops, cores, indexed: None })
 }
 
-pub(super) fn loops(program: &Program, step: &Step, op: &Op) -> Result<Loops, String> {
+pub(super) fn loops(program: &Program, step: &Step, op: &TensorOp) -> Result<OpLoops, String> {
     let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
     let outs: Vec<TensorLayout> =
         step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
-    let found = op.loops(&ins, &outs).map_err(|e| e.to_string())?;
+    let found = op.tensor_loops(&ins, &outs).map_err(|e| e.to_string())?;
     found.ok_or_else(|| "its slices are no boxes of its tensors".into())
 }
 
@@ -583,7 +591,7 @@ fn restickify(program: &Program, step: &Step, bench: &mut Workbench) -> Planned 
     let mut list = bench.copy(&from, &to)?;
     if let [only] = list.as_mut_slice() {
         let given = step.division.splits();
-        if given.len() == only.loops.spans.len() && step.division.cores() > 1 {
+        if given.len() == only.loops.spans.len() && step.division.core_count() > 1 {
             let forms = [&only.tensors[0].form, &only.tensors[1].form];
             let moved = only.func.family == Family::Restickify;
             let rounds = only.loops.rounds;

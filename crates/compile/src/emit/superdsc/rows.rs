@@ -6,18 +6,22 @@ use super::op_func::OpFunc;
 use super::plan::{Planned, copy_function, kernels};
 use super::staging::Staged;
 use super::work::{Indexed, KernelWork, SdscLoops, WorkCores, WorkTensor};
-use zellige_device::{Division, Span, TensorLayout};
-use zellige_op::{Combine, Form, IndexPattern, IndexSource, Op, TensorType};
+use zellige_device::{LoopSpan, TensorLayout, WorkDivision};
+use zellige_op::{CombineRule, IndexPattern, IndexSource, OpForm, TensorOp, TensorType};
 
 /// The most kernels of one operation, one for each list of indices.
 const LISTS: i64 = 64;
 
 /// The kernels of such an operation; none for others.
-pub(super) fn rows_by_index(op: &Op, staged: &Staged, bench: &mut Workbench) -> Option<Planned> {
+pub(super) fn rows_by_index(
+    op: &TensorOp,
+    staged: &Staged,
+    bench: &mut Workbench,
+) -> Option<Planned> {
     let types: Vec<TensorType> = staged.reads.iter().map(|p| p.laid.tensor_type()).collect();
     let out = staged.writes.first()?;
     match op.form() {
-        Form::IndexRead(read) => {
+        OpForm::IndexRead(read) => {
             // Negative positions count from the end there, and a kernel takes an index as it is.
             if matches!(read.pattern, IndexPattern::Gather(_) | IndexPattern::Advanced) {
                 return Some(Err("its indices are not of whole rows".into()));
@@ -25,9 +29,9 @@ pub(super) fn rows_by_index(op: &Op, staged: &Staged, bench: &mut Workbench) -> 
             let rows = Rows { pattern: &read.pattern, x: &staged.reads[0], plain: out, read: true };
             Some(rows.kernels(op, &staged.reads[1], &types, bench))
         }
-        Form::IndexWrite(write) => {
+        OpForm::IndexWrite(write) => {
             let whole = matches!(write.pattern, IndexPattern::Select(_));
-            if write.combine != Combine::Replace || !whole {
+            if write.combine != CombineRule::Replace || !whole {
                 return Some(Err(
                     "it combines elements, or its indices are not of whole rows".into()
                 ));
@@ -61,14 +65,14 @@ struct Rows<'a> {
 impl Rows<'_> {
     fn kernels(
         &self,
-        op: &Op,
+        op: &TensorOp,
         index: &Placed,
         types: &[TensorType],
         bench: &mut Workbench,
     ) -> Planned {
         let shape = self
             .pattern
-            .resolve(op.name(), &self.x.laid.tensor_type(), &types[1..2])
+            .resolve_shape(op.name(), &self.x.laid.tensor_type(), &types[1..2])
             .map_err(|e| e.to_string())?;
         let dims = &shape.dims[0];
         let size = |d: &usize| shape.size[*d];
@@ -93,8 +97,8 @@ impl Rows<'_> {
                 .collect();
             for (removed, (d, at)) in (0i64..).zip(lead.iter().zip(inner.iter().rev())) {
                 let d = i64::try_from(*d).unwrap_or(0) - removed;
-                own = own.seen(|v| v.select(0, *at)).map_err(|e| e.to_string())?;
-                plain = plain.seen(|v| v.select(d, *at)).map_err(|e| e.to_string())?;
+                own = own.view_layout(|v| v.select(0, *at)).map_err(|e| e.to_string())?;
+                plain = plain.view_layout(|v| v.select(d, *at)).map_err(|e| e.to_string())?;
             }
             let own = Placed { memory: index.memory, laid: own };
             let last = dims.last().copied();
@@ -125,15 +129,15 @@ impl Rows<'_> {
         }
         let rank = plain.form.rank();
         let unit = |d: usize| if plain.form.stick == Some(d) { plain.form.eps } else { 1 };
-        let spans: Vec<Span> =
-            (0..rank).map(|d| Span::output(plain.form.size[d], unit(d))).collect();
+        let spans: Vec<LoopSpan> =
+            (0..rank).map(|d| LoopSpan::for_output(plain.form.size[d], unit(d))).collect();
         // Cores share all loops but the one over the indices, whose sticks have another number of lanes.
-        let shared: Vec<Span> = spans
+        let shared: Vec<LoopSpan> = spans
             .iter()
             .enumerate()
-            .map(|(d, s)| Span { unit: if d == along { s.size.max(1) } else { s.unit }, ..*s })
+            .map(|(d, s)| LoopSpan { unit: if d == along { s.size.max(1) } else { s.unit }, ..*s })
             .collect();
-        let splits = Division::distribute(&shared, bench.cores, false).splits().to_vec();
+        let splits = WorkDivision::distribute_units(&shared, bench.cores, false).splits().to_vec();
         let follows_x: Vec<Option<usize>> = from
             .iter()
             .map(|f| match f {

@@ -6,10 +6,10 @@ use super::plan::{Planned, copy_function, loops, tensor};
 use super::work::{KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
 use crate::emit::memory::holder;
 use crate::program::{BufferId, Place, Program, Step};
-use zellige_device::{Division, TensorLayout};
-use zellige_graph::{Builder, Def, Graph, Operand, Role, TensorId};
+use zellige_device::{TensorLayout, WorkDivision};
+use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::{LayoutRequest, StickLayout};
 
 /// The operands and results of a step in device memory, with the copies before and behind its kernels.
@@ -24,7 +24,7 @@ pub(super) struct Staged {
 pub(super) fn stage(
     program: &Program,
     step: &Step,
-    op: &Op,
+    op: &TensorOp,
     bench: &mut Workbench,
 ) -> Result<Staged, String> {
     let mut staged =
@@ -37,7 +37,7 @@ pub(super) fn stage(
             staged.reads.push(Placed { memory, laid: read.laid.clone() });
             continue;
         }
-        let copy = bench.take(&read.laid.whole());
+        let copy = bench.take(&read.laid.base_layout());
         let copy = Placed { memory: copy.memory, laid: read.laid.clone() };
         let from = tensor(program, read.buffer, &read.laid)?;
         let to = WorkTensor::new(copy.memory, &copy.laid)?;
@@ -69,20 +69,20 @@ pub(super) fn stage(
 fn from_scratchpads(
     program: &Program,
     step: &Step,
-    op: &Op,
+    op: &TensorOp,
     t: usize,
     tensors: [WorkTensor; 2],
 ) -> Planned {
     let found = loops(program, step, op)?;
     let splits = step.division.splits();
-    let follows = found.follows(t);
+    let follows = found.followed_loops(t);
     let own: Vec<usize> =
         follows.iter().map(|l| l.map_or(1, |l| splits.get(l).copied().unwrap_or(1))).collect();
     let loops = SdscLoops::of_copy(&[&tensors[0].form, &tensors[1].form], Some(&own), 0, false);
     let count: usize = own.iter().product();
-    let whose = Division::new(&own, &loops.spans, count).map_err(|e| e.to_string())?;
+    let whose = WorkDivision::new(&own, &loops.spans, count).map_err(|e| e.to_string())?;
     let cores = (0..count).map(|slice| {
-        let digits = whose.digits(slice);
+        let digits = whose.core_digits(slice);
         let core = splits.iter().enumerate().fold(0, |core, (l, n)| {
             let digit = follows.iter().position(|f| *f == Some(l)).map_or(0, |d| digits[d]);
             core * n + digit
@@ -98,36 +98,36 @@ fn from_scratchpads(
 /// A tensor of the same elements in row-major order and a layout with the same sticks.
 pub(super) fn dense(like: &TensorLayout) -> Result<TensorLayout, String> {
     let rank = like.size().len();
-    let stick = like.sticks().ok().and_then(|s| s.stick);
+    let stick = like.stick_form().ok().and_then(|s| s.stick);
     let order: Vec<i64> = (0..rank)
         .filter(|d| Some(*d) != stick)
         .chain(stick)
         .map(|d| i64::try_from(d).unwrap_or(0))
         .chain(stick.is_none().then_some(-1))
         .collect();
-    let format = like.layout().device_dtype();
+    let format = like.stick_layout().device_dtype();
     let layout = StickLayout::with_dim_order_in_format(like.size(), None, format, &order);
     let layout = layout.map_err(|e| e.to_string())?;
-    TensorLayout::new(like.storage(), like.dtype(), &layout).map_err(|e| e.to_string())
+    TensorLayout::new(like.storage_policy(), like.dtype(), &layout).map_err(|e| e.to_string())
 }
 
 /// An input of a graph of parts with the views that the program's graph has of it; none where they do not give the
 /// same elements.
 pub(super) fn input(
-    builder: &mut Builder,
+    builder: &mut GraphBuilder,
     name: &str,
     graph: &Graph,
     id: TensorId,
     laid: &TensorLayout,
 ) -> Option<TensorId> {
-    let host = laid.layout().host()?;
+    let host = laid.stick_layout().host()?;
     if *host != StridedLayout::new_contiguous(host.size()).ok()? {
         return None;
     }
     let mut chain = Vec::new();
     let mut at = id;
     if !laid.is_base() {
-        while let Def::View { made: (op, of, attributes), .. } = &graph.get(at).def {
+        while let TensorOrigin::View { made: (op, of, attributes), .. } = &graph.get(at).def {
             chain.push((op, attributes));
             at = *of;
         }
@@ -136,17 +136,20 @@ pub(super) fn input(
         }
     }
     // Tried before the builder has anything of it.
-    let mut trial = Builder::new("trial");
-    let build = |builder: &mut Builder| -> Option<(TensorId, StridedLayout)> {
-        let base = builder.input(name, host.size(), laid.dtype(), Role::Input).ok()?;
-        builder.pin(base, LayoutRequest::Exactly(laid.layout().clone())).ok()?;
+    let mut trial = GraphBuilder::new("trial");
+    let build = |builder: &mut GraphBuilder| -> Option<(TensorId, StridedLayout)> {
+        let base = builder.add_input(name, host.size(), laid.dtype(), InputRole::Input).ok()?;
+        builder.pin_layout(base, LayoutRequest::Exactly(laid.stick_layout().clone())).ok()?;
         let mut seen = base;
         for (k, (op, attributes)) in chain.iter().rev().enumerate() {
             let name = format!("{name}.view{k}");
-            seen = *builder.op(op, &[Operand::Tensor(seen)], attributes, &[&name]).ok()?.first()?;
+            seen = *builder
+                .add_op(op, &[GraphOperand::Tensor(seen)], attributes, &[&name])
+                .ok()?
+                .first()?;
         }
         let map = match &builder.tensor(seen).def {
-            Def::View { base: of, map, .. } if *of == base => map.clone(),
+            TensorOrigin::View { base: of, map, .. } if *of == base => map.clone(),
             _ if seen == base => host.clone(),
             _ => return None,
         };

@@ -4,7 +4,7 @@ use super::kernel::{LABELS, PRODUCT, SdscDim};
 use super::op_func::{Family, OpFunc};
 use crate::program::BufferId;
 use std::ops::Range;
-use zellige_device::{Division, Span, Sticks, TensorLayout};
+use zellige_device::{LoopSpan, StickForm, TensorLayout, WorkDivision};
 
 /// Memory that a kernel reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -26,7 +26,7 @@ pub(crate) enum WorkMemory {
 pub(super) struct WorkTensor {
     pub(super) memory: WorkMemory,
     pub(super) laid: TensorLayout,
-    pub(super) form: Sticks,
+    pub(super) form: StickForm,
     /// Whether it is in the scratchpads.
     pub(super) scratchpad: bool,
 }
@@ -34,7 +34,7 @@ pub(super) struct WorkTensor {
 impl WorkTensor {
     /// A tensor in device memory; why where kernels cannot read it as it lies.
     pub(super) fn new(memory: WorkMemory, laid: &TensorLayout) -> Result<WorkTensor, String> {
-        let form = laid.sticks().map_err(|e| e.to_string())?;
+        let form = laid.stick_form().map_err(|e| e.to_string())?;
         Ok(WorkTensor { memory, laid: laid.clone(), form, scratchpad: false })
     }
 }
@@ -86,7 +86,7 @@ impl KernelWork {
     pub(super) fn with_row(&self) -> KernelWork {
         let mut work = self.clone();
         let loops = &mut work.loops;
-        loops.spans.insert(0, Span::output(1, 1));
+        loops.spans.insert(0, LoopSpan::for_output(1, 1));
         loops.splits.insert(0, 1);
         for follows in &mut loops.follows {
             follows.iter_mut().for_each(|l| *l = l.map(|l| l + 1));
@@ -101,7 +101,7 @@ impl KernelWork {
     }
 
     /// A tensor as a piece of the loops has it.
-    pub(super) fn part(&self, t: usize, piece: &LoopPiece) -> Result<Sticks, String> {
+    pub(super) fn part(&self, t: usize, piece: &LoopPiece) -> Result<StickForm, String> {
         let tensor = &self.tensors[t];
         let mut form = tensor.form.clone();
         for (d, follows) in self.loops.follows[t].iter().enumerate() {
@@ -114,7 +114,7 @@ impl KernelWork {
             if form.stick == Some(d) && !range.start.is_multiple_of(form.eps) {
                 return Err(format!("a slice of operand {t} would begin inside a stick"));
             }
-            form = form.slice(d, range.clone());
+            form = form.slice_dim(d, range.clone());
         }
         Ok(form)
     }
@@ -123,7 +123,7 @@ impl KernelWork {
 /// The loops of some work, before they have labels.
 #[derive(Debug, Clone)]
 pub(super) struct SdscLoops {
-    pub(super) spans: Vec<Span>,
+    pub(super) spans: Vec<LoopSpan>,
     pub(super) splits: Vec<usize>,
     /// Per tensor and dimension, the loop that it follows.
     pub(super) follows: Vec<Vec<Option<usize>>>,
@@ -148,7 +148,7 @@ impl SdscLoops {
     /// A loop for every dimension of tensors of one size, in whole sticks of all of them. One that is padded is not
     /// divided where `restickify` asks for that.
     pub(super) fn of_copy(
-        forms: &[&Sticks],
+        forms: &[&StickForm],
         given: Option<&[usize]>,
         cores: usize,
         restickify: bool,
@@ -158,8 +158,9 @@ impl SdscLoops {
             let lanes = forms.iter().filter(|f| f.stick == Some(d)).map(|f| f.eps);
             lanes.max().unwrap_or(1)
         };
-        let spans: Vec<Span> = (0..rank).map(|d| Span::output(forms[0].size[d], unit(d))).collect();
-        let padded = |s: &Span| restickify && !s.size.is_multiple_of(s.unit);
+        let spans: Vec<LoopSpan> =
+            (0..rank).map(|d| LoopSpan::for_output(forms[0].size[d], unit(d))).collect();
+        let padded = |s: &LoopSpan| restickify && !s.size.is_multiple_of(s.unit);
         let splits = match given {
             Some(given) => {
                 spans.iter().zip(given).map(|(s, n)| if padded(s) { 1 } else { *n }).collect()
@@ -168,9 +169,9 @@ impl SdscLoops {
                 // A padded loop counts as one unit, which nothing divides.
                 let units = spans
                     .iter()
-                    .map(|s| Span { unit: if padded(s) { s.size } else { s.unit }, ..*s });
-                let units: Vec<Span> = units.collect();
-                Division::distribute(&units, cores, false).splits().to_vec()
+                    .map(|s| LoopSpan { unit: if padded(s) { s.size } else { s.unit }, ..*s });
+                let units: Vec<LoopSpan> = units.collect();
+                WorkDivision::distribute_units(&units, cores, false).splits().to_vec()
             }
         };
         let follows = forms.iter().map(|_| (0..rank).map(Some).collect()).collect();
@@ -185,7 +186,7 @@ impl SdscLoops {
             let split = self.splits.get(l).copied().unwrap_or(1);
             let mut parts = LoopPart::of(span, split);
             if parts.len() > 1 && (span.reduced || family == Family::Restickify) {
-                let units = span.units();
+                let units = span.unit_count();
                 let even = (1..=split).rev().find(|n| units.is_multiple_of(*n)).unwrap_or(1);
                 parts = LoopPart::of(span, even);
             }
@@ -217,7 +218,7 @@ impl SdscLoops {
     pub(super) fn part(&self, piece: &LoopPiece) -> SdscLoops {
         let spans = self.spans.iter().zip(&piece.ranges);
         SdscLoops {
-            spans: spans.map(|(s, r)| Span { size: r.len(), ..*s }).collect(),
+            spans: spans.map(|(s, r)| LoopSpan { size: r.len(), ..*s }).collect(),
             splits: piece.splits.clone(),
             follows: self.follows.clone(),
             row: self.row,
@@ -254,7 +255,7 @@ impl SdscLoops {
         };
         let dim = |(i, l): (usize, &usize)| {
             let (span, split) = (self.spans[*l], self.splits[*l]);
-            let padded = span.units() * span.unit.max(1);
+            let padded = span.unit_count() * span.unit.max(1);
             SdscDim { label: label(i), size: span.size, padded, split, reduced: span.reduced }
         };
         Ok(kept.iter().enumerate().map(dim).collect())
@@ -272,9 +273,9 @@ struct LoopPart {
 
 impl LoopPart {
     /// The slices of a loop, the longer ones first, as [`Division`] has them.
-    fn of(span: &Span, split: usize) -> Vec<LoopPart> {
+    fn of(span: &LoopSpan, split: usize) -> Vec<LoopPart> {
         let split = split.max(1);
-        let (base, longer) = (span.units() / split, span.units() % split);
+        let (base, longer) = (span.unit_count() / split, span.unit_count() % split);
         let end = ((base + 1) * longer * span.unit.max(1)).min(span.size);
         let parts = [
             LoopPart { range: 0..end, split: longer, first: 0 },
@@ -284,17 +285,17 @@ impl LoopPart {
     }
 
     /// Rounds of a loop, each of them over all of its slices.
-    fn rounds(span: &Span, split: usize, rounds: usize) -> Vec<LoopPart> {
+    fn rounds(span: &LoopSpan, split: usize, rounds: usize) -> Vec<LoopPart> {
         let unit = span.unit.max(1);
-        let outer = Span { unit, ..*span };
+        let outer = LoopSpan { unit, ..*span };
         let mut all = Vec::new();
         for part in LoopPart::of(&outer, rounds) {
             let length = part.range.len().div_ceil(part.split).next_multiple_of(unit).max(unit);
             for k in 0..part.split {
                 let start = (part.range.start + k * length).min(span.size);
                 let end = (start + length).min(span.size);
-                let own = Span { size: end - start, unit, reduced: span.reduced };
-                for mut p in LoopPart::of(&own, split.min(own.units().max(1))) {
+                let own = LoopSpan { size: end - start, unit, reduced: span.reduced };
+                for mut p in LoopPart::of(&own, split.min(own.unit_count().max(1))) {
                     p.range = p.range.start + start..p.range.end + start;
                     all.push(p);
                 }

@@ -28,9 +28,9 @@ pub fn check(
         return Err(broken(Witness::Core(0), reason));
     }
     let division = space.division(&plan.splits, cores)?;
-    if division.cores() as u64 != plan.cores_used {
-        let reason = format!("{} cores are used, not {}", division.cores(), plan.cores_used);
-        return Err(broken(Witness::Core(division.cores()), reason));
+    if division.core_count() as u64 != plan.cores_used {
+        let reason = format!("{} cores are used, not {}", division.core_count(), plan.cores_used);
+        return Err(broken(Witness::Core(division.core_count()), reason));
     }
     let summed: Vec<usize> = (0..plan.splits.len())
         .filter(|d| space.dims()[*d].reduced && plan.splits[*d] > 1)
@@ -41,8 +41,8 @@ pub fn check(
     let spans = space.spans();
     let mut points = 0_u128;
     let mut largest = vec![0_u64; space.tensors().len()];
-    for core in 0..division.cores() {
-        let slices = division.slice(core, &spans);
+    for core in 0..division.core_count() {
+        let slices = division.core_slice(core, &spans);
         for (d, s) in slices.iter().enumerate() {
             let unit = usize::try_from(space.unit(d)).unwrap_or(usize::MAX);
             let whole = s.start % unit == 0 && (s.end % unit == 0 || s.end == spans[d].size);

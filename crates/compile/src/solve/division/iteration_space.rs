@@ -3,9 +3,9 @@
 use super::tensor_access::{AccessRole, TensorAccess};
 use crate::error::{CompileError, Result};
 use zellige_device::PlanOp;
-use zellige_device::{Division, Loops, Span, TensorLayout};
+use zellige_device::{LoopSpan, OpLoops, TensorLayout, WorkDivision};
 use zellige_machine::{LoopCharge, OperationCharges, PartialSums, WorkKind};
-use zellige_op::Op;
+use zellige_op::TensorOp;
 
 /// Dimensions of an iteration space at most.
 pub(super) const MOST_DIMS: usize = 64;
@@ -151,21 +151,21 @@ impl IterationSpace {
     /// # Errors
     /// Tensors that are not those of the operation, or that kernels cannot read as they lie; overflow.
     pub fn of_op(
-        op: &Op,
+        op: &TensorOp,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
     ) -> Result<Option<IterationSpace>> {
         let (Some(loops), Some(charges)) =
-            (op.loops(inputs, outputs)?, op.charges(inputs, outputs)?)
+            (op.tensor_loops(inputs, outputs)?, op.unit_charges(inputs, outputs)?)
         else {
             return Ok(None);
         };
-        let spans = loops.spans();
+        let spans = loops.loop_spans();
         let names = names(&loops, &charges, inputs.len());
         let dims: Vec<LoopDim> = (spans.iter().zip(names))
             .map(|(s, name)| LoopDim { reduced: s.reduced, ..LoopDim::output(name, s.size as u64) })
             .collect();
-        let mut tensors = Vec::with_capacity(loops.tensors());
+        let mut tensors = Vec::with_capacity(loops.tensor_count());
         for (i, laid) in inputs.iter().chain(outputs).enumerate() {
             if charges.unread.contains(&i) {
                 continue;
@@ -175,7 +175,7 @@ impl IterationSpace {
                 Some(0) => (AccessRole::Write, "output".into()),
                 Some(n) => (AccessRole::Write, format!("output{n}")),
             };
-            tensors.push(TensorAccess::laid(name, role, laid, &dims, loops.follows(i))?);
+            tensors.push(TensorAccess::laid(name, role, laid, &dims, loops.followed_loops(i))?);
         }
         let sum = |f: fn(&LoopCharge) -> u64| charges.each.iter().map(f).sum();
         let effort = PointCost {
@@ -266,9 +266,9 @@ impl IterationSpace {
     }
 
     /// The dimensions as the device divides them.
-    pub fn spans(&self) -> Vec<Span> {
+    pub fn spans(&self) -> Vec<LoopSpan> {
         let narrow = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let span = |(d, unit): (&LoopDim, &u64)| Span {
+        let span = |(d, unit): (&LoopDim, &u64)| LoopSpan {
             size: narrow(d.size),
             unit: narrow(*unit),
             reduced: d.reduced,
@@ -277,10 +277,10 @@ impl IterationSpace {
     }
 
     /// The division with these splits, as the device takes it.
-    pub fn division(&self, splits: &[u64], cores: usize) -> Result<Division> {
+    pub fn division(&self, splits: &[u64], cores: usize) -> Result<WorkDivision> {
         let narrow = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
         let narrow: Vec<usize> = splits.iter().map(narrow).collect();
-        Division::new(&narrow, &self.spans(), cores).map_err(|e| CompileError::BadDim {
+        WorkDivision::new(&narrow, &self.spans(), cores).map_err(|e| CompileError::BadDim {
             dim: self.dims.first().map_or_else(String::new, |d| d.name.clone()),
             reason: e.to_string(),
         })
@@ -294,7 +294,7 @@ impl IterationSpace {
 }
 
 /// The name of an operand in the table of operations; of several under one name, with a number.
-fn operand(op: &Op, i: usize) -> String {
+fn operand(op: &TensorOp, i: usize) -> String {
     let names = op.row().operands;
     match names.get(i).or(names.last()) {
         Some(name) if i < names.len() => name.trim_end_matches(['?', '.']).to_owned(),
@@ -304,20 +304,20 @@ fn operand(op: &Op, i: usize) -> String {
 }
 
 /// Names of the loops: by what A, B and the result of a product follow, else numbered.
-fn names(loops: &Loops, charges: &OperationCharges, inputs: usize) -> Vec<String> {
-    let numbered = || (0..loops.spans().len()).map(|l| format!("c{l}")).collect();
-    let Some([a, b]) = charges.product.filter(|_| inputs < loops.tensors()) else {
+fn names(loops: &OpLoops, charges: &OperationCharges, inputs: usize) -> Vec<String> {
+    let numbered = || (0..loops.loop_spans().len()).map(|l| format!("c{l}")).collect();
+    let Some([a, b]) = charges.product.filter(|_| inputs < loops.tensor_count()) else {
         return numbered();
     };
-    let follows = |t: usize, l: usize| loops.follows(t).contains(&Some(l));
+    let follows = |t: usize, l: usize| loops.followed_loops(t).contains(&Some(l));
     let (mut batches, mut names) = (0, Vec::new());
     // The last loop that only A has are the rows; before it, those are batches that B does not know.
-    let outer = || (0..loops.spans().len()).filter(|l| !loops.spans()[*l].reduced);
+    let outer = || (0..loops.loop_spans().len()).filter(|l| !loops.loop_spans()[*l].reduced);
     let rows = outer().rev().find(|l| follows(a, *l) && !follows(b, *l));
     let columns = outer().rev().find(|l| follows(b, *l) && !follows(a, *l));
-    for l in 0..loops.spans().len() {
+    for l in 0..loops.loop_spans().len() {
         names.push(match l {
-            _ if loops.spans()[l].reduced => "K".into(),
+            _ if loops.loop_spans()[l].reduced => "K".into(),
             _ if Some(l) == rows => "M".into(),
             _ if Some(l) == columns => "N".into(),
             _ => {

@@ -99,7 +99,7 @@ impl TensorAccess {
                 None => loops.push(ViewLoop { range: *size, step: *stride }),
             }
         }
-        let access = laid.layout().device_access(&loops, view.offset())?;
+        let access = laid.stick_layout().device_access(&loops, view.offset())?;
         let mut coordinates = access.coordinates().to_vec();
         let mut whole = Vec::with_capacity(coordinates.len());
         for coordinate in &mut coordinates {
@@ -114,7 +114,7 @@ impl TensorAccess {
             }));
             coordinate.terms.retain(|t| t.var < dims.len());
         }
-        let tensor = TensorAccess::at(name, role, laid.layout().storage_size(), coordinates)?;
+        let tensor = TensorAccess::at(name, role, laid.stick_layout().storage_size(), coordinates)?;
         Ok(TensorAccess { whole, ..tensor })
     }
 

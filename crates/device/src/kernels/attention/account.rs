@@ -1,17 +1,17 @@
 //! What a core does for attention.
 
-use super::super::matmul::account::padded;
-use super::super::share::Share;
-use crate::tensor::sticks::Sticks;
+use super::super::matmul::account::padded_extent;
+use super::super::share::CoreShare;
+use crate::tensor::sticks::StickForm;
 use zellige_machine::account::{CoreWork, saturating_product};
 use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED_TENSOR_BYTES};
 
 /// Who has the same parts of the operands as a core.
-pub(super) struct Shares {
-    pub(super) q: Share,
-    pub(super) mask: Share,
-    pub(super) keys: Share,
-    pub(super) values: Share,
+pub(super) struct AttentionShares {
+    pub(super) q: CoreShare,
+    pub(super) mask: CoreShare,
+    pub(super) keys: CoreShare,
+    pub(super) values: CoreShare,
 }
 
 /// What a core does with its rows of Q, of the result and of the mask, and the keys of one batch.
@@ -19,17 +19,17 @@ pub(super) struct Shares {
 /// A block of rows is resident with its scores and sums; K and V are streamed past it, once for each
 /// block of rows of each batch. A score takes four operations of the SFU (scale, maximum, sum,
 /// division), one more with a mask, and an exponential.
-pub(super) fn work(
-    (q, out, mask): (&Sticks, &Sticks, Option<&Sticks>),
-    (k, v): (&Sticks, &Sticks),
-    shares: &Shares,
+pub(super) fn charge_attention(
+    (q, out, mask): (&StickForm, &StickForm, Option<&StickForm>),
+    (k, v): (&StickForm, &StickForm),
+    shares: &AttentionShares,
 ) -> CoreWork {
     let mut work = CoreWork::default();
     let (row, column) = (q.rank() - 2, q.rank() - 1);
     let (key, value) = (k.rank() - 2, k.rank() - 1);
     let rows: u64 = q.size[..column].iter().map(|n| *n as u64).product();
-    let keys = padded(k, key);
-    let (depth, width) = (padded(q, column), padded(v, value));
+    let keys = padded_extent(k, key);
+    let (depth, width) = (padded_extent(q, column), padded_extent(v, value));
     let valid = [k.size[key] as u64, (q.size[column] + v.size[value]) as u64];
     work.macs = saturating_product([rows, keys, depth + width]);
     work.macs_valid = saturating_product([rows, valid[0], valid[1]]);
@@ -37,11 +37,11 @@ pub(super) fn work(
     work.sfu_transcendental = saturating_product([rows, keys]);
     for (t, share) in [(Some(q), shares.q), (mask, shares.mask)] {
         let Some(t) = t else { continue };
-        let (bursts, padding) = t.traffic();
-        share.read(&mut work, &bursts, 1);
+        let (bursts, padding) = t.stick_traffic();
+        share.charge_reads(&mut work, &bursts, 1);
         work.padding_bytes += padding;
     }
-    let (bursts, padding) = out.traffic();
+    let (bursts, padding) = out.stick_traffic();
     work.writes.merge_traffic(&bursts);
     work.padding_bytes += padding;
     let lines = q.size[row] as u64;
@@ -52,15 +52,15 @@ pub(super) fn work(
     let batches: u64 = q.size[..row].iter().map(|n| *n as u64).product();
     let times = batches * lines.div_ceil(block);
     for (t, share) in [(k, shares.keys), (v, shares.values)] {
-        let (bursts, padding) = t.traffic();
-        share.read(&mut work, &bursts, times);
+        let (bursts, padding) = t.stick_traffic();
+        share.charge_reads(&mut work, &bursts, times);
         work.padding_bytes =
             work.padding_bytes.saturating_add(saturating_product([padding, times]));
     }
     work.lx_bytes = work.reads.total_bytes().saturating_add(work.writes.total_bytes());
     if k.stick == Some(value) {
         // Tiles of K are turned: written and read once more.
-        let turned = saturating_product([2, times, k.traffic().0.total_bytes()]);
+        let turned = saturating_product([2, times, k.stick_traffic().0.total_bytes()]);
         work.lx_bytes = work.lx_bytes.saturating_add(turned);
     }
     work

@@ -1,44 +1,46 @@
 //! Attention bound to its tensors: some rows of Q at a time.
 
-use super::super::io::{Load, Store};
-use super::super::matmul::axis::{Axis, Lines};
-use super::super::matmul::engine::{Block, Left, Packed, Scratch, Tile, product, tiles};
-use super::super::matmul::finish::Extra;
+use super::super::io::{ElementLoader, ElementStorer};
+use super::super::matmul::axis::{MatrixAxis, MatrixLines};
+use super::super::matmul::engine::{
+    DepthTile, LeftOperand, PackedOperands, ProductBlock, TileScratch, cut_tiles, multiply_block,
+};
+use super::super::matmul::finish::ExtraOperand;
 use super::super::matmul::micro::{DEPTH, Isa};
-use super::super::matmul::sides::{Sink, SticksLeft, SticksRight};
-use super::super::{Pointers, Task};
+use super::super::matmul::sides::{ResultSink, SticksLeft, SticksRight};
+use super::super::{KernelTask, TensorPointers};
 use std::ops::Range;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math as math;
 
-/// Numbers of the scores that a block of rows has at most, where that leaves it [`LEAST`] rows.
-const SCORES: usize = 1 << 18;
-const LEAST: usize = 6;
-const MOST: usize = 96;
+/// Numbers of the scores that a block of rows has at most, where that leaves it [`MIN_BLOCK_ROWS`] rows.
+const MAX_BLOCK_SCORES: usize = 1 << 18;
+const MIN_BLOCK_ROWS: usize = 6;
+const MAX_BLOCK_ROWS: usize = 96;
 
 /// One tensor as attention reads it.
-pub(super) struct Side {
-    pub(super) load: Load<f32>,
+pub(super) struct AttentionTensor {
+    pub(super) load: ElementLoader<f32>,
     pub(super) start: usize,
-    pub(super) batch: Lines,
-    pub(super) rows: Lines,
-    pub(super) row: Axis,
-    pub(super) column: Axis,
+    pub(super) batch: MatrixLines,
+    pub(super) rows: MatrixLines,
+    pub(super) row: MatrixAxis,
+    pub(super) column: MatrixAxis,
 }
 
 /// Attention on its tensors.
-pub(super) struct Work {
+pub(super) struct AttentionTask {
     pub(super) isa: Isa,
     pub(super) scale: f32,
     pub(super) causal: bool,
     pub(super) keep: bool,
-    pub(super) mask: Option<Extra<f32>>,
+    pub(super) mask: Option<ExtraOperand<f32>>,
     pub(super) kind: WorkKind,
-    pub(super) q: Side,
-    pub(super) k: Side,
-    pub(super) v: Side,
-    pub(super) out: Side,
-    pub(super) store: Store<f32>,
+    pub(super) q: AttentionTensor,
+    pub(super) k: AttentionTensor,
+    pub(super) v: AttentionTensor,
+    pub(super) out: AttentionTensor,
+    pub(super) store: ElementStorer<f32>,
     /// Columns of a panel of V.
     pub(super) width: usize,
     pub(super) cores: usize,
@@ -46,43 +48,48 @@ pub(super) struct Work {
 }
 
 /// Panels of probabilities are tiles of the left operand as they are.
-struct Panels<'a>(&'a [f32]);
+struct ProbabilityPanels<'a>(&'a [f32]);
 
-impl Left<f32> for Panels<'_> {
-    fn fill(&self, tile: Tile, rows: Range<usize>, into: &mut [f32]) {
+impl LeftOperand<f32> for ProbabilityPanels<'_> {
+    fn fill_tile(&self, tile: DepthTile, rows: Range<usize>, into: &mut [f32]) {
         let size = rows.len() * DEPTH;
         into.copy_from_slice(&self.0[tile.at / DEPTH * size..][..size]);
     }
 }
 
-impl Task for Work {
-    fn kind(&self) -> WorkKind {
+impl KernelTask for AttentionTask {
+    fn work_kind(&self) -> WorkKind {
         self.kind
     }
 
-    fn work(&self, core: usize) -> CoreWork {
+    fn core_work(&self, core: usize) -> CoreWork {
         self.parts[core].clone()
     }
 
-    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
+    unsafe fn run_slice(&self, _: usize, core: usize, memory: &TensorPointers) {
         let (keys, queries) = (self.k.row.size, self.q.row.size);
-        let rows = (SCORES / keys.max(1)).clamp(LEAST, MOST).min(queries.max(1));
+        let rows = (MAX_BLOCK_SCORES / keys.max(1))
+            .clamp(MIN_BLOCK_ROWS, MAX_BLOCK_ROWS)
+            .min(queries.max(1));
         let row_blocks = queries.div_ceil(rows);
-        let blocks = self.q.batch.count() * row_blocks;
+        let blocks = self.q.batch.line_count() * row_blocks;
         if core >= blocks {
             return;
         }
         let panels = keys.div_ceil(DEPTH);
         let columns = self.v.column.size.div_ceil(self.width);
-        let mut packed = Packed::new(rows, self.width.max(DEPTH));
-        let mut scores = Scratch::<f32>::new(rows * panels * DEPTH);
-        let mut sums = Scratch::<f32>::new(rows * columns * self.width);
+        let mut packed = PackedOperands::new(rows, self.width.max(DEPTH));
+        let mut scores = TileScratch::<f32>::new(rows * panels * DEPTH);
+        let mut sums = TileScratch::<f32>::new(rows * columns * self.width);
         let mut line = vec![0f32; keys];
         for id in (core..blocks).step_by(self.cores) {
             let (batch, first) = (id / row_blocks, id % row_blocks * rows);
-            let block =
-                Block { rows: first..(first + rows).min(queries), panels: 0..panels, width: DEPTH };
-            let start = |side: &Side| side.start + side.batch.place(batch);
+            let block = ProductBlock {
+                rows: first..(first + rows).min(queries),
+                panels: 0..panels,
+                width: DEPTH,
+            };
+            let start = |side: &AttentionTensor| side.start + side.batch.line_offset(batch);
             let left = SticksLeft {
                 load: &self.q.load,
                 base: memory.inputs[0],
@@ -98,24 +105,24 @@ impl Task for Work {
                 columns: self.k.row,
                 width: DEPTH,
             };
-            let scores = &mut scores.slice()[..block.len()];
-            let depth = tiles(0..self.q.column.size);
-            product(self.isa, &left, &right, depth, &block, &mut packed, scores);
+            let scores = &mut scores.as_mut_slice()[..block.len()];
+            let depth = cut_tiles(0..self.q.column.size);
+            multiply_block(self.isa, &left, &right, depth, &block, &mut packed, scores);
             math::scale_row(scores, self.scale);
             if let Some(mask) = &self.mask {
                 let lowest = f32::NEG_INFINITY;
-                // SAFETY: by the contract of `Task::run`.
+                // SAFETY: by the contract of `KernelTask::run`.
                 unsafe {
                     if self.keep {
                         let keep = |x: f32, m: f32| if m == 0.0 { lowest } else { x };
-                        mask.each(&block, batch, &memory.inputs, scores, keep);
+                        mask.combine_elements(&block, batch, &memory.inputs, scores, keep);
                     } else {
-                        mask.each(&block, batch, &memory.inputs, scores, |x, m| x + m);
+                        mask.combine_elements(&block, batch, &memory.inputs, scores, |x, m| x + m);
                     }
                 }
             }
             for (r, row) in block.rows.clone().enumerate() {
-                self.softmax(scores, r, row, block.rows.len(), &mut line);
+                self.softmax_row(scores, r, row, block.rows.len(), &mut line);
             }
             let right = SticksRight {
                 load: &self.v.load,
@@ -125,26 +132,34 @@ impl Task for Work {
                 columns: self.v.column,
                 width: self.width,
             };
-            let block = Block { panels: 0..columns, width: self.width, ..block };
-            let sums = &mut sums.slice()[..block.len()];
-            let depth = tiles(0..keys);
-            product(self.isa, &Panels(scores), &right, depth, &block, &mut packed, sums);
+            let block = ProductBlock { panels: 0..columns, width: self.width, ..block };
+            let sums = &mut sums.as_mut_slice()[..block.len()];
+            let depth = cut_tiles(0..keys);
+            multiply_block(
+                self.isa,
+                &ProbabilityPanels(scores),
+                &right,
+                depth,
+                &block,
+                &mut packed,
+                sums,
+            );
             sums.iter_mut().for_each(|x| *x = math::canonicalize_nan(*x));
-            let sink = Sink {
+            let sink = ResultSink {
                 store: &self.store,
                 base: memory.outputs[0],
                 start: start(&self.out),
                 rows: &self.out.rows,
                 columns: self.out.column,
             };
-            sink.write(&block, sums);
+            sink.write_block(&block, sums);
         }
     }
 }
 
-impl Work {
+impl AttentionTask {
     /// Turns the scores of one row into probabilities, in their panels.
-    fn softmax(&self, scores: &mut [f32], r: usize, row: usize, rows: usize, line: &mut [f32]) {
+    fn softmax_row(&self, scores: &mut [f32], r: usize, row: usize, rows: usize, line: &mut [f32]) {
         let keys = line.len();
         let mut pieces = scores.chunks_exact_mut(rows * DEPTH).zip(line.chunks_mut(DEPTH));
         pieces.by_ref().for_each(|(panel, line)| {

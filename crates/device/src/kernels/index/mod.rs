@@ -9,44 +9,44 @@
 mod read;
 mod write;
 
-use super::Pointers;
-use super::io::Load;
+use super::TensorPointers;
+use super::io::ElementLoader;
 use crate::error::Result;
-use crate::error::refuse;
-use crate::tensor::sticks::Sticks;
+use crate::error::refuse_operand;
+use crate::tensor::sticks::StickForm;
 use smallvec::SmallVec;
 use zellige_float::Dtype;
 use zellige_op::{IndexPattern, IndexShape, IndexSource, TensorType};
 
 /// The iterations of a task.
-pub(crate) fn iterations(
+pub(crate) fn resolve_iterations(
     pattern: &IndexPattern,
     op: &str,
-    x: &Sticks,
-    indices: &[Sticks],
+    x: &StickForm,
+    indices: &[StickForm],
 ) -> Result<IndexShape> {
-    let meta = |s: &Sticks| TensorType {
+    let meta = |s: &StickForm| TensorType {
         size: s.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect(),
         dtype: Dtype::Int64,
     };
-    Ok(pattern.resolve(op, &meta(x), &indices.iter().map(meta).collect::<Vec<_>>())?)
+    Ok(pattern.resolve_shape(op, &meta(x), &indices.iter().map(meta).collect::<Vec<_>>())?)
 }
 
 /// The index tensors on the iterations.
 #[derive(Debug, Clone)]
-pub(crate) struct Indices {
+pub(crate) struct IndexTensors {
     /// Expanded to the iterations.
-    wide: Vec<Sticks>,
+    wide: Vec<StickForm>,
     /// As they are.
-    own: Vec<Sticks>,
-    loads: Vec<Load<i64>>,
+    own: Vec<StickForm>,
+    loads: Vec<ElementLoader<i64>>,
     /// Per index tensor, the extent it points into.
     limit: Vec<usize>,
     wraps: bool,
 }
 
-impl Indices {
-    pub(crate) fn new(shape: &IndexShape, x: &Sticks, indices: &[Sticks]) -> Indices {
+impl IndexTensors {
+    pub(crate) fn new(shape: &IndexShape, x: &StickForm, indices: &[StickForm]) -> IndexTensors {
         let rank = shape.size.len();
         let mut wide = Vec::new();
         let mut limit = Vec::new();
@@ -65,16 +65,16 @@ impl Indices {
             let pointed = shape.from.iter().position(|f| *f == IndexSource::Index(k));
             limit.push(pointed.map_or(0, |d| x.size[d]));
         }
-        let loads = indices.iter().map(|i| Load::new(i.format, i.format)).collect();
-        Indices { wide, own: indices.to_vec(), loads, limit, wraps: shape.wraps }
+        let loads = indices.iter().map(|i| ElementLoader::new(i.format, i.format)).collect();
+        IndexTensors { wide, own: indices.to_vec(), loads, limit, wraps: shape.wraps }
     }
 
     /// Whether any of them varies along an iteration dimension.
-    pub(crate) fn vary(&self, dim: usize) -> bool {
+    pub(crate) fn varies_along(&self, dim: usize) -> bool {
         self.wide.iter().any(|w| w.stride[dim] > 0 || w.stick == Some(dim))
     }
 
-    pub(crate) fn tensors(&self) -> &[Sticks] {
+    pub(crate) fn index_forms(&self) -> &[StickForm] {
         &self.own
     }
 
@@ -82,9 +82,16 @@ impl Indices {
     ///
     /// # Safety
     /// `memory` holds the tensors of the operation: the indexed one first, then the indices.
-    pub(crate) unsafe fn at(&self, k: usize, c: &[usize], memory: &Pointers) -> usize {
+    pub(crate) unsafe fn position_at(
+        &self,
+        k: usize,
+        c: &[usize],
+        memory: &TensorPointers,
+    ) -> usize {
         // SAFETY: by the contract of this function; the place is inside the index tensor.
-        let value = unsafe { self.loads[k].one(memory.inputs[k + 1], self.wide[k].place(c)) };
+        let value = unsafe {
+            self.loads[k].load_element(memory.inputs[k + 1], self.wide[k].element_offset(c))
+        };
         let n = i64::try_from(self.limit[k]).unwrap_or(i64::MAX);
         let value = if value < 0 && self.wraps { value + n } else { value };
         usize::try_from(value).unwrap_or(usize::MAX)
@@ -93,24 +100,26 @@ impl Indices {
     /// Refuses the first position that is out of range.
     ///
     /// # Safety
-    /// As [`Indices::at`].
-    pub(crate) unsafe fn check(&self, op: &str, memory: &Pointers) -> Result<()> {
+    /// As [`IndexTensors::position_at`].
+    pub(crate) unsafe fn check_positions(&self, op: &str, memory: &TensorPointers) -> Result<()> {
         for (k, own) in self.own.iter().enumerate() {
             let n = i64::try_from(self.limit[k]).unwrap_or(i64::MAX);
             let low = if self.wraps { -n } else { 0 };
             let mut c: SmallVec<[usize; 6]> = SmallVec::from_elem(0, own.rank());
             for _ in 0..own.numel() {
                 // SAFETY: by the contract of this function; `c` is inside the tensor.
-                let value = unsafe { self.loads[k].one(memory.inputs[k + 1], own.place(&c)) };
+                let value = unsafe {
+                    self.loads[k].load_element(memory.inputs[k + 1], own.element_offset(&c))
+                };
                 if value < low || value >= n {
                     let at: Vec<usize> = c.to_vec();
                     let reason = format!(
                         "index {value} at {at:?} is out of range; accepted are {low} to {}",
                         n - 1
                     );
-                    return Err(refuse(op, Some(k + 1), reason));
+                    return Err(refuse_operand(op, Some(k + 1), reason));
                 }
-                step(&mut c, &own.size);
+                advance_coordinate(&mut c, &own.size);
             }
         }
         Ok(())
@@ -118,7 +127,7 @@ impl Indices {
 }
 
 /// The next coordinate in row-major order.
-pub(crate) fn step(c: &mut [usize], size: &[usize]) {
+pub(crate) fn advance_coordinate(c: &mut [usize], size: &[usize]) {
     for (c, n) in c.iter_mut().zip(size).rev() {
         *c += 1;
         if *c < *n {

@@ -1,52 +1,62 @@
 //! Writing by index: `scatter`, `index_add`, `index_copy`, `index_put`.
 
-use super::{Indices, iterations, step};
+use super::{IndexTensors, advance_coordinate, resolve_iterations};
 use crate::error::Result;
-use crate::error::refuse;
-use crate::kernels::io::{Load, Number, Store};
-use crate::kernels::{Follows, Kernel, KernelLayouts, LayoutNeed, Pointers, Task, streamed};
-use crate::run::division::{Division, Span};
-use crate::tensor::result_layout::like;
-use crate::tensor::sticks::Sticks;
+use crate::error::refuse_operand;
+use crate::kernels::io::{ElementLoader, ElementStorer, KernelNumber};
+use crate::kernels::{
+    FollowedLoops, KernelLayouts, KernelTask, LayoutNeed, OpKernel, TensorPointers, charge_streams,
+};
+use crate::run::division::{LoopSpan, WorkDivision};
+use crate::tensor::result_layout::layout_like;
+use crate::tensor::sticks::StickForm;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use zellige_float::Format;
 use zellige_machine::account::{CoreWork, MemoryTraffic, WorkKind};
 use zellige_math::WrappingInteger;
-use zellige_op::{Combine, IndexSource, IndexWrite, TensorType};
+use zellige_op::{CombineRule, IndexSource, IndexWrite, TensorType};
 
-impl Kernel for IndexWrite {
-    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
-        let out = like(&inputs[..1], &outputs[0])?;
+impl OpKernel for IndexWrite {
+    fn plan_layouts(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorType],
+    ) -> Result<KernelLayouts> {
+        let out = layout_like(&inputs[..1], &outputs[0])?;
         Ok(KernelLayouts { inputs: vec![LayoutNeed::AsIs; inputs.len()], outputs: vec![out] })
     }
 
     /// Dimensions that are looked up stay whole: any core could be pointed at.
-    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
+    fn iteration_space(&self, inputs: &[StickForm], outputs: &[StickForm]) -> Vec<LoopSpan> {
         let out = &outputs[0];
-        let looked_up = self.parts(inputs).ok().and_then(|(x, indices, _)| {
-            iterations(&self.pattern, self.name, x, indices).ok().map(|s| s.from)
+        let looked_up = self.split_operands(inputs).ok().and_then(|(x, indices, _)| {
+            resolve_iterations(&self.pattern, self.name, x, indices).ok().map(|s| s.from)
         });
         let unit = |d: usize| match looked_up.as_ref().map(|f| f[d]) {
             Some(IndexSource::Dim(_)) if out.stick == Some(d) => out.eps,
             Some(IndexSource::Dim(_)) => 1,
             _ => out.size[d].max(1),
         };
-        (0..out.rank()).map(|d| Span::output(out.size[d], unit(d))).collect()
+        (0..out.rank()).map(|d| LoopSpan::for_output(out.size[d], unit(d))).collect()
     }
 
-    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
-        let (x, indices, values) = self.parts(inputs).ok()?;
-        let shape = iterations(&self.pattern, self.name, x, indices).ok()?;
+    fn followed_loops(
+        &self,
+        inputs: &[StickForm],
+        outputs: &[StickForm],
+    ) -> Option<Vec<FollowedLoops>> {
+        let (x, indices, values) = self.split_operands(inputs).ok()?;
+        let shape = resolve_iterations(&self.pattern, self.name, x, indices).ok()?;
         let out = &outputs[0];
         // An iteration dimension that the result shares is cut with it, if it is as long.
-        let of = |t: &Sticks, d: usize, iteration: usize| {
+        let of = |t: &StickForm, d: usize, iteration: usize| {
             let shared = shape.from.iter().position(|f| *f == IndexSource::Dim(iteration));
             shared.filter(|at| t.size[d] == out.size[*at])
         };
-        let own = |t: &Sticks| -> Follows { (0..t.rank()).map(Some).collect() };
-        let index = |(k, t): (usize, &Sticks)| -> Follows {
+        let own = |t: &StickForm| -> FollowedLoops { (0..t.rank()).map(Some).collect() };
+        let index = |(k, t): (usize, &StickForm)| -> FollowedLoops {
             (0..t.rank()).map(|d| of(t, d, shape.dims[k][d])).collect()
         };
         let lead = shape.size.len().saturating_sub(values.rank());
@@ -57,20 +67,24 @@ impl Kernel for IndexWrite {
         Some(all)
     }
 
-    fn task(
+    fn bind_task(
         &self,
-        inputs: &[Sticks],
-        outputs: &[Sticks],
-        division: &Division,
-    ) -> Result<Box<dyn Task>> {
-        let (x, indices, values) = self.parts(inputs)?;
-        let shape = iterations(&self.pattern, self.name, x, indices)?;
+        inputs: &[StickForm],
+        outputs: &[StickForm],
+        division: &WorkDivision,
+    ) -> Result<Box<dyn KernelTask>> {
+        let (x, indices, values) = self.split_operands(inputs)?;
+        let shape = resolve_iterations(&self.pattern, self.name, x, indices)?;
         let out = &outputs[0];
         if x.stick != out.stick || x.format != out.format || x.size != out.size {
-            return Err(refuse(self.name, Some(0), "the result does not lie as the tensor"));
+            return Err(refuse_operand(
+                self.name,
+                Some(0),
+                "the result does not lie as the tensor",
+            ));
         }
         if self.over && (x.stride != out.stride || x.offset != out.offset) {
-            return Err(refuse(self.name, Some(0), "the result is not the tensor itself"));
+            return Err(refuse_operand(self.name, Some(0), "the result is not the tensor itself"));
         }
         let mut narrow = values.clone();
         let lead = shape.size.len().saturating_sub(values.rank());
@@ -79,16 +93,16 @@ impl Kernel for IndexWrite {
         }
         let size: Vec<usize> =
             shape.size.iter().map(|n| usize::try_from(*n).unwrap_or(0)).collect();
-        let wide = narrow.expand(&size).ok_or_else(|| {
-            refuse(self.name, Some(inputs.len() - 1), "values do not fit the positions")
+        let wide = narrow.expand_to(&size).ok_or_else(|| {
+            refuse_operand(self.name, Some(inputs.len() - 1), "values do not fit the positions")
         })?;
-        let space = self.space(inputs, outputs);
-        let ranges = (0..division.cores()).map(|core| division.slice(core, &space));
-        let scatter = Scatter {
+        let space = self.iteration_space(inputs, outputs);
+        let ranges = (0..division.core_count()).map(|core| division.core_slice(core, &space));
+        let scatter = ScatterSlices {
             name: self.name,
             combine: self.combine,
             over: self.over,
-            indices: Indices::new(&shape, x, indices),
+            indices: IndexTensors::new(&shape, x, indices),
             from: shape.from,
             size,
             x: x.clone(),
@@ -96,69 +110,74 @@ impl Kernel for IndexWrite {
             values: wide,
             ranges: ranges.map(|r| r.iter().map(|r| (r.start, r.end)).collect()).collect(),
         };
-        Ok(scatter.boxed())
+        Ok(scatter.into_task())
     }
 }
 
 /// A write on core slices.
-struct Scatter {
+struct ScatterSlices {
     name: &'static str,
-    combine: Combine,
+    combine: CombineRule,
     over: bool,
-    indices: Indices,
+    indices: IndexTensors,
     from: Vec<IndexSource>,
     /// Extents of the iterations.
     size: Vec<usize>,
-    x: Sticks,
-    out: Sticks,
-    values: Sticks,
+    x: StickForm,
+    out: StickForm,
+    values: StickForm,
     /// Per core, its part of every dimension of the result.
     ranges: Vec<SmallVec<[(usize, usize); 6]>>,
 }
 
-impl Scatter {
-    fn boxed(self) -> Box<dyn Task> {
+impl ScatterSlices {
+    fn into_task(self) -> Box<dyn KernelTask> {
         if self.out.format.is_float() {
-            Box::new(Typed::<f32>::new(self))
+            Box::new(ScatterTask::<f32>::new(self))
         } else if self.out.format == Format::I64 {
-            Box::new(Typed::<i64>::new(self))
+            Box::new(ScatterTask::<i64>::new(self))
         } else {
-            Box::new(Typed::<i32>::new(self))
+            Box::new(ScatterTask::<i32>::new(self))
         }
     }
 
-    fn slice(&self, t: &Sticks, core: usize) -> Sticks {
+    fn core_slice(&self, t: &StickForm, core: usize) -> StickForm {
         let ranges = self.ranges[core].iter().enumerate();
-        ranges.fold(t.clone(), |t, (d, (a, b))| t.slice(d, *a..*b))
+        ranges.fold(t.clone(), |t, (d, (a, b))| t.slice_dim(d, *a..*b))
     }
 }
 
-struct Typed<T> {
-    scatter: Scatter,
-    load_x: Load<T>,
-    load: Load<T>,
-    store: Store<T>,
+struct ScatterTask<T> {
+    scatter: ScatterSlices,
+    load_x: ElementLoader<T>,
+    load: ElementLoader<T>,
+    store: ElementStorer<T>,
 }
 
-impl<T: Number> Typed<T> {
-    fn new(scatter: Scatter) -> Typed<T> {
+impl<T: KernelNumber> ScatterTask<T> {
+    fn new(scatter: ScatterSlices) -> ScatterTask<T> {
         let (x, v) = (scatter.out.format, scatter.values.format);
-        Typed { load_x: Load::new(x, x), load: Load::new(v, x), store: Store::new(x), scatter }
+        ScatterTask {
+            load_x: ElementLoader::new(x, x),
+            load: ElementLoader::new(v, x),
+            store: ElementStorer::new(x),
+            scatter,
+        }
     }
 
     /// Copies the indexed tensor into the result, stick by stick.
     ///
     /// # Safety
-    /// As [`Task::run`].
-    unsafe fn copy(&self, core: usize, memory: &Pointers) {
+    /// As [`KernelTask::run`].
+    unsafe fn copy_indexed(&self, core: usize, memory: &TensorPointers) {
         let (x, out) = (
-            self.scatter.slice(&self.scatter.x, core),
-            self.scatter.slice(&self.scatter.out, core),
+            self.scatter.core_slice(&self.scatter.x, core),
+            self.scatter.core_slice(&self.scatter.out, core),
         );
         let width = out.format.byte_size();
         let mut box_size = out.size.clone();
         if let Some(s) = out.stick {
-            box_size[s] = out.count();
+            box_size[s] = out.stick_count();
         }
         let lanes = if out.stick.is_some() { out.eps } else { 1 };
         let mut c: SmallVec<[usize; 6]> = SmallVec::from_elem(0, out.rank());
@@ -169,26 +188,26 @@ impl<T: Number> Typed<T> {
             }
             // SAFETY: whole sticks of two tensors of the same form.
             unsafe {
-                let from = memory.inputs[0].add(x.place(&at) * width);
-                let to = memory.outputs[0].add(out.place(&at) * width);
+                let from = memory.inputs[0].add(x.element_offset(&at) * width);
+                let to = memory.outputs[0].add(out.element_offset(&at) * width);
                 std::ptr::copy_nonoverlapping(from, to, lanes * width);
             }
-            step(&mut c, &box_size);
+            advance_coordinate(&mut c, &box_size);
         }
     }
 }
 
-impl<T: Number + Meets> Task for Typed<T> {
-    fn kind(&self) -> WorkKind {
+impl<T: KernelNumber + CombineNumber> KernelTask for ScatterTask<T> {
+    fn work_kind(&self) -> WorkKind {
         WorkKind::Copy
     }
 
-    fn work(&self, core: usize) -> CoreWork {
+    fn core_work(&self, core: usize) -> CoreWork {
         let s = &self.scatter;
-        let (x, out) = (s.slice(&s.x, core), [s.slice(&s.out, core)]);
-        let mut work = streamed(s.indices.tensors(), if s.over { &[] } else { &out });
+        let (x, out) = (s.core_slice(&s.x, core), [s.core_slice(&s.out, core)]);
+        let mut work = charge_streams(s.indices.index_forms(), if s.over { &[] } else { &out });
         if !s.over {
-            work.reads.merge_traffic(&x.traffic().0);
+            work.reads.merge_traffic(&x.stick_traffic().0);
         }
         let share = (s.size.iter().product::<usize>() / self.scatter.ranges.len().max(1)) as u64;
         let (reads, writes) =
@@ -199,16 +218,16 @@ impl<T: Number + Meets> Task for Typed<T> {
         work
     }
 
-    unsafe fn check(&self, memory: &Pointers) -> Result<()> {
-        // SAFETY: by the contract of `Task::check`.
-        unsafe { self.scatter.indices.check(self.scatter.name, memory) }
+    unsafe fn check_operands(&self, memory: &TensorPointers) -> Result<()> {
+        // SAFETY: by the contract of `KernelTask::check_positions`.
+        unsafe { self.scatter.indices.check_positions(self.scatter.name, memory) }
     }
 
-    unsafe fn run(&self, _: usize, core: usize, memory: &Pointers) {
+    unsafe fn run_slice(&self, _: usize, core: usize, memory: &TensorPointers) {
         let s = &self.scatter;
         if !s.over {
             // SAFETY: by the contract of this function; the result is a block of its own.
-            unsafe { self.copy(core, memory) };
+            unsafe { self.copy_indexed(core, memory) };
         }
         let last = memory.inputs.len() - 1;
         let mut touched: BTreeMap<usize, T> = BTreeMap::new();
@@ -228,63 +247,64 @@ impl<T: Number + Meets> Task for Typed<T> {
             let to = s.from.iter().map(|f| match f {
                 IndexSource::Dim(d) => at[*d],
                 // SAFETY: by the contract of this function; positions were checked.
-                IndexSource::Index(k) => unsafe { s.indices.at(*k, &at, memory) },
+                IndexSource::Index(k) => unsafe { s.indices.position_at(*k, &at, memory) },
             });
-            let place = s.out.place(&to.collect::<SmallVec<[usize; 6]>>());
+            let place = s.out.element_offset(&to.collect::<SmallVec<[usize; 6]>>());
             // SAFETY: both places are inside their tensors.
             unsafe {
-                let value = self.load.one(memory.inputs[last], s.values.place(&at));
-                let have = || self.load_x.one(memory.outputs[0], place);
+                let value =
+                    self.load.load_element(memory.inputs[last], s.values.element_offset(&at));
+                let have = || self.load_x.load_element(memory.outputs[0], place);
                 let old = touched.entry(place).or_insert_with(have);
-                *old = T::meet(s.combine, *old, value);
+                *old = T::combine_with(s.combine, *old, value);
             }
-            step(&mut c, &count);
+            advance_coordinate(&mut c, &count);
         }
         for (place, value) in touched {
             // SAFETY: the place is inside the slice of this core.
-            unsafe { self.store.run(memory.outputs[0], place, &[value]) };
+            unsafe { self.store.store_adjacent(memory.outputs[0], place, &[value]) };
         }
     }
 }
 
 /// Numbers that meet at one place.
-pub(crate) trait Meets: Sized {
+pub(crate) trait CombineNumber: Sized {
     /// The value there now and the one that comes.
-    fn meet(combine: Combine, old: Self, new: Self) -> Self;
+    fn combine_with(combine: CombineRule, old: Self, new: Self) -> Self;
 }
 
-impl Meets for f32 {
-    fn meet(combine: Combine, old: f32, new: f32) -> f32 {
+impl CombineNumber for f32 {
+    fn combine_with(combine: CombineRule, old: f32, new: f32) -> f32 {
         match combine {
-            Combine::Replace => new,
-            Combine::Add => old + new,
-            Combine::Multiply => old * new,
-            Combine::Max if old.is_nan() || old >= new => old,
-            Combine::Min if old.is_nan() || old <= new => old,
-            Combine::Max | Combine::Min => new,
+            CombineRule::Replace => new,
+            CombineRule::Add => old + new,
+            CombineRule::Multiply => old * new,
+            CombineRule::Max if old.is_nan() || old >= new => old,
+            CombineRule::Min if old.is_nan() || old <= new => old,
+            CombineRule::Max | CombineRule::Min => new,
         }
     }
 }
 
 /// The same of integers, which wrap.
-fn met<T: WrappingInteger>(combine: Combine, old: T, new: T) -> T {
+fn combine_integers<T: WrappingInteger>(combine: CombineRule, old: T, new: T) -> T {
     match combine {
-        Combine::Replace => new,
-        Combine::Add => old.add_wrapping(new),
-        Combine::Multiply => old.multiply_wrapping(new),
-        Combine::Max => old.max(new),
-        Combine::Min => old.min(new),
+        CombineRule::Replace => new,
+        CombineRule::Add => old.add_wrapping(new),
+        CombineRule::Multiply => old.multiply_wrapping(new),
+        CombineRule::Max => old.max(new),
+        CombineRule::Min => old.min(new),
     }
 }
 
-impl Meets for i32 {
-    fn meet(combine: Combine, old: i32, new: i32) -> i32 {
-        met(combine, old, new)
+impl CombineNumber for i32 {
+    fn combine_with(combine: CombineRule, old: i32, new: i32) -> i32 {
+        combine_integers(combine, old, new)
     }
 }
 
-impl Meets for i64 {
-    fn meet(combine: Combine, old: i64, new: i64) -> i64 {
-        met(combine, old, new)
+impl CombineNumber for i64 {
+    fn combine_with(combine: CombineRule, old: i64, new: i64) -> i64 {
+        combine_integers(combine, old, new)
     }
 }

@@ -11,9 +11,9 @@
 //! along the ring in the order of the cores, each adding its own, and the last core finishes and
 //! writes the result. The last core is charged the `g - 1` hops it waits for.
 
-use super::super::charge;
-use super::super::share::{Share, moves_along};
-use crate::tensor::sticks::Sticks;
+use super::super::charge_units;
+use super::super::share::{CoreShare, moves_along};
+use crate::tensor::sticks::StickForm;
 use std::ops::Range;
 use zellige_machine::account::CoreWork;
 use zellige_machine::{
@@ -23,13 +23,13 @@ use zellige_machine::{
 
 /// The slices of one core, as batches of matrices.
 #[derive(Debug)]
-pub(crate) struct Slices<'a> {
-    pub(crate) a: &'a Sticks,
-    pub(crate) b: &'a Sticks,
-    pub(crate) c: &'a Sticks,
-    pub(crate) extras: &'a [Sticks],
+pub(crate) struct ProductSlices<'a> {
+    pub(crate) a: &'a StickForm,
+    pub(crate) b: &'a StickForm,
+    pub(crate) c: &'a StickForm,
+    pub(crate) extras: &'a [StickForm],
     /// Who shares A, B and the extras.
-    pub(crate) shares: &'a [Share],
+    pub(crate) shares: &'a [CoreShare],
     /// The core among those that share its result.
     pub(crate) group: SumGroup,
     /// What the units do, and the core's slices of the loops.
@@ -38,38 +38,40 @@ pub(crate) struct Slices<'a> {
 }
 
 /// Extent of a dimension in whole sticks.
-pub(crate) fn padded(t: &Sticks, dim: usize) -> u64 {
+pub(crate) fn padded_extent(t: &StickForm, dim: usize) -> u64 {
     let unit = if t.stick == Some(dim) { t.eps } else { 1 };
     (t.size[dim].div_ceil(unit) * unit) as u64
 }
 
-impl Slices<'_> {
+impl ProductSlices<'_> {
     /// What the core does.
-    pub(crate) fn work(&self) -> CoreWork {
+    pub(crate) fn charge_product(&self) -> CoreWork {
         let (a, b, c) = (self.a, self.b, self.c);
         let rank = c.rank();
         let (mi, ni) = (rank - 2, rank - 1);
         let m = c.size[mi] as u64;
-        let np = padded(b, ni).max(padded(c, ni));
-        let kp = padded(a, ni).max(padded(b, mi));
+        let np = padded_extent(b, ni).max(padded_extent(c, ni));
+        let kp = padded_extent(a, ni).max(padded_extent(b, mi));
         let mut work = CoreWork::default();
-        charge(&mut work, self.charges, self.ranges, self.group);
+        charge_units(&mut work, self.charges, self.ranges, self.group);
 
-        let only = |own: &Sticks, other: &Sticks| -> u64 {
+        let only = |own: &StickForm, other: &StickForm| -> u64 {
             let batches = (0..mi).filter(|d| moves_along(own, *d) && !moves_along(other, *d));
             batches.map(|d| c.size[d] as u64).product()
         };
         let (rows, columns) = (m * only(a, b), np * only(b, a));
         let room = KERNEL_SCRATCHPAD - 2 * STREAMED_TENSOR_BYTES;
-        let (of_a, of_b) = (a.traffic(), b.traffic());
-        let factor =
-            |t: &Sticks, bytes: u64| ProductOperand { width: t.format.byte_size() as u64, bytes };
+        let (of_a, of_b) = (a.stick_traffic(), b.stick_traffic());
+        let factor = |t: &StickForm, bytes: u64| ProductOperand {
+            width: t.format.byte_size() as u64,
+            bytes,
+        };
         let factors = [factor(a, of_a.0.total_bytes()), factor(b, of_b.0.total_bytes())];
         let ProductReads { times, resident } =
             plan_product_reads([rows, columns, kp], factors, b.eps as u64, room);
         let mut unique = 0;
         for (((bursts, padding), times), share) in [of_a, of_b].iter().zip(times).zip(self.shares) {
-            share.read(&mut work, bursts, times);
+            share.charge_reads(&mut work, bursts, times);
             work.padding_bytes += padding * times;
             unique += bursts.total_bytes();
         }
@@ -77,12 +79,12 @@ impl Slices<'_> {
 
         if self.group.is_last() {
             for (t, share) in self.extras.iter().zip(&self.shares[2..]) {
-                let (bursts, padding) = t.traffic();
-                share.read(&mut work, &bursts, 1);
+                let (bursts, padding) = t.stick_traffic();
+                share.charge_reads(&mut work, &bursts, 1);
                 work.padding_bytes += padding;
                 unique += bursts.total_bytes();
             }
-            let (bursts, padding) = c.traffic();
+            let (bursts, padding) = c.stick_traffic();
             work.writes.merge_traffic(&bursts);
             work.padding_bytes += padding;
             unique += bursts.total_bytes();

@@ -4,65 +4,65 @@
 //! the rows of the block, and for each panel of columns the same depth. Nothing larger is unpacked, and a panel
 //! that lies as it is needed is not unpacked at all where it is read once or holds the numbers themselves.
 
-use super::micro::{Cell, DEPTH, Isa, multiply};
+use super::micro::{DEPTH, Isa, ProductNumber, multiply_panel};
 use std::ops::Range;
 use zellige_float::{Format, PANEL_COLUMNS};
 
 /// Some of the summed dimension: an operand knows what `at` means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Tile {
+pub(crate) struct DepthTile {
     pub(crate) at: usize,
     /// At most [`DEPTH`], but where it is joined of several.
     pub(crate) depth: usize,
 }
 
 /// Cuts a range of the summed dimension into tiles, in order.
-pub(crate) fn tiles(range: Range<usize>) -> impl Iterator<Item = Tile> {
+pub(crate) fn cut_tiles(range: Range<usize>) -> impl Iterator<Item = DepthTile> {
     let end = range.end;
-    range.step_by(DEPTH).map(move |at| Tile { at, depth: DEPTH.min(end - at) })
+    range.step_by(DEPTH).map(move |at| DepthTile { at, depth: DEPTH.min(end - at) })
 }
 
-impl Tile {
+impl DepthTile {
     /// The tiles that one deeper than [`DEPTH`] was joined of.
-    fn tiles(self) -> impl Iterator<Item = Tile> {
-        tiles(self.at..self.at + self.depth)
+    fn split_tile(self) -> impl Iterator<Item = DepthTile> {
+        cut_tiles(self.at..self.at + self.depth)
     }
 }
 
 /// What gives rows of the left operand.
-pub(crate) trait Left<T> {
+pub(crate) trait LeftOperand<T> {
     /// Writes the tile of some rows, each [`DEPTH`] wide; past the tile's depth anything.
-    fn fill(&self, tile: Tile, rows: Range<usize>, into: &mut [T]);
+    fn fill_tile(&self, tile: DepthTile, rows: Range<usize>, into: &mut [T]);
 }
 
 /// What gives columns of the right operand.
-pub(crate) trait Right<T> {
+pub(crate) trait RightOperand<T> {
     /// Writes the tile of a panel, depth by depth, each as wide as a panel; past the last column
     /// anything.
-    fn fill(&self, tile: Tile, panel: usize, into: &mut [T]);
+    fn fill_tile(&self, tile: DepthTile, panel: usize, into: &mut [T]);
 
     /// The tile of a panel in memory, if it lies there as it would be written; of a deeper one than [`DEPTH`] too.
-    fn stored(&self, _tile: Tile, _panel: usize) -> Option<Stored> {
+    fn stored_panel(&self, _tile: DepthTile, _panel: usize) -> Option<StoredPanel> {
         None
     }
 }
 
 /// A tile of a panel, depth by depth, each as wide as the panel, readable.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Stored {
+pub(crate) struct StoredPanel {
     pub(crate) at: *const u8,
     pub(crate) format: Format,
 }
 
 /// A part of a product: rows, and panels of `width` columns.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Block {
+pub(crate) struct ProductBlock {
     pub(crate) rows: Range<usize>,
     pub(crate) panels: Range<usize>,
     pub(crate) width: usize,
 }
 
-impl Block {
+impl ProductBlock {
     /// Elements of its result.
     pub(crate) fn len(&self) -> usize {
         self.rows.len() * self.panels.len() * self.width
@@ -72,19 +72,19 @@ impl Block {
 /// Numbers on a cache line.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
-struct Line<T>([T; 16]);
+struct CacheLine<T>([T; 16]);
 
 /// Working memory that begins on a cache line.
 #[derive(Debug)]
-pub(crate) struct Scratch<T>(Vec<Line<T>>);
+pub(crate) struct TileScratch<T>(Vec<CacheLine<T>>);
 
-impl<T: Cell> Scratch<T> {
-    pub(crate) fn new(len: usize) -> Scratch<T> {
-        Scratch(vec![Line([T::ZERO; 16]); len.div_ceil(16)])
+impl<T: ProductNumber> TileScratch<T> {
+    pub(crate) fn new(len: usize) -> TileScratch<T> {
+        TileScratch(vec![CacheLine([T::ZERO; 16]); len.div_ceil(16)])
     }
 
     /// At least as many numbers as asked for.
-    pub(crate) fn slice(&mut self) -> &mut [T] {
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
         // SAFETY: a line is 16 numbers of four bytes, as long as its alignment: there is no padding.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() * 16) }
     }
@@ -92,19 +92,22 @@ impl<T: Cell> Scratch<T> {
 
 /// Working memory of a product.
 #[derive(Debug)]
-pub(crate) struct Packed<T> {
-    left: Scratch<T>,
-    right: Scratch<T>,
+pub(crate) struct PackedOperands<T> {
+    left: TileScratch<T>,
+    right: TileScratch<T>,
 }
 
 /// Tiles that one row takes at once, where its panels are multiplied as they are stored.
-const LONG: usize = 64;
+const MAX_TILES_OF_ROW: usize = 64;
 
-impl<T: Cell> Packed<T> {
+impl<T: ProductNumber> PackedOperands<T> {
     /// For blocks of at most so many rows, and panels of `width`.
-    pub(crate) fn new(rows: usize, width: usize) -> Packed<T> {
-        let tiles = if rows == 1 { LONG } else { 1 };
-        Packed { left: Scratch::new(rows * tiles * DEPTH), right: Scratch::new(DEPTH * width) }
+    pub(crate) fn new(rows: usize, width: usize) -> PackedOperands<T> {
+        let tiles = if rows == 1 { MAX_TILES_OF_ROW } else { 1 };
+        PackedOperands {
+            left: TileScratch::new(rows * tiles * DEPTH),
+            right: TileScratch::new(DEPTH * width),
+        }
     }
 }
 
@@ -112,13 +115,13 @@ impl<T: Cell> Packed<T> {
 ///
 /// **Law**: an element starts from zero and takes `fma(a, b, element)` for the tiles in order, and
 /// within a tile in order.
-pub(crate) fn product<T: Cell>(
+pub(crate) fn multiply_block<T: ProductNumber>(
     isa: Isa,
-    left: &impl Left<T>,
-    right: &impl Right<T>,
-    tiles: impl Iterator<Item = Tile>,
-    block: &Block,
-    packed: &mut Packed<T>,
+    left: &impl LeftOperand<T>,
+    right: &impl RightOperand<T>,
+    tiles: impl Iterator<Item = DepthTile>,
+    block: &ProductBlock,
+    packed: &mut PackedOperands<T>,
     c: &mut [T],
 ) {
     let (rows, width) = (block.rows.len(), block.width);
@@ -128,17 +131,17 @@ pub(crate) fn product<T: Cell>(
     if rows == 0 {
         return;
     }
-    let work = Multiply { isa, right, rows, width };
-    let b = &mut packed.right.slice()[..DEPTH * width];
+    let work = PanelMultiplier { isa, right, rows, width };
+    let b = &mut packed.right.as_mut_slice()[..DEPTH * width];
     let panels = || block.panels.clone();
     let mut tiles = tiles.peekable();
     while let Some(tile) = tiles.next() {
         assert!(tile.depth <= DEPTH, "tiles are at most {DEPTH} deep");
-        let a = packed.left.slice();
-        left.fill(tile, block.rows.clone(), &mut a[..rows * DEPTH]);
+        let a = packed.left.as_mut_slice();
+        left.fill_tile(tile, block.rows.clone(), &mut a[..rows * DEPTH]);
         if rows > 1 {
             for (panel, c) in panels().zip(c.chunks_exact_mut(rows * width)) {
-                work.tile(tile, panel, &a[..rows * DEPTH], b, c);
+                work.multiply_tile(tile, panel, &a[..rows * DEPTH], b, c);
             }
             continue;
         }
@@ -147,58 +150,80 @@ pub(crate) fn product<T: Cell>(
         while let Some(next) = tiles.next_if(|next| {
             next.at == all.at + all.depth && all.depth.is_multiple_of(DEPTH) && all.depth < a.len()
         }) {
-            left.fill(next, block.rows.clone(), &mut a[all.depth..all.depth + DEPTH]);
+            left.fill_tile(next, block.rows.clone(), &mut a[all.depth..all.depth + DEPTH]);
             all.depth += next.depth;
         }
         for (panel, c) in panels().zip(c.chunks_exact_mut(width)) {
-            if work.row(all, panel, a, c) {
+            if work.multiply_row(all, panel, a, c) {
                 continue;
             }
-            for (tile, a) in all.tiles().zip(a.chunks_exact(DEPTH)) {
-                work.tile(tile, panel, a, b, c);
+            for (tile, a) in all.split_tile().zip(a.chunks_exact(DEPTH)) {
+                work.multiply_tile(tile, panel, a, b, c);
             }
         }
     }
 }
 
 /// What the panels of a product have in common.
-struct Multiply<'a, R> {
+struct PanelMultiplier<'a, R> {
     isa: Isa,
     right: &'a R,
     rows: usize,
     width: usize,
 }
 
-impl<R> Multiply<'_, R> {
+impl<R> PanelMultiplier<'_, R> {
     /// Rows times a tile of a panel, which is unpacked to `b` unless it holds the numbers themselves.
-    fn tile<T: Cell>(&self, tile: Tile, panel: usize, a: &[T], b: &mut [T], c: &mut [T])
-    where
-        R: Right<T>,
+    fn multiply_tile<T: ProductNumber>(
+        &self,
+        tile: DepthTile,
+        panel: usize,
+        a: &[T],
+        b: &mut [T],
+        c: &mut [T],
+    ) where
+        R: RightOperand<T>,
     {
-        let b = match self.right.stored(tile, panel) {
-            Some(Stored { at, format }) if format == T::FORMAT && at.cast::<T>().is_aligned() => {
+        let b = match self.right.stored_panel(tile, panel) {
+            Some(StoredPanel { at, format })
+                if format == T::FORMAT && at.cast::<T>().is_aligned() =>
+            {
                 at.cast()
             }
             _ => {
-                self.right.fill(tile, panel, b);
+                self.right.fill_tile(tile, panel, b);
                 b.as_ptr()
             }
         };
         assert!(a.len() >= self.rows * DEPTH && c.len() == self.rows * self.width, "whole rows");
         // SAFETY: `a` and `c` have these lengths, `b` is a tile, and the width was checked.
         unsafe {
-            multiply(self.isa, self.rows, tile.depth, a.as_ptr(), b, self.width, c.as_mut_ptr());
+            multiply_panel(
+                self.isa,
+                self.rows,
+                tile.depth,
+                a.as_ptr(),
+                b,
+                self.width,
+                c.as_mut_ptr(),
+            );
         }
     }
 
     /// One row times a panel as it is stored, as deep as it may be; false where no kernel can.
-    fn row<T: Cell>(&self, tile: Tile, panel: usize, a: &[T], c: &mut [T]) -> bool
+    fn multiply_row<T: ProductNumber>(
+        &self,
+        tile: DepthTile,
+        panel: usize,
+        a: &[T],
+        c: &mut [T],
+    ) -> bool
     where
-        R: Right<T>,
+        R: RightOperand<T>,
     {
         assert!(tile.depth <= a.len() && c.len() == self.width, "one row");
-        let stored = self.right.stored(tile, panel).filter(|_| self.width == PANEL_COLUMNS);
-        let kernel = stored.and_then(|b| T::row(self.isa, b.format).map(|run| (run, b.at)));
+        let stored = self.right.stored_panel(tile, panel).filter(|_| self.width == PANEL_COLUMNS);
+        let kernel = stored.and_then(|b| T::row_kernel(self.isa, b.format).map(|run| (run, b.at)));
         // SAFETY: `a` is as long as the tile is deep, `c` as the panel is wide.
         kernel.is_some_and(|(run, b)| unsafe { run(tile.depth, a.as_ptr(), b, c.as_mut_ptr()) })
     }

@@ -1,14 +1,14 @@
 //! What is done to a sum of products before it is rounded and stored.
 
-use super::super::io::Load;
-use super::axis::{Axis, Lines};
-use super::engine::Block;
-use super::micro::Cell;
+use super::super::io::ElementLoader;
+use super::axis::{MatrixAxis, MatrixLines};
+use super::engine::ProductBlock;
+use super::micro::ProductNumber;
 use zellige_float::Format;
 
 /// One step; they are done in order, each rounded in float32.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum FinishStep {
     /// Times a number.
     Scale(f64),
     /// Times an operand, by its number among the further operands.
@@ -24,34 +24,34 @@ pub(crate) enum Step {
 
 /// A further operand, expanded to the size of the result.
 #[derive(Debug, Clone)]
-pub(crate) struct Extra<T> {
-    pub(crate) load: Load<T>,
+pub(crate) struct ExtraOperand<T> {
+    pub(crate) load: ElementLoader<T>,
     pub(crate) start: usize,
-    pub(crate) batch: Lines,
-    pub(crate) rows: Lines,
-    pub(crate) columns: Axis,
+    pub(crate) batch: MatrixLines,
+    pub(crate) rows: MatrixLines,
+    pub(crate) columns: MatrixAxis,
     /// Which tensor of the operation it is.
     pub(crate) input: usize,
 }
 
 /// The steps with their operands.
 #[derive(Debug, Clone)]
-pub(crate) struct Finish<T> {
-    pub(crate) steps: Vec<Step>,
-    pub(crate) extras: Vec<Extra<T>>,
+pub(crate) struct ProductFinish<T> {
+    pub(crate) steps: Vec<FinishStep>,
+    pub(crate) extras: Vec<ExtraOperand<T>>,
     /// The format of the result.
     pub(crate) format: Format,
 }
 
-impl<T: Cell> Finish<T> {
+impl<T: ProductNumber> ProductFinish<T> {
     /// Finishes a block; a NaN becomes the one that stands for all, and what is stored as an
     /// unsigned byte wraps to it.
     ///
     /// # Safety
     /// `inputs` are the blocks of the operation's tensors.
-    pub(crate) unsafe fn run(
+    pub(crate) unsafe fn finish_block(
         &self,
-        block: &Block,
+        block: &ProductBlock,
         batch: usize,
         inputs: &[*const u8],
         c: &mut [T],
@@ -59,41 +59,42 @@ impl<T: Cell> Finish<T> {
         let c = &mut c[..block.len()];
         for step in &self.steps {
             match step {
-                Step::Scale(factor) => {
+                FinishStep::Scale(factor) => {
                     let factor = T::from_f64(*factor);
-                    c.iter_mut().for_each(|x| *x = x.times(factor));
+                    c.iter_mut().for_each(|x| *x = x.multiply_rounded(factor));
                 }
                 // SAFETY: by the contract of this function.
-                Step::Times(operand) => unsafe {
-                    self.extras[*operand].each(block, batch, inputs, c, |x, y| x.times(y));
+                FinishStep::Times(operand) => unsafe {
+                    self.extras[*operand]
+                        .combine_elements(block, batch, inputs, c, |x, y| x.multiply_rounded(y));
                 },
                 // SAFETY: as above.
-                Step::Plus { operand, factor } => unsafe {
+                FinishStep::Plus { operand, factor } => unsafe {
                     let factor = T::from_f64(*factor);
-                    let plus = |x: T, y: T| x.plus(y.times(factor));
-                    self.extras[*operand].each(block, batch, inputs, c, plus);
+                    let plus = |x: T, y: T| x.add_rounded(y.multiply_rounded(factor));
+                    self.extras[*operand].combine_elements(block, batch, inputs, c, plus);
                 },
             }
         }
-        c.iter_mut().for_each(|x| *x = x.stored(self.format));
+        c.iter_mut().for_each(|x| *x = x.stored_value(self.format));
     }
 }
 
-impl<T: Cell> Extra<T> {
+impl<T: ProductNumber> ExtraOperand<T> {
     /// `c = f(c, operand)` at every valid element of a block.
     ///
     /// # Safety
     /// `inputs` are the blocks of the operation's tensors.
-    pub(crate) unsafe fn each(
+    pub(crate) unsafe fn combine_elements(
         &self,
-        block: &Block,
+        block: &ProductBlock,
         batch: usize,
         inputs: &[*const u8],
         c: &mut [T],
         f: impl Fn(T, T) -> T,
     ) {
-        let start = self.start + self.batch.place(batch);
-        let places = self.rows.places(start, block.rows.clone());
+        let start = self.start + self.batch.line_offset(batch);
+        let places = self.rows.line_offsets(start, block.rows.clone());
         let (base, width) = (inputs[self.input], block.width);
         let mut line = vec![T::ZERO; width];
         for (panel, c) in block.panels.clone().zip(c.chunks_exact_mut(places.len() * width)) {
@@ -103,14 +104,14 @@ impl<T: Cell> Extra<T> {
             for (place, c) in places.iter().zip(c.chunks_exact_mut(width)) {
                 if held != Some(*place) {
                     held = Some(*place);
-                    if self.columns.is_still() {
+                    if self.columns.is_broadcast() {
                         // SAFETY: an element of the operand.
-                        line.fill(unsafe { self.load.one(base, *place) });
+                        line.fill(unsafe { self.load.load_element(base, *place) });
                     } else {
-                        self.columns.pieces(first..end, |x, at, count| {
+                        self.columns.for_each_piece(first..end, |x, at, count| {
                             let line = &mut line[x - first..][..count];
                             // SAFETY: elements of the operand.
-                            unsafe { self.load.run(base, place + at, line) };
+                            unsafe { self.load.load_adjacent(base, place + at, line) };
                         });
                     }
                 }

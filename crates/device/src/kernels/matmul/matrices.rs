@@ -1,61 +1,65 @@
 //! The tensors of a product as batches of matrices.
 
-use super::super::share::{Share, moves_along};
-use super::finish::Step;
+use super::super::share::{CoreShare, moves_along};
+use super::finish::FinishStep;
 use super::form::{as_matrix, result_as_matrices};
-use super::kernel::steps;
-use super::task::kind;
+use super::kernel::finish_steps;
+use super::task::product_work_kind;
 use crate::error::Result;
-use crate::error::refuse;
-use crate::run::division::{Division, Span};
-use crate::tensor::sticks::Sticks;
+use crate::error::refuse_operand;
+use crate::run::division::{LoopSpan, WorkDivision};
+use crate::tensor::sticks::StickForm;
 use zellige_machine::{LoopCharge, OperationCharges, PartialSums};
-use zellige_op::{Product, Roles};
+use zellige_op::{OperandRoles, ProductOp};
 
 /// The tensors of a product as batches of matrices of one rank, operands expanded to the batches.
 #[derive(Debug, Clone)]
-pub(super) struct Matrices {
-    pub(super) a: Sticks,
-    pub(super) b: Sticks,
-    pub(super) c: Sticks,
-    pub(super) extras: Vec<(usize, Sticks)>,
-    pub(super) steps: Vec<Step>,
+pub(super) struct ProductMatrices {
+    pub(super) a: StickForm,
+    pub(super) b: StickForm,
+    pub(super) c: StickForm,
+    pub(super) extras: Vec<(usize, StickForm)>,
+    pub(super) steps: Vec<FinishStep>,
     keeps: [bool; 2],
 }
 
-impl Matrices {
+impl ProductMatrices {
     pub(super) fn new(
-        product: &Product,
-        inputs: &[Sticks],
-        outputs: &[Sticks],
-    ) -> Result<Matrices> {
+        product: &ProductOp,
+        inputs: &[StickForm],
+        outputs: &[StickForm],
+    ) -> Result<ProductMatrices> {
         let sizes: Vec<Vec<i64>> = inputs
             .iter()
             .map(|t| t.size.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect())
             .collect();
         let sizes: Vec<&[i64]> = sizes.iter().map(Vec::as_slice).collect();
-        let meeting = product.meeting(&sizes)?;
-        let Roles { a, b, .. } = product.roles;
+        let meeting = product.matrix_pairing(&sizes)?;
+        let OperandRoles { a, b, .. } = product.roles;
         let c = result_as_matrices(&meeting, &outputs[0]);
         let outer = c.rank() - 2;
-        let widen = |i: usize, t: Sticks| {
+        let widen = |i: usize, t: StickForm| {
             let mut size: Vec<usize> = c.size[..outer].to_vec();
             size.extend(&t.size[t.rank() - 2..]);
-            t.expand(&size).ok_or_else(|| {
-                refuse(product.name, Some(i), format!("its batches are not those of {:?}", c.size))
+            t.expand_to(&size).ok_or_else(|| {
+                refuse_operand(
+                    product.name,
+                    Some(i),
+                    format!("its batches are not those of {:?}", c.size),
+                )
             })
         };
         let (left, right) = (as_matrix(meeting.a, &inputs[a]), as_matrix(meeting.b, &inputs[b]));
-        let (extras, steps) = steps(product, inputs.len());
+        let (extras, steps) = finish_steps(product, inputs.len());
         let extras = extras.into_iter().map(|i| {
-            let expanded = inputs[i].expand(&outputs[0].size);
+            let expanded = inputs[i].expand_to(&outputs[0].size);
             let wide = expanded.ok_or_else(|| {
                 let reason = format!("size {:?} does not broadcast", inputs[i].size);
-                refuse(product.name, Some(i), reason)
+                refuse_operand(product.name, Some(i), reason)
             })?;
             Ok((i, result_as_matrices(&meeting, &wide)))
         });
-        Ok(Matrices {
+        Ok(ProductMatrices {
             a: widen(a, left)?,
             b: widen(b, right)?,
             extras: extras.collect::<Result<_>>()?,
@@ -66,14 +70,14 @@ impl Matrices {
     }
 
     /// Refuses tensors that do not lie as the rules of a product say.
-    pub(super) fn check(&self, op: &str) -> Result<()> {
+    pub(super) fn check_layouts(&self, op: &str) -> Result<()> {
         let rank = self.c.rank();
         let (m, n) = (rank - 2, rank - 1);
-        let lies = |t: &Sticks, dim: usize| {
+        let lies = |t: &StickForm, dim: usize| {
             t.stick == Some(dim) || (t.stick.is_none() && t.size[dim] <= 1)
         };
         if self.a.numel() > 0 && !lies(&self.a, n) {
-            return Err(refuse(
+            return Err(refuse_operand(
                 op,
                 Some(0),
                 "the left matrix does not lie along the summed dimension",
@@ -81,69 +85,74 @@ impl Matrices {
         }
         let column = self.b.size[n] == 1 && self.b.stick == Some(m);
         if self.b.numel() > 0 && !lies(&self.b, n) && !column {
-            return Err(refuse(op, Some(1), "the right matrix does not lie along its columns"));
+            return Err(refuse_operand(
+                op,
+                Some(1),
+                "the right matrix does not lie along its columns",
+            ));
         }
         if self.c.numel() > 0 && !lies(&self.c, n) {
-            return Err(refuse(op, None, "the result does not lie along its columns"));
+            return Err(refuse_operand(op, None, "the result does not lie along its columns"));
         }
         Ok(())
     }
 
     /// Output dimensions, then the summed one. Sticks stay whole in every tensor.
-    pub(super) fn space(&self) -> Vec<Span> {
+    pub(super) fn iteration_space(&self) -> Vec<LoopSpan> {
         let rank = self.c.rank();
         let tensors =
             || [&self.a, &self.b, &self.c].into_iter().chain(self.extras.iter().map(|e| &e.1));
-        let eps = |t: &Sticks, dim: usize| if t.stick == Some(dim) { t.eps } else { 1 };
-        let mut space: Vec<Span> = (0..rank - 2).map(|d| Span::output(self.c.size[d], 1)).collect();
+        let eps = |t: &StickForm, dim: usize| if t.stick == Some(dim) { t.eps } else { 1 };
+        let mut space: Vec<LoopSpan> =
+            (0..rank - 2).map(|d| LoopSpan::for_output(self.c.size[d], 1)).collect();
         if self.keeps[0] {
-            space.push(Span::output(self.c.size[rank - 2], 1));
+            space.push(LoopSpan::for_output(self.c.size[rank - 2], 1));
         }
         if self.keeps[1] {
             let right = tensors().skip(1).map(|t| eps(t, rank - 1));
-            space.push(Span::output(self.c.size[rank - 1], right.max().unwrap_or(1)));
+            space.push(LoopSpan::for_output(self.c.size[rank - 1], right.max().unwrap_or(1)));
         }
         let unit = eps(&self.a, rank - 1).max(eps(&self.b, rank - 2));
-        space.push(Span::reduced(self.a.size[rank - 1], unit));
+        space.push(LoopSpan::for_reduction(self.a.size[rank - 1], unit));
         space
     }
 
     /// The part of the space that a core has: batches, rows, columns, depth.
-    pub(super) fn part(&self, core: usize, division: &Division) -> Matrices {
-        let ranges = division.slice(core, &self.space());
+    pub(super) fn core_part(&self, core: usize, division: &WorkDivision) -> ProductMatrices {
+        let ranges = division.core_slice(core, &self.iteration_space());
         let outer = self.c.rank() - 2;
         let (m, n) = (outer, outer + 1);
         let mut part = self.clone();
         let mut rest = ranges.iter().cloned();
         for d in 0..outer {
             let range = rest.next().unwrap_or(0..0);
-            part.a = part.a.slice(d, range.clone());
-            part.b = part.b.slice(d, range.clone());
-            part.results().for_each(|t| *t = t.slice(d, range.clone()));
+            part.a = part.a.slice_dim(d, range.clone());
+            part.b = part.b.slice_dim(d, range.clone());
+            part.result_forms().for_each(|t| *t = t.slice_dim(d, range.clone()));
         }
         if self.keeps[0] {
             let range = rest.next().unwrap_or(0..0);
-            part.a = part.a.slice(m, range.clone());
-            part.results().for_each(|t| *t = t.slice(m, range.clone()));
+            part.a = part.a.slice_dim(m, range.clone());
+            part.result_forms().for_each(|t| *t = t.slice_dim(m, range.clone()));
         }
         if self.keeps[1] {
             let range = rest.next().unwrap_or(0..0);
-            part.b = part.b.slice(n, range.clone());
-            part.results().for_each(|t| *t = t.slice(n, range.clone()));
+            part.b = part.b.slice_dim(n, range.clone());
+            part.result_forms().for_each(|t| *t = t.slice_dim(n, range.clone()));
         }
         let range = rest.next().unwrap_or(0..0);
-        part.a = part.a.slice(n, range.clone());
-        part.b = part.b.slice(m, range);
+        part.a = part.a.slice_dim(n, range.clone());
+        part.b = part.b.slice_dim(m, range);
         part
     }
 
     /// What the units do: multiply-adds in whole sticks, then the steps that finish a sum.
-    pub(super) fn charges(&self, product: [usize; 2], inputs: usize) -> OperationCharges {
+    pub(super) fn unit_charges(&self, product: [usize; 2], inputs: usize) -> OperationCharges {
         let read = |i: &usize| product.contains(i) || self.extras.iter().any(|e| e.0 == *i);
         let unread = (0..inputs).filter(|i| !read(i)).collect();
         let rank = self.c.rank();
         let (m, n) = (rank - 2, rank - 1);
-        let eps = |t: &Sticks, dim: usize| if t.stick == Some(dim) { t.eps } else { 1 };
+        let eps = |t: &StickForm, dim: usize| if t.stick == Some(dim) { t.eps } else { 1 };
         let mut outer: Vec<(usize, usize)> = (0..m).map(|d| (d, 1)).collect();
         if self.keeps[0] {
             outer.push((outer.len(), 1));
@@ -163,7 +172,7 @@ impl Matrices {
             ..products.clone()
         };
         OperationCharges {
-            kind: kind(&self.a, &self.b, &self.c),
+            kind: product_work_kind(&self.a, &self.b, &self.c),
             each: vec![products, steps],
             partial: PartialSums { loops: outer, bytes: 4 },
             product: Some(product),
@@ -173,7 +182,7 @@ impl Matrices {
 
     /// Who shares A, B and the further operands with a core. Of the cores that split a sum, one reads
     /// what is further.
-    pub(super) fn shares(&self, core: usize, division: &Division) -> Vec<Share> {
+    pub(super) fn operand_shares(&self, core: usize, division: &WorkDivision) -> Vec<CoreShare> {
         let outer = self.c.rank() - 2;
         let depth = division.splits().len() - 1;
         let columns = depth - usize::from(self.keeps[1]);
@@ -183,13 +192,13 @@ impl Matrices {
             _ if l >= columns => outer + 1,
             _ => outer,
         };
-        let of = |t: &Sticks, other: Option<usize>| {
-            Share::of(division, core, |l| {
+        let of = |t: &StickForm, other: Option<usize>| {
+            CoreShare::from_division(division, core, |l| {
                 l != depth && (other == Some(along(l)) || !moves_along(t, along(l)))
             })
         };
         // A has the depth where B and the result have columns, B where A and the result have rows.
-        let a = Share::of(division, core, |l| match along(l) {
+        let a = CoreShare::from_division(division, core, |l| match along(l) {
             _ if l == depth => false,
             d if d > outer => true,
             d => !moves_along(&self.a, d),
@@ -199,7 +208,7 @@ impl Matrices {
     }
 
     /// The result and the further operands, which have its size.
-    fn results(&mut self) -> impl Iterator<Item = &mut Sticks> {
+    fn result_forms(&mut self) -> impl Iterator<Item = &mut StickForm> {
         std::iter::once(&mut self.c).chain(self.extras.iter_mut().map(|e| &mut e.1))
     }
 }

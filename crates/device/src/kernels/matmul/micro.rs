@@ -7,7 +7,7 @@
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::super::io::Number;
+use super::super::io::KernelNumber;
 use zellige_float::Format;
 pub(crate) use zellige_isa::Isa;
 #[cfg(target_arch = "x86_64")]
@@ -17,29 +17,29 @@ use zellige_isa::IsaKind;
 pub(crate) const DEPTH: usize = 64;
 
 /// A product of fixed shape: depth, left tile, right panel, its width, result, its width.
-type Micro<T> = unsafe fn(usize, *const T, *const T, usize, *mut T, usize);
+type MicroKernel<T> = unsafe fn(usize, *const T, *const T, usize, *mut T, usize);
 
 /// A row times a panel as it is stored, as [`zellige_float::RowKernel`] says.
-type Row<T> = unsafe fn(usize, *const T, *const u8, *mut T) -> bool;
+type RowPanelKernel<T> = unsafe fn(usize, *const T, *const u8, *mut T) -> bool;
 
 /// Numbers that are multiplied and added.
-pub(crate) trait Cell: Number + PartialEq + std::fmt::Debug {
+pub(crate) trait ProductNumber: KernelNumber + PartialEq + std::fmt::Debug {
     /// The neutral sum.
     const ZERO: Self;
     /// A number of the host.
     fn from_f64(value: f64) -> Self;
     /// The sum, rounded or wrapped.
-    fn plus(self, other: Self) -> Self;
+    fn add_rounded(self, other: Self) -> Self;
     /// The product, rounded or wrapped.
-    fn times(self, other: Self) -> Self;
+    fn multiply_rounded(self, other: Self) -> Self;
     /// `self * b + c`, rounded once or wrapped.
     fn mul_add(self, b: Self, c: Self) -> Self;
     /// The value to store in a format: one NaN for all, and a byte of what is an unsigned byte.
-    fn stored(self, format: Format) -> Self;
+    fn stored_value(self, format: Format) -> Self;
     /// Columns of a strip, the most rows, and the product of `rows` rows with such a strip.
-    fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<Self>);
+    fn pick_kernel(isa: Isa, width: usize, rows: usize) -> (usize, usize, MicroKernel<Self>);
     /// One row times a panel of [`zellige_float::PANEL`] columns in a format, where there is a kernel.
-    fn row(_: Isa, _: Format) -> Option<Row<Self>> {
+    fn row_kernel(_: Isa, _: Format) -> Option<RowPanelKernel<Self>> {
         None
     }
 }
@@ -49,7 +49,7 @@ pub(crate) trait Cell: Number + PartialEq + std::fmt::Debug {
 /// # Safety
 /// `a` is readable for `rows` rows of [`DEPTH`], `b` for `k` rows of `width`, `c` writable for
 /// `rows` rows of `width`; `k` is at most `DEPTH` and `width` a multiple of 32.
-pub(crate) unsafe fn multiply<T: Cell>(
+pub(crate) unsafe fn multiply_panel<T: ProductNumber>(
     isa: Isa,
     rows: usize,
     k: usize,
@@ -60,9 +60,9 @@ pub(crate) unsafe fn multiply<T: Cell>(
 ) {
     let mut done = 0;
     while done < rows {
-        let (_, most, _) = T::pick(isa, width, rows - done);
+        let (_, most, _) = T::pick_kernel(isa, width, rows - done);
         let now = most.min(rows - done);
-        let (strip, _, micro) = T::pick(isa, width, now);
+        let (strip, _, micro) = T::pick_kernel(isa, width, now);
         for x in (0..width).step_by(strip) {
             // SAFETY: the rows and columns of the strip are among those of the caller.
             unsafe {
@@ -75,7 +75,7 @@ pub(crate) unsafe fn multiply<T: Cell>(
 }
 
 /// The plain loop.
-unsafe fn portable<T: Cell, const M: usize, const V: usize>(
+unsafe fn multiply_portable<T: ProductNumber, const M: usize, const V: usize>(
     k: usize,
     a: *const T,
     b: *const T,
@@ -107,16 +107,16 @@ unsafe fn portable<T: Cell, const M: usize, const V: usize>(
     }
 }
 
-fn pick_portable<T: Cell>(rows: usize) -> (usize, usize, Micro<T>) {
+fn pick_portable<T: ProductNumber>(rows: usize) -> (usize, usize, MicroKernel<T>) {
     match rows {
-        1 => (16, 4, portable::<T, 1, 16>),
-        2 => (16, 4, portable::<T, 2, 16>),
-        3 => (16, 4, portable::<T, 3, 16>),
-        _ => (16, 4, portable::<T, 4, 16>),
+        1 => (16, 4, multiply_portable::<T, 1, 16>),
+        2 => (16, 4, multiply_portable::<T, 2, 16>),
+        3 => (16, 4, multiply_portable::<T, 3, 16>),
+        _ => (16, 4, multiply_portable::<T, 4, 16>),
     }
 }
 
-impl Cell for f32 {
+impl ProductNumber for f32 {
     const ZERO: f32 = 0.0;
 
     #[allow(clippy::cast_possible_truncation, reason = "factors are rounded to float32 once")]
@@ -124,11 +124,11 @@ impl Cell for f32 {
         value as f32
     }
 
-    fn plus(self, other: f32) -> f32 {
+    fn add_rounded(self, other: f32) -> f32 {
         self + other
     }
 
-    fn times(self, other: f32) -> f32 {
+    fn multiply_rounded(self, other: f32) -> f32 {
         self * other
     }
 
@@ -136,12 +136,12 @@ impl Cell for f32 {
         f32::mul_add(self, b, c)
     }
 
-    fn stored(self, _: Format) -> f32 {
+    fn stored_value(self, _: Format) -> f32 {
         zellige_math::canonicalize_nan(self)
     }
 
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "AVX-512 asks"))]
-    fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<f32>) {
+    fn pick_kernel(isa: Isa, width: usize, rows: usize) -> (usize, usize, MicroKernel<f32>) {
         match isa.kind() {
             #[cfg(target_arch = "x86_64")]
             IsaKind::Avx2 => x86::float_256(rows),
@@ -151,12 +151,12 @@ impl Cell for f32 {
         }
     }
 
-    fn row(isa: Isa, format: Format) -> Option<Row<f32>> {
+    fn row_kernel(isa: Isa, format: Format) -> Option<RowPanelKernel<f32>> {
         zellige_float::select_panel_kernel(format, isa)
     }
 }
 
-impl Cell for i32 {
+impl ProductNumber for i32 {
     const ZERO: i32 = 0;
 
     #[allow(clippy::cast_possible_truncation, reason = "factors were checked to be int32")]
@@ -164,11 +164,11 @@ impl Cell for i32 {
         value as i32
     }
 
-    fn plus(self, other: i32) -> i32 {
+    fn add_rounded(self, other: i32) -> i32 {
         self.wrapping_add(other)
     }
 
-    fn times(self, other: i32) -> i32 {
+    fn multiply_rounded(self, other: i32) -> i32 {
         self.wrapping_mul(other)
     }
 
@@ -176,12 +176,12 @@ impl Cell for i32 {
         self.wrapping_mul(b).wrapping_add(c)
     }
 
-    fn stored(self, format: Format) -> i32 {
+    fn stored_value(self, format: Format) -> i32 {
         if format == Format::U32 { self & 0xff } else { self }
     }
 
     #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables, reason = "AVX-512 asks"))]
-    fn pick(isa: Isa, width: usize, rows: usize) -> (usize, usize, Micro<i32>) {
+    fn pick_kernel(isa: Isa, width: usize, rows: usize) -> (usize, usize, MicroKernel<i32>) {
         match isa.kind() {
             #[cfg(target_arch = "x86_64")]
             IsaKind::Avx2 => x86::int_256(rows),
@@ -192,7 +192,7 @@ impl Cell for i32 {
     }
 }
 
-impl Cell for i64 {
+impl ProductNumber for i64 {
     const ZERO: i64 = 0;
 
     #[allow(clippy::cast_possible_truncation, reason = "factors were checked to be whole")]
@@ -200,11 +200,11 @@ impl Cell for i64 {
         value as i64
     }
 
-    fn plus(self, other: i64) -> i64 {
+    fn add_rounded(self, other: i64) -> i64 {
         self.wrapping_add(other)
     }
 
-    fn times(self, other: i64) -> i64 {
+    fn multiply_rounded(self, other: i64) -> i64 {
         self.wrapping_mul(other)
     }
 
@@ -212,11 +212,11 @@ impl Cell for i64 {
         self.wrapping_mul(b).wrapping_add(c)
     }
 
-    fn stored(self, _: Format) -> i64 {
+    fn stored_value(self, _: Format) -> i64 {
         self
     }
 
-    fn pick(_: Isa, _: usize, rows: usize) -> (usize, usize, Micro<i64>) {
+    fn pick_kernel(_: Isa, _: usize, rows: usize) -> (usize, usize, MicroKernel<i64>) {
         pick_portable(rows)
     }
 }
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     /// Compares every instruction set with the law.
-    fn follows_the_law<T: Cell>(number: impl Fn(usize) -> T) {
+    fn follows_the_law<T: ProductNumber>(number: impl Fn(usize) -> T) {
         for isa in Isa::all_available() {
             for width in [32, 64, 128] {
                 for (rows, k) in [(1, 64), (2, 5), (7, 64), (12, 1), (13, 0), (25, 63)] {
@@ -236,7 +236,7 @@ mod tests {
                     let mut c = start.clone();
                     // SAFETY: the lengths are those of the contract.
                     unsafe {
-                        multiply(isa, rows, k, a.as_ptr(), b.as_ptr(), width, c.as_mut_ptr());
+                        multiply_panel(isa, rows, k, a.as_ptr(), b.as_ptr(), width, c.as_mut_ptr());
                     };
                     for r in 0..rows {
                         for x in 0..width {

@@ -1,11 +1,11 @@
 //! Splits of the summed dimension, which only a division given by hand has.
 
-use crate::run::eager::{Launched, prepare};
-use crate::{Card, Division, Tensor};
+use crate::run::eager::{LaunchOutcome, launch_kernel};
+use crate::{Card, Tensor, WorkDivision};
 use serde_json::Value;
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::{DataFormat, StickLayout};
 
 /// A tensor of float32, wide.
@@ -28,21 +28,28 @@ fn sums_of_split_depths_are_added_in_the_order_of_cores() {
     let (xa, xb) = (numbers(m * k, 1), numbers(k * n, 2));
     let a = wide(&card, &[13, 300], &xa);
     let b = wide(&card, &[300, 70], &xb);
-    let op = Op::new("mm", &Value::Null).unwrap();
+    let op = TensorOp::new("mm", &Value::Null).unwrap();
     for splits in [[1, 1, 1], [1, 1, 2], [2, 1, 3], [1, 3, 10], [3, 2, 5]] {
         let c = wide(&card, &[13, 70], &numbers(m * n, 3));
-        let space = crate::kernels::kernel(&op)
-            .space(&[a.sticks().unwrap(), b.sticks().unwrap()], &[c.sticks().unwrap()]);
-        let division = Division::new(&splits, &space, 32).unwrap();
-        let Launched { division: used, work, .. } =
-            prepare(&op, &[a.clone(), b.clone()], std::slice::from_ref(&c), Some(&division), 32)
-                .unwrap();
+        let space = crate::kernels::find_kernel(&op).iteration_space(
+            &[a.stick_form().unwrap(), b.stick_form().unwrap()],
+            &[c.stick_form().unwrap()],
+        );
+        let division = WorkDivision::new(&splits, &space, 32).unwrap();
+        let LaunchOutcome { division: used, work, .. } = launch_kernel(
+            &op,
+            &[a.clone(), b.clone()],
+            std::slice::from_ref(&c),
+            Some(&division),
+            32,
+        )
+        .unwrap();
         assert_eq!(used.splits(), splits);
         let bytes = c.download(Dtype::Float32).unwrap();
         let got: Vec<f32> =
             bytes.chunks(4).map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect();
         let ranges: Vec<_> =
-            (0..splits[2]).map(|core| division.slice(core, &space)[2].clone()).collect();
+            (0..splits[2]).map(|core| division.core_slice(core, &space)[2].clone()).collect();
         for i in 0..m {
             for j in 0..n {
                 let parts = ranges.iter().map(|range| {

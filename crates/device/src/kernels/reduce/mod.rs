@@ -30,101 +30,118 @@ mod task;
 #[cfg(test)]
 mod tests;
 
-use super::dims::{plain, without};
-use super::{Follows, Kernel, KernelLayouts, LayoutNeed, Task};
+use super::dims::{drop_unit_stick, remove_dims};
+use super::{FollowedLoops, KernelLayouts, KernelTask, LayoutNeed, OpKernel};
 use crate::error::Result;
-use crate::error::refuse;
-use crate::run::division::{Division, Span};
-use crate::tensor::result_layout::{arranged, form, result_format, with_order};
-use crate::tensor::sticks::Sticks;
+use crate::error::refuse_operand;
+use crate::run::division::{LoopSpan, WorkDivision};
+use crate::tensor::result_layout::{
+    bound_form, layout_in_form_order, layout_in_order, result_format,
+};
+use crate::tensor::sticks::StickForm;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_float::Format;
 use zellige_layout::StridedLayout;
 use zellige_machine::OperationCharges;
-use zellige_op::{Dims, Reduce, TensorType};
+use zellige_op::{PerDimension, ReduceOp, TensorType};
 use zellige_stick::{DataFormat, StickLayout};
 
-impl Kernel for Reduce {
-    fn lay(&self, inputs: &[TensorLayout], outputs: &[TensorType]) -> Result<KernelLayouts> {
-        let (lead, want) = settled(&inputs[0], Lies::Any)?;
+impl OpKernel for ReduceOp {
+    fn plan_layouts(
+        &self,
+        inputs: &[TensorLayout],
+        outputs: &[TensorType],
+    ) -> Result<KernelLayouts> {
+        let (lead, want) = settle_operand(&inputs[0], LaneDemand::Any)?;
         let mut wants = vec![want];
         for other in &inputs[1..] {
-            wants.push(settled(other, lead.stick.map_or(Lies::Sparse, Lies::Along))?.1);
+            wants.push(
+                settle_operand(other, lead.stick.map_or(LaneDemand::Sparse, LaneDemand::Along))?.1,
+            );
         }
-        let gone = self.gone(lead.rank())?;
-        let left = without(&lead, &gone, self.keepdim);
+        let gone = self.reduced_dims(lead.rank())?;
+        let left = remove_dims(&lead, &gone, self.keepdim);
         let layouts = outputs
             .iter()
-            .map(|meta| arranged(&left, result_format(inputs, meta.dtype)?))
+            .map(|meta| layout_in_form_order(&left, result_format(inputs, meta.dtype)?))
             .collect::<Result<_>>()?;
         Ok(KernelLayouts { inputs: wants, outputs: layouts })
     }
 
-    fn space(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Vec<Span> {
-        let (ins, outs) = (plains(inputs), plains(outputs));
-        self.gone(ins[0].rank()).map_or(Vec::new(), |gone| plan::space(&ins, &outs, &gone))
+    fn iteration_space(&self, inputs: &[StickForm], outputs: &[StickForm]) -> Vec<LoopSpan> {
+        let (ins, outs) = (drop_unit_sticks(inputs), drop_unit_sticks(outputs));
+        self.reduced_dims(ins[0].rank())
+            .map_or(Vec::new(), |gone| plan::reduction_space(&ins, &outs, &gone))
     }
 
-    fn loops(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<Vec<Follows>> {
+    fn followed_loops(
+        &self,
+        inputs: &[StickForm],
+        outputs: &[StickForm],
+    ) -> Option<Vec<FollowedLoops>> {
         let (rank, outer) = (inputs[0].rank(), outputs[0].rank());
-        let gone = self.gone(rank).ok()?;
-        let kept: Dims<usize> = (0..rank).filter(|d| !gone.contains(d)).collect();
+        let gone = self.reduced_dims(rank).ok()?;
+        let kept: PerDimension<usize> = (0..rank).filter(|d| !gone.contains(d)).collect();
         let of_input = |d: usize| match gone.iter().position(|g| *g == d) {
             Some(i) => Some(outer + i),
             None if outer == rank => Some(d),
             None => kept.iter().position(|k| *k == d),
         };
-        let own = |t: &Sticks| (0..t.rank()).map(of_input).collect();
+        let own = |t: &StickForm| (0..t.rank()).map(of_input).collect();
         let results = outputs.iter().map(|t| (0..t.rank()).map(Some).collect());
         Some(inputs.iter().map(own).chain(results).collect())
     }
 
-    fn charges(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Option<OperationCharges> {
-        let (x, rank) = (plain(&inputs[0]), inputs[0].rank());
-        let gone = self.gone(rank).ok()?;
-        let formats = |list: &[Sticks]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
+    fn unit_charges(
+        &self,
+        inputs: &[StickForm],
+        outputs: &[StickForm],
+    ) -> Option<OperationCharges> {
+        let (x, rank) = (drop_unit_stick(&inputs[0]), inputs[0].rank());
+        let gone = self.reduced_dims(rank).ok()?;
+        let formats = |list: &[StickForm]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
         // The task would be made for this cost.
         let mut asked = None;
         let ask = |cost| {
             asked = Some(cost);
-            Err(refuse(self.name, None, "only its cost is asked for"))
+            Err(refuse_operand(self.name, None, "only its cost is asked for"))
         };
-        drop(bind::bind(self.what, ask, &formats(inputs), &formats(outputs)));
+        drop(bind::bind_reduction(self.what, ask, &formats(inputs), &formats(outputs)));
         // A second pass reads again where a group needs it, which is no plain function of the slices.
         let cost = asked.filter(|c| c.passes == 1)?;
-        Some(cost.charges(plan::kind(&x, &gone), outputs[0].rank(), gone.len()))
+        Some(cost.pass_charges(plan::reduction_work_kind(&x, &gone), outputs[0].rank(), gone.len()))
     }
 
-    fn task(
+    fn bind_task(
         &self,
-        inputs: &[Sticks],
-        outputs: &[Sticks],
-        division: &Division,
-    ) -> Result<Box<dyn Task>> {
-        let (ins, outs) = (plains(inputs), plains(outputs));
-        let gone = self.gone(ins[0].rank())?;
-        let formats = |list: &[Sticks]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
+        inputs: &[StickForm],
+        outputs: &[StickForm],
+        division: &WorkDivision,
+    ) -> Result<Box<dyn KernelTask>> {
+        let (ins, outs) = (drop_unit_sticks(inputs), drop_unit_sticks(outputs));
+        let gone = self.reduced_dims(ins[0].rank())?;
+        let formats = |list: &[StickForm]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
         let (from, to) = (formats(inputs), formats(outputs));
         let make = |cost| {
-            plan::Plan::new(&ins, &outs, &gone, division, cost).map_err(|_| {
-                refuse(
+            plan::ReductionPlan::new(&ins, &outs, &gone, division, cost).map_err(|_| {
+                refuse_operand(
                     self.name,
                     None,
                     "operands and results do not have their lanes along one dimension",
                 )
             })
         };
-        bind::bind(self.what, make, &from, &to)
+        bind::bind_reduction(self.what, make, &from, &to)
     }
 }
 
-fn plains(list: &[Sticks]) -> Vec<Sticks> {
-    list.iter().map(plain).collect()
+fn drop_unit_sticks(list: &[StickForm]) -> Vec<StickForm> {
+    list.iter().map(drop_unit_stick).collect()
 }
 
 /// Where the lanes of an operand have to run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lies {
+pub(crate) enum LaneDemand {
     /// Anywhere.
     Any,
     /// Along a dimension, if it has more than one element.
@@ -135,29 +152,32 @@ pub(crate) enum Lies {
 
 /// How an operand will lie: as it does if that will do, else in a layout of its own, with its
 /// dimensions in order and the one of the lanes last.
-pub(crate) fn settled(t: &TensorLayout, wanted: Lies) -> Result<(Sticks, LayoutNeed)> {
-    if let Ok(lies) = t.sticks() {
-        let lies = plain(&lies);
+pub(crate) fn settle_operand(
+    t: &TensorLayout,
+    wanted: LaneDemand,
+) -> Result<(StickForm, LayoutNeed)> {
+    if let Ok(lies) = t.stick_form() {
+        let lies = drop_unit_stick(&lies);
         let fits = match wanted {
-            Lies::Any => true,
-            Lies::Along(d) => lies.stick == Some(d) || lies.size[d] == 1,
-            Lies::Sparse => lies.stick.is_none(),
+            LaneDemand::Any => true,
+            LaneDemand::Along(d) => lies.stick == Some(d) || lies.size[d] == 1,
+            LaneDemand::Sparse => lies.stick.is_none(),
         };
         if fits || lies.numel() == 0 {
             return Ok((lies, LayoutNeed::AsIs));
         }
     }
-    let format: DataFormat = t.layout().device_dtype();
+    let format: DataFormat = t.stick_layout().device_dtype();
     let host = StridedLayout::new_contiguous(t.size())?;
     let plain_order: Vec<usize> = (0..host.rank()).collect();
     let layout = match wanted {
-        Lies::Any => StickLayout::default_in_format(t.size(), None, format)?,
-        Lies::Along(d) => {
+        LaneDemand::Any => StickLayout::default_in_format(t.size(), None, format)?,
+        LaneDemand::Along(d) => {
             let order = plain_order.into_iter().filter(|k| *k != d).chain([d]);
             let order: Vec<i64> = order.map(|k| i64::try_from(k).unwrap_or(0)).collect();
             StickLayout::with_dim_order_in_format(t.size(), None, format, &order)?
         }
-        Lies::Sparse => with_order(&host, &plain_order, None, format)?,
+        LaneDemand::Sparse => layout_in_order(&host, &plain_order, None, format)?,
     };
-    Ok((plain(&form(&layout)?), LayoutNeed::Layout(layout)))
+    Ok((drop_unit_stick(&bound_form(&layout)?), LayoutNeed::Layout(layout)))
 }

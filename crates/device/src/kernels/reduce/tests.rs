@@ -1,12 +1,12 @@
 //! Reductions split over cores.
 
 use crate::RunOp;
-use crate::run::eager::prepare;
-use crate::{Card, Division, Tensor};
+use crate::run::eager::launch_kernel;
+use crate::{Card, Tensor, WorkDivision};
 use serde_json::json;
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
-use zellige_op::Op;
+use zellige_op::TensorOp;
 use zellige_stick::{DataFormat, StickLayout};
 
 const SIZE: [i64; 3] = [6, 10, 300];
@@ -35,20 +35,22 @@ fn read(t: &Tensor) -> Vec<f64> {
 }
 
 fn split(
-    op: &Op,
+    op: &TensorOp,
     t: &Tensor,
     like: &[Tensor],
     splits: &[usize],
 ) -> (Vec<Tensor>, zellige_machine::OperationWork) {
-    let outputs: Vec<Tensor> =
-        like.iter().map(|o| Tensor::zeros(o.card(), o.dtype(), o.layout()).unwrap()).collect();
-    let space = crate::kernels::kernel(op).space(
-        &[t.sticks().unwrap()],
-        &like.iter().map(|o| o.sticks().unwrap()).collect::<Vec<_>>(),
+    let outputs: Vec<Tensor> = like
+        .iter()
+        .map(|o| Tensor::zeros(o.card(), o.dtype(), o.stick_layout()).unwrap())
+        .collect();
+    let space = crate::kernels::find_kernel(op).iteration_space(
+        &[t.stick_form().unwrap()],
+        &like.iter().map(|o| o.stick_form().unwrap()).collect::<Vec<_>>(),
     );
-    let division = Division::new(splits, &space, 32).unwrap();
+    let division = WorkDivision::new(splits, &space, 32).unwrap();
     let inputs = std::slice::from_ref(t);
-    let work = prepare(op, inputs, &outputs, Some(&division), 32).unwrap().work;
+    let work = launch_kernel(op, inputs, &outputs, Some(&division), 32).unwrap().work;
     (outputs, work)
 }
 
@@ -70,8 +72,8 @@ fn split_reductions_join_in_core_order() {
                 &["sum", "prod", "amin", "any", "count_nonzero"]
             };
             for name in names {
-                let op = Op::new(name, &json!({"dim": dim})).unwrap();
-                let whole = op.run(&card, std::slice::from_ref(&t)).unwrap().outputs;
+                let op = TensorOp::new(name, &json!({"dim": dim})).unwrap();
+                let whole = op.run_op(&card, std::slice::from_ref(&t)).unwrap().outputs;
                 let (parts, work) = split(&op, &t, &whole, &splits);
                 let (again, _) = split(&op, &t, &whole, &splits);
                 for ((a, b), c) in whole.iter().zip(&parts).zip(&again) {
@@ -104,8 +106,8 @@ fn split_reductions_join_in_core_order() {
 fn the_order_of_a_split_sum_and_places_are_those_of_the_whole() {
     let card = Card::builder().build().unwrap();
     let (t, x) = tensor(&card, &[0, 1, 2], Dtype::Float32);
-    let sum = Op::new("sum", &json!({"dim": [0, 1]})).unwrap();
-    let whole = sum.run(&card, std::slice::from_ref(&t)).unwrap().outputs;
+    let sum = TensorOp::new("sum", &json!({"dim": [0, 1]})).unwrap();
+    let whole = sum.run_op(&card, std::slice::from_ref(&t)).unwrap().outputs;
     let (parts, _) = split(&sum, &t, &whole, &[1, 2, 5]);
     let want: Vec<f64> = (0..300)
         .map(|c| {
@@ -127,8 +129,8 @@ fn the_order_of_a_split_sum_and_places_are_those_of_the_whole() {
         .collect();
     assert!(read(&parts[0]) == want);
     for name in ["argmax", "argmin"] {
-        let op = Op::new(name, &json!({})).unwrap();
-        let whole = op.run(&card, std::slice::from_ref(&t)).unwrap().outputs;
+        let op = TensorOp::new(name, &json!({})).unwrap();
+        let whole = op.run_op(&card, std::slice::from_ref(&t)).unwrap().outputs;
         let (parts, _) = split(&op, &t, &whole, &[3, 2, 5]);
         assert!(read(&whole[0]) == read(&parts[0]));
     }

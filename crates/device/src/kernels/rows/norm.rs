@@ -1,43 +1,43 @@
 //! Norms: a line less its mean, over its deviation, times a weight, plus a bias.
 
-use super::{Line, LineCost, LineOp, Wide};
+use super::{AlignedForms, LineCost, LineFunction, LineOpKernel};
 use crate::error::Result;
-use crate::error::refuse;
-use crate::kernels::reduce::Lies;
-use crate::tensor::sticks::Sticks;
+use crate::error::refuse_operand;
+use crate::kernels::reduce::LaneDemand;
+use crate::tensor::sticks::StickForm;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use zellige_math as math;
 use zellige_op::LineOperation;
-use zellige_op::{Norm, NormKind};
+use zellige_op::{NormKind, NormOp};
 
-impl LineOp for Norm {
-    fn lanes(&self, size: &[usize]) -> Result<Lies> {
+impl LineOpKernel for NormOp {
+    fn first_lane_demand(&self, size: &[usize]) -> Result<LaneDemand> {
         Ok(match &self.over {
-            NormKind::Layer(_) | NormKind::Rms(_) => Lies::Along(size.len() - 1),
+            NormKind::Layer(_) | NormKind::Rms(_) => LaneDemand::Along(size.len() - 1),
             // Not along the channels, as groups begin anywhere.
             NormKind::Groups(_) => {
                 let mut other = (0..size.len()).rev().filter(|d| *d != 1 && size[*d] > 1);
-                other.next().map_or(Lies::Sparse, Lies::Along)
+                other.next().map_or(LaneDemand::Sparse, LaneDemand::Along)
             }
-            NormKind::Batch => Lies::Any,
+            NormKind::Batch => LaneDemand::Any,
         })
     }
 
-    fn others(&self, lanes: Option<usize>) -> Lies {
+    fn other_lane_demand(&self, lanes: Option<usize>) -> LaneDemand {
         match self.over {
-            NormKind::Layer(_) | NormKind::Rms(_) => Lies::Any,
-            NormKind::Batch if lanes == Some(1) => Lies::Along(0),
-            NormKind::Groups(_) | NormKind::Batch => Lies::Sparse,
+            NormKind::Layer(_) | NormKind::Rms(_) => LaneDemand::Any,
+            NormKind::Batch if lanes == Some(1) => LaneDemand::Along(0),
+            NormKind::Groups(_) | NormKind::Batch => LaneDemand::Sparse,
         }
     }
 
-    fn wide(&self, inputs: &[Sticks], outputs: &[Sticks]) -> Result<Wide> {
+    fn align_forms(&self, inputs: &[StickForm], outputs: &[StickForm]) -> Result<AlignedForms> {
         let x = &inputs[0];
-        let along = self.along(&x.size)?;
+        let along = self.line_dims(&x.size)?;
         // Vectors along the channels, with all dimensions of the operand.
-        let channels = |t: &Sticks, repeat: bool| {
-            let mut full = Sticks {
+        let channels = |t: &StickForm, repeat: bool| {
+            let mut full = StickForm {
                 size: if repeat { x.size.clone() } else { SmallVec::from_elem(1, x.rank()) },
                 stride: SmallVec::from_elem(0, x.rank()),
                 stick: t.stick.map(|_| 1),
@@ -49,32 +49,32 @@ impl LineOp for Norm {
         };
         match self.over {
             NormKind::Layer(_) | NormKind::Rms(_) => {
-                let fit = |t: &Sticks| t.expand(&x.size).unwrap_or_else(|| t.clone());
+                let fit = |t: &StickForm| t.expand_to(&x.size).unwrap_or_else(|| t.clone());
                 let inputs = inputs.iter().map(fit).collect();
-                Ok(Wide { inputs, outputs: outputs.to_vec(), along })
+                Ok(AlignedForms { inputs, outputs: outputs.to_vec(), along })
             }
             NormKind::Batch => {
                 let rest = inputs[1..].iter().map(|t| channels(t, false));
                 let inputs = [x.clone()].into_iter().chain(rest).collect();
-                Ok(Wide { inputs, outputs: outputs.to_vec(), along })
+                Ok(AlignedForms { inputs, outputs: outputs.to_vec(), along })
             }
             NormKind::Groups(groups) => {
-                let split = |t: &Sticks| {
-                    split(t, groups).ok_or_else(|| {
+                let split = |t: &StickForm| {
+                    split_groups(t, groups).ok_or_else(|| {
                         let reason = "its channels run along the lanes, and groups cannot";
-                        refuse(self.name, None, reason)
+                        refuse_operand(self.name, None, reason)
                     })
                 };
                 let rest = inputs[1..].iter().map(|t| channels(t, true));
                 let all = [x.clone()].into_iter().chain(rest);
                 let inputs = all.map(|t| split(&t)).collect::<Result<_>>()?;
                 let outputs = outputs.iter().map(split).collect::<Result<_>>()?;
-                Ok(Wide { inputs, outputs, along: (2..=x.rank()).collect() })
+                Ok(AlignedForms { inputs, outputs, along: (2..=x.rank()).collect() })
             }
         }
     }
 
-    fn meets(&self, first: &Sticks, other: &Sticks, dim: usize) -> Option<usize> {
+    fn aligned_dim(&self, first: &StickForm, other: &StickForm, dim: usize) -> Option<usize> {
         match self.over {
             NormKind::Layer(_) | NormKind::Rms(_) => (first.rank() + dim).checked_sub(other.rank()),
             // The vectors run along the channels.
@@ -85,17 +85,17 @@ impl LineOp for Norm {
         }
     }
 
-    fn cost(&self, n: usize) -> LineCost {
+    fn line_cost(&self, n: usize) -> LineCost {
         LineCost { plain: 6 * n as u64, transcendental: 1 }
     }
 
-    fn float(&self) -> Option<Arc<dyn Line<f32>>> {
-        Some(Arc::new(Row { over: self.over.clone(), eps: self.eps }))
+    fn float_function(&self) -> Option<Arc<dyn LineFunction<f32>>> {
+        Some(Arc::new(NormRow { over: self.over.clone(), eps: self.eps }))
     }
 }
 
 /// Dimension 1 as groups and channels of a group; none where it runs along the lanes.
-fn split(t: &Sticks, groups: usize) -> Option<Sticks> {
+fn split_groups(t: &StickForm, groups: usize) -> Option<StickForm> {
     if t.stick == Some(1) {
         return None;
     }
@@ -109,13 +109,13 @@ fn split(t: &Sticks, groups: usize) -> Option<Sticks> {
     Some(parts)
 }
 
-struct Row {
+struct NormRow {
     over: NormKind,
     eps: f32,
 }
 
-impl Line<f32> for Row {
-    fn run(&self, x: &mut [f32], others: &[&[f32]], values: &mut [f32], _: &mut [i32]) {
+impl LineFunction<f32> for NormRow {
+    fn run_line(&self, x: &mut [f32], others: &[&[f32]], values: &mut [f32], _: &mut [i32]) {
         let n = x.len() as f32;
         let rstd = |var: f32| 1.0 / (var + self.eps).sqrt();
         if self.over == NormKind::Batch {

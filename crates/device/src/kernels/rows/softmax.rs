@@ -1,44 +1,44 @@
 //! Softmax and its logarithm.
 
-use super::{Line, LineCost, LineOp};
+use super::{LineCost, LineFunction, LineOpKernel};
 use crate::error::Result;
-use crate::kernels::reduce::Lies;
+use crate::kernels::reduce::LaneDemand;
 use std::sync::Arc;
 use zellige_math as math;
 use zellige_op::LineOperation;
-use zellige_op::Softmax;
+use zellige_op::SoftmaxOp;
 
-impl LineOp for Softmax {
-    fn lanes(&self, size: &[usize]) -> Result<Lies> {
-        Ok(self.along(size)?.first().map_or(Lies::Any, |dim| Lies::Along(*dim)))
+impl LineOpKernel for SoftmaxOp {
+    fn first_lane_demand(&self, size: &[usize]) -> Result<LaneDemand> {
+        Ok(self.line_dims(size)?.first().map_or(LaneDemand::Any, |dim| LaneDemand::Along(*dim)))
     }
 
-    fn cost(&self, n: usize) -> LineCost {
+    fn line_cost(&self, n: usize) -> LineCost {
         let log = u64::from(self.log);
         LineCost { plain: 4 * n as u64, transcendental: n as u64 + log }
     }
 
     /// A row of nothing but minus infinities has no largest number to compare with: it is NaN, as
     /// PyTorch and ONNX have it.
-    fn infinities(&self) -> bool {
+    fn needs_infinities(&self) -> bool {
         true
     }
 
-    fn float(&self) -> Option<Arc<dyn Line<f32>>> {
-        Some(Arc::new(Row { log: self.log }))
+    fn float_function(&self) -> Option<Arc<dyn LineFunction<f32>>> {
+        Some(Arc::new(SoftmaxRow { log: self.log }))
     }
 }
 
-struct Row {
+struct SoftmaxRow {
     log: bool,
 }
 
-impl Line<f32> for Row {
+impl LineFunction<f32> for SoftmaxRow {
     fn in_place(&self) -> bool {
         !self.log
     }
 
-    fn run(&self, x: &mut [f32], _: &[&[f32]], values: &mut [f32], _: &mut [i32]) {
+    fn run_line(&self, x: &mut [f32], _: &[&[f32]], values: &mut [f32], _: &mut [i32]) {
         let most = math::max(x);
         if self.log {
             values.copy_from_slice(x);

@@ -1,59 +1,69 @@
 //! Comparisons and logic: results are bool. NaN equals nothing, and counts as true.
 
-use super::{built, two_int};
-use crate::attributes::Attributes;
-use crate::coverage::Layer;
-use crate::forms::Yields;
+use super::{binary_int_op, build_pointwise};
+use crate::attributes::OpAttributes;
+use crate::coverage::UpstreamLayer;
+use crate::forms::ResultDtype;
 use crate::row::{OpRow, row};
-use crate::rows::Built;
+use crate::rows::BuiltForm;
 use zellige_math::{Binary, IntBinary};
 
-fn truth(a: &Attributes, f: Binary, g: IntBinary) -> Built {
-    built(two_int(a, f, g).yields(Yields::Bool))
+fn build_comparison(a: &OpAttributes, f: Binary, g: IntBinary) -> BuiltForm {
+    build_pointwise(binary_int_op(a, f, g).with_result_dtype(ResultDtype::Bool))
 }
 
 pub(crate) static ROWS: &[OpRow] = &[
-    row("eq", &["a", "b"], Layer::Native, |a| truth(a, Binary::Equal, IntBinary::Equal))
-        .superdsc("equal")
-        .ktir("select(cmpf_oeq(a, b), 1, 0)")
-        .onnx("Equal")
-        .torch(&[
-            "eq.Tensor eq_.Tensor eq.Tensor_out (self, other)",
-            "eq.Scalar eq_.Scalar eq.Scalar_out (self, other)",
-        ]),
-    row("ne", &["a", "b"], Layer::Native, |a| truth(a, Binary::NotEqual, IntBinary::NotEqual))
-        .superdsc("notequal")
-        .ktir("select(cmpf_une(a, b), 1, 0)")
-        .torch(&[
-            "ne.Tensor ne_.Tensor ne.Tensor_out (self, other)",
-            "ne.Scalar ne_.Scalar ne.Scalar_out (self, other)",
-        ]),
-    row("lt", &["a", "b"], Layer::Native, |a| truth(a, Binary::Less, IntBinary::Less))
-        .superdsc("lesserthan")
-        .ktir("select(cmpf_olt(a, b), 1, 0)")
-        .onnx("Less")
-        .torch(&[
-            "lt.Tensor lt_.Tensor lt.Tensor_out (self, other)",
-            "lt.Scalar lt_.Scalar lt.Scalar_out (self, other)",
-        ]),
-    row("le", &["a", "b"], Layer::Native, |a| truth(a, Binary::LessEqual, IntBinary::LessEqual))
-        .superdsc("lesserequal")
-        .ktir("select(cmpf_ole(a, b), 1, 0)")
-        .onnx("LessOrEqual")
-        .torch(&[
-            "le.Tensor le_.Tensor le.Tensor_out (self, other)",
-            "le.Scalar le_.Scalar le.Scalar_out (self, other)",
-        ]),
-    row("gt", &["a", "b"], Layer::Native, |a| truth(a, Binary::Greater, IntBinary::Greater))
-        .superdsc("greaterthan")
-        .ktir("select(cmpf_ogt(a, b), 1, 0)")
-        .onnx("Greater")
-        .torch(&[
-            "gt.Tensor gt_.Tensor gt.Tensor_out (self, other)",
-            "gt.Scalar gt_.Scalar gt.Scalar_out (self, other)",
-        ]),
-    row("ge", &["a", "b"], Layer::Native, |a| {
-        truth(a, Binary::GreaterEqual, IntBinary::GreaterEqual)
+    row("eq", &["a", "b"], UpstreamLayer::Native, |a| {
+        build_comparison(a, Binary::Equal, IntBinary::Equal)
+    })
+    .superdsc("equal")
+    .ktir("select(cmpf_oeq(a, b), 1, 0)")
+    .onnx("Equal")
+    .torch(&[
+        "eq.Tensor eq_.Tensor eq.Tensor_out (self, other)",
+        "eq.Scalar eq_.Scalar eq.Scalar_out (self, other)",
+    ]),
+    row("ne", &["a", "b"], UpstreamLayer::Native, |a| {
+        build_comparison(a, Binary::NotEqual, IntBinary::NotEqual)
+    })
+    .superdsc("notequal")
+    .ktir("select(cmpf_une(a, b), 1, 0)")
+    .torch(&[
+        "ne.Tensor ne_.Tensor ne.Tensor_out (self, other)",
+        "ne.Scalar ne_.Scalar ne.Scalar_out (self, other)",
+    ]),
+    row("lt", &["a", "b"], UpstreamLayer::Native, |a| {
+        build_comparison(a, Binary::Less, IntBinary::Less)
+    })
+    .superdsc("lesserthan")
+    .ktir("select(cmpf_olt(a, b), 1, 0)")
+    .onnx("Less")
+    .torch(&[
+        "lt.Tensor lt_.Tensor lt.Tensor_out (self, other)",
+        "lt.Scalar lt_.Scalar lt.Scalar_out (self, other)",
+    ]),
+    row("le", &["a", "b"], UpstreamLayer::Native, |a| {
+        build_comparison(a, Binary::LessEqual, IntBinary::LessEqual)
+    })
+    .superdsc("lesserequal")
+    .ktir("select(cmpf_ole(a, b), 1, 0)")
+    .onnx("LessOrEqual")
+    .torch(&[
+        "le.Tensor le_.Tensor le.Tensor_out (self, other)",
+        "le.Scalar le_.Scalar le.Scalar_out (self, other)",
+    ]),
+    row("gt", &["a", "b"], UpstreamLayer::Native, |a| {
+        build_comparison(a, Binary::Greater, IntBinary::Greater)
+    })
+    .superdsc("greaterthan")
+    .ktir("select(cmpf_ogt(a, b), 1, 0)")
+    .onnx("Greater")
+    .torch(&[
+        "gt.Tensor gt_.Tensor gt.Tensor_out (self, other)",
+        "gt.Scalar gt_.Scalar gt.Scalar_out (self, other)",
+    ]),
+    row("ge", &["a", "b"], UpstreamLayer::Native, |a| {
+        build_comparison(a, Binary::GreaterEqual, IntBinary::GreaterEqual)
     })
     .superdsc("greaterequal")
     .ktir("select(cmpf_oge(a, b), 1, 0)")
@@ -62,18 +72,18 @@ pub(crate) static ROWS: &[OpRow] = &[
         "ge.Tensor ge_.Tensor ge.Tensor_out (self, other)",
         "ge.Scalar ge_.Scalar ge.Scalar_out (self, other)",
     ]),
-    row("logical_and", &["a", "b"], Layer::Native, |a| {
-        truth(a, Binary::LogicalAnd, IntBinary::LogicalAnd)
+    row("logical_and", &["a", "b"], UpstreamLayer::Native, |a| {
+        build_comparison(a, Binary::LogicalAnd, IntBinary::LogicalAnd)
     })
     .onnx("And")
     .torch(&["logical_and logical_and_ logical_and.out (self, other)"]),
-    row("logical_or", &["a", "b"], Layer::Fallback, |a| {
-        truth(a, Binary::LogicalOr, IntBinary::LogicalOr)
+    row("logical_or", &["a", "b"], UpstreamLayer::Fallback, |a| {
+        build_comparison(a, Binary::LogicalOr, IntBinary::LogicalOr)
     })
     .onnx("Or")
     .torch(&["logical_or logical_or_ logical_or.out (self, other)"]),
-    row("logical_xor", &["a", "b"], Layer::Fallback, |a| {
-        truth(a, Binary::LogicalXor, IntBinary::LogicalXor)
+    row("logical_xor", &["a", "b"], UpstreamLayer::Fallback, |a| {
+        build_comparison(a, Binary::LogicalXor, IntBinary::LogicalXor)
     })
     .onnx("Xor")
     .torch(&["logical_xor logical_xor_ logical_xor.out (self, other)"]),

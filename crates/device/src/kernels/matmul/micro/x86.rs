@@ -1,6 +1,6 @@
 //! Products in vector registers.
 
-use super::{Cell, DEPTH};
+use super::{DEPTH, ProductNumber};
 use std::arch::x86_64::*;
 
 /// `M` rows and `V` vectors of `$lanes` columns.
@@ -98,7 +98,7 @@ macro_rules! by_rows {
 /// 24 accumulators of 512 bits, or 12 of 256.
 macro_rules! pick {
     ($pick512:ident, $pick256:ident, $t:ty, $wide:ident, $narrow:ident) => {
-        pub(super) fn $pick512(width: usize, rows: usize) -> (usize, usize, super::Micro<$t>) {
+        pub(super) fn $pick512(width: usize, rows: usize) -> (usize, usize, super::MicroKernel<$t>) {
             if width.is_multiple_of(64) {
                 (64, 6, by_rows!(rows, $wide, 4, 6, 1 2 3 4 5))
             } else {
@@ -106,7 +106,7 @@ macro_rules! pick {
             }
         }
 
-        pub(super) fn $pick256(rows: usize) -> (usize, usize, super::Micro<$t>) {
+        pub(super) fn $pick256(rows: usize) -> (usize, usize, super::MicroKernel<$t>) {
             if rows <= 3 {
                 (32, 3, by_rows!(rows, $narrow, 4, 3, 1 2))
             } else {
