@@ -9,8 +9,8 @@ pub use table::{breakdown, table};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use zellige_compile::report::report;
-use zellige_compile::{Options, check, compile};
+use zellige_compile::report::report_program;
+use zellige_compile::{CompilerOptions, check_program, compile_graph};
 use zellige_graph::{Graph, text};
 use zellige_op::CoverageProfile;
 use zellige_report::Report;
@@ -61,19 +61,19 @@ pub fn read(path: &Path) -> Result<Graph> {
 pub fn measure(path: &Path) -> Result<Row> {
     let graph = read(path)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let baseline = compile(&graph, &Options::baseline())?;
-    check(&baseline)?;
+    let baseline = compile_graph(&graph, &CompilerOptions::baseline())?;
+    check_program(&baseline)?;
     let mut took = Duration::MAX;
     let mut best = None;
     for _ in 0..3 {
         let start = Instant::now();
-        let program = compile(&graph, &Options::default())?;
+        let program = compile_graph(&graph, &CompilerOptions::default())?;
         took = took.min(start.elapsed());
         best = Some(program);
     }
     let best = best.context("compiled")?;
-    check(&best)?;
-    Ok(Row { name, baseline: report(&baseline), best: report(&best), took })
+    check_program(&best)?;
+    Ok(Row { name, baseline: report_program(&baseline), best: report_program(&best), took })
 }
 
 /// A graph as today's software runs it: the baseline policy, its coverage, composites taken apart.
@@ -81,6 +81,6 @@ pub fn measure(path: &Path) -> Result<Row> {
 /// # Errors
 /// What the compiler refuses.
 pub fn as_today(path: &Path) -> Result<Report> {
-    let options = Options::baseline().with_profile(CoverageProfile::Card);
-    Ok(report(&compile(&read(path)?, &options)?))
+    let options = CompilerOptions::baseline().with_profile(CoverageProfile::Card);
+    Ok(report_program(&compile_graph(&read(path)?, &options)?))
 }

@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use clap::builder::PossibleValue;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zellige_compile::Policy;
-use zellige_compile::report::{compared, explain, report};
-use zellige_compile::{Options, PASSES, Pass, emit, print_pass};
+use zellige_compile::CompilePolicy;
+use zellige_compile::report::{explain_layout, report_compared, report_program};
+use zellige_compile::{CompilerOptions, CompilerPass, PASSES, emit, print_pass};
 use zellige_files::{content_hash, write_bytes, write_folder};
 use zellige_float::Format;
 use zellige_report::{LayoutExplanation, Report};
@@ -95,7 +95,7 @@ impl From<TileFloat> for emit::CardFloat {
 
 /// The names of passes with what they decide, and those of the device's own compiler.
 fn pass_names() -> Vec<PossibleValue> {
-    let value = |p: &Pass| {
+    let value = |p: &CompilerPass| {
         let also = match p.also {
             [] => String::new(),
             names => format!(" (also {})", names.join(", ")),
@@ -162,13 +162,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// The key of a report: everything that decides what it says.
-fn key(args: &Args, options: &Options, file: &GraphFile) -> Result<String> {
+fn key(args: &Args, options: &CompilerOptions, file: &GraphFile) -> Result<String> {
     let mut parts = file.content();
     parts.push(args.graph.changes().into_bytes());
     parts.push(format!("{options:?}").into_bytes());
     if args.compare {
         // What is left to its default is not the same under both policies.
-        parts.push(format!("{:?}", args.graph.options_of(Policy::Baseline)?).into_bytes());
+        parts.push(format!("{:?}", args.graph.options_of(CompilePolicy::Baseline)?).into_bytes());
     }
     parts.push(zellige_stamp::ENGINE.as_bytes().to_vec());
     Ok(content_hash(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()))
@@ -177,7 +177,7 @@ fn key(args: &Args, options: &Options, file: &GraphFile) -> Result<String> {
 /// Compiles, checks and writes what only a program has; none where that was all.
 fn compile(
     args: &Args,
-    options: &Options,
+    options: &CompilerOptions,
     file: GraphFile,
 ) -> Result<Option<(Entry, Vec<String>)>> {
     let loaded = args.graph.load_from(file)?;
@@ -190,7 +190,7 @@ fn compile(
     let program = loaded.compile(options)?;
     if args.check {
         progress.step("checking");
-        zellige_compile::check(&program).map_err(|e| loaded.refused(&e))?;
+        zellige_compile::check_program(&program).map_err(|e| loaded.refused(&e))?;
     }
     if args.padding {
         progress.finish();
@@ -198,7 +198,7 @@ fn compile(
         return Ok(None);
     }
     if let Some(tensor) = &args.explain {
-        let explanation = explain(&program, tensor).context("--explain")?;
+        let explanation = explain_layout(&program, tensor).context("--explain")?;
         progress.finish();
         match &args.json {
             Some(_) => print_json(&serde_json::to_string(&explanation)?)?,
@@ -208,9 +208,12 @@ fn compile(
     }
     let report = if args.compare {
         progress.step("compiling under the baseline policy");
-        compared(&program, &loaded.compile(&args.graph.options_of(Policy::Baseline)?)?)
+        report_compared(
+            &program,
+            &loaded.compile(&args.graph.options_of(CompilePolicy::Baseline)?)?,
+        )
     } else {
-        report(&program)
+        report_program(&program)
     };
     let mut written = Vec::new();
     if let Some(path) = &args.trace {
@@ -227,8 +230,8 @@ fn compile(
         }
         let options =
             emit::EmitOptions { card_float: args.tile_float.into(), ..Default::default() };
-        let emitted = emit::all(&program, &options)?;
-        write_folder(folder, emitted.texts())?;
+        let emitted = emit::emit_program(&program, &options)?;
+        write_folder(folder, emitted.paths_and_texts())?;
         written.push(format!("{} files below {}", emitted.files.len(), shown(folder)));
         for r in emitted.refused.iter().take(8) {
             text.push_str(&format!("not in {}: {}: {}\n", r.target, r.name, r.reason));

@@ -7,10 +7,13 @@ use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
 use std::path::PathBuf;
-use zellige_compile::Policy;
-use zellige_compile::report::refusal;
+use zellige_compile::CompilePolicy;
+use zellige_compile::report::report_refusal;
 use zellige_compile::solve::memory::PlacementPolicy;
-use zellige_compile::{CompileError, Options, OutputLayouts, Program, WeightLayouts, compile};
+use zellige_compile::{
+    CompileError, CompiledProgram, CompilerOptions, OutputLayoutRule, WeightLayoutRule,
+    compile_graph,
+};
 use zellige_files::{HostTensor, read_text};
 use zellige_graph::{Graph, GraphFormat, GraphSource, RequestedMemory, SourceOp, json, text};
 use zellige_layout::StridedLayout;
@@ -215,16 +218,16 @@ impl GraphArgs {
     }
 
     /// What is asked of the compiler.
-    pub(crate) fn options(&self) -> Result<Options> {
-        let policy = word("--policy", &self.policy, "best or baseline", Policy::from_name)?;
+    pub(crate) fn options(&self) -> Result<CompilerOptions> {
+        let policy = word("--policy", &self.policy, "best or baseline", CompilePolicy::from_name)?;
         self.options_of(policy)
     }
 
     /// The same under another policy.
-    pub(crate) fn options_of(&self, policy: Policy) -> Result<Options> {
+    pub(crate) fn options_of(&self, policy: CompilePolicy) -> Result<CompilerOptions> {
         let mut options = match policy {
-            Policy::Best => Options::default(),
-            Policy::Baseline => Options::baseline(),
+            CompilePolicy::Best => CompilerOptions::default(),
+            CompilePolicy::Baseline => CompilerOptions::baseline(),
         };
         options.hardware = Hardware::load_named(&self.hardware).context("--hardware")?;
         options = options.with_profile(self.profile.profile()?);
@@ -232,14 +235,14 @@ impl GraphArgs {
         options.storage.keep = self.profile.kept()?;
         if let Some(weights) = &self.weights {
             options.weights = word("--weights", weights, "free or given", |w| match w {
-                "free" => Some(WeightLayouts::Free),
-                "given" => Some(WeightLayouts::Given),
+                "free" => Some(WeightLayoutRule::Free),
+                "given" => Some(WeightLayoutRule::Given),
                 _ => None,
             })?;
         }
         options.outputs = word("--outputs", &self.outputs, "default or computed", |w| match w {
-            "default" => Some(OutputLayouts::Default),
-            "computed" => Some(OutputLayouts::AsComputed),
+            "default" => Some(OutputLayoutRule::Default),
+            "computed" => Some(OutputLayoutRule::AsComputed),
             _ => None,
         })?;
         options = options.with_variables(variable)?;
@@ -261,12 +264,12 @@ impl GraphArgs {
 
 impl Loaded {
     /// Compiles; a refusal underlines its operation and says what to do.
-    pub(crate) fn compile(&self, options: &Options) -> Result<Program> {
-        compile(&self.graph, options).map_err(|e| self.refused(&e))
+    pub(crate) fn compile(&self, options: &CompilerOptions) -> Result<CompiledProgram> {
+        compile_graph(&self.graph, options).map_err(|e| self.refused(&e))
     }
 
     pub(crate) fn refused(&self, e: &CompileError) -> anyhow::Error {
-        let note = refusal(e, &self.graph);
+        let note = report_refusal(e, &self.graph);
         let at = note.at.map(|at| format!(" (at {at})")).unwrap_or_default();
         let help = note.remedy.map(|r| format!("\nhelp: {r}")).unwrap_or_default();
         let message = format!("{}{at}", note.text);

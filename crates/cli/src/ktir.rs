@@ -14,7 +14,8 @@ use zellige_files::{
 };
 use zellige_float::{Converter, Dtype};
 use zellige_ktir::{
-    Array, DEFAULT_BYTES, DEFAULT_STEPS, Elem, Module, Outcome, Run, RunError, Scalar, text,
+    DEFAULT_BYTES, DEFAULT_STEPS, KtirArray, KtirElem, KtirModule, KtirRun, KtirRunError,
+    KtirRunOutcome, KtirScalar, text,
 };
 use zellige_machine::Hardware;
 use zellige_notation::Diagnostic;
@@ -104,7 +105,7 @@ pub(crate) fn run(args: &Args, memory: Option<u64>) -> Result<ExitCode> {
     }
 }
 
-fn load(path: &Path) -> Result<(String, Module)> {
+fn load(path: &Path) -> Result<(String, KtirModule)> {
     let source = read_text(path, MOST_TEXT)?;
     let module = text::parse(&source).map_err(|d| refused(path, &source, &d))?;
     Ok((source, module))
@@ -112,7 +113,7 @@ fn load(path: &Path) -> Result<(String, Module)> {
 
 /// The underlined place, with file, line and column.
 fn refused(path: &Path, source: &str, d: &Diagnostic) -> anyhow::Error {
-    let (line, column) = text::location(source, &d.span);
+    let (line, column) = text::find_line_and_column(source, &d.span);
     let color = Color::Auto.on(&std::io::stderr());
     anyhow!("{}\n at {}:{line}:{column}", d.render(source, color), shown(path))
 }
@@ -120,22 +121,25 @@ fn refused(path: &Path, source: &str, d: &Diagnostic) -> anyhow::Error {
 fn check(args: &Check) -> Result<ExitCode> {
     let (_, module) = load(&args.file)?;
     if args.print {
-        print(&text::print(&module))?;
+        print(&text::print_module(&module))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut lines = Vec::new();
     let mut kernels = Vec::new();
     for f in &module.functions {
         let mut ops = 0_usize;
-        f.body().visit(&mut |_| ops += 1);
-        let arg = |v: &zellige_ktir::Value| (f.value(*v).name.clone(), f.ty(*v).to_string());
+        f.body().visit_ops(&mut |_| ops += 1);
+        let arg = |v: &zellige_ktir::KtirValue| {
+            (f.value_def(*v).name.clone(), f.value_type(*v).to_string())
+        };
         let args: Vec<(String, String)> = f.args().iter().map(arg).collect();
         let shown: Vec<String> = args.iter().map(|(n, t)| format!("{n}: {t}")).collect();
-        let cores = if f.cores() == 1 { "1 core".into() } else { format!("{} cores", f.cores()) };
+        let cores =
+            if f.core_count() == 1 { "1 core".into() } else { format!("{} cores", f.core_count()) };
         lines.push(format!("@{}({}): {cores}, {ops} operations", f.name(), shown.join(", ")));
         let args: Vec<_> = args.iter().map(|(n, t)| json!({"name": n, "type": t})).collect();
         kernels.push(json!({
-            "name": f.name(), "grid": f.grid(), "cores": f.cores(), "arguments": args, "operations": ops,
+            "name": f.name(), "grid": f.grid(), "cores": f.core_count(), "arguments": args, "operations": ops,
         }));
     }
     let out = if args.json { json!({"kernels": kernels}).to_string() } else { lines.join("\n") };
@@ -157,26 +161,26 @@ fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
     };
     let hardware = Hardware::load_named(&args.hardware).context("--hardware")?;
     let traced = if args.trace.is_some() { EVENTS } else { 0 };
-    let mut run = Run::new(&module, &kernel)
-        .hardware(hardware)
-        .memory(args.memory)
-        .trace(traced)
-        .max_steps(args.limit_steps)
-        .max_bytes(memory);
+    let mut run = KtirRun::new(&module, &kernel)
+        .with_hardware(hardware)
+        .with_memory_bytes(args.memory)
+        .with_trace_events(traced)
+        .with_max_steps(args.limit_steps)
+        .with_max_bytes(memory);
     let inputs = inputs(args, &module, &kernel)?;
     for (name, input) in &inputs {
-        run = run.array(name, input.array.clone());
+        run = run.with_array(name, input.array.clone());
     }
     for pair in &args.scalar {
         let (name, value) = named(pair, "--scalar", "n=4")?;
         let scalar = match (value.parse::<i64>(), value.parse::<f64>()) {
-            (Ok(n), _) => Scalar::Int(n),
-            (_, Ok(x)) => Scalar::Float(x),
+            (Ok(n), _) => KtirScalar::Int(n),
+            (_, Ok(x)) => KtirScalar::Float(x),
             _ => bail!("--scalar {pair}: `{value}` is no number"),
         };
-        run = run.scalar(name, scalar);
+        run = run.with_scalar(name, scalar);
     }
-    let outcome = run.execute().map_err(|e| stopped(&args.file, &source, &e))?;
+    let outcome = run.execute_kernel().map_err(|e| stopped(&args.file, &source, &e))?;
     let notes = Conversion::list(&inputs);
     if let Some(folder) = &args.output {
         make_folder(folder)?;
@@ -196,7 +200,7 @@ fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(outcome: &Outcome, conversions: &[Conversion], json: bool) -> String {
+fn report(outcome: &KtirRunOutcome, conversions: &[Conversion], json: bool) -> String {
     if json {
         let mut report = outcome.to_json();
         report["conversions"] = conversions.iter().map(Conversion::to_json).collect();
@@ -212,13 +216,13 @@ fn report(outcome: &Outcome, conversions: &[Conversion], json: bool) -> String {
 /// An array argument, with the elements that the kernel reads.
 struct Input {
     /// The elements of its file.
-    file: Elem,
-    array: Array,
+    file: KtirElem,
+    array: KtirArray,
 }
 
 /// The arrays of a run by the names of arguments. Floats are converted to the format that the kernel's
 /// views declare; anything else that differs is refused.
-fn inputs(args: &RunArgs, module: &Module, kernel: &str) -> Result<BTreeMap<String, Input>> {
+fn inputs(args: &RunArgs, module: &KtirModule, kernel: &str) -> Result<BTreeMap<String, Input>> {
     let mut inputs = BTreeMap::new();
     for pair in &args.input {
         let (name, file) = named(pair, "--input", "x=data.npy")?;
@@ -247,7 +251,7 @@ fn inputs(args: &RunArgs, module: &Module, kernel: &str) -> Result<BTreeMap<Stri
 }
 
 /// Elements in another float format.
-fn convert(bytes: &[u8], from: Elem, to: Elem) -> Result<Vec<u8>> {
+fn convert(bytes: &[u8], from: KtirElem, to: KtirElem) -> Result<Vec<u8>> {
     if from == to {
         return Ok(bytes.to_vec());
     }
@@ -255,8 +259,8 @@ fn convert(bytes: &[u8], from: Elem, to: Elem) -> Result<Vec<u8>> {
         let accepted = dtype(to).map_or("a float dtype".to_string(), |d| d.to_string());
         bail!("it holds {}, and the kernel reads {to}: give {accepted}", dtype(from)?);
     }
-    let count = bytes.len() / from.size();
-    let mut converted = vec![0; count * to.size()];
+    let count = bytes.len() / from.byte_size();
+    let mut converted = vec![0; count * to.byte_size()];
     Converter::new(from.format(), to.format()).convert(bytes, &mut converted, count)?;
     Ok(converted)
 }
@@ -264,8 +268,8 @@ fn convert(bytes: &[u8], from: Elem, to: Elem) -> Result<Vec<u8>> {
 /// An argument whose file has other floats than the kernel.
 struct Conversion {
     argument: String,
-    file: Elem,
-    kernel: Elem,
+    file: KtirElem,
+    kernel: KtirElem,
 }
 
 impl Conversion {
@@ -291,15 +295,15 @@ impl fmt::Display for Conversion {
 }
 
 /// An error of the run, at its place where it has one.
-fn stopped(path: &Path, source: &str, e: &RunError) -> anyhow::Error {
-    if e.op.is_some() { refused(path, source, &e.diagnostic()) } else { anyhow!("{e}") }
+fn stopped(path: &Path, source: &str, e: &KtirRunError) -> anyhow::Error {
+    if e.op.is_some() { refused(path, source, &e.to_diagnostic()) } else { anyhow!("{e}") }
 }
 
 fn named<'a>(pair: &'a str, option: &str, example: &str) -> Result<(&'a str, &'a str)> {
     pair.split_once('=').ok_or_else(|| anyhow!("{option} {pair}: write NAME=.., such as {example}"))
 }
 
-fn array(file: &str) -> Result<Array> {
+fn array(file: &str) -> Result<KtirArray> {
     let (path, name) = match file.rsplit_once(':') {
         Some((path, name)) if !Path::new(file).exists() => (path, Some(name)),
         _ => (file, None),
@@ -309,25 +313,25 @@ fn array(file: &str) -> Result<Array> {
     {
         bail!("the array is not row-major and little-endian; `zellige move` rewrites it");
     }
-    let elem = Elem::ALL
+    let elem = KtirElem::ALL
         .into_iter()
-        .find(|e| *e != Elem::Index && dtype(*e).is_ok_and(|d| d == info.dtype()))
+        .find(|e| *e != KtirElem::Index && dtype(*e).is_ok_and(|d| d == info.dtype()))
         .ok_or_else(|| anyhow!("KTIR has no elements of dtype {}", info.dtype()))?;
-    Ok(Array { elem, shape: info.shape().to_vec(), bytes })
+    Ok(KtirArray { elem, shape: info.shape().to_vec(), bytes })
 }
 
-fn dtype(elem: Elem) -> Result<Dtype> {
+fn dtype(elem: KtirElem) -> Result<Dtype> {
     Ok(match elem {
-        Elem::F16 => Dtype::Float16,
-        Elem::F32 => Dtype::Float32,
-        Elem::BF16 => Dtype::Bfloat16,
-        Elem::F8E4M3 => Dtype::Float8E4m3fn,
-        Elem::F8E5M2 => Dtype::Float8E5m2,
-        Elem::I1 => Dtype::Bool,
-        Elem::I8 => Dtype::Int8,
-        Elem::I16 => Dtype::Int16,
-        Elem::I32 => Dtype::Int32,
-        Elem::I64 | Elem::Index => Dtype::Int64,
-        Elem::DF16 => bail!("files hold no {elem}"),
+        KtirElem::F16 => Dtype::Float16,
+        KtirElem::F32 => Dtype::Float32,
+        KtirElem::BF16 => Dtype::Bfloat16,
+        KtirElem::F8E4M3 => Dtype::Float8E4m3fn,
+        KtirElem::F8E5M2 => Dtype::Float8E5m2,
+        KtirElem::I1 => Dtype::Bool,
+        KtirElem::I8 => Dtype::Int8,
+        KtirElem::I16 => Dtype::Int16,
+        KtirElem::I32 => Dtype::Int32,
+        KtirElem::I64 | KtirElem::Index => Dtype::Int64,
+        KtirElem::DF16 => bail!("files hold no {elem}"),
     })
 }

@@ -13,7 +13,7 @@ use anyhow::{Result, anyhow, bail};
 use inputs::Inputs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zellige_compile::report::report;
+use zellige_compile::report::report_program;
 use zellige_device::Card;
 use zellige_run::{LoadedModel, program_timeline, run_graph_eagerly};
 use zellige_view::page;
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         )?;
     }
     outputs::write(&targets, &results, &ran.outputs)?;
-    let mut report = report(model.program());
+    let mut report = report_program(model.program());
     report.notes.extend(losses::notes(&loaded.graph, model.number_losses()));
     if let Some(path) = &args.report {
         zellige_files::write_bytes(path, page::html(&report).as_bytes())?;

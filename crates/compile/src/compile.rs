@@ -1,23 +1,23 @@
 //! The passes in the order they run. Each takes what the one before it made and returns the next value;
 //! [`PASSES`](crate::PASSES) says what each of them decides.
 
-use crate::choose::{Assignment, Search, choose};
-use crate::decisions::{DecidedLayouts, Decisions};
-use crate::decompose::decompose;
-use crate::divide::{AnsweredSteps, span_reduction, work_distribution};
+use crate::choose::{FastestLayoutSearch, LayoutAssignment, choose_layouts};
+use crate::decisions::{CompileDecisions, DecidedLayouts};
+use crate::decompose::decompose_graph;
+use crate::divide::{AnsweredSteps, distribute_work, reduce_step_spans};
 use crate::error::{CompileError, Result};
-use crate::fold::fold;
-use crate::lower::lower;
-use crate::options::{Options, Policy};
-use crate::passes::{PASSES, Pass, text};
+use crate::fold::fold_graph;
+use crate::lower::lower_graph;
+use crate::options::{CompilePolicy, CompilerOptions};
+use crate::passes::{CompilerPass, PASSES, text};
 use crate::placement::{check_placement, missed_time};
-use crate::pool::pool;
-use crate::program::Program;
-use crate::propagate::{Candidates, propagate};
-use crate::schedule::{run_time, schedule};
-use crate::scratchpads::{Resident, scratchpads};
-use crate::split_views::split_views;
-use crate::waves::waves;
+use crate::pool::place_in_pool;
+use crate::program::CompiledProgram;
+use crate::propagate::{GraphCandidates, propagate_layouts};
+use crate::schedule::{run_time, schedule_steps};
+use crate::scratchpads::{ResidentProgram, place_in_scratchpads};
+use crate::split_views::split_merged_views;
+use crate::waves::assign_waves;
 use std::rc::Rc;
 use zellige_graph::{Graph, TensorOrigin, text::print_graph};
 use zellige_machine::{Key, SimulatedTime};
@@ -27,93 +27,128 @@ use zellige_machine::{Key, SimulatedTime};
 /// # Errors
 /// Operations that cannot run with any layouts, hints that cannot hold, tensors over the span limit or
 /// the card's memory, tensors placed where they cannot be; with `strict`, what the existing compiler refuses.
-pub fn compile(graph: &Graph, options: &Options) -> Result<Program> {
-    let split = whole(passes(graph, options, None, None, MergedViews::Split, Replays::Ignored))?;
+pub fn compile_graph(graph: &Graph, options: &CompilerOptions) -> Result<CompiledProgram> {
+    let split = expect_program(run_passes(
+        graph,
+        options,
+        None,
+        None,
+        MergedViews::Split,
+        ReplayPolicy::Ignored,
+    ))?;
     if split.decisions.merged_views() == MergedViews::Kept {
         return Ok(split);
     }
     // What splitting saves in one place may cost a copy in another.
-    match whole(passes(graph, options, None, None, MergedViews::Kept, Replays::Ignored)) {
+    match expect_program(run_passes(
+        graph,
+        options,
+        None,
+        None,
+        MergedViews::Kept,
+        ReplayPolicy::Ignored,
+    )) {
         Ok(kept) if kept.latency() < split.latency() => Ok(kept),
         _ => Ok(split),
     }
 }
 
-/// Compiles a graph with what was decided for it before, or for one of other sizes; see [`Decisions`].
+/// Compiles a graph with what was decided for it before, or for one of other sizes; see [`CompileDecisions`].
 ///
 /// # Errors
-/// As [`compile`].
-pub fn compile_again(graph: &Graph, options: &Options, decisions: &Decisions) -> Result<Program> {
+/// As [`compile_graph`].
+pub fn compile_again(
+    graph: &Graph,
+    options: &CompilerOptions,
+    decisions: &CompileDecisions,
+) -> Result<CompiledProgram> {
     let passes = |replays| {
-        whole(passes(graph, options, Some(decisions), None, decisions.merged_views(), replays))
+        expect_program(run_passes(
+            graph,
+            options,
+            Some(decisions),
+            None,
+            decisions.merged_views(),
+            replays,
+        ))
     };
     // A recorded layout that kernels accept may still be one that later passes have no room for, and so may the recorded
     // layout of a weight: then nothing of the record is used, and an error is one of the graph itself.
-    passes(Replays::Allowed)
-        .or_else(|_| passes(Replays::Ignored))
-        .or_else(|_| compile(graph, options))
+    passes(ReplayPolicy::Allowed)
+        .or_else(|_| passes(ReplayPolicy::Ignored))
+        .or_else(|_| compile_graph(graph, options))
 }
 
 /// What a pass of [`PASSES`](crate::PASSES) makes of a graph, as text that can be compared. Later passes
 /// do not run.
 ///
 /// # Errors
-/// As [`compile`], and a name that no pass has.
-pub fn print_pass(graph: &Graph, options: &Options, pass: &str) -> Result<String> {
-    let Some(pass) = Pass::named(pass) else {
+/// As [`compile_graph`], and a name that no pass has.
+pub fn print_pass(graph: &Graph, options: &CompilerOptions, pass: &str) -> Result<String> {
+    let Some(pass) = CompilerPass::find_named(pass) else {
         let known = PASSES.iter().flat_map(|p| [p.name].into_iter().chain(p.also.iter().copied()));
         let known = known.collect::<Vec<_>>().join(", ");
         return Err(CompileError::bad_problem(format!(
             "there is no pass `{pass}`; there are {known}"
         )));
     };
-    match passes(graph, options, None, Some(pass.name), MergedViews::Split, Replays::Ignored) {
-        Err(Ended::Printed(text)) => Ok(text),
-        Err(Ended::Refused(e)) => Err(e),
+    match run_passes(
+        graph,
+        options,
+        None,
+        Some(pass.name),
+        MergedViews::Split,
+        ReplayPolicy::Ignored,
+    ) {
+        Err(PassInterruption::Printed(text)) => Ok(text),
+        Err(PassInterruption::Refused(e)) => Err(e),
         Ok(_) => {
             Err(CompileError::bad_problem(format!("the pass `{}` printed nothing", pass.name)))
         }
     }
 }
 
-fn passes(
+fn run_passes(
     graph: &Graph,
-    options: &Options,
-    like: Option<&Decisions>,
+    options: &CompilerOptions,
+    like: Option<&CompileDecisions>,
     until: Option<&str>,
     views: MergedViews,
-    replays: Replays,
-) -> Result<Program, Ended> {
-    options.checked()?;
+    replays: ReplayPolicy,
+) -> Result<CompiledProgram, PassInterruption> {
+    options.check_ranges()?;
     let chain = PassChain { until };
-    let graph = chain.after("read", bounded(graph, options), |g| print_graph(g))?;
-    let graph = match options.decomposes() {
-        true => decompose(graph, options.storage).map(|made| made.graph),
+    let graph =
+        chain.finish_pass("read", refuse_oversized_tensor(graph, options), |g| print_graph(g))?;
+    let graph = match options.decomposes_ops() {
+        true => decompose_graph(graph, options.storage).map(|made| made.graph),
         false => Ok(graph.clone()),
     };
-    let graph = chain.after("decompose", graph, print_graph)?;
-    let folded = fold(&graph)?;
+    let graph = chain.finish_pass("decompose", graph, print_graph)?;
+    let folded = fold_graph(&graph)?;
     let split = match (options.policy, views) {
-        (Policy::Best, MergedViews::Split) => split_views(&folded)?,
+        (CompilePolicy::Best, MergedViews::Split) => split_merged_views(&folded)?,
         // The existing compiler copies what it cannot step along.
         _ => None,
     };
     let views = if split.is_some() { MergedViews::Split } else { MergedViews::Kept };
-    let folded = split.map_or(Ok(folded), |g| fold(&g));
-    let graph = Rc::new(chain.after("fold", folded, print_graph)?);
+    let folded = split.map_or(Ok(folded), |g| fold_graph(&g));
+    let graph = Rc::new(chain.finish_pass("fold", folded, print_graph)?);
     let mut answered = AnsweredSteps::default();
-    let replayed = if replays == Replays::Allowed { replay(&graph, options, like) } else { None };
+    let replayed =
+        if replays == ReplayPolicy::Allowed { replay_layouts(&graph, options, like) } else { None };
     let ChosenLayouts { assignment, decision, program } = match replayed {
         Some(layouts) => layouts,
         None => {
-            let found = propagate(&graph, options);
-            let text = |c: &Candidates| text::candidates(&graph, options, c);
-            let candidates = chain.after("propagate", found, text)?;
-            layouts(&graph, options, &candidates, &mut answered, like)?
+            let found = propagate_layouts(&graph, options);
+            let text = |c: &GraphCandidates| text::print_candidates(&graph, options, c);
+            let candidates = chain.finish_pass("propagate", found, text)?;
+            choose_policy_layouts(&graph, options, &candidates, &mut answered, like)?
         }
     };
     let chosen = Ok(assignment);
-    let assignment = chain.after("choose", chosen, |a| text::assignment(&graph, options, a))?;
+    let assignment =
+        chain.finish_pass("choose", chosen, |a| text::print_assignment(&graph, options, a))?;
     let resident = match program {
         // The search for layouts has compiled it already.
         Some(mut resident) if until.is_none() => {
@@ -121,22 +156,22 @@ fn passes(
             resident
         }
         _ => {
-            let lowered = lower(graph, options, assignment, &mut answered);
-            let lowered = chain.after("lower", lowered, text::lowered)?;
-            let found = span_reduction(lowered, like, &mut answered);
-            let divisions = chain.after("span_reduction", found, text::divisions)?;
-            let chosen = work_distribution(divisions, like);
-            let divided = chain.after("work_distribution", chosen, text::divided)?;
-            let waved = chain.after("waves", Ok(waves(divided)), text::waved)?;
-            chain.after("scratchpads", scratchpads(waved), text::resident)?
+            let lowered = lower_graph(graph, options, assignment, &mut answered);
+            let lowered = chain.finish_pass("lower", lowered, text::print_lowered)?;
+            let found = reduce_step_spans(lowered, like, &mut answered);
+            let divisions = chain.finish_pass("span_reduction", found, text::print_divisions)?;
+            let chosen = distribute_work(divisions, like);
+            let divided = chain.finish_pass("work_distribution", chosen, text::print_divided)?;
+            let waved = chain.finish_pass("waves", Ok(assign_waves(divided)), text::print_waves)?;
+            chain.finish_pass("scratchpads", place_in_scratchpads(waved), text::print_residents)?
         }
     };
-    let addressed = chain.after("pool", pool(resident), text::addressed)?;
-    let mut program = schedule(addressed);
+    let addressed = chain.finish_pass("pool", place_in_pool(resident), text::print_addresses)?;
+    let mut program = schedule_steps(addressed);
     check_placement(&program)?;
     program.decisions.set_merged_views(views);
     program.decisions.set_layouts(decision);
-    chain.after("schedule", Ok(program), text::scheduled)
+    chain.finish_pass("schedule", Ok(program), text::print_schedule)
 }
 
 /// What becomes of element by element operations on merged views.
@@ -150,60 +185,64 @@ pub(crate) enum MergedViews {
 
 /// The layouts of a program, and what was found on the way.
 struct ChosenLayouts {
-    assignment: Assignment,
+    assignment: LayoutAssignment,
     /// What another compilation needs to choose the same.
     decision: Option<DecidedLayouts>,
     /// The program, where the search compiled it.
-    program: Option<Resident>,
+    program: Option<ResidentProgram>,
 }
 
 /// Whether recorded alternatives take the place of a list of all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Replays {
+enum ReplayPolicy {
     Allowed,
     Ignored,
 }
 
 /// The layouts that were decided before, where every kernel still accepts them.
-fn replay(graph: &Graph, options: &Options, like: Option<&Decisions>) -> Option<ChosenLayouts> {
-    let before = like?.layouts().filter(|_| options.policy == Policy::Best)?;
-    let assignment = before.replay(graph, options)?;
+fn replay_layouts(
+    graph: &Graph,
+    options: &CompilerOptions,
+    like: Option<&CompileDecisions>,
+) -> Option<ChosenLayouts> {
+    let before = like?.layouts().filter(|_| options.policy == CompilePolicy::Best)?;
+    let assignment = before.replay_assignment(graph, options)?;
     Some(ChosenLayouts { assignment, decision: Some(before.clone()), program: None })
 }
 
 /// The layouts of the policy: under `best` those of the fastest program, or those that were decided before.
-fn layouts(
+fn choose_policy_layouts(
     graph: &Rc<Graph>,
-    options: &Options,
-    candidates: &Candidates,
+    options: &CompilerOptions,
+    candidates: &GraphCandidates,
     answered: &mut AnsweredSteps,
-    like: Option<&Decisions>,
+    like: Option<&CompileDecisions>,
 ) -> Result<ChosenLayouts> {
     let by_sum = || -> Result<ChosenLayouts> {
-        let assignment = choose(graph, options, candidates)?;
+        let assignment = choose_layouts(graph, options, candidates)?;
         Ok(ChosenLayouts { assignment, decision: None, program: None })
     };
-    if options.policy == Policy::Baseline {
+    if options.policy == CompilePolicy::Baseline {
         return by_sum();
     }
-    let mut program = |assignment: &Assignment| -> Result<(SimulatedTime, Resident)> {
-        let lowered = lower(graph.clone(), options, assignment.clone(), answered)?;
-        let divided = work_distribution(span_reduction(lowered, None, answered)?, None)?;
-        let resident = scratchpads(waves(divided))?;
+    let mut program = |assignment: &LayoutAssignment| -> Result<(SimulatedTime, ResidentProgram)> {
+        let lowered = lower_graph(graph.clone(), options, assignment.clone(), answered)?;
+        let divided = distribute_work(reduce_step_spans(lowered, None, answered)?, None)?;
+        let resident = place_in_scratchpads(assign_waves(divided))?;
         Ok((run_time(&resident) + missed_time(&resident), resident))
     };
-    let mut search = Search { graph, options, candidates, program: &mut program };
+    let mut search = FastestLayoutSearch { graph, options, candidates, program: &mut program };
     match like {
         Some(like) => match like.layouts() {
             Some(before) => {
-                let (assignment, decision) = search.decided(before)?;
+                let (assignment, decision) = search.replay_decision(before)?;
                 Ok(ChosenLayouts { assignment, decision, program: None })
             }
             None => by_sum(),
         },
         None => {
-            let (assignment, program) = search.fastest()?;
-            let decision = search.decision(&assignment);
+            let (assignment, program) = search.find_fastest()?;
+            let decision = search.record_decision(&assignment);
             Ok(ChosenLayouts { assignment, decision, program: Some(program) })
         }
     }
@@ -216,43 +255,43 @@ struct PassChain<'a> {
 }
 
 impl PassChain<'_> {
-    fn after<T>(
+    fn finish_pass<T>(
         &self,
         pass: &str,
         made: Result<T>,
         text: impl FnOnce(&T) -> String,
-    ) -> Result<T, Ended> {
+    ) -> Result<T, PassInterruption> {
         let made = made?;
         match self.until {
-            Some(until) if until == pass => Err(Ended::Printed(text(&made))),
+            Some(until) if until == pass => Err(PassInterruption::Printed(text(&made))),
             _ => Ok(made),
         }
     }
 }
 
 /// Why the passes ended before there was a program.
-enum Ended {
+enum PassInterruption {
     Refused(CompileError),
     Printed(String),
 }
 
-impl From<CompileError> for Ended {
-    fn from(e: CompileError) -> Ended {
-        Ended::Refused(e)
+impl From<CompileError> for PassInterruption {
+    fn from(e: CompileError) -> PassInterruption {
+        PassInterruption::Refused(e)
     }
 }
 
 /// The program of passes that ran to the end.
-fn whole(ended: Result<Program, Ended>) -> Result<Program> {
+fn expect_program(ended: Result<CompiledProgram, PassInterruption>) -> Result<CompiledProgram> {
     ended.map_err(|ended| match ended {
-        Ended::Refused(e) => e,
-        Ended::Printed(_) => unreachable!("no pass was to be printed"),
+        PassInterruption::Refused(e) => e,
+        PassInterruption::Printed(_) => unreachable!("no pass was to be printed"),
     })
 }
 
 /// Refuses a tensor with more elements than a segment of device memory has bytes. No plan can place it,
 /// and every count of work on smaller ones fits in 64 bits or is refused where it is made.
-fn bounded<'g>(graph: &'g Graph, options: &Options) -> Result<&'g Graph> {
+fn refuse_oversized_tensor<'g>(graph: &'g Graph, options: &CompilerOptions) -> Result<&'g Graph> {
     let limit = options.hardware.figure_count(Key::Segment);
     for (_, tensor) in graph.tensors().filter(|(_, t)| !matches!(t.def, TensorOrigin::View { .. }))
     {

@@ -11,13 +11,13 @@
 //! Nothing of them is believed: what does not fit the graph, a limit or a hint is decided anew. So they
 //! can come from a file.
 
-use crate::choose::{Assignment, CandidateSet, SearchRecord};
+use crate::choose::{CandidateSet, LayoutAssignment, SearchRecord};
 use crate::compile::MergedViews;
 use crate::divide::StepDivision;
-use crate::lower::Lowered;
-use crate::options::{Options, Policy};
+use crate::lower::LoweredProgram;
+use crate::options::{CompilePolicy, CompilerOptions};
 use crate::program::BufferId;
-use crate::propagate::{Alternative, Candidates, ChosenAlternatives, ReplayedLayouts};
+use crate::propagate::{ChosenAlternatives, GraphCandidates, OpAlternative, ReplayedLayouts};
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -38,7 +38,7 @@ pub(crate) struct DecidedStep {
 
 /// How the steps of a program are divided, and which results stay in the scratchpads.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Decisions {
+pub struct CompileDecisions {
     steps: Vec<DecidedStep>,
     kept: Vec<String>,
     optimal: bool,
@@ -73,13 +73,13 @@ pub(crate) struct DecidedLayouts {
 
 impl DecidedLayouts {
     /// Those of an assignment; none where it is not of these candidates.
-    pub(crate) fn of(
+    pub(crate) fn from_assignment(
         graph: &Graph,
-        options: &Options,
-        from: &Candidates,
-        chosen: &Assignment,
+        options: &CompilerOptions,
+        from: &GraphCandidates,
+        chosen: &LayoutAssignment,
     ) -> Option<DecidedLayouts> {
-        let place = |(list, a): (&Rc<Vec<Alternative>>, &Alternative)| {
+        let place = |(list, a): (&Rc<Vec<OpAlternative>>, &OpAlternative)| {
             Some((list.len(), list.iter().position(|b| a == b)?))
         };
         let nodes: Option<Vec<_>> = from.nodes.iter().zip(&chosen.nodes).map(place).collect();
@@ -91,7 +91,7 @@ impl DecidedLayouts {
         });
         Some(DecidedLayouts {
             set: chosen.set,
-            divides: chosen.divisions == Policy::Baseline,
+            divides: chosen.divisions == CompilePolicy::Baseline,
             nodes: nodes?,
             weights: moved.collect(),
             cost: chosen.cost,
@@ -100,25 +100,33 @@ impl DecidedLayouts {
             width: chosen.width,
             programs: chosen.search.programs,
             complete: chosen.search.complete,
-            chosen: ChosenAlternatives::of(graph, options, &chosen.nodes),
+            chosen: ChosenAlternatives::from_alternatives(graph, options, &chosen.nodes),
         })
     }
 
     /// The assignment again, from the recorded alternatives alone; none where one of them does not fit.
-    pub(crate) fn replay(&self, graph: &Graph, options: &Options) -> Option<Assignment> {
+    pub(crate) fn replay_assignment(
+        &self,
+        graph: &Graph,
+        options: &CompilerOptions,
+    ) -> Option<LayoutAssignment> {
         let record = self.chosen.as_ref().filter(|_| !options.strict)?;
-        let ReplayedLayouts { nodes, tensors } = record.check(graph, options)?;
-        self.assignment(graph, nodes, tensors)
+        let ReplayedLayouts { nodes, tensors } = record.check_alternatives(graph, options)?;
+        self.build_assignment(graph, nodes, tensors)
     }
 
     /// The assignment again; none where the candidates are others.
-    pub(crate) fn again(&self, graph: &Graph, from: &Candidates) -> Option<Assignment> {
+    pub(crate) fn restore_assignment(
+        &self,
+        graph: &Graph,
+        from: &GraphCandidates,
+    ) -> Option<LayoutAssignment> {
         let same = from.nodes.len() == self.nodes.len()
             && from.nodes.iter().zip(&self.nodes).all(|(l, (n, at))| l.len() == *n && at < n);
         if !same {
             return None;
         }
-        let nodes: Vec<Alternative> =
+        let nodes: Vec<OpAlternative> =
             from.nodes.iter().zip(&self.nodes).map(|(list, (_, at))| list[*at].clone()).collect();
         let tensors: Vec<Option<StickLayout>> = graph
             .tensors()
@@ -129,16 +137,16 @@ impl DecidedLayouts {
                 _ => from.tensors[id.0].first().cloned(),
             })
             .collect();
-        self.assignment(graph, nodes, tensors)
+        self.build_assignment(graph, nodes, tensors)
     }
 
     /// The assignment of these alternatives, with the weights in the layouts that were decided.
-    fn assignment(
+    fn build_assignment(
         &self,
         graph: &Graph,
-        nodes: Vec<Alternative>,
+        nodes: Vec<OpAlternative>,
         mut tensors: Vec<Option<StickLayout>>,
-    ) -> Option<Assignment> {
+    ) -> Option<LayoutAssignment> {
         for (id, device, map) in &self.weights {
             let format = tensors.get(*id)?.as_ref()?.device_dtype();
             let t = graph.get(TensorId(*id));
@@ -154,7 +162,7 @@ impl DecidedLayouts {
         }
         let existing = self.set == CandidateSet::Existing;
         let search = SearchRecord { programs: self.programs, complete: self.complete };
-        Some(Assignment {
+        Some(LayoutAssignment {
             nodes,
             tensors,
             shared: true,
@@ -163,7 +171,7 @@ impl DecidedLayouts {
             unit: if existing { "elements" } else { "cycles" },
             choices_log2: self.nodes.iter().map(|(n, _)| ((*n).max(1) as f64).log2()).sum(),
             width: self.width,
-            divisions: if self.divides { Policy::Baseline } else { Policy::Best },
+            divisions: if self.divides { CompilePolicy::Baseline } else { CompilePolicy::Best },
             set: self.set,
             search,
             least: self.least,
@@ -171,14 +179,14 @@ impl DecidedLayouts {
     }
 }
 
-impl Decisions {
+impl CompileDecisions {
     /// Those of a program whose steps are divided.
-    pub(crate) fn of(
-        lowered: &Lowered,
+    pub(crate) fn from_divided(
+        lowered: &LoweredProgram,
         divided: &[StepDivision],
         kept: &[BufferId],
         optimal: bool,
-    ) -> Decisions {
+    ) -> CompileDecisions {
         let steps = lowered.steps.iter().zip(divided).filter_map(|(step, divided)| {
             let spans = step.space.as_ref()?;
             Some(DecidedStep {
@@ -189,7 +197,13 @@ impl Decisions {
             })
         });
         let kept = kept.iter().map(|b| lowered.buffer(*b).name.clone()).collect();
-        Decisions { steps: steps.collect(), kept, optimal, layouts: None, splits_views: false }
+        CompileDecisions {
+            steps: steps.collect(),
+            kept,
+            optimal,
+            layouts: None,
+            splits_views: false,
+        }
     }
 
     /// The layouts, where a search found them.
@@ -211,17 +225,17 @@ impl Decisions {
     }
 
     /// Whether nothing that was considered takes less time.
-    pub(crate) fn optimal(&self) -> bool {
+    pub(crate) fn is_optimal(&self) -> bool {
         self.optimal
     }
 
     /// By the names of the steps.
-    pub(crate) fn by_name(&self) -> HashMap<&str, &DecidedStep> {
+    pub(crate) fn steps_by_name(&self) -> HashMap<&str, &DecidedStep> {
         self.steps.iter().map(|d| (d.name.as_str(), d)).collect()
     }
 
     /// Names of results that stay in the scratchpads.
-    pub(crate) fn kept(&self) -> HashSet<&str> {
+    pub(crate) fn kept_results(&self) -> HashSet<&str> {
         self.kept.iter().map(String::as_str).collect()
     }
 }

@@ -7,7 +7,7 @@ pub type Result<T, E = CompileError> = std::result::Result<T, E>;
 
 /// What a refusal points at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Witness {
+pub enum RefusalWitness {
     /// A dimension of an iteration space.
     Dim(String),
     /// A tensor of an operation.
@@ -242,7 +242,7 @@ pub enum CompileError {
     #[error("the plan breaks a rule: {reason}")]
     Broken {
         /// Where.
-        witness: Witness,
+        witness: RefusalWitness,
         /// Which rule, and how.
         reason: String,
     },
@@ -314,25 +314,27 @@ impl CompileError {
     }
 
     /// The dimension, tensor or buffer it points at.
-    pub fn witness(&self) -> Option<Witness> {
+    pub fn witness(&self) -> Option<RefusalWitness> {
         match self {
             CompileError::BadDim { dim, .. }
             | CompileError::SymbolicStick { dim, .. }
             | CompileError::HintUnknown { dim, .. }
             | CompileError::HintNotPositive { dim, .. }
             | CompileError::HintNotDivisible { dim, .. }
-            | CompileError::HintCores { dim, .. } => Some(Witness::Dim(dim.clone())),
-            CompileError::HintReductions { second, .. } => Some(Witness::Dim(second.clone())),
+            | CompileError::HintCores { dim, .. } => Some(RefusalWitness::Dim(dim.clone())),
+            CompileError::HintReductions { second, .. } => {
+                Some(RefusalWitness::Dim(second.clone()))
+            }
             CompileError::BadTensor { tensor, .. }
             | CompileError::NotInScratchpads { tensor, .. }
-            | CompileError::Span { tensor, .. } => Some(Witness::Tensor(tensor.clone())),
+            | CompileError::Span { tensor, .. } => Some(RefusalWitness::Tensor(tensor.clone())),
             CompileError::BadBuffer { buffer, .. } | CompileError::PoolFull { buffer, .. } => {
-                Some(Witness::Buffer(buffer.clone()))
+                Some(RefusalWitness::Buffer(buffer.clone()))
             }
-            CompileError::BadParent { child, .. } => Some(Witness::Buffer(child.clone())),
+            CompileError::BadParent { child, .. } => Some(RefusalWitness::Buffer(child.clone())),
             CompileError::Broken { witness, .. } => Some(witness.clone()),
             CompileError::Infeasible { result, .. } | CompileError::Strict { result, .. } => {
-                Some(Witness::Tensor(result.clone()))
+                Some(RefusalWitness::Tensor(result.clone()))
             }
             CompileError::BadProblem { .. }
             | CompileError::Cores { .. }

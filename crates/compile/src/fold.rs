@@ -13,7 +13,7 @@
 //! **Laws**: the outputs have the same bits, and `fold(fold(g)) == fold(g)`.
 
 use crate::error::Result;
-use crate::rebuild::Rebuild;
+use crate::rebuild::GraphRebuild;
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use zellige_device::host_format;
@@ -25,10 +25,10 @@ use zellige_layout::StridedLayout;
 ///
 /// # Errors
 /// None for a graph that exists; what its builder says otherwise.
-pub fn fold(graph: &Graph) -> Result<Graph> {
-    let mut graph = once(graph)?;
+pub fn fold_graph(graph: &Graph) -> Result<Graph> {
+    let mut graph = fold_once(graph)?;
     loop {
-        let next = once(&graph)?;
+        let next = fold_once(&graph)?;
         if next.tensors().count() == graph.tensors().count() {
             return Ok(next);
         }
@@ -46,9 +46,9 @@ type NodeFacts = (Vec<TensorFacts>, zellige_graph::SliceHints);
 type TensorFacts = (Option<zellige_stick::LayoutRequest>, Option<zellige_graph::RequestedMemory>);
 
 /// One walk from the first tensor to the last.
-fn once(graph: &Graph) -> Result<Graph> {
-    let facts = Facts::of(graph);
-    let mut to = Rebuild::new(graph)?;
+fn fold_once(graph: &Graph) -> Result<Graph> {
+    let facts = FoldFacts::from_graph(graph);
+    let mut to = GraphRebuild::new(graph)?;
     let mut made: MadeOps = HashMap::new();
     let mut seen: HashMap<(TensorId, StridedLayout), TensorId> = HashMap::new();
     for (id, t) in graph.tensors() {
@@ -59,14 +59,14 @@ fn once(graph: &Graph) -> Result<Graph> {
             TensorOrigin::Input(_) | TensorOrigin::Constant(_) => {}
             TensorOrigin::View { base, map, .. } => {
                 let whole = StridedLayout::new_contiguous(&graph.get(*base).size).ok();
-                let base = to.get(*base)?;
+                let base = to.successor_tensor(*base)?;
                 let key = (base, map.clone());
                 let known = if whole.as_ref() == Some(map) { Some(&base) } else { seen.get(&key) };
                 match known.filter(|_| !facts.returned[id.0]) {
-                    Some(known) => to.alias(id, *known),
+                    Some(known) => to.alias_tensor(id, *known),
                     None => {
-                        to.view(id, t)?;
-                        let made = to.get(id)?;
+                        to.copy_view(id, t)?;
+                        let made = to.successor_tensor(id)?;
                         seen.entry(key).or_insert(made);
                     }
                 }
@@ -77,31 +77,32 @@ fn once(graph: &Graph) -> Result<Graph> {
                 if first != Some(&id) {
                     continue;
                 }
-                if let Some(same) = facts.copied(graph, node) {
-                    let same = to.get(same)?;
-                    to.alias(node.outputs[0], same);
-                } else if let Some(value) = facts.number(graph, node) {
+                if let Some(same) = facts.find_copied_tensor(graph, node) {
+                    let same = to.successor_tensor(same)?;
+                    to.alias_tensor(node.outputs[0], same);
+                } else if let Some(value) = facts.fold_numbers(graph, node) {
                     let dtype = graph.get(node.outputs[0]).dtype;
                     let constant = to.builder.add_constant(value, dtype)?;
-                    to.alias(node.outputs[0], constant);
+                    to.alias_tensor(node.outputs[0], constant);
                 } else {
-                    operation(graph, &facts, node, &mut to, &mut made)?;
+                    fold_operation(graph, &facts, node, &mut to, &mut made)?;
                 }
             }
         }
     }
-    to.finish()
+    to.finish_graph()
 }
 
 /// An operation, or the equal one that is there already.
-fn operation(
+fn fold_operation(
     graph: &Graph,
-    facts: &Facts,
+    facts: &FoldFacts,
     node: &GraphNode,
-    to: &mut Rebuild<'_>,
+    to: &mut GraphRebuild<'_>,
     made: &mut MadeOps,
 ) -> Result<()> {
-    let operands: Vec<TensorId> = node.inputs.iter().map(|i| to.get(*i)).collect::<Result<_>>()?;
+    let operands: Vec<TensorId> =
+        node.inputs.iter().map(|i| to.successor_tensor(*i)).collect::<Result<_>>()?;
     let sorted: BTreeMap<&String, &Value> = node.attributes.iter().collect();
     let attributes = serde_json::to_string(&sorted).unwrap_or_default();
     let key = (node.op.name(), attributes, operands);
@@ -114,18 +115,18 @@ fn operation(
         && (free || asked == *theirs)
     {
         for (id, known) in node.outputs.iter().zip(results) {
-            to.alias(*id, *known);
+            to.alias_tensor(*id, *known);
         }
         return Ok(());
     }
-    to.node(node)?;
-    let results = node.outputs.iter().map(|o| to.get(*o)).collect::<Result<_>>()?;
+    to.copy_node(node)?;
+    let results = node.outputs.iter().map(|o| to.successor_tensor(*o)).collect::<Result<_>>()?;
     made.entry(key).or_insert((asked, results));
     Ok(())
 }
 
 /// What has to be known of tensors before the walk.
-struct Facts {
+struct FoldFacts {
     /// Whether some output needs it.
     live: Vec<bool>,
     /// Whether it is an output.
@@ -135,10 +136,10 @@ struct Facts {
     returned_view: Vec<bool>,
 }
 
-impl Facts {
-    fn of(graph: &Graph) -> Facts {
+impl FoldFacts {
+    fn from_graph(graph: &Graph) -> FoldFacts {
         let none = vec![false; graph.tensors().count()];
-        let mut facts = Facts {
+        let mut facts = FoldFacts {
             live: none.clone(),
             returned: none.clone(),
             viewed: none.clone(),
@@ -172,7 +173,7 @@ impl Facts {
     }
 
     /// Whether an operation with one result can go, as nobody asked for it by name, pin or division.
-    fn can_go(&self, graph: &Graph, node: &GraphNode) -> Option<TensorId> {
+    fn find_removable_result(&self, graph: &Graph, node: &GraphNode) -> Option<TensorId> {
         let [id] = node.outputs[..] else { return None };
         let kept = self.returned[id.0]
             || self.returned_view[id.0]
@@ -184,8 +185,8 @@ impl Facts {
 
     /// The tensor that an operation copies. Views of a copy are views of row-major elements, so that
     /// such a copy of a view stays.
-    fn copied(&self, graph: &Graph, node: &GraphNode) -> Option<TensorId> {
-        let id = self.can_go(graph, node)?;
+    fn find_copied_tensor(&self, graph: &Graph, node: &GraphNode) -> Option<TensorId> {
+        let id = self.find_removable_result(graph, node)?;
         let [x] = node.inputs[..] else { return None };
         let copies = match node.op.name() {
             "clone" | "identity" => true,
@@ -200,8 +201,8 @@ impl Facts {
     }
 
     /// The number that an operation on numbers gives, where all of them are exact.
-    fn number(&self, graph: &Graph, node: &GraphNode) -> Option<f64> {
-        let id = self.can_go(graph, node)?;
+    fn fold_numbers(&self, graph: &Graph, node: &GraphNode) -> Option<f64> {
+        let id = self.find_removable_result(graph, node)?;
         if self.viewed[id.0] || !graph.get(id).size.is_empty() {
             return None;
         }

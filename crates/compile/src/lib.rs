@@ -1,22 +1,22 @@
 //! The compiler: from a graph to a program of the card.
 //!
-//! [`compile`] runs [`PASSES`] in order; each takes what the one before it made and returns the next value, and
+//! [`compile_graph`] runs [`PASSES`] in order; each takes what the one before it made and returns the next value, and
 //! [`print_pass`] shows any of them.
 //!
 //! | pass | takes | returns |
 //! |---|---|---|
-//! | [`decompose`](mod@decompose), [`fold`](mod@fold) | a graph | a graph |
-//! | [`propagate`] | a graph | candidates: the layouts that tensors and operations may have |
+//! | [`decompose_graph`](mod@decompose), [`fold_graph`](mod@fold) | a graph | a graph |
+//! | [`propagate_layouts`] | a graph | candidates: the layouts that tensors and operations may have |
 //! | [`choose`] | candidates | an assignment: one layout each |
 //! | `lower` | an assignment | steps and buffers, with restickifies |
-//! | `divide::span_reduction` | those | the divisions that each step may have |
-//! | `divide::work_distribution` | those | one division each, and what scratchpads may keep |
+//! | `divide::reduce_step_spans` | those | the divisions that each step may have |
+//! | `divide::distribute_work` | those | one division each, and what scratchpads may keep |
 //! | `waves` | those | which steps run at the same time |
 //! | `scratchpads`, `pool` | those | an address for every buffer |
-//! | `schedule` | those | a [`Program`] |
+//! | `schedule` | those | a [`CompiledProgram`] |
 //!
 //! Beside the passes stand [`solve`], the solvers of plain problems that they use; [`check()`], which looks at a
-//! program without any of their code; [`padding`] and [`report`], which compute what a program means; and
+//! program without any of their code; [`analyze_padding`] and [`report_program`], which compute what a program means; and
 //! [`emit`], which writes it down for other tools.
 //!
 //! ```
@@ -64,12 +64,17 @@ pub mod solve;
 mod split_views;
 mod waves;
 
-pub use check::check;
-pub use compile::{compile, compile_again, print_pass};
-pub use decisions::Decisions;
-pub use decompose::decompose;
-pub use error::{CompileError, Result, Witness};
-pub use fold::fold;
-pub use options::{BadVariable, Options, OutputLayouts, Policy, WeightLayouts};
-pub use passes::{PASSES, Pass};
-pub use program::{Action, Buffer, BufferId, BufferRead, Origin, Place, Program, Step, StepId};
+pub use check::check_program;
+pub use compile::{compile_again, compile_graph, print_pass};
+pub use decisions::CompileDecisions;
+pub use decompose::decompose_graph;
+pub use error::{CompileError, RefusalWitness, Result};
+pub use fold::fold_graph;
+pub use options::{
+    BadVariable, CompilePolicy, CompilerOptions, OutputLayoutRule, WeightLayoutRule,
+};
+pub use passes::{CompilerPass, PASSES};
+pub use program::{
+    BufferId, BufferLocation, BufferRead, CompiledProgram, ElementOrigin, ProgramBuffer,
+    ProgramStep, StepAction, StepId,
+};

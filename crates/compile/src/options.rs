@@ -8,19 +8,19 @@ use zellige_op::CoverageProfile;
 
 /// Who decides layouts and divisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Policy {
+pub enum CompilePolicy {
     /// As the existing compiler does.
     Baseline,
     /// The lowest latency.
     Best,
 }
 
-impl Policy {
+impl CompilePolicy {
     /// The policy of that name.
-    pub fn from_name(name: &str) -> Option<Policy> {
+    pub fn from_name(name: &str) -> Option<CompilePolicy> {
         match name {
-            "baseline" => Some(Policy::Baseline),
-            "best" => Some(Policy::Best),
+            "baseline" => Some(CompilePolicy::Baseline),
+            "best" => Some(CompilePolicy::Best),
             _ => None,
         }
     }
@@ -28,7 +28,7 @@ impl Policy {
 
 /// Whose layouts weights have when a run begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WeightLayouts {
+pub enum WeightLayoutRule {
     /// The default ones, or those that are pinned: what has to be moved is moved at every run.
     Given,
     /// The compiler's: a weight is written in its layout when it is loaded, once.
@@ -37,7 +37,7 @@ pub enum WeightLayouts {
 
 /// Whose layouts outputs have when a run ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutputLayouts {
+pub enum OutputLayoutRule {
     /// The default ones, or those that are pinned: the caller may read them without asking.
     Default,
     /// As they are computed, but for those that are pinned: the caller asks the program.
@@ -46,9 +46,9 @@ pub enum OutputLayouts {
 
 /// Choices of a compilation.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct CompilerOptions {
     /// Who decides layouts and divisions.
-    pub policy: Policy,
+    pub policy: CompilePolicy,
     /// What the card runs itself.
     pub coverage: CoverageProfile,
     /// The figures that costs are computed from.
@@ -58,9 +58,9 @@ pub struct Options {
     /// How tensors are stored.
     pub storage: StoragePolicy,
     /// Layouts of weights.
-    pub weights: WeightLayouts,
+    pub weights: WeightLayoutRule,
     /// Layouts of outputs.
-    pub outputs: OutputLayouts,
+    pub outputs: OutputLayoutRule,
     /// Whether operations that are made of others upstream are taken apart; where nothing is said, in
     /// the coverage `card` alone.
     pub decompose: Option<bool>,
@@ -74,18 +74,18 @@ pub struct Options {
     pub concurrent: bool,
 }
 
-impl Default for Options {
+impl Default for CompilerOptions {
     /// The best plan for all cores of the card.
-    fn default() -> Options {
+    fn default() -> CompilerOptions {
         let hardware = Hardware::card_preset();
-        Options {
-            policy: Policy::Best,
+        CompilerOptions {
+            policy: CompilePolicy::Best,
             coverage: CoverageProfile::Full,
             cores: hardware.core_count(),
             hardware,
             storage: StoragePolicy::default(),
-            weights: WeightLayouts::Free,
-            outputs: OutputLayouts::Default,
+            weights: WeightLayoutRule::Free,
+            outputs: OutputLayoutRule::Default,
             decompose: None,
             strict: false,
             scratchpads: Some(PlacementPolicy::Exact),
@@ -107,7 +107,7 @@ pub struct BadVariable {
     pub accepted: &'static str,
 }
 
-impl Options {
+impl CompilerOptions {
     /// The same with what the variables of the device's own compiler ask for: `LX_PLANNING=0` leaves
     /// everything in memory, `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
     ///
@@ -116,7 +116,7 @@ impl Options {
     pub fn with_variables(
         mut self,
         variable: impl Fn(&str) -> Option<String>,
-    ) -> Result<Options, BadVariable> {
+    ) -> Result<CompilerOptions, BadVariable> {
         let name = "LX_PLANNING";
         match variable(name).as_deref() {
             None | Some("1") => {}
@@ -137,25 +137,25 @@ impl Options {
 
     /// As the existing compiler does: its rules for layouts and divisions, weights as they are given,
     /// operations one after the other.
-    pub fn baseline() -> Options {
-        Options {
-            policy: Policy::Baseline,
-            weights: WeightLayouts::Given,
+    pub fn baseline() -> CompilerOptions {
+        CompilerOptions {
+            policy: CompilePolicy::Baseline,
+            weights: WeightLayoutRule::Given,
             scratchpads: Some(PlacementPolicy::FirstFit),
             concurrent: false,
-            ..Options::default()
+            ..CompilerOptions::default()
         }
     }
 
     /// The same under a profile: what the card runs itself, and how it stores float32 and int64.
-    pub fn with_profile(mut self, profile: CoverageProfile) -> Options {
+    pub fn with_profile(mut self, profile: CoverageProfile) -> CompilerOptions {
         self.coverage = profile;
         self.storage.keep = KeptDtypes::under_profile(profile);
         self
     }
 
     /// Whether composite operations are taken apart.
-    pub fn decomposes(&self) -> bool {
+    pub fn decomposes_ops(&self) -> bool {
         self.decompose.unwrap_or(self.coverage == CoverageProfile::Card)
     }
 
@@ -165,7 +165,7 @@ impl Options {
     }
 
     /// Refuses a number of cores that the hardware has not, and parts that are none.
-    pub(crate) fn checked(&self) -> Result<()> {
+    pub(crate) fn check_ranges(&self) -> Result<()> {
         let most = self.hardware.core_count();
         if self.cores == 0 || self.cores > most {
             let cores = i64::try_from(self.cores).unwrap_or(i64::MAX);

@@ -16,7 +16,7 @@
 //! never read a lane of padding; this analysis says, as data, what a card has to be given, and how many of
 //! the bytes that a step moves are padding.
 
-use crate::program::{BufferRead, Origin, Program, Step, StepId};
+use crate::program::{BufferRead, CompiledProgram, ElementOrigin, ProgramStep, StepId};
 use zellige_device::TensorLayout;
 use zellige_op::{OpForm, ProductKind, ProductOp};
 
@@ -69,11 +69,11 @@ pub enum FilledBy {
 }
 
 /// The padding of every step that has some, in order.
-pub fn padding(program: &Program) -> Vec<StepPadding> {
-    let of = |(i, step): (usize, &Step)| {
+pub fn analyze_padding(program: &CompiledProgram) -> Vec<StepPadding> {
+    let of = |(i, step): (usize, &ProgramStep)| {
         let padding = StepPadding {
             step: StepId(i),
-            extents: extents(program, step),
+            extents: find_padded_dims(program, step),
             bytes: step.work.sum_over_cores().padding_bytes,
         };
         (padding.bytes > 0 || !padding.extents.is_empty()).then_some(padding)
@@ -81,7 +81,7 @@ pub fn padding(program: &Program) -> Vec<StepPadding> {
     program.steps.iter().enumerate().filter_map(of).collect()
 }
 
-fn extents(program: &Program, step: &Step) -> Vec<PaddedDim> {
+fn find_padded_dims(program: &CompiledProgram, step: &ProgramStep) -> Vec<PaddedDim> {
     let mut list = Vec::new();
     let results = step.writes.iter().map(|b| &program.buffer(*b).laid);
     let operands = step.reads.iter().map(|r| &r.laid).enumerate();
@@ -91,27 +91,27 @@ fn extents(program: &Program, step: &Step) -> Vec<PaddedDim> {
     for (side, laid) in sides {
         let Ok(form) = laid.stick_form() else { continue };
         let Some(dim) = form.stick else { continue };
-        let fill = masked(program, step, side, dim);
-        let by = fill.and_then(|_| lanes_by(program, step, side));
-        let found = PaddedDim::of(side, laid, dim, fill);
+        let fill = find_mask_value(program, step, side, dim);
+        let by = fill.and_then(|_| lanes_filled_by(program, step, side));
+        let found = PaddedDim::from_layout(side, laid, dim, fill);
         list.extend(found.map(|p| PaddedDim { by, ..p }));
     }
-    list.extend(rows_of_b(program, step));
+    list.extend(find_padded_product_rows(program, step));
     list
 }
 
 impl PaddedDim {
     /// A dimension in sticks of the tensor's format; none where it fills them.
-    fn of(
+    fn from_layout(
         side: StepTensor,
         laid: &TensorLayout,
         dim: usize,
         fill: Option<f64>,
     ) -> Option<PaddedDim> {
-        PaddedDim::in_sticks(side, laid, dim, laid.stick_layout().elems_per_stick(), fill)
+        PaddedDim::with_stick_size(side, laid, dim, laid.stick_layout().elems_per_stick(), fill)
     }
 
-    fn in_sticks(
+    fn with_stick_size(
         side: StepTensor,
         laid: &TensorLayout,
         dim: usize,
@@ -132,18 +132,18 @@ impl PaddedDim {
 }
 
 /// Rows of B past k. One column lies along k as A does, and has its padding in its sticks.
-fn rows_of_b(program: &Program, step: &Step) -> Option<PaddedDim> {
+fn find_padded_product_rows(program: &CompiledProgram, step: &ProgramStep) -> Option<PaddedDim> {
     let OpForm::Product(product) = program.graph.node(step.node()?).op.form() else { return None };
     let (a, b) = (product.roles.a, product.roles.b);
     let (left, right): (&BufferRead, &BufferRead) = (step.reads.get(a)?, step.reads.get(b)?);
-    let k = summed_dim(product, right.laid.size().len())?;
+    let k = find_summed_dim(product, right.laid.size().len())?;
     let eps = left.laid.stick_layout().elems_per_stick();
-    let found = PaddedDim::in_sticks(StepTensor::Operand(b), &right.laid, k, eps, Some(0.0))?;
-    Some(PaddedDim { by: written_by(program, right), ..found })
+    let found = PaddedDim::with_stick_size(StepTensor::Operand(b), &right.laid, k, eps, Some(0.0))?;
+    Some(PaddedDim { by: rows_filled_by(program, right), ..found })
 }
 
 /// Which dimension of B a product sums over; none where A and B are vectors, or nothing is summed.
-pub(crate) fn summed_dim(product: &ProductOp, rank: usize) -> Option<usize> {
+pub(crate) fn find_summed_dim(product: &ProductOp, rank: usize) -> Option<usize> {
     match product.form {
         ProductKind::Linear => rank.checked_sub(1),
         ProductKind::Dot | ProductKind::Vecdot | ProductKind::Outer => None,
@@ -152,29 +152,38 @@ pub(crate) fn summed_dim(product: &ProductOp, rank: usize) -> Option<usize> {
 }
 
 /// Who made the rows of a tensor past its end; none where it has none, or nobody did.
-fn written_by(program: &Program, read: &BufferRead) -> Option<FilledBy> {
+fn rows_filled_by(program: &CompiledProgram, read: &BufferRead) -> Option<FilledBy> {
     read.laid.base_layout().rows_past_the_end()?;
-    if matches!(program.buffer(read.buffer).origin, Origin::Input(_)) {
+    if matches!(program.buffer(read.buffer).origin, ElementOrigin::Input(_)) {
         return Some(FilledBy::Transfer);
     }
-    let made = |s: &Step| s.is_move() && s.writes.contains(&read.buffer);
+    let made = |s: &ProgramStep| s.is_move() && s.writes.contains(&read.buffer);
     program.steps.iter().position(made).map(|i| FilledBy::Step(StepId(i)))
 }
 
 /// Who sees to the lanes of an operand past its end: the kernel, but for products, whose vectors have zeros there where
 /// they were transferred.
-fn lanes_by(program: &Program, step: &Step, side: StepTensor) -> Option<FilledBy> {
+fn lanes_filled_by(
+    program: &CompiledProgram,
+    step: &ProgramStep,
+    side: StepTensor,
+) -> Option<FilledBy> {
     let StepTensor::Operand(k) = side else { return None };
     let op = &program.graph.node(step.node()?).op;
     if !matches!(op.form(), OpForm::Product(_)) {
         return Some(FilledBy::Mask);
     }
-    let given = matches!(program.buffer(step.reads[k].buffer).origin, Origin::Input(_));
+    let given = matches!(program.buffer(step.reads[k].buffer).origin, ElementOrigin::Input(_));
     given.then_some(FilledBy::Transfer)
 }
 
 /// What the lanes of an operand must hold for an operation that works along them; none where it does not.
-fn masked(program: &Program, step: &Step, side: StepTensor, dim: usize) -> Option<f64> {
+fn find_mask_value(
+    program: &CompiledProgram,
+    step: &ProgramStep,
+    side: StepTensor,
+    dim: usize,
+) -> Option<f64> {
     let op = &program.graph.node(step.node()?).op;
     let StepTensor::Operand(operand) = side else { return None };
     let size = step.reads[operand].laid.size();

@@ -6,8 +6,8 @@
 //! considered at all; if none was, [`check_placement`] refuses the program and gives the reason.
 
 use crate::error::{CompileError, Result};
-use crate::program::{Action, Origin, Place, Program};
-use crate::scratchpads::Resident;
+use crate::program::{BufferLocation, CompiledProgram, ElementOrigin, StepAction};
+use crate::scratchpads::ResidentProgram;
 use zellige_graph::{Graph, RequestedMemory, TensorId};
 use zellige_machine::SimulatedTime;
 
@@ -29,10 +29,10 @@ pub(crate) fn is_in_memory(graph: &Graph, tensor: TensorId) -> bool {
 }
 
 /// What a program is worse by for the placed tensors that it does not keep in the scratchpads.
-pub(crate) fn missed_time(resident: &Resident) -> SimulatedTime {
+pub(crate) fn missed_time(resident: &ResidentProgram) -> SimulatedTime {
     let lowered = &resident.waved.divided.lowered;
     let missed = lowered.buffers.iter().zip(&resident.addresses).filter(|(b, address)| {
-        b.origin == Origin::Result && is_in_lx(&lowered.graph, b.tensor) && address.is_none()
+        b.origin == ElementOrigin::Result && is_in_lx(&lowered.graph, b.tensor) && address.is_none()
     });
     let count = u64::try_from(missed.count()).unwrap_or(u64::MAX);
     SimulatedTime::from_nanoseconds(count.min(1000) * MISSED_SECONDS * 1_000_000_000)
@@ -42,10 +42,11 @@ pub(crate) fn missed_time(resident: &Resident) -> SimulatedTime {
 ///
 /// # Errors
 /// Such a tensor, with the reason.
-pub(crate) fn check_placement(program: &Program) -> Result<()> {
+pub(crate) fn check_placement(program: &CompiledProgram) -> Result<()> {
     for (i, buffer) in program.buffers.iter().enumerate() {
-        let wanted = is_in_lx(&program.graph, buffer.tensor) && buffer.origin == Origin::Result;
-        if wanted && !matches!(buffer.place, Place::Lx(_)) {
+        let wanted =
+            is_in_lx(&program.graph, buffer.tensor) && buffer.origin == ElementOrigin::Result;
+        if wanted && !matches!(buffer.place, BufferLocation::Lx(_)) {
             let (tensor, reason) = (buffer.name.clone(), missing_reason(program, i));
             return Err(CompileError::NotInScratchpads { tensor, reason });
         }
@@ -54,7 +55,7 @@ pub(crate) fn check_placement(program: &Program) -> Result<()> {
 }
 
 /// Why a buffer is not in the scratchpads.
-fn missing_reason(program: &Program, buffer: usize) -> String {
+fn missing_reason(program: &CompiledProgram, buffer: usize) -> String {
     if program.options.scratchpads.is_none() {
         return "scratchpads are not planned (LX_PLANNING=0 or --no-lx)".into();
     }
@@ -63,12 +64,15 @@ fn missing_reason(program: &Program, buffer: usize) -> String {
     }
     let writer = program.steps.iter().find(|s| s.writes.iter().any(|b| b.0 == buffer));
     match writer.map(|s| &s.action) {
-        Some(Action::Host(_, op)) => return format!("the host computes `{}`", op.name()),
-        Some(Action::Move { .. }) => return "a move writes it, and moves write memory".into(),
-        Some(Action::Op(..)) | None => {}
+        Some(StepAction::Host(_, op)) => return format!("the host computes `{}`", op.name()),
+        Some(StepAction::Move { .. }) => return "a move writes it, and moves write memory".into(),
+        Some(StepAction::Op(..)) | None => {}
     }
-    if matches!(program.buffers[buffer].place, Place::Over(_))
-        || program.buffers.iter().any(|b| matches!(b.place, Place::Over(of) if of.0 == buffer))
+    if matches!(program.buffers[buffer].place, BufferLocation::Over(_))
+        || program
+            .buffers
+            .iter()
+            .any(|b| matches!(b.place, BufferLocation::Over(of) if of.0 == buffer))
     {
         return "it shares the memory of a state".into();
     }
@@ -78,18 +82,18 @@ fn missing_reason(program: &Program, buffer: usize) -> String {
             readers += 1;
             let name = &step.name;
             match &step.action {
-                Action::Move { why, .. } => {
+                StepAction::Move { why, .. } => {
                     return format!(
                         "`{name}` moves it into another layout ({why}), and moves read memory"
                     );
                 }
-                Action::Host(..) => return format!("the host computes `{name}` from it"),
-                Action::Op(..) if read.laid != program.buffers[buffer].laid => {
+                StepAction::Host(..) => return format!("the host computes `{name}` from it"),
+                StepAction::Op(..) if read.laid != program.buffers[buffer].laid => {
                     return format!(
                         "`{name}` reads a view of it, and whole tensors alone are kept"
                     );
                 }
-                Action::Op(..) => {}
+                StepAction::Op(..) => {}
             }
         }
     }

@@ -4,24 +4,24 @@
 //! same time have the same bytes. Weights, inputs and states have blocks of their own.
 
 use crate::error::{CompileError, Result};
-use crate::lower::{Lowered, MemoryClass};
-use crate::program::{BufferId, Place};
-use crate::scratchpads::Resident;
+use crate::lower::{LoweredProgram, MemoryClass};
+use crate::program::{BufferId, BufferLocation};
+use crate::scratchpads::ResidentProgram;
 use crate::solve::memory::{self, LiveBuffer};
 use zellige_machine::Key;
 
 /// A program whose buffers all have their places.
-pub(crate) struct Addressed {
-    pub(crate) resident: Resident,
+pub(crate) struct AddressedProgram {
+    pub(crate) resident: ResidentProgram,
     /// Of every buffer.
-    pub(crate) places: Vec<Place>,
+    pub(crate) places: Vec<BufferLocation>,
 }
 
 /// Places in the pool for what lives in device memory between steps of a run.
 ///
 /// # Errors
 /// A pool that does not hold what lives at the same time, and more weights than device memory.
-pub(crate) fn pool(resident: Resident) -> Result<Addressed> {
+pub(crate) fn place_in_pool(resident: ResidentProgram) -> Result<AddressedProgram> {
     let lowered = &resident.waved.divided.lowered;
     let slots = &resident.waved.slots;
     let in_pool = |id: usize| {
@@ -31,10 +31,10 @@ pub(crate) fn pool(resident: Resident) -> Result<Addressed> {
     let end = slots.iter().map(|s| s.wave + 1).max().unwrap_or(0) as u64;
     for (step, slot) in lowered.steps.iter().zip(slots).filter(|(s, _)| !s.load) {
         let all = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
-        all.for_each(|b| uses[root(lowered, b).0].push(slot.wave as u64));
+        all.for_each(|b| uses[find_memory_root(lowered, b).0].push(slot.wave as u64));
     }
     for output in &lowered.outputs {
-        uses[root(lowered, output.buffer).0].push(end);
+        uses[find_memory_root(lowered, output.buffer).0].push(end);
     }
     let (mut buffers, mut ids) = (Vec::new(), Vec::new());
     for (i, buffer) in lowered.buffers.iter().enumerate() {
@@ -44,26 +44,26 @@ pub(crate) fn pool(resident: Resident) -> Result<Addressed> {
             ids.push(i);
         }
     }
-    own_blocks_fit(lowered)?;
-    let (_, plan) = memory::pool(buffers, &lowered.options.hardware)?;
+    check_own_blocks(lowered)?;
+    let (_, plan) = memory::plan_pool(buffers, &lowered.options.hardware)?;
     let mut addresses: Vec<u64> = vec![0; lowered.buffers.len()];
     for (id, address) in ids.into_iter().zip(plan.addresses) {
         addresses[id] = address.unwrap_or(0);
     }
     let place =
         |(i, address): (usize, u64)| match (lowered.buffers[i].memory, resident.addresses[i]) {
-            (_, Some(lx)) => Place::Lx(lx),
-            (MemoryClass::Own, None) => Place::Own,
-            (MemoryClass::InPlaceOf(of), None) => Place::Over(of),
-            (MemoryClass::Temporary, None) => Place::Pool(address),
+            (_, Some(lx)) => BufferLocation::Lx(lx),
+            (MemoryClass::Own, None) => BufferLocation::Own,
+            (MemoryClass::InPlaceOf(of), None) => BufferLocation::Over(of),
+            (MemoryClass::Temporary, None) => BufferLocation::Pool(address),
         };
     let places = addresses.into_iter().enumerate().map(place).collect();
-    Ok(Addressed { resident, places })
+    Ok(AddressedProgram { resident, places })
 }
 
 /// Weights, inputs and states have blocks of their own, none larger than a segment; the pool has one
 /// segment, and programs have one.
-fn own_blocks_fit(lowered: &Lowered) -> Result<()> {
+fn check_own_blocks(lowered: &LoweredProgram) -> Result<()> {
     let hardware = &lowered.options.hardware;
     let segment = hardware.figure_count(Key::Segment);
     let limit = segment.saturating_mul(hardware.figure_count(Key::Segments).saturating_sub(2));
@@ -83,9 +83,9 @@ fn own_blocks_fit(lowered: &Lowered) -> Result<()> {
 }
 
 /// The buffer whose memory another is in.
-fn root(lowered: &Lowered, id: BufferId) -> BufferId {
+fn find_memory_root(lowered: &LoweredProgram, id: BufferId) -> BufferId {
     match lowered.buffer(id).memory {
-        MemoryClass::InPlaceOf(of) => root(lowered, of),
+        MemoryClass::InPlaceOf(of) => find_memory_root(lowered, of),
         _ => id,
     }
 }

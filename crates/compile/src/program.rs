@@ -1,8 +1,8 @@
 //! A compiled program: what runs, in which order, on which memory.
 
-use crate::choose::Assignment;
-use crate::decisions::Decisions;
-use crate::options::Options;
+use crate::choose::LayoutAssignment;
+use crate::decisions::CompileDecisions;
+use crate::options::CompilerOptions;
 use zellige_device::{LoopSpan, TensorLayout, WorkDivision};
 use zellige_graph::{Graph, InputRole, NodeId, TensorId};
 use zellige_machine::{OperationLatency, OperationWork, SimulatedTime};
@@ -18,7 +18,7 @@ pub struct StepId(pub usize);
 
 /// Where a buffer's elements come from.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Origin {
+pub enum ElementOrigin {
     /// Outside.
     Input(InputRole),
     /// A number of the program.
@@ -31,7 +31,7 @@ pub enum Origin {
 
 /// Where a buffer lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum BufferLocation {
     /// In memory of the caller or of the loaded model: a block of its own.
     Own,
     /// In the program's pool of device memory, at this byte.
@@ -44,7 +44,7 @@ pub enum Place {
 
 /// Memory for the elements of one tensor in one layout.
 #[derive(Debug, Clone)]
-pub struct Buffer {
+pub struct ProgramBuffer {
     /// Its name: that of its tensor, or of a copy of it.
     pub name: String,
     /// The tensor of the graph.
@@ -52,14 +52,14 @@ pub struct Buffer {
     /// How it lies.
     pub laid: TensorLayout,
     /// Where its elements come from.
-    pub origin: Origin,
+    pub origin: ElementOrigin,
     /// Where it lives.
-    pub place: Place,
+    pub place: BufferLocation,
     /// Whether it is there before a run begins, the same every time.
     pub loaded: bool,
 }
 
-impl Buffer {
+impl ProgramBuffer {
     /// Bytes in device memory, padding included.
     pub fn bytes(&self) -> u64 {
         self.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs)
@@ -77,7 +77,7 @@ pub struct BufferRead {
 
 /// What a step does.
 #[derive(Debug, Clone)]
-pub enum Action {
+pub enum StepAction {
     /// An operation of the graph on the cores.
     Op(NodeId, TensorOp),
     /// An operation of the graph that the host does.
@@ -91,31 +91,31 @@ pub enum Action {
     },
 }
 
-impl Action {
+impl StepAction {
     /// The operation of the graph that it does.
     pub fn node(&self) -> Option<NodeId> {
         match self {
-            Action::Op(node, _) | Action::Host(node, _) => Some(*node),
-            Action::Move { .. } => None,
+            StepAction::Op(node, _) | StepAction::Host(node, _) => Some(*node),
+            StepAction::Move { .. } => None,
         }
     }
 
     /// The operation itself.
     pub fn op(&self) -> Option<&TensorOp> {
         match self {
-            Action::Op(_, op) | Action::Host(_, op) => Some(op),
-            Action::Move { .. } => None,
+            StepAction::Op(_, op) | StepAction::Host(_, op) => Some(op),
+            StepAction::Move { .. } => None,
         }
     }
 }
 
 /// A step: it reads, works on some cores, and writes.
 #[derive(Debug, Clone)]
-pub struct Step {
+pub struct ProgramStep {
     /// Its name, that of its first result.
     pub name: String,
     /// What it does.
-    pub action: Action,
+    pub action: StepAction,
     /// What it reads, operand by operand.
     pub reads: Vec<BufferRead>,
     /// What it writes, result by result.
@@ -147,9 +147,9 @@ pub struct Step {
     pub duration: SimulatedTime,
 }
 
-impl Step {
+impl ProgramStep {
     /// When it ends.
-    pub fn end(&self) -> SimulatedTime {
+    pub fn end_time(&self) -> SimulatedTime {
         self.start + self.duration
     }
 
@@ -165,23 +165,23 @@ impl Step {
 
     /// Whether it is a move.
     pub fn is_move(&self) -> bool {
-        matches!(self.action, Action::Move { .. })
+        matches!(self.action, StepAction::Move { .. })
     }
 }
 
 /// A compiled program.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub struct CompiledProgram {
     /// The graph that it runs, after the passes that rewrite graphs.
     pub graph: Graph,
     /// What was asked.
-    pub options: Options,
+    pub options: CompilerOptions,
     /// The layouts and what is proved of them.
-    pub assignment: Assignment,
+    pub assignment: LayoutAssignment,
     /// All buffers.
-    pub buffers: Vec<Buffer>,
+    pub buffers: Vec<ProgramBuffer>,
     /// All steps, in an order in which they can run.
-    pub steps: Vec<Step>,
+    pub steps: Vec<ProgramStep>,
     /// The buffers of the graph's inputs, in order.
     pub inputs: Vec<BufferId>,
     /// What the caller gets, in order.
@@ -191,38 +191,38 @@ pub struct Program {
     /// Whether no other divisions and residents that were considered take less time.
     pub divided_optimally: bool,
     /// What was searched for, to compile it or one like it again.
-    pub decisions: Decisions,
+    pub decisions: CompileDecisions,
 }
 
-impl Program {
+impl CompiledProgram {
     /// A buffer.
-    pub fn buffer(&self, id: BufferId) -> &Buffer {
+    pub fn buffer(&self, id: BufferId) -> &ProgramBuffer {
         &self.buffers[id.0]
     }
 
     /// Layouts of what comes from outside.
     pub fn input_layouts(&self) -> impl Iterator<Item = &TensorLayout> {
-        let outside = |b: &&Buffer| matches!(b.origin, Origin::Input(_));
+        let outside = |b: &&ProgramBuffer| matches!(b.origin, ElementOrigin::Input(_));
         self.buffers.iter().filter(outside).map(|b| &b.laid)
     }
 
     /// Steps of every run.
-    pub fn run_steps(&self) -> impl Iterator<Item = (StepId, &Step)> {
+    pub fn run_steps(&self) -> impl Iterator<Item = (StepId, &ProgramStep)> {
         self.steps.iter().enumerate().filter(|(_, s)| !s.load).map(|(i, s)| (StepId(i), s))
     }
 
     /// Steps that run once, when weights are loaded.
-    pub fn load_steps(&self) -> impl Iterator<Item = (StepId, &Step)> {
+    pub fn load_steps(&self) -> impl Iterator<Item = (StepId, &ProgramStep)> {
         self.steps.iter().enumerate().filter(|(_, s)| s.load).map(|(i, s)| (StepId(i), s))
     }
 
     /// How long a run takes.
     pub fn latency(&self) -> SimulatedTime {
-        self.run_steps().map(|(_, s)| s.end()).max().unwrap_or(SimulatedTime::ZERO)
+        self.run_steps().map(|(_, s)| s.end_time()).max().unwrap_or(SimulatedTime::ZERO)
     }
 
     /// How long loading takes beside the transfer of the weights.
     pub fn load_latency(&self) -> SimulatedTime {
-        self.load_steps().map(|(_, s)| s.end()).max().unwrap_or(SimulatedTime::ZERO)
+        self.load_steps().map(|(_, s)| s.end_time()).max().unwrap_or(SimulatedTime::ZERO)
     }
 }

@@ -7,17 +7,17 @@ use zellige_graph::{
 use zellige_layout::StridedLayout;
 
 /// A graph and its successor so far.
-pub(crate) struct Rebuild<'g> {
+pub(crate) struct GraphRebuild<'g> {
     graph: &'g Graph,
     /// The successor.
     pub(crate) builder: GraphBuilder,
     map: Vec<Option<TensorId>>,
 }
 
-impl<'g> Rebuild<'g> {
+impl<'g> GraphRebuild<'g> {
     /// The successor with the same name and inputs.
-    pub(crate) fn new(graph: &'g Graph) -> Result<Rebuild<'g>> {
-        let mut to = Rebuild {
+    pub(crate) fn new(graph: &'g Graph) -> Result<GraphRebuild<'g>> {
+        let mut to = GraphRebuild {
             graph,
             builder: GraphBuilder::new(graph.name()),
             map: vec![None; graph.tensors().count()],
@@ -26,13 +26,13 @@ impl<'g> Rebuild<'g> {
             let t = graph.get(*id);
             let TensorOrigin::Input(role) = t.def else { continue };
             let made = to.builder.add_input(&t.name, &t.size, t.dtype, role)?;
-            to.set(*id, made)?;
+            to.set_successor(*id, made)?;
         }
         Ok(to)
     }
 
     /// What a tensor is in the successor; constants come with their first reader.
-    pub(crate) fn get(&mut self, id: TensorId) -> Result<TensorId> {
+    pub(crate) fn successor_tensor(&mut self, id: TensorId) -> Result<TensorId> {
         if let Some(made) = self.map[id.0] {
             return Ok(made);
         }
@@ -46,7 +46,7 @@ impl<'g> Rebuild<'g> {
     }
 
     /// The size of the tensor behind a tensor of the successor, and how that is seen; none of the tensor itself.
-    pub(crate) fn seen(&self, id: TensorId) -> (Vec<i64>, Option<StridedLayout>) {
+    pub(crate) fn base_and_view(&self, id: TensorId) -> (Vec<i64>, Option<StridedLayout>) {
         let Some(made) = self.map[id.0] else {
             // Constants come with their first reader.
             return (self.graph.get(id).size.clone(), None);
@@ -69,12 +69,12 @@ impl<'g> Rebuild<'g> {
     }
 
     /// The operands of an operation in the successor.
-    pub(crate) fn operands(&mut self, node: &GraphNode) -> Result<Vec<GraphOperand>> {
-        node.inputs.iter().map(|i| Ok(GraphOperand::Tensor(self.get(*i)?))).collect()
+    pub(crate) fn successor_operands(&mut self, node: &GraphNode) -> Result<Vec<GraphOperand>> {
+        node.inputs.iter().map(|i| Ok(GraphOperand::Tensor(self.successor_tensor(*i)?))).collect()
     }
 
     /// Says what a tensor is in the successor, with the pin and the place that it had.
-    pub(crate) fn set(&mut self, id: TensorId, made: TensorId) -> Result<()> {
+    pub(crate) fn set_successor(&mut self, id: TensorId, made: TensorId) -> Result<()> {
         if let Some(pin) = &self.graph.get(id).pin {
             self.builder.pin_layout(made, pin.clone())?;
         }
@@ -86,18 +86,18 @@ impl<'g> Rebuild<'g> {
     }
 
     /// Says that a tensor is another one of the successor.
-    pub(crate) fn alias(&mut self, id: TensorId, made: TensorId) {
+    pub(crate) fn alias_tensor(&mut self, id: TensorId, made: TensorId) {
         self.map[id.0] = Some(made);
     }
 
     /// The same operation on the successors of its operands.
-    pub(crate) fn node(&mut self, node: &GraphNode) -> Result<()> {
-        let operands = self.operands(node)?;
+    pub(crate) fn copy_node(&mut self, node: &GraphNode) -> Result<()> {
+        let operands = self.successor_operands(node)?;
         let names: Vec<&str> =
             node.outputs.iter().map(|o| self.graph.get(*o).name.as_str()).collect();
         let made = self.builder.add_op(node.op.name(), &operands, &node.attributes, &names)?;
         for (id, made) in node.outputs.iter().zip(&made) {
-            self.set(*id, *made)?;
+            self.set_successor(*id, *made)?;
         }
         if !node.hint.is_empty() {
             self.builder.hint_splits(made[0], node.hint.clone())?;
@@ -109,17 +109,21 @@ impl<'g> Rebuild<'g> {
     }
 
     /// The same view of the successor of what it looks at.
-    pub(crate) fn view(&mut self, id: TensorId, t: &GraphTensor) -> Result<()> {
+    pub(crate) fn copy_view(&mut self, id: TensorId, t: &GraphTensor) -> Result<()> {
         let TensorOrigin::View { made: (op, of, attributes), .. } = &t.def else { return Ok(()) };
-        let of = self.get(*of)?;
+        let of = self.successor_tensor(*of)?;
         let made = self.builder.add_op(op, &[GraphOperand::Tensor(of)], attributes, &[&t.name])?;
-        self.set(id, made[0])
+        self.set_successor(id, made[0])
     }
 
     /// The successor with the successors of the outputs.
-    pub(crate) fn finish(mut self) -> Result<Graph> {
-        let outputs: Vec<TensorId> =
-            self.graph.outputs().iter().map(|o| self.get(*o)).collect::<Result<_>>()?;
+    pub(crate) fn finish_graph(mut self) -> Result<Graph> {
+        let outputs: Vec<TensorId> = self
+            .graph
+            .outputs()
+            .iter()
+            .map(|o| self.successor_tensor(*o))
+            .collect::<Result<_>>()?;
         Ok(self.builder.finish_graph(&outputs)?)
     }
 }

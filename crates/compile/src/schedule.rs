@@ -4,22 +4,23 @@
 //! slowest step, which shares the bandwidth of the memory with the others. Loading and running have clocks
 //! of their own.
 
-use crate::divide::Divided;
-use crate::lower::Lowered;
-use crate::pool::Addressed;
-use crate::program::{Buffer, Program, Step};
-use crate::scratchpads::Resident;
-use crate::waves::Waved;
+use crate::divide::DividedProgram;
+use crate::lower::LoweredProgram;
+use crate::pool::AddressedProgram;
+use crate::program::{CompiledProgram, ProgramBuffer, ProgramStep};
+use crate::scratchpads::ResidentProgram;
+use crate::waves::ProgramInWaves;
 use std::rc::Rc;
 use zellige_machine::{Hardware, OperationLatency, OperationWork, SimulatedTime};
 
 /// The program: steps in the order of their waves, each with its times; buffers, each with its place.
-pub(crate) fn schedule(addressed: Addressed) -> Program {
-    let Addressed { resident: Resident { waved, works, .. }, places } = addressed;
-    let Waved { divided, slots } = waved;
-    let Divided { lowered, steps: divisions, optimal, decisions, .. } = divided;
-    let Lowered { graph, options, assignment, buffers, steps, inputs, outputs, states } = lowered;
-    let buffers = buffers.into_iter().zip(places).map(|(b, place)| Buffer {
+pub(crate) fn schedule_steps(addressed: AddressedProgram) -> CompiledProgram {
+    let AddressedProgram { resident: ResidentProgram { waved, works, .. }, places } = addressed;
+    let ProgramInWaves { divided, slots } = waved;
+    let DividedProgram { lowered, steps: divisions, optimal, decisions, .. } = divided;
+    let LoweredProgram { graph, options, assignment, buffers, steps, inputs, outputs, states } =
+        lowered;
+    let buffers = buffers.into_iter().zip(places).map(|(b, place)| ProgramBuffer {
         name: b.name,
         tensor: b.tensor,
         laid: b.laid,
@@ -29,12 +30,12 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
     });
     let waves: Vec<(usize, bool)> =
         slots.iter().zip(&steps).map(|(slot, step)| (slot.wave, step.load)).collect();
-    let times = times(&options.hardware, &waves, &works);
+    let times = compute_step_times(&options.hardware, &waves, &works);
     let decided = divisions.into_iter().zip(works).zip(slots).zip(times);
-    let mut steps: Vec<Step> = steps
+    let mut steps: Vec<ProgramStep> = steps
         .into_iter()
         .zip(decided)
-        .map(|(step, (((divided, work), slot), (start, latency)))| Step {
+        .map(|(step, (((divided, work), slot), (start, latency)))| ProgramStep {
             full: (*divided.work).clone(),
             work: OperationWork { name: step.name.clone(), ..(*work).clone() },
             name: step.name,
@@ -54,7 +55,7 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
         })
         .collect();
     steps.sort_by_key(|s| s.wave);
-    Program {
+    CompiledProgram {
         graph: Rc::unwrap_or_clone(graph),
         options,
         assignment,
@@ -69,18 +70,18 @@ pub(crate) fn schedule(addressed: Addressed) -> Program {
 }
 
 /// How long a run takes.
-pub(crate) fn run_time(resident: &Resident) -> SimulatedTime {
-    let Resident { waved, works, .. } = resident;
+pub(crate) fn run_time(resident: &ResidentProgram) -> SimulatedTime {
+    let ResidentProgram { waved, works, .. } = resident;
     let lowered = &waved.divided.lowered;
     let waves: Vec<(usize, bool)> =
         waved.slots.iter().zip(&lowered.steps).map(|(slot, step)| (slot.wave, step.load)).collect();
-    let times = times(&lowered.options.hardware, &waves, works);
+    let times = compute_step_times(&lowered.options.hardware, &waves, works);
     let runs = times.iter().zip(&waves).filter(|(_, (_, load))| !load);
     runs.map(|((start, latency), _)| *start + latency.time).max().unwrap_or(SimulatedTime::ZERO)
 }
 
 /// Of every step, when it starts and what it takes beside the others of its wave.
-fn times(
+fn compute_step_times(
     hardware: &Hardware,
     waves: &[(usize, bool)],
     works: &[Rc<OperationWork>],

@@ -4,20 +4,20 @@
 //! through the scratchpads, by the memory planner. What finds no room goes back to device memory: its
 //! writer and its readers move it again, and their work says so.
 
-use crate::divide::{Divided, ResidencyCandidate};
+use crate::divide::{DividedProgram, ResidencyCandidate};
 use crate::error::Result;
 use crate::placement::is_in_lx;
 use crate::solve::memory::{self, LiveBuffer, MemoryRequest, PlacementPolicy};
-use crate::waves::Waved;
+use crate::waves::ProgramInWaves;
 use std::rc::Rc;
 use zellige_machine::OperationWork;
 
 /// The fewest bytes of scratchpad beside what an operation streams through it.
-const ALIGNMENT: u64 = 128;
+const LX_ALIGNMENT_BYTES: u64 = 128;
 
 /// A program in waves of which some results have addresses in the scratchpads.
-pub(crate) struct Resident {
-    pub(crate) waved: Waved,
+pub(crate) struct ResidentProgram {
+    pub(crate) waved: ProgramInWaves,
     /// Of every buffer, its address in the scratchpad of every core; none lies in device memory.
     pub(crate) addresses: Vec<Option<u64>>,
     /// Of every step, what each core does, without the traffic of what stays in scratchpads.
@@ -28,19 +28,19 @@ pub(crate) struct Resident {
 ///
 /// # Errors
 /// Sizes past 64 bits.
-pub(crate) fn scratchpads(waved: Waved) -> Result<Resident> {
+pub(crate) fn place_in_scratchpads(waved: ProgramInWaves) -> Result<ResidentProgram> {
     let addresses = match waved.divided.lowered.options.scratchpads {
-        Some(policy) => addresses(&waved, policy)?,
+        Some(policy) => plan_addresses(&waved, policy)?,
         None => vec![None; waved.divided.lowered.buffers.len()],
     };
     let kept: Vec<bool> = addresses.iter().map(Option::is_some).collect();
-    let works = waved.divided.works(&kept);
-    Ok(Resident { waved, addresses, works })
+    let works = waved.divided.works_with_kept(&kept);
+    Ok(ResidentProgram { waved, addresses, works })
 }
 
-fn addresses(waved: &Waved, policy: PlacementPolicy) -> Result<Vec<Option<u64>>> {
-    let Waved { divided, slots } = waved;
-    let Divided { lowered, .. } = divided;
+fn plan_addresses(waved: &ProgramInWaves, policy: PlacementPolicy) -> Result<Vec<Option<u64>>> {
+    let ProgramInWaves { divided, slots } = waved;
+    let DividedProgram { lowered, .. } = divided;
     let mut places = vec![None; lowered.buffers.len()];
     let limit = lowered.options.lx_limit();
     let mut kept: Vec<&ResidencyCandidate> = divided.residents.iter().collect();
@@ -56,7 +56,7 @@ fn addresses(waved: &Waved, policy: PlacementPolicy) -> Result<Vec<Option<u64>>>
         for keep in &kept {
             let (step, tensor) = keep.producer;
             let Some(op) = &divided.ops[step] else { continue };
-            let size = op.part_bytes(tensor, &divided.steps[step].division);
+            let size = op.largest_part_bytes(tensor, &divided.steps[step].division);
             let mut uses: Vec<u64> = vec![wave(step)];
             uses.extend(keep.readers.iter().map(|(s, _)| wave(*s)));
             uses.sort_unstable();
@@ -82,8 +82,8 @@ fn addresses(waved: &Waved, policy: PlacementPolicy) -> Result<Vec<Option<u64>>>
         if results == 0 {
             return Ok(places);
         }
-        let request = MemoryRequest::new(limit, ALIGNMENT, buffers)?;
-        let answer = memory::plan(&request, policy);
+        let request = MemoryRequest::new(limit, LX_ALIGNMENT_BYTES, buffers)?;
+        let answer = memory::plan_memory(&request, policy);
         // A step without its tiles cannot run: the largest result that lives then goes to memory. Of several such
         // steps all are mended at once, unless what went for one of them mends the next.
         let missing: Vec<u64> = (results..request.buffers().len())

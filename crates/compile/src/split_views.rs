@@ -10,7 +10,7 @@
 //! **Law**: the outputs have the same bits and names.
 
 use crate::error::Result;
-use crate::rebuild::Rebuild;
+use crate::rebuild::GraphRebuild;
 use serde_json::{Map, Value, json};
 use zellige_graph::{Graph, GraphNode, GraphOperand, TensorOrigin};
 use zellige_layout::StridedLayout;
@@ -20,33 +20,37 @@ use zellige_op::OpForm;
 ///
 /// # Errors
 /// None for a graph that exists; what its builder says otherwise.
-pub(crate) fn split_views(graph: &Graph) -> Result<Option<Graph>> {
-    let mut to = Rebuild::new(graph)?;
+pub(crate) fn split_merged_views(graph: &Graph) -> Result<Option<Graph>> {
+    let mut to = GraphRebuild::new(graph)?;
     let mut changed = false;
     for (id, t) in graph.tensors() {
         match &t.def {
             TensorOrigin::Input(_) | TensorOrigin::Constant(_) => {}
-            TensorOrigin::View { .. } => to.view(id, t)?,
+            TensorOrigin::View { .. } => to.copy_view(id, t)?,
             TensorOrigin::Result(node, k) => {
                 let node = graph.node(*node);
                 if *k != 0 {
                     continue;
                 }
-                match split(graph, &to, node) {
+                match split_result_dims(graph, &to, node) {
                     Some(size) => {
-                        rebuilt(graph, &mut to, node, &size)?;
+                        rebuild_split_op(graph, &mut to, node, &size)?;
                         changed = true;
                     }
-                    None => to.node(node)?,
+                    None => to.copy_node(node)?,
                 }
             }
         }
     }
-    if changed { to.finish().map(Some) } else { Ok(None) }
+    if changed { to.finish_graph().map(Some) } else { Ok(None) }
 }
 
 /// Per dimension of the result, the extents that it is split into, slowest first; none where nothing is to be split.
-fn split(graph: &Graph, to: &Rebuild<'_>, node: &GraphNode) -> Option<Vec<Vec<i64>>> {
+fn split_result_dims(
+    graph: &Graph,
+    to: &GraphRebuild<'_>,
+    node: &GraphNode,
+) -> Option<Vec<Vec<i64>>> {
     let [out] = node.outputs[..] else { return None };
     let plain = matches!(node.op.form(), OpForm::Pointwise(_))
         && graph.get(out).pin.is_none()
@@ -59,12 +63,12 @@ fn split(graph: &Graph, to: &Rebuild<'_>, node: &GraphNode) -> Option<Vec<Vec<i6
     let mut cuts: Vec<Vec<i64>> = vec![Vec::new(); size.len()];
     for operand in &node.inputs {
         // What was split before is seen in its new dimensions.
-        let (base, view) = to.seen(*operand);
+        let (base, view) = to.base_and_view(*operand);
         let Some(view) = view else { continue };
         let lead = size.len().checked_sub(view.rank())?;
         for d in (0..view.rank()).filter(|d| view.size()[*d] == size[lead + *d]) {
             let list = &mut cuts[lead + d];
-            list.extend(passes(&view, d, &base)?);
+            list.extend(find_dim_crossings(&view, d, &base)?);
             list.sort_unstable();
             list.dedup();
         }
@@ -90,7 +94,7 @@ fn split(graph: &Graph, to: &Rebuild<'_>, node: &GraphNode) -> Option<Vec<Vec<i6
 
 /// After how many elements a dimension of a view passes from one dimension of its tensor to the next; none where
 /// it does so in the middle of one.
-fn passes(view: &StridedLayout, dim: usize, base: &[i64]) -> Option<Vec<i64>> {
+fn find_dim_crossings(view: &StridedLayout, dim: usize, base: &[i64]) -> Option<Vec<i64>> {
     let plain = StridedLayout::new_contiguous(base).ok()?;
     let (n, mut stride) = (view.size()[dim], view.stride()[dim]);
     let mut cuts = Vec::new();
@@ -120,7 +124,12 @@ fn passes(view: &StridedLayout, dim: usize, base: &[i64]) -> Option<Vec<i64>> {
 }
 
 /// The operation in the split dimensions, and its result seen in those that it had.
-fn rebuilt(graph: &Graph, to: &mut Rebuild<'_>, node: &GraphNode, size: &[Vec<i64>]) -> Result<()> {
+fn rebuild_split_op(
+    graph: &Graph,
+    to: &mut GraphRebuild<'_>,
+    node: &GraphNode,
+    size: &[Vec<i64>],
+) -> Result<()> {
     let out = node.outputs[0];
     let viewed = |size: &[i64]| -> Map<String, Value> {
         [("size".to_string(), json!(size))].into_iter().collect()
@@ -139,7 +148,7 @@ fn rebuilt(graph: &Graph, to: &mut Rebuild<'_>, node: &GraphNode, size: &[Vec<i6
                 }
             })
             .collect();
-        let tensor = to.get(*operand)?;
+        let tensor = to.successor_tensor(*operand)?;
         let same = split == *own;
         let name = to.free_name(&format!("{}.operand{k}", graph.get(out).name));
         operands.push(match same {
@@ -167,6 +176,6 @@ fn rebuilt(graph: &Graph, to: &mut Rebuild<'_>, node: &GraphNode, size: &[Vec<i6
         &viewed(&t.size),
         &[t.name.as_str()],
     )?;
-    to.alias(out, seen[0]);
+    to.alias_tensor(out, seen[0]);
     Ok(())
 }

@@ -9,14 +9,14 @@
 //!
 //! Waves come before addresses, as what lives at the same time is decided by them.
 
-use crate::divide::Divided;
-use crate::lower::{Lowered, LoweredStep, MemoryClass};
+use crate::divide::DividedProgram;
+use crate::lower::{LoweredProgram, LoweredStep, MemoryClass};
 use crate::placement::is_in_lx;
 use std::rc::Rc;
 use zellige_machine::{OperationWork, SimulatedTime};
 
 /// How many steps ahead a wave looks for one that fits beside it.
-const AHEAD: usize = 24;
+const MAX_LOOKAHEAD_STEPS: usize = 24;
 
 /// When and where a step runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,8 @@ pub(crate) struct StepSlot {
 }
 
 /// A divided program whose steps have their waves and cores.
-pub(crate) struct Waved {
-    pub(crate) divided: Divided,
+pub(crate) struct ProgramInWaves {
+    pub(crate) divided: DividedProgram,
     /// Of every step, in the order of the steps.
     pub(crate) slots: Vec<StepSlot>,
 }
@@ -40,26 +40,26 @@ pub(crate) struct Waved {
 /// one of them at most. Where that keeps a step from running beside others, what it shares may go back to
 /// memory instead: its users then move it, and the step is free to run on other cores. Both ways are
 /// tried, and the one that takes less time in all is taken.
-pub(crate) fn waves(mut divided: Divided) -> Waved {
-    let mut kept = Waves::new(&divided, false);
-    let mut slots = kept.slots();
+pub(crate) fn assign_waves(mut divided: DividedProgram) -> ProgramInWaves {
+    let mut kept = WaveScheduler::new(&divided, false);
+    let mut slots = kept.assign_slots();
     let mut stays = kept.stays.clone();
     if kept.blocked {
-        let mut freed = Waves::new(&divided, true);
-        let other = freed.slots();
+        let mut freed = WaveScheduler::new(&divided, true);
+        let other = freed.assign_slots();
         if freed.total < kept.total {
             (slots, stays) = (other, freed.stays);
         }
     }
     let mut stays = stays.into_iter();
     divided.residents.retain(|_| stays.next().unwrap_or(true));
-    Waved { divided, slots }
+    ProgramInWaves { divided, slots }
 }
 
 /// The steps of a program with their work and what they wait for.
-struct Waves<'a> {
-    divided: &'a Divided,
-    lowered: &'a Lowered,
+struct WaveScheduler<'a> {
+    divided: &'a DividedProgram,
+    lowered: &'a LoweredProgram,
     works: Vec<Rc<OperationWork>>,
     /// Of every step, how long it takes alone.
     alone: Vec<SimulatedTime>,
@@ -76,10 +76,10 @@ struct Waves<'a> {
     total: SimulatedTime,
 }
 
-impl<'a> Waves<'a> {
-    fn new(divided: &'a Divided, frees: bool) -> Waves<'a> {
+impl<'a> WaveScheduler<'a> {
+    fn new(divided: &'a DividedProgram, frees: bool) -> WaveScheduler<'a> {
         let lowered = &divided.lowered;
-        let works = divided.works(&vec![true; lowered.buffers.len()]);
+        let works = divided.works_with_kept(&vec![true; lowered.buffers.len()]);
         let alone =
             works.iter().map(|w| lowered.options.hardware.operation_latency(w).time).collect();
         let mut shared = vec![Vec::new(); lowered.steps.len()];
@@ -88,12 +88,12 @@ impl<'a> Waves<'a> {
                 shared[*step].push((r, *tensor));
             }
         }
-        Waves {
+        WaveScheduler {
             divided,
             lowered,
             works,
             alone,
-            needs: needs(lowered),
+            needs: collect_dependencies(lowered),
             shared,
             stays: vec![true; divided.residents.len()],
             frees,
@@ -102,7 +102,7 @@ impl<'a> Waves<'a> {
         }
     }
 
-    fn slots(&mut self) -> Vec<StepSlot> {
+    fn assign_slots(&mut self) -> Vec<StepSlot> {
         let steps = &self.lowered.steps;
         let (total, launch) =
             (self.lowered.options.cores, self.lowered.options.hardware.launch_time());
@@ -117,19 +117,19 @@ impl<'a> Waves<'a> {
                 continue;
             }
             let mut members = vec![lead];
-            if self.lowered.options.concurrent && self.shares(lead) {
+            if self.lowered.options.concurrent && self.can_share_card(lead) {
                 let rest = order[at + 1..].iter().copied().filter(|i| slots[*i].is_none());
-                for i in rest.take(AHEAD) {
-                    let fits = self.cores(&members) + self.works[i].cores.len() <= total;
+                for i in rest.take(MAX_LOOKAHEAD_STEPS) {
+                    let fits = self.cores_in_use(&members) + self.works[i].cores.len() <= total;
                     let ready = steps[i].load == steps[lead].load
                         && self.needs[i].iter().all(|n| slots[*n].is_some());
-                    if fits && ready && self.shares(i) && self.joins(&members, i) {
+                    if fits && ready && self.can_share_card(i) && self.joins_wave(&members, i) {
                         members.push(i);
                     }
                 }
             }
             // What lies in scratchpads begins at core 0.
-            members.sort_by_key(|m| (!self.tied(*m), *m));
+            members.sort_by_key(|m| (!self.is_tied_to_core_zero(*m), *m));
             let mut first_core = 0;
             for m in &members {
                 slots[*m] = Some(StepSlot { wave, first_core });
@@ -142,27 +142,29 @@ impl<'a> Waves<'a> {
         for (i, slot) in slots.iter().enumerate() {
             waves[slot.map_or(0, |s| s.wave)].push(i);
         }
-        self.total = waves.iter().map(|members| launch + self.side_by_side(members)).sum();
+        self.total = waves.iter().map(|members| launch + self.wave_time(members)).sum();
         slots.into_iter().map(|s| s.expect("every step was the lead or joined a wave")).collect()
     }
 
     /// Whether a step has to begin at core 0.
-    fn tied(&self, step: usize) -> bool {
+    fn is_tied_to_core_zero(&self, step: usize) -> bool {
         self.shared[step].iter().any(|(r, _)| self.stays[*r])
     }
 
     /// Whether a step that could run beside these does, which may send results back to memory.
-    fn joins(&mut self, members: &[usize], step: usize) -> bool {
-        if !self.tied(step) || !members.iter().any(|m| self.tied(*m)) {
-            return self.gains(members, step);
+    fn joins_wave(&mut self, members: &[usize], step: usize) -> bool {
+        if !self.is_tied_to_core_zero(step)
+            || !members.iter().any(|m| self.is_tied_to_core_zero(*m))
+        {
+            return self.gains_by_joining(members, step);
         }
         self.blocked = true;
-        self.frees && self.is_freed(members, step)
+        self.frees && self.frees_residents(members, step)
     }
 
     /// Sends what a step shares in the scratchpads back to memory, if it then ends earlier beside these than
     /// after them, and that is more than all users of what it shares lose.
-    fn is_freed(&mut self, members: &[usize], step: usize) -> bool {
+    fn frees_residents(&mut self, members: &[usize], step: usize) -> bool {
         let freed: Vec<usize> =
             self.shared[step].iter().map(|(r, _)| *r).filter(|r| self.stays[*r]).collect();
         let is_placed = |r: &usize| {
@@ -178,15 +180,15 @@ impl<'a> Waves<'a> {
         users.sort_unstable();
         users.dedup();
         let with: Vec<usize> = members.iter().copied().chain([step]).collect();
-        let others = |waves: &Waves<'_>| -> SimulatedTime {
+        let others = |waves: &WaveScheduler<'_>| -> SimulatedTime {
             users.iter().filter(|u| !with.contains(u)).map(|u| waves.alone[*u]).sum()
         };
         let launch = self.lowered.options.hardware.launch_time();
-        let before = self.side_by_side(members) + launch + self.alone[step] + others(self);
+        let before = self.wave_time(members) + launch + self.alone[step] + others(self);
         let held: Vec<Rc<OperationWork>> = users.iter().map(|u| self.works[*u].clone()).collect();
         freed.iter().for_each(|r| self.stays[*r] = false);
-        users.iter().for_each(|u| self.renew(*u));
-        if self.side_by_side(&with) + others(self) < before {
+        users.iter().for_each(|u| self.update_work(*u));
+        if self.wave_time(&with) + others(self) < before {
             return true;
         }
         freed.iter().for_each(|r| self.stays[*r] = true);
@@ -198,7 +200,7 @@ impl<'a> Waves<'a> {
     }
 
     /// The work of a step with what stays in the scratchpads now.
-    fn renew(&mut self, step: usize) {
+    fn update_work(&mut self, step: usize) {
         let stay = |(r, tensor): &(usize, usize)| self.stays[*r].then_some(*tensor);
         let tensors: Vec<usize> = self.shared[step].iter().filter_map(stay).collect();
         let divided = &self.divided.steps[step];
@@ -210,28 +212,28 @@ impl<'a> Waves<'a> {
     }
 
     /// Whether it runs on cores that others are not on: transfers and moves take the whole card.
-    fn shares(&self, step: usize) -> bool {
+    fn can_share_card(&self, step: usize) -> bool {
         let LoweredStep { space, .. } = &self.lowered.steps[step];
         !self.lowered.steps[step].is_move()
             && !self.works[step].kind.is_transfer()
             && space.is_some()
     }
 
-    fn cores(&self, members: &[usize]) -> usize {
+    fn cores_in_use(&self, members: &[usize]) -> usize {
         members.iter().map(|m| self.works[*m].cores.len()).sum()
     }
 
     /// Whether a step beside these ends earlier than after them, where it has a launch of its own.
-    fn gains(&self, members: &[usize], step: usize) -> bool {
+    fn gains_by_joining(&self, members: &[usize], step: usize) -> bool {
         let launch = self.lowered.options.hardware.launch_time();
-        let apart = self.side_by_side(members) + launch + self.alone[step];
+        let apart = self.wave_time(members) + launch + self.alone[step];
         let with: Vec<usize> = members.iter().copied().chain([step]).collect();
-        self.side_by_side(&with) < apart
+        self.wave_time(&with) < apart
     }
 
     /// How long a wave of these steps takes.
-    fn side_by_side(&self, members: &[usize]) -> SimulatedTime {
-        let all = self.cores(members);
+    fn wave_time(&self, members: &[usize]) -> SimulatedTime {
+        let all = self.cores_in_use(members);
         let time = |m: &usize| {
             let work = &self.works[*m];
             self.lowered.options.hardware.latency_beside(work, all - work.cores.len()).time
@@ -241,7 +243,7 @@ impl<'a> Waves<'a> {
 }
 
 /// For every step, the steps whose results it reads, or whose operands it writes over.
-fn needs(lowered: &Lowered) -> Vec<Vec<usize>> {
+fn collect_dependencies(lowered: &LoweredProgram) -> Vec<Vec<usize>> {
     let mut writer: Vec<Option<usize>> = vec![None; lowered.buffers.len()];
     let mut readers: Vec<Vec<usize>> = vec![Vec::new(); lowered.buffers.len()];
     let mut needs = vec![Vec::new(); lowered.steps.len()];

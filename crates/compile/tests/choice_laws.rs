@@ -7,9 +7,11 @@ use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
-use zellige_compile::choose::{assign, beam};
-use zellige_compile::propagate::{Alternative, Candidates, OperandLayout, propagate};
-use zellige_compile::{Options, OutputLayouts};
+use zellige_compile::choose::{assign_layouts, choose_by_beam};
+use zellige_compile::propagate::{
+    GraphCandidates, OpAlternative, OperandLayout, propagate_layouts,
+};
+use zellige_compile::{CompilerOptions, OutputLayoutRule};
 use zellige_device::TensorLayout;
 use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin};
@@ -73,8 +75,8 @@ type ReadPlace = (TensorId, *const StickLayout, *const OperandLayout);
 /// that some reader needs, once. Written down here anew, from the definition.
 struct Costs<'a> {
     graph: &'a Graph,
-    options: &'a Options,
-    candidates: &'a Candidates,
+    options: &'a CompilerOptions,
+    candidates: &'a GraphCandidates,
     /// What the caller wants of outputs.
     callers: Vec<(TensorId, OperandLayout)>,
     /// Pairs of copies that were compared. Wants live as long as the candidates, so that their places name them.
@@ -84,15 +86,19 @@ struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    fn new(graph: &'a Graph, options: &'a Options, candidates: &'a Candidates) -> Costs<'a> {
+    fn new(
+        graph: &'a Graph,
+        options: &'a CompilerOptions,
+        candidates: &'a GraphCandidates,
+    ) -> Costs<'a> {
         let wanted = |output: &TensorId| {
             let t = graph.get(*output);
             let layout = StickLayout::default_for_dtype(&t.size, t.dtype).unwrap();
             (*output, OperandLayout { view: None, layout })
         };
         let callers = match options.outputs {
-            OutputLayouts::Default => graph.outputs().iter().map(wanted).collect(),
-            OutputLayouts::AsComputed => Vec::new(),
+            OutputLayoutRule::Default => graph.outputs().iter().map(wanted).collect(),
+            OutputLayoutRule::AsComputed => Vec::new(),
         };
         let (same, paid) = (RefCell::default(), RefCell::default());
         Costs { graph, options, candidates, callers, same, paid }
@@ -228,12 +234,12 @@ fn a_choice_is_the_least_of_all() {
         let graph = build(&size, &steps);
         prop_assume!(graph.is_some());
         let graph = graph.unwrap();
-        let outputs = if free { OutputLayouts::AsComputed } else { OutputLayouts::Default };
-        let options = Options { outputs, ..Options::default() };
-        let candidates = propagate(&graph, &options).unwrap();
+        let outputs = if free { OutputLayoutRule::AsComputed } else { OutputLayoutRule::Default };
+        let options = CompilerOptions { outputs, ..CompilerOptions::default() };
+        let candidates = propagate_layouts(&graph, &options).unwrap();
         let costs = Costs::new(&graph, &options, &candidates);
-        let chosen = assign(&graph, &options, &candidates).unwrap();
-        let position = |nodes: &[Alternative]| -> Vec<usize> {
+        let chosen = assign_layouts(&graph, &options, &candidates).unwrap();
+        let position = |nodes: &[OpAlternative]| -> Vec<usize> {
             let lists = nodes.iter().zip(&candidates.nodes);
             lists.map(|(a, list)| list.iter().position(|b| a == b).unwrap()).collect()
         };
@@ -243,7 +249,7 @@ fn a_choice_is_the_least_of_all() {
         let alone: u64 = chosen.nodes.iter().map(|a| a.cycles).sum();
         moved.set(moved.get() + usize::from(chosen.cost > alone));
         prop_assert_eq!(chosen.cost, costs.total(&position(&chosen.nodes)));
-        let upstream = beam(&graph, &options, &candidates).unwrap();
+        let upstream = choose_by_beam(&graph, &options, &candidates).unwrap();
         prop_assert!(chosen.cost <= costs.total(&position(&upstream.nodes)));
         if costs.count() <= 3000 {
             tried.set(tried.get() + costs.count());

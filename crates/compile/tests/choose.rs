@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
-use zellige_compile::solve::elimination::{ChoiceProblem, FORBIDDEN, solve};
+use zellige_compile::solve::elimination::{ChoiceProblem, FORBIDDEN, solve_by_elimination};
 
 /// The least total by trying everything.
 fn enumerate(problem: &ChoiceProblem) -> u64 {
@@ -11,7 +11,7 @@ fn enumerate(problem: &ChoiceProblem) -> u64 {
     let count: usize = domains.iter().product();
     let values =
         |mut i: usize| -> Vec<usize> { domains.iter().map(|n| (i % n, i /= n).0).collect() };
-    (0..count).map(|i| problem.total(&values(i))).min().unwrap()
+    (0..count).map(|i| problem.total_cost(&values(i))).min().unwrap()
 }
 
 /// Variables, and costs between some of them.
@@ -27,7 +27,7 @@ fn random() -> impl Strategy<Value = Random> {
 fn build((domains, factors): &Random) -> ChoiceProblem {
     let mut problem = ChoiceProblem::new();
     for n in domains {
-        problem.variable(*n);
+        problem.add_variable(*n);
     }
     for (vars, table) in factors {
         let mut vars: Vec<usize> = vars.iter().map(|v| v % domains.len()).collect();
@@ -36,7 +36,7 @@ fn build((domains, factors): &Random) -> ChoiceProblem {
         // The order in which variables are named does not matter to the sum.
         vars.reverse();
         let cost = |v: &[usize]| table[v.iter().fold(0, |i, x| i * 4 + x) % 64];
-        problem.cost(&vars, cost).unwrap();
+        problem.add_cost(&vars, cost).unwrap();
     }
     problem
 }
@@ -47,11 +47,11 @@ proptest! {
     fn elimination_is_exact(random in random()) {
         let problem = build(&random);
         let least = enumerate(&problem);
-        match solve(&problem, usize::MAX) {
+        match solve_by_elimination(&problem, usize::MAX) {
             Err(_) => prop_assert_eq!(least, FORBIDDEN),
             Ok(s) => {
                 prop_assert_eq!(s.cost, least);
-                prop_assert_eq!(problem.total(&s.values), s.cost);
+                prop_assert_eq!(problem.total_cost(&s.values), s.cost);
                 prop_assert!(s.is_optimal());
             }
         }
@@ -62,9 +62,9 @@ proptest! {
     fn a_limit_leaves_a_proved_gap(random in random(), limit in 1usize..30) {
         let problem = build(&random);
         let least = enumerate(&problem);
-        if let Ok(s) = solve(&problem, limit) {
+        if let Ok(s) = solve_by_elimination(&problem, limit) {
             prop_assert!(s.bound <= least && least <= s.cost);
-            prop_assert_eq!(problem.total(&s.values), s.cost);
+            prop_assert_eq!(problem.total_cost(&s.values), s.cost);
         }
     }
 }
@@ -72,13 +72,13 @@ proptest! {
 #[test]
 fn a_chain_of_a_thousand_blocks_is_linear() {
     let mut problem = ChoiceProblem::new();
-    let vars: Vec<usize> = (0..4000).map(|_| problem.variable(6)).collect();
+    let vars: Vec<usize> = (0..4000).map(|_| problem.add_variable(6)).collect();
     for w in vars.windows(3) {
         let cost = |v: &[usize]| ((v[0] * 7 + v[1] * 5 + v[2] * 3) % 11) as u64;
-        problem.cost(w, cost).unwrap();
+        problem.add_cost(w, cost).unwrap();
     }
     let started = std::time::Instant::now();
-    let s = solve(&problem, 1 << 16).unwrap();
+    let s = solve_by_elimination(&problem, 1 << 16).unwrap();
     assert!(s.is_optimal() && s.width == 3);
     assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
 }
@@ -86,12 +86,18 @@ fn a_chain_of_a_thousand_blocks_is_linear() {
 #[test]
 fn bad_problems_are_refused() {
     let mut problem = ChoiceProblem::new();
-    assert_eq!(solve(&problem, 1).unwrap().cost, 0);
-    let a = problem.variable(2);
-    assert!(problem.cost(&[a, a], |_| 0).is_err());
-    assert!(problem.cost(&[7], |_| 0).is_err());
-    problem.cost(&[a], |_| FORBIDDEN).unwrap();
-    assert_eq!(solve(&problem, 9).unwrap_err().to_string(), "every choice is forbidden");
-    problem.variable(0);
-    assert_eq!(solve(&problem, 9).unwrap_err().to_string(), "variable 1 has no values");
+    assert_eq!(solve_by_elimination(&problem, 1).unwrap().cost, 0);
+    let a = problem.add_variable(2);
+    assert!(problem.add_cost(&[a, a], |_| 0).is_err());
+    assert!(problem.add_cost(&[7], |_| 0).is_err());
+    problem.add_cost(&[a], |_| FORBIDDEN).unwrap();
+    assert_eq!(
+        solve_by_elimination(&problem, 9).unwrap_err().to_string(),
+        "every choice is forbidden"
+    );
+    problem.add_variable(0);
+    assert_eq!(
+        solve_by_elimination(&problem, 9).unwrap_err().to_string(),
+        "variable 1 has no values"
+    );
 }

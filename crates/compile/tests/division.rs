@@ -5,9 +5,10 @@
 use serde_json::Value;
 use zellige_compile::solve::division::{
     AccessRole, DivisionPlan, IterationSpace, LoopDim, OpSizes, PointCost, SplitHint, TensorAccess,
-    check, core_map, distribute, divide, owners, reduce_spans, space, span,
+    assign_slice_owners, build_iteration_space, check_division, distribute_cores,
+    divide_iterations, map_cores_to_slices, reduce_spans, tensor_span,
 };
-use zellige_compile::{CompileError, Policy, Witness};
+use zellige_compile::{CompileError, CompilePolicy, RefusalWitness};
 use zellige_float::Dtype;
 use zellige_machine::{Hardware, Key, WorkKind};
 use zellige_stick::StickLayout;
@@ -51,10 +52,10 @@ fn baseline(
     hints: &[SplitHint],
 ) -> Result<DivisionPlan, CompileError> {
     let card = Hardware::card_preset();
-    let plan = divide(space, &card, cores, Policy::Baseline, hints)?;
-    check(space, &card, 32, &plan)?;
-    let best = divide(space, &card, cores, Policy::Best, hints)?;
-    check(space, &card, 32, &best)?;
+    let plan = divide_iterations(space, &card, cores, CompilePolicy::Baseline, hints)?;
+    check_division(space, &card, 32, &plan)?;
+    let best = divide_iterations(space, &card, cores, CompilePolicy::Best, hints)?;
+    check_division(space, &card, 32, &best)?;
     assert!(best.latency_us <= plan.latency_us, "{plan:?} {best:?}");
     Ok(plan)
 }
@@ -65,9 +66,9 @@ fn baseline(
 fn spans_count_the_rows_that_pad_b() {
     let card = Hardware::card_preset();
     for (k, rows) in [(128, 128), (67, 128), (1, 64), (130, 192)] {
-        let space = space(&OpSizes::matmul(8, 256, k), Dtype::Float16).unwrap();
-        let plan = divide(&space, &card, 1, Policy::Baseline, &[]).unwrap();
-        check(&space, &card, 32, &plan).unwrap();
+        let space = build_iteration_space(&OpSizes::matmul(8, 256, k), Dtype::Float16).unwrap();
+        let plan = divide_iterations(&space, &card, 1, CompilePolicy::Baseline, &[]).unwrap();
+        check_division(&space, &card, 32, &plan).unwrap();
         let b = space.tensors().iter().position(|t| t.name() == "B").unwrap();
         assert_eq!(plan.span_bytes[b], 4 * rows * 128, "k = {k}");
         assert_eq!(space.dims().iter().find(|d| d.reduced).unwrap().size, k.unsigned_abs());
@@ -80,9 +81,9 @@ fn ones_change_nothing_about_reductions() {
     let card = Hardware::card_preset();
     let plan = |sizes: &[i64]| {
         let form = OpSizes::Reduction { sizes: sizes.to_vec(), reduced: vec![sizes.len() - 1] };
-        let space = space(&form, Dtype::Int32).unwrap();
-        let plan = divide(&space, &card, 32, Policy::Baseline, &[]).unwrap();
-        check(&space, &card, 32, &plan).unwrap();
+        let space = build_iteration_space(&form, Dtype::Int32).unwrap();
+        let plan = divide_iterations(&space, &card, 32, CompilePolicy::Baseline, &[]).unwrap();
+        check_division(&space, &card, 32, &plan).unwrap();
         plan
     };
     let (plain, ones) = (plan(&[200, 49159, 3]), plan(&[1, 200, 1, 49159, 3]));
@@ -96,7 +97,7 @@ fn pointwise() {
     for v in vectors("pointwise") {
         let sizes = ints(&v["sizes"]);
         let rank = sizes.len();
-        let space = space(&OpSizes::Pointwise { sizes }, dtype(&v)).unwrap();
+        let space = build_iteration_space(&OpSizes::Pointwise { sizes }, dtype(&v)).unwrap();
         let plan = baseline(&space, v["cores"].as_i64().unwrap(), &[]).unwrap();
         for d in 0..rank {
             let want = split_of(&v["splits"], &[format!("c{d}"), format!("d{d}")]);
@@ -104,8 +105,8 @@ fn pointwise() {
         }
         if let Some(starts) = v["start_bytes"].as_object() {
             // [4, 64] of float16: two rows of 128 bytes for each core.
-            let map = core_map(&plan.splits, &[]);
-            let rows = space.count(0) / plan.splits[0];
+            let map = map_cores_to_slices(&plan.splits, &[]);
+            let rows = space.unit_count(0) / plan.splits[0];
             for (i, place) in map.iter().enumerate() {
                 assert_eq!(starts[&format!("core{i}")], place[0] * rows * 128, "{}", id(&v));
             }
@@ -124,11 +125,11 @@ fn products() {
             n: size("N"),
             k: size("K"),
         };
-        let space = space(&form, dtype(&v)).unwrap();
+        let space = build_iteration_space(&form, dtype(&v)).unwrap();
         let cores = v["cores"].as_u64().unwrap();
         let limit = Hardware::card_preset().figure_count(Key::Span);
         let committed = reduce_spans(&space, cores, limit).unwrap();
-        let default = distribute(&space, cores, &committed);
+        let default = distribute_cores(&space, cores, &committed);
         let plan = baseline(&space, v["cores"].as_i64().unwrap(), &[]).unwrap();
         for (d, dim) in space.dims().iter().enumerate() {
             let name = [dim.name.clone()];
@@ -172,14 +173,14 @@ fn spans() {
                 TensorAccess::new("t", AccessRole::Read, &layout.unwrap(), &dims, &[256, 64, 1])
                     .unwrap();
             let space = IterationSpace::new(dims, vec![t], EFFORT).unwrap();
-            assert_eq!(span(&space, &space.tensors()[0], &[1, 2, 1]), 4096);
-            assert_eq!(span(&space, &space.tensors()[0], &[8, 2, 1]), 256);
+            assert_eq!(tensor_span(&space, &space.tensors()[0], &[1, 2, 1]), 4096);
+            assert_eq!(tensor_span(&space, &space.tensors()[0], &[8, 2, 1]), 256);
             continue;
         }
         let sizes = ints(&v["tensor"]);
-        let space = space(&OpSizes::Pointwise { sizes }, dtype(&v)).unwrap();
+        let space = build_iteration_space(&OpSizes::Pointwise { sizes }, dtype(&v)).unwrap();
         let tensor = &space.tensors()[0];
-        assert_eq!(span(&space, tensor, &[1, 1]), v["unsplit_MB"].as_u64().unwrap() << 20);
+        assert_eq!(tensor_span(&space, tensor, &[1, 1]), v["unsplit_MB"].as_u64().unwrap() << 20);
         assert_eq!(limit, v["limit_MB"].as_u64().unwrap() << 20);
         let least = v["min_split"]["K"].as_u64().unwrap();
         assert_eq!(reduce_spans(&space, 32, limit).unwrap(), [1, least], "{}", id(&v));
@@ -213,7 +214,7 @@ fn distributions() {
         } else {
             space
         };
-        let splits = distribute(&space, v["cores"].as_u64().unwrap(), &committed);
+        let splits = distribute_cores(&space, v["cores"].as_u64().unwrap(), &committed);
         if let Some(product) = v["product"].as_u64() {
             assert_eq!(splits.iter().product::<u64>(), product, "{}", id(&v));
         } else {
@@ -231,26 +232,26 @@ fn core_maps() {
         let dims = v["dims"].as_object().unwrap();
         let splits: Vec<u64> = dims.values().map(|n| n.as_u64().unwrap()).collect();
         let cores = v["cores"].as_u64().unwrap();
-        let map = owners(&splits, cores).unwrap();
+        let map = assign_slice_owners(&splits, cores).unwrap();
         for (core, place) in (0..cores).zip(&map) {
             // "core c -> (c//8, c%8)" and "core c -> c//8".
             let want = [core / 8, core % 8];
             assert_eq!(place[..], want[..splits.len()], "{}", id(&v));
         }
     }
-    assert!(owners(&[3], 32).is_err());
+    assert!(assign_slice_owners(&[3], 32).is_err());
 }
 
 /// Core numbers as generated programs of torch-spyre have them: of `mb:2, out:2` the cores are (mb0, out0),
 /// (mb1, out0), (mb0, out1), (mb1, out1); of `mb:16, in:2` core c has `in = c % 2` and `mb = c / 2`.
 #[test]
 fn core_numbers_count_sums_and_then_the_first_dimension_fastest() {
-    assert_eq!(core_map(&[2, 2], &[false, false]), [[0, 0], [1, 0], [0, 1], [1, 1]]);
-    let map = core_map(&[16, 1, 2], &[false, false, true]);
+    assert_eq!(map_cores_to_slices(&[2, 2], &[false, false]), [[0, 0], [1, 0], [0, 1], [1, 1]]);
+    let map = map_cores_to_slices(&[16, 1, 2], &[false, false, true]);
     for (core, place) in (0u64..).zip(&map) {
         assert_eq!(place[..], [core / 2, 0, core % 2]);
     }
-    let map = core_map(&[2, 4, 2], &[false, false, true]);
+    let map = map_cores_to_slices(&[2, 4, 2], &[false, false, true]);
     for (core, place) in (0u64..).zip(&map) {
         assert_eq!(place[..], [core / 2 % 2, core / 4, core % 2]);
     }
@@ -261,7 +262,9 @@ fn errors() {
     for v in vectors("error") {
         let text = v["error"].as_str().unwrap();
         if let Some(sizes) = v.get("sizes") {
-            let space = space(&OpSizes::Pointwise { sizes: ints(sizes) }, dtype(&v)).unwrap();
+            let space =
+                build_iteration_space(&OpSizes::Pointwise { sizes: ints(sizes) }, dtype(&v))
+                    .unwrap();
             let error = baseline(&space, v["cores"].as_i64().unwrap(), &[]).unwrap_err();
             assert!(error.to_string().starts_with(text), "{}: {error}", id(&v));
         } else {
@@ -274,7 +277,7 @@ fn errors() {
             let (start, end) = text.split_once(" ... ").unwrap();
             let message = error.to_string();
             assert!(message.starts_with(start) && message.contains(end), "{}: {error}", id(&v));
-            assert_eq!(error.witness(), Some(Witness::Dim("s0".into())));
+            assert_eq!(error.witness(), Some(RefusalWitness::Dim("s0".into())));
         }
     }
 }
@@ -282,7 +285,9 @@ fn errors() {
 #[test]
 fn hints() {
     for v in vectors("hint").into_iter().chain(vectors("hint_error")) {
-        let space = space(&OpSizes::Pointwise { sizes: ints(&v["sizes"]) }, dtype(&v)).unwrap();
+        let space =
+            build_iteration_space(&OpSizes::Pointwise { sizes: ints(&v["sizes"]) }, dtype(&v))
+                .unwrap();
         // M is the user's name of the first dimension.
         let hint = SplitHint { dim: "c0".into(), split: v["hint"]["M"].as_i64().unwrap() };
         let plan = baseline(&space, v["cores"].as_i64().unwrap(), &[hint]);
@@ -290,7 +295,7 @@ fn hints() {
             Some(text) => {
                 let error = plan.unwrap_err();
                 assert!(error.to_string().contains(text), "{}: {error}", id(&v));
-                assert_eq!(error.witness(), Some(Witness::Dim("c0".into())));
+                assert_eq!(error.witness(), Some(RefusalWitness::Dim("c0".into())));
             }
             None => {
                 let plan = plan.unwrap();
@@ -306,12 +311,14 @@ fn hints() {
 #[test]
 fn candidates_under_the_span_limit() {
     let v = vectors("candidates").into_iter().find(|v| v["id"] == "wd050").unwrap();
-    let space = space(&OpSizes::Pointwise { sizes: ints(&v["host"]) }, Dtype::Float16).unwrap();
+    let space =
+        build_iteration_space(&OpSizes::Pointwise { sizes: ints(&v["host"]) }, Dtype::Float16)
+            .unwrap();
     let limit = Hardware::card_preset().figure_count(Key::Span);
     let mut found = Vec::new();
-    for x in space.divisors(0, 32) {
-        for y in space.divisors(1, 32 / x) {
-            if span(&space, &space.tensors()[0], &[x, y]) <= limit {
+    for x in space.even_splits(0, 32) {
+        for y in space.even_splits(1, 32 / x) {
+            if tensor_span(&space, &space.tensors()[0], &[x, y]) <= limit {
                 found.push(serde_json::json!({"x": x, "y": y}));
             }
         }

@@ -5,10 +5,11 @@
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use zellige_compile::solve::division::{
-    AccessRole, IterationSpace, LoopDim, OpSizes, PointCost, SplitHint, TensorAccess, check,
-    core_map, distribute, divide, latency, reduce_spans, space, span, work,
+    AccessRole, IterationSpace, LoopDim, OpSizes, PointCost, SplitHint, TensorAccess,
+    build_iteration_space, check_division, distribute_cores, divide_iterations, division_latency,
+    map_cores_to_slices, plan_core_work, reduce_spans, tensor_span,
 };
-use zellige_compile::{Policy, Witness};
+use zellige_compile::{CompilePolicy, RefusalWitness};
 use zellige_float::Dtype;
 use zellige_machine::{Hardware, Key, WorkKind};
 use zellige_stick::StickLayout;
@@ -48,7 +49,7 @@ fn divisions(space: &IterationSpace, cores: u64) -> Vec<Vec<u64>> {
         all = all
             .iter()
             .flat_map(|s: &Vec<u64>| {
-                (1..=space.count(d)).map(|n| [&s[..], &[n]].concat()).collect::<Vec<_>>()
+                (1..=space.unit_count(d)).map(|n| [&s[..], &[n]].concat()).collect::<Vec<_>>()
             })
             .filter(|s| s.iter().product::<u64>() <= cores)
             .collect();
@@ -61,7 +62,7 @@ fn divisions(space: &IterationSpace, cores: u64) -> Vec<Vec<u64>> {
 
 /// The sticks of a tensor that a core touches, as row-major numbers.
 fn touched(space: &IterationSpace, tensor: usize, splits: &[u64], core: usize) -> BTreeSet<u64> {
-    let division = space.division(splits, 1024).unwrap();
+    let division = space.division_with(splits, 1024).unwrap();
     let slices = division.core_slice(core, &space.spans());
     let mut points: Vec<Vec<i64>> = vec![vec![]];
     for s in slices {
@@ -70,7 +71,7 @@ fn touched(space: &IterationSpace, tensor: usize, splits: &[u64], core: usize) -
         });
         points = grown.collect();
     }
-    points.iter().map(|p| space.tensors()[tensor].stick_at(p)).collect()
+    points.iter().map(|p| space.tensors()[tensor].stick_index_at(p)).collect()
 }
 
 proptest! {
@@ -80,20 +81,20 @@ proptest! {
     fn best_is_the_best_of_all_divisions(
         form in forms(), dtype in dtypes(), cores in 1u64..10, limit in 128u64..40_000
     ) {
-        let (space, card) = (space(&form, dtype).unwrap(), narrow(limit));
+        let (space, card) = (build_iteration_space(&form, dtype).unwrap(), narrow(limit));
         let all = divisions(&space, cores);
-        let legal = |s: &&Vec<u64>| space.tensors().iter().all(|t| span(&space, t, s) <= limit);
-        let least = all.iter().filter(legal).map(|s| latency(&space, &card, s).0).min();
+        let legal = |s: &&Vec<u64>| space.tensors().iter().all(|t| tensor_span(&space, t, s) <= limit);
+        let least = all.iter().filter(legal).map(|s| division_latency(&space, &card, s).0).min();
         let cores = i64::try_from(cores).unwrap();
-        let best = divide(&space, &card, cores, Policy::Best, &[]);
-        let baseline = divide(&space, &card, cores, Policy::Baseline, &[]);
+        let best = divide_iterations(&space, &card, cores, CompilePolicy::Best, &[]);
+        let baseline = divide_iterations(&space, &card, cores, CompilePolicy::Baseline, &[]);
         match (least, best) {
             (None, Err(e)) => prop_assert_eq!(e.kind(), "span_limit"),
             (Some(least), Ok(best)) => {
-                prop_assert_eq!(latency(&space, &card, &best.splits).0, least);
-                check(&space, &card, 32, &best).unwrap();
+                prop_assert_eq!(division_latency(&space, &card, &best.splits).0, least);
+                check_division(&space, &card, 32, &best).unwrap();
                 if let Ok(baseline) = baseline {
-                    check(&space, &card, 32, &baseline).unwrap();
+                    check_division(&space, &card, 32, &baseline).unwrap();
                     prop_assert!(best.latency_us <= baseline.latency_us);
                 }
             }
@@ -105,13 +106,13 @@ proptest! {
     fn work_and_spans_are_those_of_the_points(
         form in forms(), dtype in dtypes(), pick in any::<prop::sample::Index>()
     ) {
-        let (space, card) = (space(&form, dtype).unwrap(), Hardware::card_preset());
+        let (space, card) = (build_iteration_space(&form, dtype).unwrap(), Hardware::card_preset());
         if space.dims().iter().map(|d| d.size).product::<u64>() >= 20_000 {
             return Ok(());
         }
         let all = divisions(&space, 12);
         let splits = &all[pick.index(all.len())];
-        let done = work(&space, &card, splits);
+        let done = plan_core_work(&space, &card, splits);
         let group: u64 =
             splits.iter().zip(space.dims()).filter(|(_, d)| d.reduced).map(|(s, _)| *s).product();
         for (core, w) in done.cores.iter().enumerate() {
@@ -119,7 +120,7 @@ proptest! {
             for (i, t) in space.tensors().iter().enumerate() {
                 let sticks = touched(&space, i, splits, core);
                 let (low, high) = (sticks.first().unwrap(), sticks.last().unwrap());
-                prop_assert!((high - low + 1) * 128 <= span(&space, t, splits));
+                prop_assert!((high - low + 1) * 128 <= tensor_span(&space, t, splits));
                 let last = (core as u64) % group == group - 1;
                 match t.role() {
                     AccessRole::Read => reads += 128 * sticks.len() as u64,
@@ -131,27 +132,27 @@ proptest! {
         }
         let valid: u64 = done.cores.iter().map(|w| w.macs_valid).sum();
         let points: u64 = space.dims().iter().map(|d| d.size).product();
-        prop_assert_eq!(valid, points * space.effort().macs);
+        prop_assert_eq!(valid, points * space.point_cost().macs);
     }
 
     #[test]
     fn distributions_use_what_can_be_used(form in forms(), dtype in dtypes(), cores in 1u64..=32) {
-        let space = space(&form, dtype).unwrap();
+        let space = build_iteration_space(&form, dtype).unwrap();
         let committed = reduce_spans(&space, cores, 1 << 28).unwrap();
-        let splits = distribute(&space, cores, &committed);
+        let splits = distribute_cores(&space, cores, &committed);
         let used: u64 = splits.iter().product();
         prop_assert!(used <= cores);
         for (d, s) in splits.iter().enumerate() {
-            prop_assert!(*s >= committed[d] && space.count(d).is_multiple_of(*s));
+            prop_assert!(*s >= committed[d] && space.unit_count(d).is_multiple_of(*s));
             if !space.dims()[d].reduced {
-                prop_assert!(space.divisors(d, cores).iter().all(|t| t <= s || used / s * t > cores));
+                prop_assert!(space.even_splits(d, cores).iter().all(|t| t <= s || used / s * t > cores));
             }
         }
         let reduced: Vec<bool> = space.dims().iter().map(|d| d.reduced).collect();
-        let map = core_map(&splits, &reduced);
+        let map = map_cores_to_slices(&splits, &reduced);
         let distinct: BTreeSet<&Vec<u64>> = map.iter().collect();
         prop_assert_eq!(distinct.len() as u64, used);
-        let division = space.division(&splits, 32).unwrap();
+        let division = space.division_with(&splits, 32).unwrap();
         for (core, place) in map.iter().enumerate() {
             let digits: Vec<u64> = division.core_digits(core).iter().map(|d| *d as u64).collect();
             prop_assert_eq!(&digits, place);
@@ -166,17 +167,17 @@ proptest! {
         cores in prop_oneof![-1i64..40, Just(i64::MAX), Just(i64::MIN)],
         best in any::<bool>(),
     ) {
-        let policy = if best { Policy::Best } else { Policy::Baseline };
-        if let Ok(space) = space(&OpSizes::Pointwise { sizes: sizes.clone() }, Dtype::Float16) {
+        let policy = if best { CompilePolicy::Best } else { CompilePolicy::Baseline };
+        if let Ok(space) = build_iteration_space(&OpSizes::Pointwise { sizes: sizes.clone() }, Dtype::Float16) {
             let card = Hardware::card_preset();
-            if let Ok(plan) = divide(&space, &card, cores, policy, &[]) {
-                check(&space, &card, 32, &plan).unwrap();
+            if let Ok(plan) = divide_iterations(&space, &card, cores, policy, &[]) {
+                check_division(&space, &card, 32, &plan).unwrap();
             }
         }
         if let [m, n, k, ..] = sizes[..]
-            && let Ok(space) = space(&OpSizes::matmul(m, n, k), Dtype::Float16)
+            && let Ok(space) = build_iteration_space(&OpSizes::matmul(m, n, k), Dtype::Float16)
         {
-            drop(divide(&space, &Hardware::card_preset(), cores, policy, &[]));
+            drop(divide_iterations(&space, &Hardware::card_preset(), cores, policy, &[]));
         }
     }
 }
@@ -190,10 +191,10 @@ fn primes_are_divided_better() {
         OpSizes::matmul(37, 64 * 37, 64 * 37),
         OpSizes::bmm(7, 509, 64 * 11, 4096),
     ] {
-        let space = space(&form, Dtype::Float16).unwrap();
-        let baseline = divide(&space, &card, 32, Policy::Baseline, &[]).unwrap();
-        let best = divide(&space, &card, 32, Policy::Best, &[]).unwrap();
-        check(&space, &card, 32, &best).unwrap();
+        let space = build_iteration_space(&form, Dtype::Float16).unwrap();
+        let baseline = divide_iterations(&space, &card, 32, CompilePolicy::Baseline, &[]).unwrap();
+        let best = divide_iterations(&space, &card, 32, CompilePolicy::Best, &[]).unwrap();
+        check_division(&space, &card, 32, &best).unwrap();
         assert!(best.latency_us < 0.9 * baseline.latency_us, "{form:?}: {baseline:?} {best:?}");
     }
 }
@@ -201,9 +202,9 @@ fn primes_are_divided_better() {
 #[test]
 fn refusals_name_what_is_wrong() {
     let card = Hardware::card_preset();
-    let matmul = space(&OpSizes::matmul(128, 256, 256), Dtype::Float16).unwrap();
+    let matmul = build_iteration_space(&OpSizes::matmul(128, 256, 256), Dtype::Float16).unwrap();
     for cores in [0, -1, 33, 64, i64::MAX] {
-        let error = divide(&matmul, &card, cores, Policy::Best, &[]).unwrap_err();
+        let error = divide_iterations(&matmul, &card, cores, CompilePolicy::Best, &[]).unwrap_err();
         assert!(error.to_string().contains(&format!("invalid SENCORES value {cores}")), "{error}");
     }
     for (hint, dim, text) in [
@@ -213,11 +214,11 @@ fn refusals_name_what_is_wrong() {
         (("X", 2), "X", "its dims are M, N, K"),
     ] {
         let hint = SplitHint { dim: hint.0.into(), split: hint.1 };
-        for policy in [Policy::Baseline, Policy::Best] {
-            let error =
-                divide(&matmul, &card, 32, policy, std::slice::from_ref(&hint)).unwrap_err();
+        for policy in [CompilePolicy::Baseline, CompilePolicy::Best] {
+            let error = divide_iterations(&matmul, &card, 32, policy, std::slice::from_ref(&hint))
+                .unwrap_err();
             assert!(error.to_string().contains(text), "{error}");
-            assert_eq!(error.witness(), Some(Witness::Dim(dim.into())), "{error}");
+            assert_eq!(error.witness(), Some(RefusalWitness::Dim(dim.into())), "{error}");
         }
     }
     // Hints that there are no cores for: alone, and beside another one.
@@ -228,36 +229,45 @@ fn refusals_name_what_is_wrong() {
         (vec![("M", 16), ("N", 4)], 32, "N", "16 slices are asked for by the hints before it"),
     ] {
         let hints: Vec<SplitHint> = hints.into_iter().map(hint).collect();
-        for policy in [Policy::Baseline, Policy::Best] {
-            let error = divide(&matmul, &card, cores, policy, &hints).unwrap_err();
+        for policy in [CompilePolicy::Baseline, CompilePolicy::Best] {
+            let error = divide_iterations(&matmul, &card, cores, policy, &hints).unwrap_err();
             assert!(error.to_string().contains(text), "{error}");
             assert_eq!(
                 (error.kind(), error.witness()),
-                ("bad_hint", Some(Witness::Dim(dim.into())))
+                ("bad_hint", Some(RefusalWitness::Dim(dim.into())))
             );
         }
     }
 
     // 17 TB: even 32 cores would each span more than they can address.
-    let huge =
-        space(&OpSizes::Pointwise { sizes: vec![2, 1 << 16, 1 << 26] }, Dtype::Float16).unwrap();
-    for policy in [Policy::Baseline, Policy::Best] {
-        let error = divide(&huge, &card, 32, policy, &[]).unwrap_err();
+    let huge = build_iteration_space(
+        &OpSizes::Pointwise { sizes: vec![2, 1 << 16, 1 << 26] },
+        Dtype::Float16,
+    )
+    .unwrap();
+    for policy in [CompilePolicy::Baseline, CompilePolicy::Best] {
+        let error = divide_iterations(&huge, &card, 32, policy, &[]).unwrap_err();
         assert_eq!(error.kind(), "span_limit");
-        assert_eq!(error.witness(), Some(Witness::Tensor("input".into())), "{error}");
+        assert_eq!(error.witness(), Some(RefusalWitness::Tensor("input".into())), "{error}");
     }
-    let error = space(&OpSizes::matmul(i64::MAX, 64, 64), Dtype::Float16).unwrap_err();
+    let error =
+        build_iteration_space(&OpSizes::matmul(i64::MAX, 64, 64), Dtype::Float16).unwrap_err();
     assert_eq!(error.kind(), "overflow", "{error}");
-    let error = space(&OpSizes::Pointwise { sizes: vec![4, -1] }, Dtype::Float16).unwrap_err();
-    assert_eq!(error.witness(), Some(Witness::Dim("c1".into())), "{error}");
-    assert!(space(&OpSizes::Pointwise { sizes: vec![4] }, Dtype::Float64).is_err());
-    let error = space(&OpSizes::Reduction { sizes: vec![4, 5], reduced: vec![2] }, Dtype::Float16);
+    let error = build_iteration_space(&OpSizes::Pointwise { sizes: vec![4, -1] }, Dtype::Float16)
+        .unwrap_err();
+    assert_eq!(error.witness(), Some(RefusalWitness::Dim("c1".into())), "{error}");
+    assert!(build_iteration_space(&OpSizes::Pointwise { sizes: vec![4] }, Dtype::Float64).is_err());
+    let error = build_iteration_space(
+        &OpSizes::Reduction { sizes: vec![4, 5], reduced: vec![2] },
+        Dtype::Float16,
+    );
     assert_eq!(error.unwrap_err().kind(), "bad_dim");
 
-    let nothing = space(&OpSizes::Pointwise { sizes: vec![4, 0] }, Dtype::Float16).unwrap();
-    let plan = divide(&nothing, &card, 32, Policy::Best, &[]).unwrap();
+    let nothing =
+        build_iteration_space(&OpSizes::Pointwise { sizes: vec![4, 0] }, Dtype::Float16).unwrap();
+    let plan = divide_iterations(&nothing, &card, 32, CompilePolicy::Best, &[]).unwrap();
     assert_eq!((plan.cores_used, plan.decided_by), (1, "nothing_to_do"));
-    check(&nothing, &card, 32, &plan).unwrap();
+    check_division(&nothing, &card, 32, &plan).unwrap();
 }
 
 #[test]
@@ -271,8 +281,8 @@ fn symbolic_dimensions_split_by_their_granularity() {
     let layout = StickLayout::default_for_dtype(&[516, 64], Dtype::Float16).unwrap();
     let t = TensorAccess::new("x", AccessRole::Read, &layout, &dims, &[64, 1]).unwrap();
     let space = IterationSpace::new(dims, vec![t], effort()).unwrap();
-    for policy in [Policy::Baseline, Policy::Best] {
-        let plan = divide(&space, &Hardware::card_preset(), 32, policy, &[]).unwrap();
+    for policy in [CompilePolicy::Baseline, CompilePolicy::Best] {
+        let plan = divide_iterations(&space, &Hardware::card_preset(), 32, policy, &[]).unwrap();
         assert_eq!(plan.splits, [12, 1], "{policy:?}");
     }
 }
@@ -284,21 +294,21 @@ fn effort() -> PointCost {
 #[test]
 fn checkers_find_what_is_wrong() {
     let card = Hardware::card_preset();
-    let space = space(&OpSizes::matmul(64, 256, 256), Dtype::Float16).unwrap();
-    let plan = divide(&space, &card, 32, Policy::Best, &[]).unwrap();
+    let space = build_iteration_space(&OpSizes::matmul(64, 256, 256), Dtype::Float16).unwrap();
+    let plan = divide_iterations(&space, &card, 32, CompilePolicy::Best, &[]).unwrap();
     let mut wrong = plan.clone();
     wrong.cores_used += 1;
-    assert!(check(&space, &card, 32, &wrong).is_err());
+    assert!(check_division(&space, &card, 32, &wrong).is_err());
     wrong = plan.clone();
     wrong.span_bytes[1] -= 128;
-    assert!(check(&space, &card, 32, &wrong).is_err());
+    assert!(check_division(&space, &card, 32, &wrong).is_err());
     wrong = plan.clone();
     wrong.latency_us *= 0.5;
-    assert!(check(&space, &card, 32, &wrong).is_err());
+    assert!(check_division(&space, &card, 32, &wrong).is_err());
     wrong = plan.clone();
     wrong.splits = vec![64, 1, 1];
-    assert!(check(&space, &card, 32, &wrong).is_err());
-    assert!(check(&space, &narrow(128), 32, &plan).is_err());
+    assert!(check_division(&space, &card, 32, &wrong).is_err());
+    assert!(check_division(&space, &narrow(128), 32, &plan).is_err());
     assert_eq!(card.figure_count(Key::Span), 256 << 20);
 }
 
@@ -314,12 +324,12 @@ fn the_best_of_common_operations_is_no_slower_than_the_baseline() {
         OpSizes::Reduction { sizes: vec![512, 4096], reduced: vec![1] },
         OpSizes::Pointwise { sizes: vec![2, 3, 32, 8, 512, 4096] },
     ] {
-        let space = space(&form, Dtype::Float16).unwrap();
-        let baseline = divide(&space, &card, 32, Policy::Baseline, &[]).unwrap();
-        let best = divide(&space, &card, 32, Policy::Best, &[]).unwrap();
+        let space = build_iteration_space(&form, Dtype::Float16).unwrap();
+        let baseline = divide_iterations(&space, &card, 32, CompilePolicy::Baseline, &[]).unwrap();
+        let best = divide_iterations(&space, &card, 32, CompilePolicy::Best, &[]).unwrap();
         assert!(best.latency_us <= baseline.latency_us, "{form:?}: {best:?}, {baseline:?}");
-        check(&space, &card, 32, &best).unwrap();
-        check(&space, &card, 32, &baseline).unwrap();
+        check_division(&space, &card, 32, &best).unwrap();
+        check_division(&space, &card, 32, &baseline).unwrap();
     }
 }
 
@@ -328,10 +338,10 @@ fn the_best_of_common_operations_is_no_slower_than_the_baseline() {
 fn shared_operands_are_read_once_for_eight_cores() {
     let card = Hardware::card_preset();
     let (m, n, k) = (512, 1024, 1024);
-    let product = space(&OpSizes::matmul(m, n, k), Dtype::Float16).unwrap();
+    let product = build_iteration_space(&OpSizes::matmul(m, n, k), Dtype::Float16).unwrap();
     let [m, n, k] = [m, n, k].map(|x| u64::try_from(x).unwrap());
     for splits in [[4, 8, 1], [32, 1, 1], [1, 16, 2], [2, 16, 1], [3, 5, 2], [25, 1, 1]] {
-        let done = work(&product, &card, &splits);
+        let done = plan_core_work(&product, &card, &splits);
         let totals = card.operation_cost(&done).totals;
         let needed: u64 = done.cores.iter().map(|c| c.reads.total_bytes()).sum();
         assert_eq!(totals.bytes_in + totals.ring_in, needed, "{splits:?}");
@@ -341,6 +351,7 @@ fn shared_operands_are_read_once_for_eight_cores() {
         assert_eq!(totals.bytes_in, once, "{splits:?}");
     }
     // An operand of nobody else does not travel.
-    let alone = space(&OpSizes::Pointwise { sizes: vec![64, 256] }, Dtype::Float16).unwrap();
-    assert_eq!(card.operation_cost(&work(&alone, &card, &[8, 4])).totals.ring_in, 0);
+    let alone = build_iteration_space(&OpSizes::Pointwise { sizes: vec![64, 256] }, Dtype::Float16)
+        .unwrap();
+    assert_eq!(card.operation_cost(&plan_core_work(&alone, &card, &[8, 4])).totals.ring_in, 0);
 }

@@ -5,8 +5,8 @@
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use zellige_compile::emit::{self, Address, Addresses, BundlePhase, MemoryMap};
-use zellige_compile::{Action, Options, Program, compile};
+use zellige_compile::emit::{self, BufferAddress, BundlePhase, KernelAddressing, MemoryMap};
+use zellige_compile::{CompiledProgram, CompilerOptions, StepAction, compile_graph};
 use zellige_device::KeptDtypes;
 use zellige_device::PlanOp;
 use zellige_device::TensorLayout;
@@ -102,10 +102,10 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
 }
 
 /// Emits, and checks the files against the schemas and the refusals against the steps.
-fn check(name: &str, program: &Program, addresses: Addresses) {
+fn check(name: &str, program: &CompiledProgram, addresses: KernelAddressing) {
     let schemas = ["superdsc", "dci", "host-program"].map(schema);
     let options = emit::EmitOptions { addresses, ..Default::default() };
-    let emitted = emit::all(program, &options).unwrap();
+    let emitted = emit::emit_program(program, &options).unwrap();
     let mut paths = BTreeSet::new();
     for file in &emitted.files {
         assert!(paths.insert(&file.path), "{name}: {} twice", file.path);
@@ -127,7 +127,7 @@ fn check(name: &str, program: &Program, addresses: Addresses) {
         conforms(&value, schema, schema).unwrap_or_else(|e| panic!("{name}: {}: {e}", file.path));
     }
     // Every step is a kernel or is listed, in both forms.
-    let host: Value = serde_json::from_str(emitted.file("host.json").unwrap()).unwrap();
+    let host: Value = serde_json::from_str(emitted.file_text("host.json").unwrap()).unwrap();
     let mut seen = 0;
     for phase in ["load", "run"] {
         for launch in host[phase]["launches"].as_array().unwrap() {
@@ -146,12 +146,12 @@ fn check(name: &str, program: &Program, addresses: Addresses) {
                     "{name}: step {id}, {ktir}"
                 );
                 for file in files {
-                    assert!(emitted.file(file).is_some(), "{name}: step {id}: no {file}");
+                    assert!(emitted.file_text(file).is_some(), "{name}: step {id}: no {file}");
                 }
             }
             for before in launch["after"].as_array().unwrap() {
                 let before = &program.steps[usize::try_from(before.as_u64().unwrap()).unwrap()];
-                let end = before.end().picoseconds();
+                let end = before.end_time().picoseconds();
                 assert!(
                     end <= launch["start_ps"].as_u64().unwrap(),
                     "{name}: step {id} begins before what it waits for ends"
@@ -167,13 +167,13 @@ fn check(name: &str, program: &Program, addresses: Addresses) {
 }
 
 /// A core's slice of every tensor begins where the device's own loops say it does.
-fn check_starts(name: &str, program: &Program) {
+fn check_starts(name: &str, program: &CompiledProgram) {
     let map = MemoryMap::new(program);
     for phase in BundlePhase::ALL {
-        let bundle = emit::superdsc::bundle(program, &map, phase, Addresses::Concrete);
+        let bundle = emit::superdsc::build_bundle(program, &map, phase, KernelAddressing::Concrete);
         for kernel in &bundle.kernels {
             let step = &program.steps[kernel.step.0];
-            let Action::Op(_, op) = &step.action else { continue };
+            let StepAction::Op(_, op) = &step.action else { continue };
             let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
             let outs: Vec<TensorLayout> =
                 step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
@@ -194,9 +194,9 @@ fn check_starts(name: &str, program: &Program) {
                     let region = loops.core_region(t, core, &step.division);
                     let first: Vec<usize> = region.iter().map(|r| r.start).collect();
                     let byte = form.element_offset(&first) * form.format.byte_size();
-                    let want = match map.of(buffer) {
-                        Address::Lx(at) => at,
-                        other => other.planned().unwrap() + byte as u64,
+                    let want = match map.buffer_address(buffer) {
+                        BufferAddress::Lx(at) => at,
+                        other => other.planned_address().unwrap() + byte as u64,
                     };
                     let found = data[format!("[{}, 0, 0]", step.first_core + core)].as_str();
                     assert_eq!(
@@ -212,7 +212,7 @@ fn check_starts(name: &str, program: &Program) {
 }
 
 /// With float32 and int64 in the formats that the card's own kernels have.
-fn as_stored(mut options: Options) -> Options {
+fn as_stored(mut options: CompilerOptions) -> CompilerOptions {
     options.storage.keep = KeptDtypes::NONE;
     options
 }
@@ -220,22 +220,22 @@ fn as_stored(mut options: Options) -> Options {
 #[test]
 fn every_example_follows_the_schemas() {
     for (name, graph) in examples() {
-        let program = compile(&graph, &as_stored(Options::baseline())).unwrap();
-        check(&name, &program, Addresses::Concrete);
+        let program = compile_graph(&graph, &as_stored(CompilerOptions::baseline())).unwrap();
+        check(&name, &program, KernelAddressing::Concrete);
         check_starts(&name, &program);
         if name.contains("8b") {
             continue;
         }
-        check(&name, &program, Addresses::Symbolic);
-        let program = compile(&graph, &as_stored(Options::default())).unwrap();
-        check(&name, &program, Addresses::Concrete);
+        check(&name, &program, KernelAddressing::Symbolic);
+        let program = compile_graph(&graph, &as_stored(CompilerOptions::default())).unwrap();
+        check(&name, &program, KernelAddressing::Concrete);
         check_starts(&name, &program);
     }
 }
 
 /// What the bundles of a program leave out, a line for each step.
-fn left_out(name: &str, program: &Program) -> Vec<String> {
-    let emitted = emit::all(program, &emit::EmitOptions::default()).unwrap();
+fn left_out(name: &str, program: &CompiledProgram) -> Vec<String> {
+    let emitted = emit::emit_program(program, &emit::EmitOptions::default()).unwrap();
     let refused = emitted.refused.iter().filter(|r| r.target != "ktir");
     refused.map(|r| format!("{name}: step {}, {}: {}", r.step.0, r.name, r.reason)).collect()
 }
@@ -244,12 +244,12 @@ fn left_out(name: &str, program: &Program) -> Vec<String> {
 fn every_step_of_every_example_is_in_its_bundle() {
     let mut list = Vec::new();
     for (name, graph) in examples() {
-        let mut all = vec![("baseline", Options::baseline())];
+        let mut all = vec![("baseline", CompilerOptions::baseline())];
         if !name.contains("8b") {
-            all.push(("best", Options::default()));
+            all.push(("best", CompilerOptions::default()));
         }
         for (policy, options) in all {
-            let program = compile(&graph, &options).unwrap();
+            let program = compile_graph(&graph, &options).unwrap();
             list.extend(left_out(&format!("{name}, {policy}"), &program));
         }
     }
@@ -280,13 +280,18 @@ fn tensors_above_8_gib_are_gone_through_in_rounds() {
     let span = 256 << 20;
     let text =
         "graph g(x: float16[70000, 65536], y: float16[70000, 65536]) { z = add(x, y) return z }";
-    for options in [Options::baseline(), Options::default()] {
+    for options in [CompilerOptions::baseline(), CompilerOptions::default()] {
         let graph = zellige_graph::text::parse(text).unwrap();
-        let program = compile(&graph, &options).unwrap();
+        let program = compile_graph(&graph, &options).unwrap();
         let (_, rounds) = program.steps[0].rounds.unwrap();
         let map = MemoryMap::new(&program);
         assert!(program.buffers[0].bytes() > 32 * span && rounds == 2);
-        let bundle = emit::superdsc::bundle(&program, &map, BundlePhase::Run, Addresses::Concrete);
+        let bundle = emit::superdsc::build_bundle(
+            &program,
+            &map,
+            BundlePhase::Run,
+            KernelAddressing::Concrete,
+        );
         assert!(bundle.refused.is_empty(), "{:?}", bundle.refused);
         assert!(bundle.kernels.len() >= rounds);
         let mut elements = 0;
@@ -301,8 +306,8 @@ fn tensors_above_8_gib_are_gone_through_in_rounds() {
         }
         assert_eq!(elements, 70000 * 65536);
         // Smaller ones go at once; what cannot be cut is refused as before.
-        let strict = Options { strict: true, ..options };
-        assert_eq!(compile(&graph, &strict).unwrap_err().kind(), "span_limit");
+        let strict = CompilerOptions { strict: true, ..options };
+        assert_eq!(compile_graph(&graph, &strict).unwrap_err().kind(), "span_limit");
     }
 }
 
@@ -310,15 +315,16 @@ fn tensors_above_8_gib_are_gone_through_in_rounds() {
 fn schemas_refuse_what_is_not_said() {
     let text = "graph g(x: float16[64, 64]) { z = exp(x) return z }";
     let program =
-        compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
-    let emitted = emit::all(&program, &emit::EmitOptions::default()).unwrap();
+        compile_graph(&zellige_graph::text::parse(text).unwrap(), &CompilerOptions::baseline())
+            .unwrap();
+    let emitted = emit::emit_program(&program, &emit::EmitOptions::default()).unwrap();
     let refuses = |schema: &Value, value: &Value| conforms(value, schema, schema).is_err();
     let (sdsc, host) = (schema("superdsc"), schema("host-program"));
     let mut kernel: Value =
-        serde_json::from_str(emitted.file("superdsc/sdsc_0.json").unwrap()).unwrap();
+        serde_json::from_str(emitted.file_text("superdsc/sdsc_0.json").unwrap()).unwrap();
     kernel["0_exp"]["more"] = Value::Null;
     assert!(refuses(&sdsc, &kernel));
-    let mut program: Value = serde_json::from_str(emitted.file("host.json").unwrap()).unwrap();
+    let mut program: Value = serde_json::from_str(emitted.file_text("host.json").unwrap()).unwrap();
     program["run"]["launches"][0]["kind"] = "other".into();
     assert!(refuses(&host, &program));
     assert!(refuses(&schema("dci"), &serde_json::json!({"dci_dsName_": "x"})));
@@ -328,9 +334,10 @@ fn schemas_refuse_what_is_not_said() {
 fn what_cannot_be_expressed_is_said_in_the_bundle() {
     let text = "graph g(x: float16[64, 64]) { y = exp(x) z = cumsum(y, dim=1) return z }";
     let program =
-        compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
-    let emitted = emit::all(&program, &emit::EmitOptions::default()).unwrap();
-    let bundle = emitted.file("superdsc/bundle.mlir").unwrap();
+        compile_graph(&zellige_graph::text::parse(text).unwrap(), &CompilerOptions::baseline())
+            .unwrap();
+    let emitted = emit::emit_program(&program, &emit::EmitOptions::default()).unwrap();
+    let bundle = emitted.file_text("superdsc/bundle.mlir").unwrap();
     assert!(bundle.contains("sdscbundle.sdsc_execute () {sdsc_filename=\"sdsc_0.json\"}"));
     assert!(
         bundle.contains("// step 1, z, is not in this bundle: the card leaves cumsum to the host")
@@ -341,8 +348,9 @@ fn what_cannot_be_expressed_is_said_in_the_bundle() {
     let size = "2, 2, 2, 2, 2, 2, 2, 2";
     let text = format!("graph g(x: float16[{size}]) {{ y = exp(x) return y }}");
     let program =
-        compile(&zellige_graph::text::parse(&text).unwrap(), &Options::baseline()).unwrap();
-    let emitted = emit::all(&program, &emit::EmitOptions::default()).unwrap();
+        compile_graph(&zellige_graph::text::parse(&text).unwrap(), &CompilerOptions::baseline())
+            .unwrap();
+    let emitted = emit::emit_program(&program, &emit::EmitOptions::default()).unwrap();
     assert!(emitted.refused[0].reason.contains("8 dimensions"), "{:?}", emitted.refused);
 }
 
@@ -369,9 +377,9 @@ fn odd_tensors_are_emitted_or_refused() {
     for text in graphs {
         for coverage in CoverageProfile::ALL {
             let graph = zellige_graph::text::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-            let options = Options { coverage, ..Options::baseline() };
-            let program = compile(&graph, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
-            for addresses in [Addresses::Concrete, Addresses::Symbolic] {
+            let options = CompilerOptions { coverage, ..CompilerOptions::baseline() };
+            let program = compile_graph(&graph, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
+            for addresses in [KernelAddressing::Concrete, KernelAddressing::Symbolic] {
                 check(text, &program, addresses);
             }
             check_starts(text, &program);

@@ -6,24 +6,24 @@ mod common;
 
 use common::noise;
 use zellige_compile::emit::CardFloat;
-use zellige_compile::emit::ktir::kernels;
-use zellige_compile::{Action, Options, Program, compile};
+use zellige_compile::emit::ktir::build_kernels;
+use zellige_compile::{CompiledProgram, CompilerOptions, StepAction, compile_graph};
 use zellige_device::RunOp;
 use zellige_device::{Card, Tensor, WorkDivision};
 use zellige_float::Dtype;
-use zellige_ktir::{Array, Elem, Kind, Run};
+use zellige_ktir::{KtirArray, KtirElem, KtirOpKind, KtirRun};
 use zellige_layout::StridedLayout;
 use zellige_machine::Hardware;
 
-fn elem(t: &Tensor) -> Elem {
-    let known = [Elem::F16, Elem::F32, Elem::DF16];
+fn elem(t: &Tensor) -> KtirElem {
+    let known = [KtirElem::F16, KtirElem::F32, KtirElem::DF16];
     known.into_iter().find(|e| e.format() == t.format().arithmetic_format()).unwrap()
 }
 
-fn array(t: &Tensor) -> Array {
+fn array(t: &Tensor) -> KtirArray {
     let bytes = t.block().lock_for_read().to_vec();
     let elem = elem(t);
-    Array { elem, shape: vec![i64::try_from(bytes.len() / elem.size()).unwrap()], bytes }
+    KtirArray { elem, shape: vec![i64::try_from(bytes.len() / elem.byte_size()).unwrap()], bytes }
 }
 
 fn numbers(t: &Tensor) -> Vec<f32> {
@@ -43,17 +43,20 @@ const REFERENCE_OPERATIONS: &str = "arith.addf arith.addi arith.andi arith.cmpf 
     math.sqrt math.tanh scf.for scf.if scf.yield tensor.collapse_shape tensor.empty tensor.expand_shape \
     tensor.extract tensor.extract_slice tensor.insert_slice tensor.splat";
 
-fn check_reference_subset(text: &str, program: &Program) {
+fn check_reference_subset(text: &str, program: &CompiledProgram) {
     let known: Vec<&str> = REFERENCE_OPERATIONS.split_whitespace().collect();
-    for kernel in kernels(program, CardFloat::F16).kernels {
+    for kernel in build_kernels(program, CardFloat::F16).kernels {
         let f = &kernel.module.functions[0];
-        f.body().visit(&mut |op| {
+        f.body().visit_ops(&mut |op| {
             let name = op.kind().name();
             assert!(known.contains(&name) || name == "return", "{text}: {name}");
             let values = op.operands().iter().chain(op.results());
-            assert!(values.clone().all(|v| f.ty(*v).elem() != Some(Elem::DF16)), "{text}: {name}");
-            if matches!(op.kind(), Kind::Load | Kind::Store) {
-                let mut shapes = values.map(|v| f.ty(*v).shape());
+            assert!(
+                values.clone().all(|v| f.value_type(*v).elem() != Some(KtirElem::DF16)),
+                "{text}: {name}"
+            );
+            if matches!(op.kind(), KtirOpKind::Load | KtirOpKind::Store) {
+                let mut shapes = values.map(|v| f.value_type(*v).shape());
                 let first = shapes.next().unwrap();
                 assert!(shapes.all(|s| s == first), "{text}: {name} reshapes");
             }
@@ -63,12 +66,12 @@ fn check_reference_subset(text: &str, program: &Program) {
 
 /// Runs every step on the card and in KTIR, on the same operands; how far results may differ, relative
 /// to the largest of them. Every step is a kernel.
-fn compare(text: &str, tolerance: f32, options: &Options) {
-    let program = compile(&zellige_graph::text::parse(text).unwrap(), options).unwrap();
+fn compare(text: &str, tolerance: f32, options: &CompilerOptions) {
+    let program = compile_graph(&zellige_graph::text::parse(text).unwrap(), options).unwrap();
     compare_program(text, tolerance, &program);
 }
 
-fn compare_program(text: &str, tolerance: f32, program: &Program) {
+fn compare_program(text: &str, tolerance: f32, program: &CompiledProgram) {
     let card = Card::new(0, Hardware::card_preset()).unwrap();
     let tensors: Vec<Tensor> = program
         .buffers
@@ -77,20 +80,20 @@ fn compare_program(text: &str, tolerance: f32, program: &Program) {
         .collect();
     for (i, b) in program.buffers.iter().enumerate() {
         match b.origin {
-            zellige_compile::Origin::Input(_) => {
+            zellige_compile::ElementOrigin::Input(_) => {
                 let host = StridedLayout::new_contiguous(b.laid.size()).unwrap();
                 let n = usize::try_from(b.laid.numel()).unwrap();
                 let bytes: Vec<u8> =
                     noise(n, i as u64 + 1).iter().flat_map(|x| x.to_le_bytes()).collect();
                 tensors[i].write_from(&bytes, &host, Dtype::Float32).unwrap();
             }
-            zellige_compile::Origin::Constant(value) => {
+            zellige_compile::ElementOrigin::Constant(value) => {
                 tensors[i].fill(value).unwrap();
             }
             _ => {}
         }
     }
-    let emitted = kernels(program, CardFloat::Df16);
+    let emitted = build_kernels(program, CardFloat::Df16);
     check_reference_subset(text, program);
     for (s, step) in program.steps.iter().enumerate() {
         let ins: Vec<Tensor> = step
@@ -100,7 +103,7 @@ fn compare_program(text: &str, tolerance: f32, program: &Program) {
             .collect();
         let out = &tensors[step.writes[0].0];
         match &step.action {
-            Action::Op(_, op) => {
+            StepAction::Op(_, op) => {
                 let division = step.space.as_ref().map(|_| &step.division);
                 op.launch_op(
                     &card,
@@ -117,14 +120,14 @@ fn compare_program(text: &str, tolerance: f32, program: &Program) {
         }
         let Some(kernel) = emitted.kernels.iter().find(|k| k.step.0 == s) else { continue };
         let name = kernel.module.functions[0].name().to_string();
-        let mut run = Run::new(&kernel.module, &name);
+        let mut run = KtirRun::new(&kernel.module, &name);
         for (k, t) in ins.iter().enumerate() {
-            run = run.array(&format!("t{k}"), array(t));
+            run = run.with_array(&format!("t{k}"), array(t));
         }
         let blank = Tensor::zeros(&card, out.dtype(), out.stick_layout()).unwrap();
         let outcome = run
-            .array("out", array(&blank))
-            .execute()
+            .with_array("out", array(&blank))
+            .execute_kernel()
             .unwrap_or_else(|e| panic!("step {s} of {text}: {e}"));
         blank.block().lock_for_write().copy_from_slice(&outcome.arrays["out"].bytes);
         let (found, want) = (numbers(&blank), numbers(out));
@@ -145,7 +148,9 @@ fn compare_program(text: &str, tolerance: f32, program: &Program) {
 }
 
 fn all(text: &str, tolerance: f32) {
-    for options in [Options::baseline(), Options { cores: 5, ..Options::baseline() }] {
+    for options in
+        [CompilerOptions::baseline(), CompilerOptions { cores: 5, ..CompilerOptions::baseline() }]
+    {
         compare(text, tolerance, &options);
     }
 }
@@ -228,7 +233,9 @@ fn products_agree_within_the_format() {
 #[test]
 fn cores_share_sums() {
     let text = "graph g(x: float16[40, 330], y: float16[330, 130]) { z = mm(x, y) return z }";
-    let mut p = compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
+    let mut p =
+        compile_graph(&zellige_graph::text::parse(text).unwrap(), &CompilerOptions::baseline())
+            .unwrap();
     for splits in [[2, 1, 3], [4, 3, 2], [1, 1, 6], [3, 2, 4]] {
         let product = p.steps.iter_mut().find(|s| s.space.is_some()).unwrap();
         let space = product.space.clone().unwrap();
@@ -236,7 +243,9 @@ fn cores_share_sums() {
         compare_program(text, 1.0 / 256.0, &p);
     }
     let text = "graph g(x: float16[6, 20, 150]) { z = sum(x, dim=1) return z }";
-    let mut p = compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap();
+    let mut p =
+        compile_graph(&zellige_graph::text::parse(text).unwrap(), &CompilerOptions::baseline())
+            .unwrap();
     for splits in [[2, 1, 4], [6, 3, 1], [5, 2, 3]] {
         let product = p.steps.iter_mut().find(|s| s.space.is_some()).unwrap();
         let space = product.space.clone().unwrap();

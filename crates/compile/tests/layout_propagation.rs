@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Map, Value, json};
-use zellige_compile::padding::{StepTensor, padding};
-use zellige_compile::{CompileError, Options, OutputLayouts, Program, compile};
+use zellige_compile::padding::{StepTensor, analyze_padding};
+use zellige_compile::{
+    CompileError, CompiledProgram, CompilerOptions, OutputLayoutRule, compile_graph,
+};
 use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId};
 use zellige_stick::StickLayout;
@@ -165,14 +167,14 @@ impl Reader<'_> {
 }
 
 /// Moves of a program and the elements that they move, padding not counted.
-fn moves(program: &Program) -> (usize, i64) {
+fn moves(program: &CompiledProgram) -> (usize, i64) {
     let moves = program.steps.iter().filter(|s| s.is_move());
     moves.fold((0, 0), |(n, sum), s| (n + 1, sum + s.reads[0].laid.numel()))
 }
 
 /// The existing tests count moves of inputs and intermediates; what they return lies as it comes.
-fn as_computed(options: Options) -> Options {
-    Options { outputs: OutputLayouts::AsComputed, ..options }
+fn as_computed(options: CompilerOptions) -> CompilerOptions {
+    CompilerOptions { outputs: OutputLayoutRule::AsComputed, ..options }
 }
 
 #[test]
@@ -184,14 +186,14 @@ fn restickify_plans_are_reproduced_and_never_exceeded() {
             usize::try_from(v["expected_restickify_count"].as_u64().unwrap()).unwrap(),
             v["expected_total_elems"].as_i64().unwrap(),
         );
-        let baseline = compile(&graph, &as_computed(Options::baseline())).unwrap();
+        let baseline = compile_graph(&graph, &as_computed(CompilerOptions::baseline())).unwrap();
         assert_eq!(moves(&baseline), expected, "{id}: {expr}");
-        let best = compile(&graph, &as_computed(Options::default())).unwrap();
+        let best = compile_graph(&graph, &as_computed(CompilerOptions::default())).unwrap();
         let (count, elements) = moves(&best);
         assert!(count <= expected.0 && elements <= expected.1, "{id}: {expr}: {count}, {elements}");
         assert!(best.assignment.is_optimal(), "{id}: {expr}");
         // With outputs in default layouts, one more move at most mends the result.
-        let defaults = compile(&graph, &Options::default()).unwrap();
+        let defaults = compile_graph(&graph, &CompilerOptions::default()).unwrap();
         assert!(moves(&defaults).0 <= expected.0 + 1, "{id}: {expr}");
     }
 }
@@ -210,7 +212,7 @@ fn parsed(text: &str) -> Graph {
     zellige_graph::text::parse(text).unwrap()
 }
 
-fn layout_of(program: &Program, name: &str) -> StickLayout {
+fn layout_of(program: &CompiledProgram, name: &str) -> StickLayout {
     let id = program.graph.tensor_id(name).unwrap();
     program.assignment.tensors[id.0].clone().unwrap()
 }
@@ -232,7 +234,8 @@ fn results_lie_as_the_rules_say() {
             }
             other => panic!("no graph for {other}"),
         };
-        let program = compile(&parsed(text), &as_computed(Options::baseline())).unwrap();
+        let program =
+            compile_graph(&parsed(text), &as_computed(CompilerOptions::baseline())).unwrap();
         let made = layout_of(&program, "y");
         let expected = (ints(&v["device_size"]), ints(&v["stride_map"]));
         let found = (made.device_size().to_vec(), made.stride_map().to_vec());
@@ -261,8 +264,8 @@ fn reductions_along_the_stick_are_the_sparse_layouts_of_the_constructor() {
         let text = format!(
             "graph g(x: float16{size:?}) {{ y = sum(x, dim=-1, keepdim={keep}) return y }}"
         );
-        for options in [Options::baseline(), Options::default()] {
-            let program = compile(&parsed(&text), &as_computed(options)).unwrap();
+        for options in [CompilerOptions::baseline(), CompilerOptions::default()] {
+            let program = compile_graph(&parsed(&text), &as_computed(options)).unwrap();
             let mut kept = size[..size.len() - 1].to_vec();
             kept.extend(keep.then_some(1));
             let order: Vec<i64> = (0..).take(kept.len()).chain([-1]).collect();
@@ -273,7 +276,10 @@ fn reductions_along_the_stick_are_the_sparse_layouts_of_the_constructor() {
         }
     }
     let recorded = parsed("graph g(x: float16[512, 256]) { y = sum(x, dim=1) return y }");
-    let made = layout_of(&compile(&recorded, &as_computed(Options::baseline())).unwrap(), "y");
+    let made = layout_of(
+        &compile_graph(&recorded, &as_computed(CompilerOptions::baseline())).unwrap(),
+        "y",
+    );
     assert_eq!((made.device_size(), made.stride_map()), (&[1, 512, 64][..], &[-1, 1, -1][..]));
 }
 
@@ -283,12 +289,12 @@ fn products_pad_b_along_k_with_zeros() {
         let id = v["id"].as_str().unwrap();
         let expr = v["expr"].as_str().unwrap_or("x@y");
         let graph = Reader::graph(id, expr, &v["inputs"]);
-        let program = compile(&graph, &as_computed(Options::baseline())).unwrap();
+        let program = compile_graph(&graph, &as_computed(CompilerOptions::baseline())).unwrap();
         let k = v["K"].as_i64().unwrap();
         let padded = v["K_padded"].as_i64().unwrap_or(64);
         let (at, product) =
             program.steps.iter().enumerate().find(|(_, s)| s.node().is_some()).unwrap();
-        let found = padding(&program);
+        let found = analyze_padding(&program);
         let found = found.iter().find(|p| p.step.0 == at).unwrap();
         let filled: Vec<_> = found.extents.iter().filter(|e| e.fill.is_some()).collect();
         // Only B, with zeros, as far as sticks reach.
@@ -314,24 +320,24 @@ fn products_pad_b_along_k_with_zeros() {
 fn partial_sticks_of_reductions_hold_what_changes_nothing() {
     let program = |op: &str, dim: i64| {
         let text = format!("graph g(x: float16[5, 150]) {{ y = {op}(x, dim={dim}) return y }}");
-        compile(&parsed(&text), &Options::default()).unwrap()
+        compile_graph(&parsed(&text), &CompilerOptions::default()).unwrap()
     };
     let inf = f64::INFINITY;
     let cases = [("sum", 0.0), ("mean", 0.0), ("amax", -inf), ("amin", inf), ("softmax", -inf)];
     for (op, neutral) in cases {
-        let found = padding(&program(op, -1));
+        let found = analyze_padding(&program(op, -1));
         let extent = found[0].extents.iter().find(|e| e.side == StepTensor::Operand(0)).unwrap();
         assert_eq!((extent.dim, extent.valid, extent.padded), (1, 150, 192), "{op}");
         assert_eq!(extent.fill, Some(neutral), "{op}");
     }
     // Across rows, and element by element, lanes are ignored.
     for program in [program("sum", 0), program("cumsum", 0)] {
-        let found = padding(&program);
+        let found = analyze_padding(&program);
         let extents = found.iter().flat_map(|p| &p.extents);
         assert!(extents.clone().count() > 0 && extents.clone().all(|e| e.fill.is_none()));
     }
     let whole = parsed("graph g(x: float16[5, 128]) { y = relu(x) return y }");
-    assert_eq!(padding(&compile(&whole, &Options::default()).unwrap()), []);
+    assert_eq!(analyze_padding(&compile_graph(&whole, &CompilerOptions::default()).unwrap()), []);
 }
 
 /// What the existing compiler refuses is refused with `strict`, and mended by a move without.
@@ -376,15 +382,15 @@ fn strictness_refuses_what_the_records_say() {
     for (id, text, rule) in cases {
         assert!(known.iter().any(|v| v["id"] == id));
         let graph = parsed(text);
-        for options in [Options::baseline(), Options::default()] {
-            let strict = Options { strict: true, ..options.clone() };
-            match compile(&graph, &strict) {
+        for options in [CompilerOptions::baseline(), CompilerOptions::default()] {
+            let strict = CompilerOptions { strict: true, ..options.clone() };
+            match compile_graph(&graph, &strict) {
                 Err(CompileError::Strict { rule: said, .. }) => {
                     assert!(said.contains(rule), "{id}: {said}");
                 }
                 other => panic!("{id}: {:?}", other.map(|p| moves(&p))),
             }
-            compile(&graph, &options).unwrap_or_else(|e| panic!("{id}: {e}"));
+            compile_graph(&graph, &options).unwrap_or_else(|e| panic!("{id}: {e}"));
         }
     }
     // A candidate that cannot be written is skipped, as newer versions do: not an error.
@@ -393,7 +399,8 @@ fn strictness_refuses_what_the_records_say() {
             s = transpose(x, dim0=1, dim1=2) y = matmul(s, w) return y }",
     );
     assert!(known.iter().any(|v| v["id"] == "pl190"));
-    compile(&graph, &Options { strict: true, ..Options::baseline() }).unwrap();
+    compile_graph(&graph, &CompilerOptions { strict: true, ..CompilerOptions::baseline() })
+        .unwrap();
 }
 
 /// Parts that begin inside a stick of the result are refused with `strict`, and shifted by a move without.
@@ -425,10 +432,10 @@ fn strictness_refuses_parts_of_half_sticks() {
             false => inputs.to_string(),
         };
         let graph = parsed(&format!("graph g({inputs}) {{ y = {op} return y }}"));
-        for options in [Options::baseline(), Options::default()] {
-            compile(&graph, &options).unwrap_or_else(|e| panic!("{op}: {e}"));
-            let strict = Options { strict: true, ..options };
-            match (compile(&graph, &strict), refused) {
+        for options in [CompilerOptions::baseline(), CompilerOptions::default()] {
+            compile_graph(&graph, &options).unwrap_or_else(|e| panic!("{op}: {e}"));
+            let strict = CompilerOptions { strict: true, ..options };
+            match (compile_graph(&graph, &strict), refused) {
                 (Ok(_), None) => {}
                 (Err(CompileError::Strict { rule, operand, .. }), Some((at, said))) => {
                     assert!(operand == at && rule.contains(said), "{op}: {operand} {rule}");
@@ -442,8 +449,8 @@ fn strictness_refuses_parts_of_half_sticks() {
 #[test]
 fn a_pinned_copy_is_one_move() {
     let text = "graph g(x: float16[128, 256]) { y = clone(x) pin stick 0 z = relu(y) return z }";
-    let program = compile(&parsed(text), &as_computed(Options::default())).unwrap();
-    zellige_compile::check(&program).unwrap();
+    let program = compile_graph(&parsed(text), &as_computed(CompilerOptions::default())).unwrap();
+    zellige_compile::check_program(&program).unwrap();
     assert_eq!(moves(&program), (1, 128 * 256));
     assert_eq!(program.steps.len(), 2, "the move and the operation");
     assert_eq!(layout_of(&program, "y"), layout_of(&program, "z"));

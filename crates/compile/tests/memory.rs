@@ -1,10 +1,10 @@
 //! What the card's memory does not hold is refused with the tensor that is too much.
 
-use zellige_compile::{CompileError, Options, compile};
+use zellige_compile::{CompileError, CompilerOptions, compile_graph};
 
 fn refused(text: &str) -> CompileError {
     let graph = zellige_graph::text::parse(text).expect("a graph");
-    compile(&graph, &Options::default()).expect_err("more than the card has")
+    compile_graph(&graph, &CompilerOptions::default()).expect_err("more than the card has")
 }
 
 #[test]

@@ -2,18 +2,20 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use zellige_compile::{CompileError, Options, Place, Program, check, compile};
+use zellige_compile::{
+    BufferLocation, CompileError, CompiledProgram, CompilerOptions, check_program, compile_graph,
+};
 use zellige_graph::text;
 
-fn compiled(graph: &str, options: &Options) -> Result<Program, CompileError> {
-    let program = compile(&text::parse(graph).unwrap(), options)?;
-    check(&program).unwrap();
+fn compiled(graph: &str, options: &CompilerOptions) -> Result<CompiledProgram, CompileError> {
+    let program = compile_graph(&text::parse(graph).unwrap(), options)?;
+    check_program(&program).unwrap();
     Ok(program)
 }
 
-fn is_in_lx(program: &Program, name: &str) -> bool {
+fn is_in_lx(program: &CompiledProgram, name: &str) -> bool {
     let buffer = program.buffers.iter().find(|b| b.name == name).unwrap();
-    matches!(buffer.place, Place::Lx(_))
+    matches!(buffer.place, BufferLocation::Lx(_))
 }
 
 fn chain(place: &str) -> String {
@@ -24,7 +26,7 @@ fn chain(place: &str) -> String {
 
 #[test]
 fn a_tensor_in_memory_is_never_in_the_scratchpads() {
-    let options = Options::default();
+    let options = CompilerOptions::default();
     let free = compiled(&chain(""), &options).unwrap();
     assert!(is_in_lx(&free, "a") && is_in_lx(&free, "b"));
     let placed = compiled(&chain("place memory"), &options).unwrap();
@@ -41,19 +43,19 @@ fn a_tensor_in_lx_is_there_where_the_compiler_would_not_keep_it() {
              return a, b }}"
         )
     };
-    let options = Options::default();
+    let options = CompilerOptions::default();
     assert!(!is_in_lx(&compiled(&graph(""), &options).unwrap(), "y"));
     assert!(is_in_lx(&compiled(&graph("place lx"), &options).unwrap(), "y"));
 }
 
 #[test]
 fn a_tensor_that_cannot_be_in_lx_is_refused_with_the_reason() {
-    let refused = |graph: &str, options: &Options| {
+    let refused = |graph: &str, options: &CompilerOptions| {
         let e = compiled(graph, options).err().unwrap();
         assert_eq!(e.kind(), "bad_place");
         e.to_string()
     };
-    let options = Options::default();
+    let options = CompilerOptions::default();
     let why =
         refused("graph g(x: float16[512, 256]) { y = add(x, 1) place lx return y }", &options);
     assert!(why.contains("`y` is placed in lx") && why.contains("the program returns it"), "{why}");
@@ -68,7 +70,7 @@ fn a_tensor_that_cannot_be_in_lx_is_refused_with_the_reason() {
         &options,
     );
     assert!(why.contains("a scratchpad has room for"), "{why}");
-    let without = Options { scratchpads: None, ..Options::default() };
+    let without = CompilerOptions { scratchpads: None, ..CompilerOptions::default() };
     let why = refused(&chain("place lx"), &without);
     assert!(why.contains("not planned"), "{why}");
 }

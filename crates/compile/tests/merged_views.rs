@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Map, Value, json};
-use zellige_compile::{Options, Program, check, compile};
+use zellige_compile::{CompiledProgram, CompilerOptions, check_program, compile_graph};
 use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId};
 
@@ -12,13 +12,13 @@ fn view(b: &mut GraphBuilder, op: &str, of: TensorId, given: Value, name: &str) 
     b.add_op(op, &[GraphOperand::Tensor(of)], &attributes, &[name]).unwrap()[0]
 }
 
-fn compiled(graph: &Graph) -> Program {
-    let program = compile(graph, &Options::default()).unwrap();
-    check(&program).unwrap();
+fn compiled(graph: &Graph) -> CompiledProgram {
+    let program = compile_graph(graph, &CompilerOptions::default()).unwrap();
+    check_program(&program).unwrap();
     program
 }
 
-fn moves(program: &Program) -> Vec<String> {
+fn moves(program: &CompiledProgram) -> Vec<String> {
     program.run_steps().filter(|(_, s)| s.is_move()).map(|(_, s)| s.name.clone()).collect()
 }
 

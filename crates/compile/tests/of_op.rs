@@ -4,8 +4,10 @@
 
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use zellige_compile::Policy;
-use zellige_compile::solve::division::{IterationSpace, check, divide, latency, work};
+use zellige_compile::CompilePolicy;
+use zellige_compile::solve::division::{
+    IterationSpace, check_division, divide_iterations, division_latency, plan_core_work,
+};
 use zellige_device::PlanOp;
 use zellige_device::{KeptDtypes, StoragePolicy, TensorLayout, WorkDivision};
 use zellige_float::Dtype;
@@ -162,7 +164,8 @@ fn splits(rng: &mut Rng, space: &IterationSpace) -> Vec<u64> {
     let (mut room, mut summed) = (32, false);
     let dims = 0..space.dims().len();
     let mut one = |d: usize| {
-        let most = if space.dims()[d].reduced && summed { 1 } else { space.count(d).min(room) };
+        let most =
+            if space.dims()[d].reduced && summed { 1 } else { space.unit_count(d).min(room) };
         let split = 1 + rng.below(usize::try_from(most.max(1)).unwrap()) as u64;
         summed |= space.dims()[d].reduced && split > 1;
         room /= split;
@@ -179,7 +182,7 @@ fn a_division_costs_what_the_device_accounts_for() {
     for entry in TensorOp::all_rows() {
         for _ in 0..30 {
             let Some((op, inputs, outputs)) = find(entry, &mut rng) else { continue };
-            let Some(space) = IterationSpace::of_op(&op, &inputs, &outputs).unwrap() else {
+            let Some(space) = IterationSpace::from_op(&op, &inputs, &outputs).unwrap() else {
                 silent.insert(entry.name);
                 continue;
             };
@@ -191,7 +194,7 @@ fn a_division_costs_what_the_device_accounts_for() {
                     splits.iter().map(|s| usize::try_from(*s).unwrap()).collect();
                 let division = WorkDivision::new(&narrow, &space.spans(), 32).unwrap();
                 let (_, own) = op.plan_work(&inputs, &outputs, Some(&division), 32).unwrap();
-                let found = work(&space, &card, &splits);
+                let found = plan_core_work(&space, &card, &splits);
                 let what = || {
                     let sizes: Vec<_> =
                         inputs.iter().map(|t| (t.size(), t.stick_layout())).collect();
@@ -214,10 +217,10 @@ fn a_division_costs_what_the_device_accounts_for() {
                     what()
                 );
                 let cycles = card.operation_latency(&own).cycles;
-                assert_eq!(cycles, latency(&space, &card, &splits).0, "{}", what());
+                assert_eq!(cycles, division_latency(&space, &card, &splits).0, "{}", what());
             }
-            if let Ok(plan) = divide(&space, &card, 32, Policy::Best, &[]) {
-                check(&space, &card, 32, &plan).unwrap();
+            if let Ok(plan) = divide_iterations(&space, &card, 32, CompilePolicy::Best, &[]) {
+                check_division(&space, &card, 32, &plan).unwrap();
             }
         }
     }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use zellige_compile::{Options, PASSES, compile, print_pass};
+use zellige_compile::{CompilerOptions, PASSES, compile_graph, print_pass};
 
 fn graph() -> zellige_graph::Graph {
     let text = "graph g(x: float16[128, 256], w: float16[256, 256] @weight) {
@@ -26,7 +26,7 @@ fn the_document_has_a_section_for_every_pass_in_order() {
 
 #[test]
 fn every_pass_prints_what_it_made() {
-    for options in [Options::default(), Options::baseline()] {
+    for options in [CompilerOptions::default(), CompilerOptions::baseline()] {
         let mut seen: Vec<String> = Vec::new();
         for pass in PASSES {
             let text = print_pass(&graph(), &options, pass.name).unwrap();
@@ -39,20 +39,20 @@ fn every_pass_prints_what_it_made() {
             assert!(!seen[..i].contains(text), "{}", PASSES[i].name);
         }
     }
-    let e = print_pass(&graph(), &Options::default(), "pad").unwrap_err();
+    let e = print_pass(&graph(), &CompilerOptions::default(), "pad").unwrap_err();
     assert!(e.to_string().contains("no pass `pad`"), "{e}");
 }
 
 #[test]
 fn the_last_value_says_what_the_program_is() {
-    let program = compile(&graph(), &Options::default()).unwrap();
-    let text = print_pass(&graph(), &Options::default(), "schedule").unwrap();
+    let program = compile_graph(&graph(), &CompilerOptions::default()).unwrap();
+    let text = print_pass(&graph(), &CompilerOptions::default(), "schedule").unwrap();
     assert_eq!(text.lines().count(), program.steps.len());
     let names = program.steps.iter().zip(text.lines());
     for (step, line) in names {
         assert!(line.contains(&format!(": {} = ", step.name)), "{line}");
     }
-    let places = print_pass(&graph(), &Options::default(), "pool").unwrap();
+    let places = print_pass(&graph(), &CompilerOptions::default(), "pool").unwrap();
     assert_eq!(places.lines().count(), program.buffers.len() + 1);
 }
 
@@ -61,6 +61,6 @@ fn the_last_value_says_what_the_program_is() {
 fn passes_before_a_refusal_can_be_printed() {
     let text = "graph g(x: float16[134217729, 64]) { y = relu(x) return y }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    assert!(compile(&graph, &Options::default()).is_err());
-    assert!(print_pass(&graph, &Options::default(), "propagate").is_ok());
+    assert!(compile_graph(&graph, &CompilerOptions::default()).is_err());
+    assert!(print_pass(&graph, &CompilerOptions::default(), "propagate").is_ok());
 }

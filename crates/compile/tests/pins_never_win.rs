@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Map, Value, json};
-use zellige_compile::{Options, Program, check, compile};
+use zellige_compile::{CompiledProgram, CompilerOptions, check_program, compile_graph};
 use zellige_float::Dtype;
 use zellige_graph::{
     Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin, text::print_graph,
@@ -124,15 +124,15 @@ fn inner(graph: &Graph) -> Vec<TensorId> {
         .collect()
 }
 
-fn compiled(graph: &Graph, options: &Options) -> Program {
-    let program = compile(graph, options).unwrap();
-    check(&program).unwrap();
+fn compiled(graph: &Graph, options: &CompilerOptions) -> CompiledProgram {
+    let program = compile_graph(graph, options).unwrap();
+    check_program(&program).unwrap();
     program
 }
 
 #[test]
 fn no_pins_at_random_make_a_program_faster() {
-    let options = Options::default();
+    let options = CompilerOptions::default();
     let count =
         |name: &str, n: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(n);
     let (from, seeds) = (count("ZELLIGE_SEED", 1), count("ZELLIGE_SEEDS", 40));
@@ -163,7 +163,7 @@ fn no_pins_at_random_make_a_program_faster() {
                 }
             }
             let Some(asked) = build(seed, &pins) else { continue };
-            let Ok(program) = compile(&asked, &options) else { continue };
+            let Ok(program) = compile_graph(&asked, &options) else { continue };
             pinned += 1;
             if program.latency() < best.latency() {
                 won.push(format!(
@@ -195,8 +195,8 @@ fn best_is_never_slower_than_the_existing_compiler() {
     let mut slower = Vec::new();
     for seed in 1000..1000 + count("ZELLIGE_SEEDS", 60) {
         let Some(graph) = build(seed, &[]) else { continue };
-        let best = compiled(&graph, &Options::default()).latency();
-        let theirs = compiled(&graph, &Options::baseline()).latency();
+        let best = compiled(&graph, &CompilerOptions::default()).latency();
+        let theirs = compiled(&graph, &CompilerOptions::baseline()).latency();
         if best > theirs {
             slower.push(format!("seed {seed}: {best} > {theirs}"));
         }
@@ -239,8 +239,8 @@ fn entangled(seed: u64, operations: usize) -> Graph {
 fn entangled_graphs_compile_and_are_no_slower_than_the_existing_compiler_makes_them() {
     for seed in 1..5 {
         let graph = entangled(seed, 150 + 10 * usize::try_from(seed).unwrap());
-        let best = compiled(&graph, &Options::default());
-        let theirs = compiled(&graph, &Options::baseline());
+        let best = compiled(&graph, &CompilerOptions::default());
+        let theirs = compiled(&graph, &CompilerOptions::baseline());
         assert!(best.latency() <= theirs.latency(), "{} > {}", best.latency(), theirs.latency());
         assert!(best.assignment.bound <= best.assignment.cost);
     }
@@ -252,7 +252,7 @@ fn operations_without_loops_compile() {
     let text = "graph g(x: float16[2, 8, 8, 8], w: float16[8] @weight, b: float16[8] @weight) {
         c = relu(x) y = group_norm(c, w, b, num_groups=2, eps=1e-05) return y }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    for options in [Options::default(), Options::baseline()] {
+    for options in [CompilerOptions::default(), CompilerOptions::baseline()] {
         assert_eq!(compiled(&graph, &options).run_steps().filter(|(_, s)| !s.is_move()).count(), 2);
     }
 }

@@ -4,10 +4,10 @@
 
 use serde_json::Value;
 use zellige_compile::solve::memory::{
-    LX_RESERVED, LiveBuffer, MemoryPlan, MemoryRequest, PlacementPolicy, check, lx_limit, plan,
-    pool,
+    LX_RESERVED, LiveBuffer, MemoryPlan, MemoryRequest, PlacementPolicy, check_memory_plan,
+    lx_limit, plan_memory, plan_pool,
 };
-use zellige_compile::{CompileError, Witness};
+use zellige_compile::{CompileError, RefusalWitness};
 use zellige_machine::Hardware;
 
 fn vectors() -> (Value, Vec<Value>) {
@@ -36,8 +36,9 @@ fn request(v: &Value) -> Result<MemoryRequest, CompileError> {
 }
 
 fn checked(request: &MemoryRequest, policy: PlacementPolicy) -> MemoryPlan {
-    let plan = plan(request, policy);
-    check(request, &plan).unwrap_or_else(|e| panic!("{policy:?}: {e}\n{request:?}\n{plan:?}"));
+    let plan = plan_memory(request, policy);
+    check_memory_plan(request, &plan)
+        .unwrap_or_else(|e| panic!("{policy:?}: {e}\n{request:?}\n{plan:?}"));
     plan
 }
 
@@ -51,7 +52,7 @@ fn recorded_plans() {
             (Err(error), Some(text)) => {
                 let text = text.strip_prefix("error: ").unwrap();
                 assert!(error.to_string().contains(text), "{id}: {error}");
-                assert_eq!(error.witness(), Some(Witness::Buffer("C".into())), "{id}");
+                assert_eq!(error.witness(), Some(RefusalWitness::Buffer("C".into())), "{id}");
                 seen += 1;
                 continue;
             }
@@ -99,18 +100,29 @@ fn bad_requests() {
         (vec![b("a", 1, &[3, 1])], "bad_buffer", "a"),
         (vec![b("a", 1, &[1]), b("a", 1, &[2])], "bad_buffer", "a"),
         (vec![b("a", 1, &[u64::MAX])], "bad_buffer", "a"),
-        (vec![b("a", 1, &[1]).over(&["b"])], "bad_in_place_parent", "a"),
-        (vec![b("a", 1, &[1]).over(&["a"])], "bad_in_place_parent", "a"),
-        (vec![b("p", 1, &[1, 5]), b("c", 1, &[4, 9]).over(&["p"])], "bad_in_place_parent", "c"),
-        (vec![b("p", 1, &[1, 2]), b("c", 1, &[4, 9]).over(&["p"])], "bad_in_place_parent", "c"),
+        (vec![b("a", 1, &[1]).written_over(&["b"])], "bad_in_place_parent", "a"),
+        (vec![b("a", 1, &[1]).written_over(&["a"])], "bad_in_place_parent", "a"),
         (
-            vec![b("p", 1, &[3]).over(&["c"]), b("c", 1, &[3]).over(&["p"])],
+            vec![b("p", 1, &[1, 5]), b("c", 1, &[4, 9]).written_over(&["p"])],
+            "bad_in_place_parent",
+            "c",
+        ),
+        (
+            vec![b("p", 1, &[1, 2]), b("c", 1, &[4, 9]).written_over(&["p"])],
+            "bad_in_place_parent",
+            "c",
+        ),
+        (
+            vec![b("p", 1, &[3]).written_over(&["c"]), b("c", 1, &[3]).written_over(&["p"])],
             "bad_in_place_parent",
             "p",
         ),
     ] {
         let error = MemoryRequest::new(100, 1, buffers).unwrap_err();
-        assert_eq!((error.kind(), error.witness()), (kind, Some(Witness::Buffer(witness.into()))));
+        assert_eq!(
+            (error.kind(), error.witness()),
+            (kind, Some(RefusalWitness::Buffer(witness.into())))
+        );
     }
     let huge = vec![b("a", u64::MAX, &[1])];
     assert_eq!(MemoryRequest::new(100, 1, huge).unwrap_err().kind(), "overflow");
@@ -131,7 +143,7 @@ fn bad_requests() {
 #[test]
 fn a_parent_that_was_there_before() {
     let read = LiveBuffer { first_use_is_read: true, ..LiveBuffer::new("p", 10, &[4]) };
-    let child = || LiveBuffer::new("c", 10, &[4, 8]).over(&["p"]);
+    let child = || LiveBuffer::new("c", 10, &[4, 8]).written_over(&["p"]);
     for buffers in [vec![read.clone(), child()], vec![child(), read.clone()]] {
         let request = MemoryRequest::new(10, 1, buffers).unwrap();
         for policy in PlacementPolicy::ALL {
@@ -163,10 +175,10 @@ fn the_pool_of_device_memory() {
     let gib = |n: u64| n << 30;
     let b = |name: &str, size, uses: &[u64]| LiveBuffer::new(name, size, uses);
     let chain = vec![b("a", gib(9), &[0, 1]), b("b", gib(7), &[1, 2]), b("c", gib(9), &[2, 3])];
-    let (request, found) = pool(chain, &card).unwrap();
-    check(&request, &found).unwrap();
+    let (request, found) = plan_pool(chain, &card).unwrap();
+    check_memory_plan(&request, &found).unwrap();
     assert_eq!(found.addresses, [Some(0), Some(gib(9)), Some(0)]);
-    let error = pool(vec![b("a", gib(9), &[0, 1]), b("b", gib(8), &[1])], &card).unwrap_err();
+    let error = plan_pool(vec![b("a", gib(9), &[0, 1]), b("b", gib(8), &[1])], &card).unwrap_err();
     assert_eq!(error.kind(), "pool_full");
     assert!(error.to_string().contains(&gib(17).to_string()), "{error}");
 }

@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use zellige_compile::solve::memory::{
-    LiveBuffer, MemoryPlan, MemoryRequest, PlacementPolicy, check, plan,
+    LiveBuffer, MemoryPlan, MemoryRequest, PlacementPolicy, check_memory_plan, plan_memory,
 };
 
 /// Buffers with random lives; some may lie over an earlier one that dies where they begin.
@@ -47,7 +47,7 @@ fn fewest(request: &MemoryRequest) -> u64 {
         let mut address = 0;
         while address + size <= request.limit() {
             plan.addresses[next] = Some(address);
-            if check(request, plan).is_ok() {
+            if check_memory_plan(request, plan).is_ok() {
                 go(request, next + 1, plan, spilled, best);
             }
             address += request.alignment();
@@ -66,36 +66,37 @@ proptest! {
     fn exact_is_the_best_of_all_plans(request in requests(5, 5, 6)) {
         let fewest = fewest(&request);
         for policy in PlacementPolicy::ALL {
-            let found = plan(&request, policy);
-            prop_assert!(check(&request, &found).is_ok(), "{policy:?} {:?}", check(&request, &found));
+            let found = plan_memory(&request, policy);
+            prop_assert!(check_memory_plan(&request, &found).is_ok(), "{policy:?} {:?}", check_memory_plan(&request, &found));
             prop_assert!(found.bound <= fewest, "{policy:?}: bound {} of {fewest}", found.bound);
             prop_assert!(found.spilled_bytes(&request) >= fewest);
         }
-        let exact = plan(&request, PlacementPolicy::Exact);
+        let exact = plan_memory(&request, PlacementPolicy::Exact);
         prop_assert_eq!(exact.spilled_bytes(&request), fewest);
         prop_assert!(exact.is_optimal(&request));
     }
 
     #[test]
     fn larger_requests_are_planned(request in requests(24, 12, 2000)) {
-        let exact = plan(&request, PlacementPolicy::Exact);
-        check(&request, &exact).unwrap();
+        let exact = plan_memory(&request, PlacementPolicy::Exact);
+        check_memory_plan(&request, &exact).unwrap();
         for policy in PlacementPolicy::ALL {
-            let found = plan(&request, policy);
-            check(&request, &found).unwrap();
+            let found = plan_memory(&request, policy);
+            check_memory_plan(&request, &found).unwrap();
             prop_assert!(exact.spilled_bytes(&request) <= found.spilled_bytes(&request));
         }
-        prop_assert_eq!(&exact, &plan(&request, PlacementPolicy::Exact));
+        prop_assert_eq!(&exact, &plan_memory(&request, PlacementPolicy::Exact));
     }
 }
 
 #[test]
 fn checkers_find_what_is_wrong() {
     let b = |name: &str, size, uses: &[u64]| LiveBuffer::new(name, size, uses);
-    let buffers = vec![b("p", 8, &[0, 2]), b("c", 4, &[2, 4]).over(&["p"]), b("x", 4, &[1, 3])];
+    let buffers =
+        vec![b("p", 8, &[0, 2]), b("c", 4, &[2, 4]).written_over(&["p"]), b("x", 4, &[1, 3])];
     let request = MemoryRequest::new(16, 4, buffers).unwrap();
     let accepted = |a: [Option<u64>; 3], bound| {
-        check(&request, &MemoryPlan { addresses: a.to_vec(), bound }).is_ok()
+        check_memory_plan(&request, &MemoryPlan { addresses: a.to_vec(), bound }).is_ok()
     };
     assert!(accepted([Some(0), Some(0), Some(8)], 0));
     assert!(
@@ -121,8 +122,8 @@ fn long_programs_are_planned_exactly() {
         }
     }
     let request = MemoryRequest::new(1_677_721, 128, buffers).unwrap();
-    let exact = plan(&request, PlacementPolicy::Exact);
-    check(&request, &exact).unwrap();
+    let exact = plan_memory(&request, PlacementPolicy::Exact);
+    check_memory_plan(&request, &exact).unwrap();
     assert!(exact.is_optimal(&request));
     assert_eq!(exact.spilled_bytes(&request), 0);
 }

@@ -13,8 +13,10 @@ mod common;
 use common::noise;
 use serde_json::Value;
 use std::collections::HashMap;
-use zellige_compile::emit::{self, Address, Addresses, BundlePhase, MemoryMap};
-use zellige_compile::{Action, Options, Origin, Place, Program, compile};
+use zellige_compile::emit::{self, BufferAddress, BundlePhase, KernelAddressing, MemoryMap};
+use zellige_compile::{
+    BufferLocation, CompiledProgram, CompilerOptions, ElementOrigin, StepAction, compile_graph,
+};
 use zellige_device::{Card, RunOp, Tensor, TensorLayout, WorkDivision};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
@@ -278,7 +280,7 @@ fn places(laid: &TensorLayout) -> Vec<u64> {
 }
 
 /// The inputs of a program: indices count down from the largest that is asked for.
-fn given(program: &Program, largest: i64) -> Vec<Vec<f32>> {
+fn given(program: &CompiledProgram, largest: i64) -> Vec<Vec<f32>> {
     let of = |(k, id): (usize, &zellige_compile::BufferId)| {
         let laid = &program.buffer(*id).laid;
         let n = usize::try_from(laid.numel()).unwrap();
@@ -291,17 +293,17 @@ fn given(program: &Program, largest: i64) -> Vec<Vec<f32>> {
 }
 
 /// Every step on the simulated card; the outputs.
-fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
+fn on_card(program: &CompiledProgram, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let card = Card::new(0, Hardware::card_preset()).unwrap();
     let mut tensors: Vec<Tensor> = Vec::new();
     for b in &program.buffers {
         tensors.push(match b.place {
-            Place::Over(under) if under.0 < tensors.len() => tensors[under.0].clone(),
+            BufferLocation::Over(under) if under.0 < tensors.len() => tensors[under.0].clone(),
             _ => Tensor::zeros(&card, b.laid.dtype(), b.laid.stick_layout()).unwrap(),
         });
     }
     for (i, b) in program.buffers.iter().enumerate() {
-        if let Origin::Constant(value) = b.origin {
+        if let ElementOrigin::Constant(value) = b.origin {
             tensors[i].fill(value).unwrap();
         }
     }
@@ -319,14 +321,14 @@ fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
             .collect();
         let outs: Vec<Tensor> = step.writes.iter().map(|b| tensors[b.0].clone()).collect();
         match &step.action {
-            Action::Op(_, op) => {
+            StepAction::Op(_, op) => {
                 let division: Option<&WorkDivision> = step.space.as_ref().map(|_| &step.division);
                 op.launch_op(&card, &ins, &outs, division, program.options.cores).unwrap();
             }
-            Action::Move { .. } => {
+            StepAction::Move { .. } => {
                 outs[0].copy_and_pad(&ins[0], 0.0).unwrap();
             }
-            Action::Host(..) => panic!("the host has no part in this"),
+            StepAction::Host(..) => panic!("the host has no part in this"),
         }
     }
     let numbers = |read: &zellige_compile::BufferRead| -> Vec<f32> {
@@ -338,10 +340,10 @@ fn on_card(program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
 }
 
 /// Every kernel of the bundles by the reader; the outputs.
-fn by_reader(name: &str, program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
+fn by_reader(name: &str, program: &CompiledProgram, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let map = MemoryMap::new(program);
     let mut machine = Machine::default();
-    let base = |address: Address| address.planned().unwrap();
+    let base = |address: BufferAddress| address.planned_address().unwrap();
     let mut put = |at: u64, laid: &TensorLayout, values: &[f32]| {
         // What is transferred has zeros in its padding.
         let width = laid.format().byte_size() as u64;
@@ -355,18 +357,22 @@ fn by_reader(name: &str, program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>
         }
     };
     for (id, values) in program.inputs.iter().zip(inputs) {
-        put(base(map.of(*id)), &program.buffer(*id).laid, values);
+        put(base(map.buffer_address(*id)), &program.buffer(*id).laid, values);
     }
     for (i, b) in program.buffers.iter().enumerate() {
-        if let Origin::Constant(value) = b.origin {
-            put(base(map.of(zellige_compile::BufferId(i))), &b.laid, &[value.to_f64() as f32]);
+        if let ElementOrigin::Constant(value) = b.origin {
+            put(
+                base(map.buffer_address(zellige_compile::BufferId(i))),
+                &b.laid,
+                &[value.to_f64() as f32],
+            );
         }
     }
-    let emitted = emit::all(program, &emit::EmitOptions::default()).unwrap();
-    let host: Value = serde_json::from_str(emitted.file("host.json").unwrap()).unwrap();
+    let emitted = emit::emit_program(program, &emit::EmitOptions::default()).unwrap();
+    let host: Value = serde_json::from_str(emitted.file_text("host.json").unwrap()).unwrap();
     for table in host["workspace"]["tables"].as_array().into_iter().flatten() {
         let at: u64 = table["offset"].as_str().unwrap().parse().unwrap();
-        let at = at + base(map.workspace());
+        let at = at + base(map.workspace_address());
         let ints = |v: &Value| -> Vec<i64> {
             v.as_array().unwrap().iter().map(|n| n.as_i64().unwrap()).collect()
         };
@@ -384,14 +390,14 @@ fn by_reader(name: &str, program: &Program, inputs: &[Vec<f32>]) -> Vec<Vec<f32>
         put(at, &laid, &held(&table["holds"], &size));
     }
     for phase in BundlePhase::ALL {
-        let bundle = emit::superdsc::bundle(program, &map, phase, Addresses::Concrete);
+        let bundle = emit::superdsc::build_bundle(program, &map, phase, KernelAddressing::Concrete);
         assert!(bundle.refused.is_empty(), "{name}: {:?}", bundle.refused);
         for kernel in &bundle.kernels {
             machine.run(&kernel.json);
         }
     }
     let numbers = |read: &zellige_compile::BufferRead| -> Vec<f32> {
-        let at = base(map.of(read.buffer));
+        let at = base(map.buffer_address(read.buffer));
         places(&read.laid).iter().map(|p| machine.read(Some((None, at + p))) as f32).collect()
     };
     program.outputs.iter().map(numbers).collect()
@@ -416,7 +422,7 @@ fn held(holds: &Value, size: &[i64]) -> Vec<f32> {
     }
 }
 
-fn check_program(name: &str, program: &Program, largest: i64) {
+fn check_program(name: &str, program: &CompiledProgram, largest: i64) {
     let inputs = given(program, largest);
     let (want, found) = (on_card(program, &inputs), by_reader(name, program, &inputs));
     for (want, found) in want.iter().zip(&found) {
@@ -432,8 +438,8 @@ fn check_program(name: &str, program: &Program, largest: i64) {
 
 fn check(text: &str, largest: i64) {
     let graph = zellige_graph::text::parse(text).unwrap_or_else(|e| panic!("{text}: {e}"));
-    for options in [Options::baseline(), Options::default()] {
-        let program = compile(&graph, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
+    for options in [CompilerOptions::baseline(), CompilerOptions::default()] {
+        let program = compile_graph(&graph, &options).unwrap_or_else(|e| panic!("{text}: {e}"));
         check_program(text, &program, largest);
     }
 }
@@ -541,12 +547,15 @@ fn sums_over_dimensions_that_are_not_whole_sticks() {
 #[test]
 fn slices_of_different_lengths() {
     let graph = "graph g(x: float16[10, 256], y: float16[10, 256]) { z = mul(x, y) return z }";
-    let mut p = compile(&zellige_graph::text::parse(graph).unwrap(), &Options::baseline()).unwrap();
+    let mut p =
+        compile_graph(&zellige_graph::text::parse(graph).unwrap(), &CompilerOptions::baseline())
+            .unwrap();
     let space = p.steps[0].space.clone().unwrap();
     p.steps[0].division = WorkDivision::new(&[4, 3], &space, 32).unwrap();
     check_program("uneven", &p, 0);
     let map = MemoryMap::new(&p);
-    let bundle = emit::superdsc::bundle(&p, &map, BundlePhase::Run, Addresses::Concrete);
+    let bundle =
+        emit::superdsc::build_bundle(&p, &map, BundlePhase::Run, KernelAddressing::Concrete);
     // 3 + 3 and 2 + 2 rows, by 2 and 1 + 1 sticks.
     assert_eq!(bundle.kernels.len(), 4);
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use zellige_compile::report::{self, compared, explain, report};
-use zellige_compile::{Options, Program, compile};
+use zellige_compile::report::{self, explain_layout, report_compared, report_program};
+use zellige_compile::{CompiledProgram, CompilerOptions, compile_graph};
 use zellige_graph::text;
 use zellige_op::CoverageProfile;
 use zellige_report::{Report, StepKind};
@@ -12,10 +12,10 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn program(name: &str, options: &Options) -> Program {
+fn program(name: &str, options: &CompilerOptions) -> CompiledProgram {
     let source =
         std::fs::read_to_string(root().join(format!("examples/{name}.graph"))).expect("an example");
-    compile(&text::parse(&source).expect("a graph"), options).expect("it compiles")
+    compile_graph(&text::parse(&source).expect("a graph"), options).expect("it compiles")
 }
 
 /// Checks a value against the part of JSON Schema that the published schema uses.
@@ -79,17 +79,17 @@ fn conforms(value: &Value, schema: &Value, root: &Value) -> Result<(), String> {
 fn reports_follow_the_published_schema() {
     let schema = std::fs::read_to_string(root().join("docs/schemas/report.schema.json")).unwrap();
     let schema: Value = serde_json::from_str(&schema).unwrap();
-    let card = Options { coverage: CoverageProfile::Card, ..Options::baseline() };
+    let card = CompilerOptions { coverage: CoverageProfile::Card, ..CompilerOptions::baseline() };
     for name in ["transposed-sum", "softmax", "llama-block", "conv-net"] {
-        let best = program(name, &Options::default());
+        let best = program(name, &CompilerOptions::default());
         let baseline = program(name, &card);
-        for report in [compared(&best, &baseline), report(&baseline)] {
+        for report in [report_compared(&best, &baseline), report_program(&baseline)] {
             let value = serde_json::to_value(&report).unwrap();
             conforms(&value, &schema, &schema).unwrap_or_else(|e| panic!("{name}: {e}"));
             assert_eq!(serde_json::from_value::<Report>(value).unwrap(), report, "{name}");
         }
     }
-    let good = serde_json::to_value(report(&program("softmax", &card))).unwrap();
+    let good = serde_json::to_value(report_program(&program("softmax", &card))).unwrap();
     for (path, wrong) in [
         ("/version", json!(1)),
         ("/summary", json!({})),
@@ -111,7 +111,7 @@ fn reports_follow_the_published_schema() {
 #[test]
 fn totals_are_sums_of_what_is_listed() {
     for name in ["transposed-sum", "attention", "llama-block", "llama-block-decode"] {
-        let r = report(&program(name, &Options::default()));
+        let r = report_program(&program(name, &CompilerOptions::default()));
         let run = || r.steps.iter().filter(|s| !s.load);
         let bytes: u64 = run().map(|s| s.bytes_in + s.bytes_out).sum();
         assert_eq!(r.summary.bytes, bytes, "{name}");
@@ -140,11 +140,11 @@ fn totals_are_sums_of_what_is_listed() {
 
 #[test]
 fn the_work_of_the_host_is_listed_with_its_round_trip() {
-    let card = Options { decompose: Some(false), ..Options::default() }
+    let card = CompilerOptions { decompose: Some(false), ..CompilerOptions::default() }
         .with_profile(CoverageProfile::Card);
     let text = "graph g(x: float32[64, 64]) { a = sin(x) at \"m.py:3\" y = add(a, 1) return y }";
     let graph = text::parse(text).unwrap();
-    let r = report(&compile(&graph, &card).unwrap());
+    let r = report_program(&compile_graph(&graph, &card).unwrap());
     assert_eq!(r.fallbacks.len(), 1);
     assert_eq!((r.fallbacks[0].op.as_str(), r.fallbacks[0].at.as_deref()), ("sin", Some("m.py:3")));
     assert!(r.fallbacks[0].us > 0.0 && r.summary.host_us == r.fallbacks[0].us);
@@ -153,24 +153,24 @@ fn the_work_of_the_host_is_listed_with_its_round_trip() {
     assert!(r.casts.iter().any(|c| c.tensor == "x" && c.remedy.contains("--fp32 keep")));
     let mut keep = card;
     keep.storage.keep.float32 = true;
-    assert!(report(&compile(&graph, &keep).unwrap()).casts.is_empty());
+    assert!(report_program(&compile_graph(&graph, &keep).unwrap()).casts.is_empty());
 }
 
 /// The chosen layout is the cheapest, and its plan is the program's.
 #[test]
 fn explanations_price_every_layout() {
-    let program = program("transposed-sum", &Options::default());
+    let program = program("transposed-sum", &CompilerOptions::default());
     for (id, t) in program.graph.tensors() {
-        let e = explain(&program, &t.name).unwrap();
+        let e = explain_layout(&program, &t.name).unwrap();
         assert_eq!(e.view.is_some(), program.graph.base_and_view(id).0 != id, "{}", t.name);
         let chosen: Vec<_> = e.options.iter().filter(|o| o.chosen).collect();
         assert_eq!(chosen.len(), 1, "{}", t.name);
         assert_eq!(chosen[0].cost, Some(program.assignment.cost), "{}", t.name);
         assert!(e.options.iter().all(|o| o.cost >= chosen[0].cost), "{}", t.name);
     }
-    let e = explain(&program, "p").unwrap();
+    let e = explain_layout(&program, "p").unwrap();
     assert!(e.options.len() > 1 && e.decided_by == "choice", "{}", e.why);
-    let missing = explain(&program, "nothing").unwrap_err();
+    let missing = explain_layout(&program, "nothing").unwrap_err();
     assert!(missing.to_string().contains("no such tensor"));
 }
 
@@ -178,8 +178,8 @@ fn explanations_price_every_layout() {
 fn refusals_say_what_to_do() {
     let text = "graph g(x: float16[64, 64]) { y = add(x, 1) split {c9: 2} at \"m.py:1\" return y }";
     let graph = text::parse(text).unwrap();
-    let bad = Options { cores: 77, ..Options::default() };
-    let note = report::refusal(&compile(&graph, &bad).unwrap_err(), &graph);
+    let bad = CompilerOptions { cores: 77, ..CompilerOptions::default() };
+    let note = report::report_refusal(&compile_graph(&graph, &bad).unwrap_err(), &graph);
     assert_eq!(note.kind, "bad_cores");
     assert!(note.remedy.unwrap().contains("SENCORES"));
 }

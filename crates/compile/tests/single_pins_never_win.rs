@@ -11,7 +11,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Map, Value, json};
-use zellige_compile::{Options, OutputLayouts, Program, check, compile};
+use zellige_compile::{
+    CompiledProgram, CompilerOptions, OutputLayoutRule, check_program, compile_graph,
+};
 use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin, text};
 use zellige_stick::LayoutRequest;
@@ -117,10 +119,10 @@ fn pins(rank: usize) -> Vec<LayoutRequest> {
         .collect()
 }
 
-fn compiled(graph: &Graph, options: &Options) -> Program {
-    let program =
-        compile(graph, options).unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph)));
-    check(&program).unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph)));
+fn compiled(graph: &Graph, options: &CompilerOptions) -> CompiledProgram {
+    let program = compile_graph(graph, options)
+        .unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph)));
+    check_program(&program).unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph)));
     program
 }
 
@@ -133,8 +135,9 @@ fn no_single_pin_makes_a_program_of_views_faster() {
     let mut won = Vec::new();
     for seed in from..from + seeds {
         let Some(graph) = build(seed, None) else { continue };
-        let computed = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
-        let options = if seed % 2 == 0 { computed } else { Options::default() };
+        let computed =
+            CompilerOptions { outputs: OutputLayoutRule::AsComputed, ..CompilerOptions::default() };
+        let options = if seed % 2 == 0 { computed } else { CompilerOptions::default() };
         let best = compiled(&graph, &options);
         graphs += 1;
         optimal += u32::from(best.assignment.is_optimal());
@@ -183,7 +186,8 @@ fn readers_through_different_views_share_a_copy_of_the_same_bytes() {
              t5 = matmul(b, v6) return t1, t5 }}"
         ))
         .unwrap();
-        let options = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
+        let options =
+            CompilerOptions { outputs: OutputLayoutRule::AsComputed, ..CompilerOptions::default() };
         let program = compiled(&graph, &options);
         let moved = program.run_steps().filter(|(_, s)| s.is_move() && s.name.starts_with("t0"));
         assert!(moved.count() <= 1, "{n}");
@@ -200,7 +204,8 @@ fn copies_of_a_part_are_shared_through_views() {
          w = add(v, c) return u, w }",
     )
     .unwrap();
-    let options = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
+    let options =
+        CompilerOptions { outputs: OutputLayoutRule::AsComputed, ..CompilerOptions::default() };
     let program = compiled(&graph, &options);
     let moved = program.run_steps().filter(|(_, s)| s.is_move() && s.name.starts_with('x'));
     assert_eq!(moved.count(), 1);
@@ -211,7 +216,8 @@ fn copies_of_a_part_are_shared_through_views() {
 fn orders_that_pins_name_are_candidates() {
     let text = "graph g(b: float16[5, 128, 128]) { t0 = sum(b, dim=0, keepdim=true) \
                 t2 = transpose(t0, dim0=1, dim1=2) t6 = mean(t2, dim=2, keepdim=true) t1 = relu(b) return t1, t6 }";
-    let options = Options { outputs: OutputLayouts::AsComputed, ..Options::default() };
+    let options =
+        CompilerOptions { outputs: OutputLayoutRule::AsComputed, ..CompilerOptions::default() };
     let graph = text::parse(text).unwrap();
     let best = compiled(&graph, &options);
     for pin in pins(3) {
@@ -232,11 +238,11 @@ fn products_over_one_element_take_every_pin() {
              v = transpose(t7, dim0=1, dim1=2) t10 = matmul(t7, v) return t10 }}"
         );
         let graph = text::parse(&text).unwrap();
-        compiled(&graph, &Options::default());
+        compiled(&graph, &CompilerOptions::default());
         for pin in pins(3) {
             let pin = text::print_pin(&pin);
             let pinned = text.replace("keepdim=true)", &format!("keepdim=true) {pin}"));
-            compiled(&text::parse(&pinned).unwrap(), &Options::default());
+            compiled(&text::parse(&pinned).unwrap(), &CompilerOptions::default());
         }
     }
 }
@@ -252,10 +258,10 @@ fn a_pin_that_cannot_be_kept_is_named_with_its_tensor() {
         let text = format!(
             "graph g(a: float16[128, 512], b: float16[512, 128]) {{ t0 = exp(a) {view} t1 = {op} return t1 }}"
         );
-        compiled(&text::parse(&text).unwrap(), &Options::default());
+        compiled(&text::parse(&text).unwrap(), &CompilerOptions::default());
         let pinned = text.replace("exp(a)", &format!("exp(a) pin {layout}"));
         let graph = text::parse(&pinned).unwrap();
-        let error = compile(&graph, &Options::default()).unwrap_err();
+        let error = compile_graph(&graph, &CompilerOptions::default()).unwrap_err();
         let message = error.to_string();
         assert_eq!(error.kind(), "infeasible", "{message}");
         let pin = graph.tensors().find_map(|(_, t)| t.pin.as_ref()).unwrap();

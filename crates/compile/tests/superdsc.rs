@@ -3,24 +3,24 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use serde_json::{Value, json};
-use zellige_compile::emit::superdsc::{Bundle, bundle};
-use zellige_compile::emit::{Addresses, BundlePhase, MemoryMap};
-use zellige_compile::{Options, Program, compile};
+use zellige_compile::emit::superdsc::{SdscBundle, build_bundle};
+use zellige_compile::emit::{BundlePhase, KernelAddressing, MemoryMap};
+use zellige_compile::{CompiledProgram, CompilerOptions, compile_graph};
 use zellige_device::WorkDivision;
 
 const SEGMENT: u64 = 0x4_0000_0000;
 
-fn program(text: &str) -> Program {
-    compile(&zellige_graph::text::parse(text).unwrap(), &Options::baseline()).unwrap()
+fn program(text: &str) -> CompiledProgram {
+    compile_graph(&zellige_graph::text::parse(text).unwrap(), &CompilerOptions::baseline()).unwrap()
 }
 
-fn run(program: &Program, addresses: Addresses) -> Bundle {
-    bundle(program, &MemoryMap::new(program), BundlePhase::Run, addresses)
+fn run(program: &CompiledProgram, addresses: KernelAddressing) -> SdscBundle {
+    build_bundle(program, &MemoryMap::new(program), BundlePhase::Run, addresses)
 }
 
 /// The only kernel of a program: its name, and what stands below it.
-fn only(program: &Program) -> (String, Value) {
-    let all = run(program, Addresses::Concrete);
+fn only(program: &CompiledProgram) -> (String, Value) {
+    let all = run(program, KernelAddressing::Concrete);
     assert_eq!((all.kernels.len(), all.refused.as_slice()), (1, &[][..]));
     let (name, top) = all.kernels[0].json.as_object().unwrap().iter().next().unwrap();
     (name.clone(), top.clone())
@@ -255,7 +255,7 @@ fn a_sum_along_padded_sticks() {
     let p = program("graph g(x: float16[512, 250]) { z = sum(x, dim=1) return z }");
     let steps: Vec<&str> = p.steps.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(steps[0], "z");
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     let top = &all.kernels[0].json["0_sum"];
     let dsc = &top["dscs_"][0]["sum"];
     assert_eq!(dsc["N_"], json!({"name_": "n", "mb_": 512, "out_": 256}));
@@ -302,7 +302,7 @@ fn other_reductions() {
     // The padding of a maximum is minus infinity, which the device's format has merged with NaN.
     for (op, code) in [("amax", 0xFFFF), ("amin", 0x7FFF), ("mean", 0)] {
         let text = format!("graph g(x: float16[64, 250]) {{ z = {op}(x, dim=1) return z }}");
-        let all = run(&program(&text), Addresses::Concrete);
+        let all = run(&program(&text), KernelAddressing::Concrete);
         let (_, top) = all.kernels[0].json.as_object().unwrap().iter().next().unwrap();
         let (_, dsc) = top["dscs_"][0].as_object().unwrap().iter().next().unwrap();
         assert_eq!(dsc["constantInfo_"]["0"]["data_"]["data_"]["[0, 0, 0]"], json!([code]), "{op}");
@@ -322,8 +322,8 @@ fn constants_past_the_format_are_stored_as_tensors_are() {
 #[test]
 fn a_restickify() {
     let p = program("graph g(x: float16[250, 96]) { z = add(x, 0) pin stick 0 return z }");
-    let all = run(&p, Addresses::Concrete);
-    let at = p.steps.iter().position(zellige_compile::Step::is_move).unwrap();
+    let all = run(&p, KernelAddressing::Concrete);
+    let at = p.steps.iter().position(zellige_compile::ProgramStep::is_move).unwrap();
     let kernel = all.kernels.iter().find(|k| k.step.0 == at).unwrap();
     let (name, top) = kernel.json.as_object().unwrap().iter().next().unwrap();
     assert!(name.ends_with("_ReStickifyOpHBM"));
@@ -341,8 +341,8 @@ fn a_restickify() {
     assert_eq!(dsc["computeOp_"][0]["exUnit"], "sfp");
     // Whole sticks both ways are divided.
     let p = program("graph g(x: float16[256, 1024]) { z = add(x, 0) pin stick 0 return z }");
-    let all = run(&p, Addresses::Concrete);
-    let at = p.steps.iter().position(zellige_compile::Step::is_move).unwrap();
+    let all = run(&p, KernelAddressing::Concrete);
+    let at = p.steps.iter().position(zellige_compile::ProgramStep::is_move).unwrap();
     let kernel = all.kernels.iter().find(|k| k.step.0 == at).unwrap();
     let (_, top) = kernel.json.as_object().unwrap().iter().next().unwrap();
     assert_eq!(top["numWkSlicesPerDim_"], json!({"mb": 2, "out": 16}));
@@ -351,7 +351,7 @@ fn a_restickify() {
 }
 
 /// What stands below the name of a function, in kernel `k`.
-fn dsc(bundle: &Bundle, k: usize) -> (&Value, &Value) {
+fn dsc(bundle: &SdscBundle, k: usize) -> (&Value, &Value) {
     let (_, top) = bundle.kernels[k].json.as_object().unwrap().iter().next().unwrap();
     let (_, dsc) = top["dscs_"][0].as_object().unwrap().iter().next().unwrap();
     (top, dsc)
@@ -360,7 +360,7 @@ fn dsc(bundle: &Bundle, k: usize) -> (&Value, &Value) {
 #[test]
 fn broadcast_operands_stand_still() {
     let p = program("graph g(x: float16[512, 256], b: float16[256]) { z = add(x, b) return z }");
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     let (_, add) = dsc(&all, 0);
     assert_eq!(add["labeledDs_"][1]["scale_"], json!([-1, 1]));
     assert_eq!(add["labeledDs_"][1]["dsType_"], "OUTPUT");
@@ -369,7 +369,7 @@ fn broadcast_operands_stand_still() {
     assert!(starts(add, 1).iter().all(|a| *a == 2 * SEGMENT));
     // A number has one element for all iterations, in the first lane of a stick.
     let p = program("graph g(x: float16[512, 256]) { z = mul(x, 2) return z }");
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     let (_, mul) = dsc(&all, 0);
     assert_eq!(mul["labeledDs_"][1]["scale_"], json!([-1, -2]));
     let info = &mul["scheduleTree_"][1]["coordinates_"]["coordInfo"];
@@ -380,7 +380,7 @@ fn broadcast_operands_stand_still() {
 #[test]
 fn lanes_that_nobody_uses_are_a_dimension() {
     let p = program("graph g(x: float16[512] pin sparse) { z = exp(x) return z }");
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     let (top, exp) = dsc(&all, 0);
     assert_eq!(exp["N_"], json!({"name_": "n", "out_": 512, "x_": 64}));
     assert_eq!(top["numWkSlicesPerDim_"]["x"], 1);
@@ -395,7 +395,7 @@ fn functions_have_constants_and_operands_of_their_own() {
     let p = program(
         "graph g(x: float16[64, 64]) { a = clamp(x, min=-1, max=2) b = square(a) return b }",
     );
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     let (_, clip) = dsc(&all, 0);
     let constant = |i: &str| {
         let c = &clip["constantInfo_"][i];
@@ -412,13 +412,13 @@ fn functions_have_constants_and_operands_of_their_own() {
 
 #[test]
 fn a_conversion_of_a_vector_has_a_row_around_it() {
-    let mut options = Options::baseline();
+    let mut options = CompilerOptions::baseline();
     options.storage.keep.float32 = true;
     let graph = zellige_graph::text::parse(
         "graph g(x: float16[4096]) { z = cast(x, dtype=\"float32\") return z }",
     );
-    let p = compile(&graph.unwrap(), &options).unwrap();
-    let all = run(&p, Addresses::Concrete);
+    let p = compile_graph(&graph.unwrap(), &options).unwrap();
+    let all = run(&p, KernelAddressing::Concrete);
     assert_eq!(all.refused, []);
     let (top, cast) = dsc(&all, 0);
     assert_eq!(cast["computeOp_"][0]["opFuncName"], "dl16tofp32");
@@ -435,7 +435,7 @@ fn views_have_gaps() {
     let p = program(
         "graph g(x: float16[512, 256]) { v = slice(x, dim=1, start=64, end=192) z = exp(v) return z }",
     );
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     let (_, exp) = dsc(&all, 0);
     let node = &exp["scheduleTree_"][0];
     assert_eq!(node["backGapCore_"], json!({"out": {"-1": "128"}}));
@@ -450,7 +450,7 @@ fn views_have_gaps() {
             z = neg(v)
             return z }",
     );
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     assert_eq!(all.refused, []);
     let (_, neg) = dsc(&all, 0);
     let node = &neg["scheduleTree_"][0];
@@ -463,7 +463,7 @@ fn views_have_gaps() {
 fn addresses_can_be_arguments_of_the_bundle() {
     let p =
         program("graph g(x: float16[512, 256], y: float16[512, 256]) { z = add(x, y) return z }");
-    let all = run(&p, Addresses::Symbolic);
+    let all = run(&p, KernelAddressing::Symbolic);
     let (_, add) = dsc(&all, 0);
     for tensor in 0..3 {
         assert_eq!(add["scheduleTree_"][tensor]["isStartAddrSymbolic_"], 1);
@@ -501,8 +501,8 @@ fn addresses_can_be_arguments_of_the_bundle() {
 fn tensors_in_scratchpads_have_one_address() {
     let mut p = program("graph g(x: float16[512, 256]) { y = exp(x) z = neg(y) return z }");
     let y = p.buffers.iter().position(|b| b.name == "y").unwrap();
-    p.buffers[y].place = zellige_compile::Place::Lx(4096);
-    let all = run(&p, Addresses::Symbolic);
+    p.buffers[y].place = zellige_compile::BufferLocation::Lx(4096);
+    let all = run(&p, KernelAddressing::Symbolic);
     let (_, neg) = dsc(&all, 1);
     let node = &neg["scheduleTree_"][0];
     assert_eq!(node["name_"], "allocate-Tensor0_lx");
@@ -516,7 +516,7 @@ fn slices_of_different_lengths_are_kernels_of_their_own() {
     let mut p = program("graph g(x: float16[10, 256]) { z = exp(x) return z }");
     let space = p.steps[0].space.clone().unwrap();
     p.steps[0].division = WorkDivision::new(&[4, 1], &space, 32).unwrap();
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     assert_eq!((all.kernels.len(), all.refused.len()), (2, 0));
     // Three rows on each of the first two cores, two on the others.
     let (first, second) = (dsc(&all, 0), dsc(&all, 1));
@@ -537,7 +537,7 @@ fn a_sum_over_a_dimension_that_is_not_whole_sticks_has_rows_of_zeros() {
     assert!(p.steps[0].is_move() && p.steps.len() == 2);
     let padded = p.buffer(p.steps[0].writes[0]).laid.stick_layout();
     assert_eq!(padded.device_size(), [1, 128, 64]);
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     assert_eq!((all.kernels.len(), all.refused.as_slice()), (3, &[][..]));
     let names: Vec<String> = all
         .kernels
@@ -554,10 +554,11 @@ fn a_sum_over_a_dimension_that_is_not_whole_sticks_has_rows_of_zeros() {
     // Weights have these rows when they are loaded.
     let text =
         "graph g(x: float16[64, 67], w: float16[64, 67] @weight) { z = linear(x, w) return z }";
-    let p = compile(&zellige_graph::text::parse(text).unwrap(), &Options::default()).unwrap();
+    let p = compile_graph(&zellige_graph::text::parse(text).unwrap(), &CompilerOptions::default())
+        .unwrap();
     assert_eq!(p.steps.len(), 1);
     assert_eq!(p.buffer(p.inputs[1]).laid.stick_layout().device_size(), [1, 128, 64]);
-    assert!(run(&p, Addresses::Concrete).refused.is_empty());
+    assert!(run(&p, KernelAddressing::Concrete).refused.is_empty());
 }
 
 #[test]
@@ -566,7 +567,7 @@ fn other_cores_than_the_first_keep_their_numbers() {
     let space = p.steps[0].space.clone().unwrap();
     p.steps[0].division = WorkDivision::new(&[8, 1], &space, 32).unwrap();
     p.steps[0].first_core = 16;
-    let all = run(&p, Addresses::Concrete);
+    let all = run(&p, KernelAddressing::Concrete);
     let (top, exp) = dsc(&all, 0);
     assert_eq!(exp["coreIdsUsed_"], json!((16..24).collect::<Vec<_>>()));
     assert_eq!(top["coreIdToWkSlice_"]["17"], json!({"mb": 1, "out": 0}));

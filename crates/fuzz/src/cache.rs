@@ -5,7 +5,9 @@ use crate::budget::bounded;
 use crate::files::FOLDER;
 use arbitrary::Unstructured;
 use std::sync::LazyLock;
-use zellige_compile::{Decisions, Options, check, compile, compile_again};
+use zellige_compile::{
+    CompileDecisions, CompilerOptions, check_program, compile_again, compile_graph,
+};
 use zellige_files::{CacheLookup, ContentCache, content_hash};
 use zellige_graph::Graph;
 
@@ -90,20 +92,20 @@ pub(crate) static GRAPH: LazyLock<Graph> = LazyLock::new(|| {
 
 /// Decisions as a cache on disk holds them.
 pub(crate) fn decisions(data: &[u8]) {
-    let Ok(decisions) = serde_json::from_slice::<Decisions>(data) else { return };
+    let Ok(decisions) = serde_json::from_slice::<CompileDecisions>(data) else { return };
     let printed = serde_json::to_vec(&decisions).expect("decisions are JSON");
-    let again: Decisions = serde_json::from_slice(&printed).expect("their own JSON");
+    let again: CompileDecisions = serde_json::from_slice(&printed).expect("their own JSON");
     assert_eq!(again, decisions);
-    let options = Options { cores: 4, ..Options::default() };
+    let options = CompilerOptions { cores: 4, ..CompilerOptions::default() };
     let bytes = (1 << 26) + 1000 * data.len();
     let program = bounded("a program", bytes, || compile_again(&GRAPH, &options, &decisions));
     let program = program.expect("decisions never make a compilation fail");
-    check(&program).expect("decisions never make a program wrong");
+    check_program(&program).expect("decisions never make a program wrong");
 }
 
 /// Decisions of a search, as JSON.
 pub(crate) fn searched(cores: usize) -> Vec<u8> {
-    let options = Options { cores, ..Options::default() };
-    let program = compile(&GRAPH, &options).expect("a program");
+    let options = CompilerOptions { cores, ..CompilerOptions::default() };
+    let program = compile_graph(&GRAPH, &options).expect("a program");
     serde_json::to_vec(&program.decisions).expect("decisions are JSON")
 }

@@ -7,9 +7,9 @@
 mod bounds;
 mod show;
 
-pub use bounds::Bounds;
-pub use show::Names;
-pub(crate) use show::show_with;
+pub use bounds::KtirSetBounds;
+pub use show::KtirAffineNames;
+pub(crate) use show::format_expr_with;
 
 use std::ops::{Add, Mul, Neg, Sub};
 use std::sync::Arc;
@@ -24,165 +24,175 @@ use std::sync::Arc;
 /// assert_eq!(Expr::dim(0).floor_div(4).unwrap().eval(&[-1], &[]), Some(-1));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Expr(pub(crate) Node);
+pub struct KtirAffineExpr(pub(crate) KtirAffineNode);
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Node {
+pub(crate) enum KtirAffineNode {
     Const(i64),
     Dim(usize),
     Symbol(usize),
-    Add(Box<Expr>, Box<Expr>),
-    Mul(Box<Expr>, i64),
-    FloorDiv(Box<Expr>, i64),
-    CeilDiv(Box<Expr>, i64),
-    Mod(Box<Expr>, i64),
+    Add(Box<KtirAffineExpr>, Box<KtirAffineExpr>),
+    Mul(Box<KtirAffineExpr>, i64),
+    FloorDiv(Box<KtirAffineExpr>, i64),
+    CeilDiv(Box<KtirAffineExpr>, i64),
+    Mod(Box<KtirAffineExpr>, i64),
 }
 
-impl Expr {
+impl KtirAffineExpr {
     /// Dimension `i`.
-    pub fn dim(i: usize) -> Expr {
-        Expr(Node::Dim(i))
+    pub fn dim(i: usize) -> KtirAffineExpr {
+        KtirAffineExpr(KtirAffineNode::Dim(i))
     }
 
     /// Symbol `i`.
-    pub fn symbol(i: usize) -> Expr {
-        Expr(Node::Symbol(i))
+    pub fn symbol(i: usize) -> KtirAffineExpr {
+        KtirAffineExpr(KtirAffineNode::Symbol(i))
     }
 
     /// A number.
-    pub fn constant(value: i64) -> Expr {
-        Expr(Node::Const(value))
+    pub fn constant(value: i64) -> KtirAffineExpr {
+        KtirAffineExpr(KtirAffineNode::Const(value))
     }
 
     /// The quotient rounded toward minus infinity; none unless the divisor is positive.
-    pub fn floor_div(self, by: i64) -> Option<Expr> {
-        (by > 0).then(|| Expr(Node::FloorDiv(Box::new(self), by)))
+    pub fn floor_div(self, by: i64) -> Option<KtirAffineExpr> {
+        (by > 0).then(|| KtirAffineExpr(KtirAffineNode::FloorDiv(Box::new(self), by)))
     }
 
     /// The quotient rounded toward infinity; none unless the divisor is positive.
-    pub fn ceil_div(self, by: i64) -> Option<Expr> {
-        (by > 0).then(|| Expr(Node::CeilDiv(Box::new(self), by)))
+    pub fn ceil_div(self, by: i64) -> Option<KtirAffineExpr> {
+        (by > 0).then(|| KtirAffineExpr(KtirAffineNode::CeilDiv(Box::new(self), by)))
     }
 
     /// The remainder that is not negative; none unless the divisor is positive.
-    pub fn modulo(self, by: i64) -> Option<Expr> {
-        (by > 0).then(|| Expr(Node::Mod(Box::new(self), by)))
+    pub fn modulo(self, by: i64) -> Option<KtirAffineExpr> {
+        (by > 0).then(|| KtirAffineExpr(KtirAffineNode::Mod(Box::new(self), by)))
     }
 
     /// The number, if it is one.
     pub fn as_constant(&self) -> Option<i64> {
-        if let Node::Const(c) = self.0 { Some(c) } else { None }
+        if let KtirAffineNode::Const(c) = self.0 { Some(c) } else { None }
     }
 
     /// The dimension, if it is nothing else.
     pub fn as_dim(&self) -> Option<usize> {
-        if let Node::Dim(d) = self.0 { Some(d) } else { None }
+        if let KtirAffineNode::Dim(d) = self.0 { Some(d) } else { None }
     }
 
     /// Its value; none where a number does not fit in 64 bits or an index is not given.
-    pub fn eval(&self, dims: &[i64], symbols: &[i64]) -> Option<i64> {
-        let of = |e: &Expr| e.eval(dims, symbols);
+    pub fn evaluate_at(&self, dims: &[i64], symbols: &[i64]) -> Option<i64> {
+        let of = |e: &KtirAffineExpr| e.evaluate_at(dims, symbols);
         match &self.0 {
-            Node::Const(c) => Some(*c),
-            Node::Dim(d) => dims.get(*d).copied(),
-            Node::Symbol(s) => symbols.get(*s).copied(),
-            Node::Add(a, b) => of(a)?.checked_add(of(b)?),
-            Node::Mul(a, k) => of(a)?.checked_mul(*k),
-            Node::FloorDiv(a, k) => Some(of(a)?.div_euclid(*k)),
-            Node::CeilDiv(a, k) => {
+            KtirAffineNode::Const(c) => Some(*c),
+            KtirAffineNode::Dim(d) => dims.get(*d).copied(),
+            KtirAffineNode::Symbol(s) => symbols.get(*s).copied(),
+            KtirAffineNode::Add(a, b) => of(a)?.checked_add(of(b)?),
+            KtirAffineNode::Mul(a, k) => of(a)?.checked_mul(*k),
+            KtirAffineNode::FloorDiv(a, k) => Some(of(a)?.div_euclid(*k)),
+            KtirAffineNode::CeilDiv(a, k) => {
                 let (a, k) = (of(a)?, *k);
                 Some(a.div_euclid(k) + i64::from(a.rem_euclid(k) != 0))
             }
-            Node::Mod(a, k) => Some(of(a)?.rem_euclid(*k)),
+            KtirAffineNode::Mod(a, k) => Some(of(a)?.rem_euclid(*k)),
         }
     }
 
     /// How many nodes it has: what evaluating it takes.
-    pub(crate) fn nodes(&self) -> usize {
+    pub(crate) fn count_nodes(&self) -> usize {
         match &self.0 {
-            Node::Const(_) | Node::Dim(_) | Node::Symbol(_) => 1,
-            Node::Add(a, b) => 1 + a.nodes() + b.nodes(),
-            Node::Mul(a, _) | Node::FloorDiv(a, _) | Node::CeilDiv(a, _) | Node::Mod(a, _) => {
-                1 + a.nodes()
-            }
+            KtirAffineNode::Const(_) | KtirAffineNode::Dim(_) | KtirAffineNode::Symbol(_) => 1,
+            KtirAffineNode::Add(a, b) => 1 + a.count_nodes() + b.count_nodes(),
+            KtirAffineNode::Mul(a, _)
+            | KtirAffineNode::FloorDiv(a, _)
+            | KtirAffineNode::CeilDiv(a, _)
+            | KtirAffineNode::Mod(a, _) => 1 + a.count_nodes(),
         }
     }
 
     /// Calls `f` with every dimension (true) and symbol (false) that is mentioned.
-    pub(crate) fn mentions(&self, f: &mut impl FnMut(bool, usize)) {
+    pub(crate) fn visit_mentions(&self, f: &mut impl FnMut(bool, usize)) {
         match &self.0 {
-            Node::Const(_) => {}
-            Node::Dim(d) => f(true, *d),
-            Node::Symbol(s) => f(false, *s),
-            Node::Add(a, b) => {
-                a.mentions(f);
-                b.mentions(f);
+            KtirAffineNode::Const(_) => {}
+            KtirAffineNode::Dim(d) => f(true, *d),
+            KtirAffineNode::Symbol(s) => f(false, *s),
+            KtirAffineNode::Add(a, b) => {
+                a.visit_mentions(f);
+                b.visit_mentions(f);
             }
-            Node::Mul(a, _) | Node::FloorDiv(a, _) | Node::CeilDiv(a, _) | Node::Mod(a, _) => {
-                a.mentions(f);
+            KtirAffineNode::Mul(a, _)
+            | KtirAffineNode::FloorDiv(a, _)
+            | KtirAffineNode::CeilDiv(a, _)
+            | KtirAffineNode::Mod(a, _) => {
+                a.visit_mentions(f);
             }
         }
     }
 
     /// The same with other dimensions.
-    pub(crate) fn renamed(&self, f: &mut impl FnMut(usize) -> usize) -> Expr {
-        let mut of = |e: &Expr| Box::new(e.renamed(f));
-        Expr(match &self.0 {
-            Node::Const(_) | Node::Symbol(_) => self.0.clone(),
-            Node::Dim(d) => Node::Dim(f(*d)),
-            Node::Add(a, b) => {
+    pub(crate) fn rename_dims(&self, f: &mut impl FnMut(usize) -> usize) -> KtirAffineExpr {
+        let mut of = |e: &KtirAffineExpr| Box::new(e.rename_dims(f));
+        KtirAffineExpr(match &self.0 {
+            KtirAffineNode::Const(_) | KtirAffineNode::Symbol(_) => self.0.clone(),
+            KtirAffineNode::Dim(d) => KtirAffineNode::Dim(f(*d)),
+            KtirAffineNode::Add(a, b) => {
                 let a = of(a);
-                Node::Add(a, of(b))
+                KtirAffineNode::Add(a, of(b))
             }
-            Node::Mul(a, k) => Node::Mul(of(a), *k),
-            Node::FloorDiv(a, k) => Node::FloorDiv(of(a), *k),
-            Node::CeilDiv(a, k) => Node::CeilDiv(of(a), *k),
-            Node::Mod(a, k) => Node::Mod(of(a), *k),
+            KtirAffineNode::Mul(a, k) => KtirAffineNode::Mul(of(a), *k),
+            KtirAffineNode::FloorDiv(a, k) => KtirAffineNode::FloorDiv(of(a), *k),
+            KtirAffineNode::CeilDiv(a, k) => KtirAffineNode::CeilDiv(of(a), *k),
+            KtirAffineNode::Mod(a, k) => KtirAffineNode::Mod(of(a), *k),
         })
     }
 
-    fn check(&self, dims: usize, symbols: usize) -> Result<(), AffineError> {
+    fn check_indices(&self, dims: usize, symbols: usize) -> Result<(), KtirAffineError> {
         let mut bad = None;
-        self.mentions(&mut |is_dim, i| {
+        self.visit_mentions(&mut |is_dim, i| {
             let count = if is_dim { dims } else { symbols };
             if i >= count && bad.is_none() {
                 let what = if is_dim { "dimension" } else { "symbol" };
-                bad = Some(AffineError { what, index: i, count });
+                bad = Some(KtirAffineError { what, index: i, count });
             }
         });
         bad.map_or(Ok(()), Err)
     }
 }
 
-impl Add for Expr {
-    type Output = Expr;
-    fn add(self, other: Expr) -> Expr {
+impl Add for KtirAffineExpr {
+    type Output = KtirAffineExpr;
+    fn add(self, other: KtirAffineExpr) -> KtirAffineExpr {
         let folded = match (&self.0, &other.0) {
-            (Node::Const(a), Node::Const(b)) => a.checked_add(*b),
+            (KtirAffineNode::Const(a), KtirAffineNode::Const(b)) => a.checked_add(*b),
             _ => None,
         };
-        folded.map_or_else(|| Expr(Node::Add(Box::new(self), Box::new(other))), Expr::constant)
+        folded.map_or_else(
+            || KtirAffineExpr(KtirAffineNode::Add(Box::new(self), Box::new(other))),
+            KtirAffineExpr::constant,
+        )
     }
 }
 
-impl Mul<i64> for Expr {
-    type Output = Expr;
-    fn mul(self, by: i64) -> Expr {
+impl Mul<i64> for KtirAffineExpr {
+    type Output = KtirAffineExpr;
+    fn mul(self, by: i64) -> KtirAffineExpr {
         let folded = self.as_constant().and_then(|c| c.checked_mul(by));
-        folded.map_or_else(|| Expr(Node::Mul(Box::new(self), by)), Expr::constant)
+        folded.map_or_else(
+            || KtirAffineExpr(KtirAffineNode::Mul(Box::new(self), by)),
+            KtirAffineExpr::constant,
+        )
     }
 }
 
-impl Neg for Expr {
-    type Output = Expr;
-    fn neg(self) -> Expr {
+impl Neg for KtirAffineExpr {
+    type Output = KtirAffineExpr;
+    fn neg(self) -> KtirAffineExpr {
         self * -1
     }
 }
 
-impl Sub for Expr {
-    type Output = Expr;
-    fn sub(self, other: Expr) -> Expr {
+impl Sub for KtirAffineExpr {
+    type Output = KtirAffineExpr;
+    fn sub(self, other: KtirAffineExpr) -> KtirAffineExpr {
         self + -other
     }
 }
@@ -190,7 +200,7 @@ impl Sub for Expr {
 /// An expression that mentions a dimension or symbol that its map or set does not have.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} {index} is mentioned, but there are {count}")]
-pub struct AffineError {
+pub struct KtirAffineError {
     /// `dimension` or `symbol`.
     pub what: &'static str,
     /// Which one.
@@ -201,34 +211,42 @@ pub struct AffineError {
 
 /// A map: each result is an expression of the dimensions and symbols.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Map {
+pub struct KtirAffineMap {
     dims: usize,
     symbols: usize,
     // Shared: a text may use one alias any number of times.
-    results: Arc<[Expr]>,
+    results: Arc<[KtirAffineExpr]>,
 }
 
-impl Map {
+impl KtirAffineMap {
     /// A map of so many dimensions and symbols.
     ///
     /// # Errors
     /// A result that mentions others.
-    pub fn new(dims: usize, symbols: usize, results: Vec<Expr>) -> Result<Map, AffineError> {
-        results.iter().try_for_each(|e| e.check(dims, symbols))?;
-        Ok(Map { dims, symbols, results: results.into() })
+    pub fn new(
+        dims: usize,
+        symbols: usize,
+        results: Vec<KtirAffineExpr>,
+    ) -> Result<KtirAffineMap, KtirAffineError> {
+        results.iter().try_for_each(|e| e.check_indices(dims, symbols))?;
+        Ok(KtirAffineMap { dims, symbols, results: results.into() })
     }
 
     /// `(d0, d1, ..) -> (d0, d1, ..)`.
-    pub fn identity(rank: usize) -> Map {
-        Map { dims: rank, symbols: 0, results: (0..rank).map(Expr::dim).collect() }
+    pub fn identity(rank: usize) -> KtirAffineMap {
+        KtirAffineMap {
+            dims: rank,
+            symbols: 0,
+            results: (0..rank).map(KtirAffineExpr::dim).collect(),
+        }
     }
 
     /// `(d0, .., dn) -> (d_i for i in dims)`: a permutation, or a projection.
     ///
     /// # Errors
     /// A dimension that is not there.
-    pub fn select(rank: usize, dims: &[usize]) -> Result<Map, AffineError> {
-        Map::new(rank, 0, dims.iter().map(|d| Expr::dim(*d)).collect())
+    pub fn select_dims(rank: usize, dims: &[usize]) -> Result<KtirAffineMap, KtirAffineError> {
+        KtirAffineMap::new(rank, 0, dims.iter().map(|d| KtirAffineExpr::dim(*d)).collect())
     }
 
     /// How many dimensions it takes.
@@ -242,18 +260,18 @@ impl Map {
     }
 
     /// Its results.
-    pub fn results(&self) -> &[Expr] {
+    pub fn results(&self) -> &[KtirAffineExpr] {
         &self.results
     }
 
     /// What evaluating it takes, in nodes of its expressions.
-    pub(crate) fn nodes(&self) -> usize {
-        self.results.iter().map(Expr::nodes).sum()
+    pub(crate) fn count_nodes(&self) -> usize {
+        self.results.iter().map(KtirAffineExpr::count_nodes).sum()
     }
 
     /// Its results at a point.
-    pub fn eval(&self, dims: &[i64], symbols: &[i64]) -> Option<Vec<i64>> {
-        self.results.iter().map(|e| e.eval(dims, symbols)).collect()
+    pub fn evaluate_at(&self, dims: &[i64], symbols: &[i64]) -> Option<Vec<i64>> {
+        self.results.iter().map(|e| e.evaluate_at(dims, symbols)).collect()
     }
 
     /// Whether it is the identity.
@@ -263,16 +281,16 @@ impl Map {
     }
 
     /// The dimensions that are its results, where all of them are.
-    pub fn selected(&self) -> Option<Vec<usize>> {
-        self.results.iter().map(Expr::as_dim).collect()
+    pub fn selected_dims(&self) -> Option<Vec<usize>> {
+        self.results.iter().map(KtirAffineExpr::as_dim).collect()
     }
 }
 
 /// One condition of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Constraint {
+pub struct KtirAffineConstraint {
     /// What is compared with zero.
-    pub expr: Expr,
+    pub expr: KtirAffineExpr,
     /// `== 0`, or else `>= 0`.
     pub equal: bool,
 }
@@ -289,14 +307,14 @@ pub struct Constraint {
 /// assert!(set.contains(&[1, 63], &[]) && !set.contains(&[2, 0], &[]));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Set {
+pub struct KtirAffineSet {
     dims: usize,
     symbols: usize,
     // Shared: a text may use one alias any number of times.
-    constraints: Arc<[Constraint]>,
+    constraints: Arc<[KtirAffineConstraint]>,
 }
 
-impl Set {
+impl KtirAffineSet {
     /// A set of so many dimensions and symbols.
     ///
     /// # Errors
@@ -304,29 +322,33 @@ impl Set {
     pub fn new(
         dims: usize,
         symbols: usize,
-        constraints: Vec<Constraint>,
-    ) -> Result<Set, AffineError> {
-        constraints.iter().try_for_each(|c| c.expr.check(dims, symbols))?;
-        Ok(Set { dims, symbols, constraints: constraints.into() })
+        constraints: Vec<KtirAffineConstraint>,
+    ) -> Result<KtirAffineSet, KtirAffineError> {
+        constraints.iter().try_for_each(|c| c.expr.check_indices(dims, symbols))?;
+        Ok(KtirAffineSet { dims, symbols, constraints: constraints.into() })
     }
 
     /// `0 <= d_i < extents[i]`.
-    pub fn boxed(extents: &[i64]) -> Set {
+    pub fn from_extents(extents: &[i64]) -> KtirAffineSet {
         let origin = vec![0; extents.len()];
-        Set::box_at(&origin, extents)
+        KtirAffineSet::box_at(&origin, extents)
     }
 
     /// `origin[i] <= d_i < origin[i] + extents[i]`; as many extents as the shorter list has.
-    pub fn box_at(origin: &[i64], extents: &[i64]) -> Set {
+    pub fn box_at(origin: &[i64], extents: &[i64]) -> KtirAffineSet {
         let mut constraints = Vec::new();
         for (i, (from, n)) in origin.iter().zip(extents).enumerate() {
-            let low = if *from == 0 { Expr::dim(i) } else { Expr::dim(i) - Expr::constant(*from) };
+            let low = if *from == 0 {
+                KtirAffineExpr::dim(i)
+            } else {
+                KtirAffineExpr::dim(i) - KtirAffineExpr::constant(*from)
+            };
             let last = from.saturating_add(*n).saturating_sub(1);
-            let high = -Expr::dim(i) + Expr::constant(last);
-            constraints.extend([low, high].map(|expr| Constraint { expr, equal: false }));
+            let high = -KtirAffineExpr::dim(i) + KtirAffineExpr::constant(last);
+            constraints.extend([low, high].map(|expr| KtirAffineConstraint { expr, equal: false }));
         }
         let dims = origin.len().min(extents.len());
-        Set { dims, symbols: 0, constraints: constraints.into() }
+        KtirAffineSet { dims, symbols: 0, constraints: constraints.into() }
     }
 
     /// How many dimensions its points have.
@@ -340,19 +362,19 @@ impl Set {
     }
 
     /// Its conditions.
-    pub fn constraints(&self) -> &[Constraint] {
+    pub fn constraints(&self) -> &[KtirAffineConstraint] {
         &self.constraints
     }
 
     /// What looking at one point takes, in nodes of its expressions.
-    pub(crate) fn nodes(&self) -> usize {
-        self.constraints.iter().map(|c| c.expr.nodes()).sum()
+    pub(crate) fn count_nodes(&self) -> usize {
+        self.constraints.iter().map(|c| c.expr.count_nodes()).sum()
     }
 
     /// Whether a point is in it; not where a number does not fit in 64 bits.
     pub fn contains(&self, point: &[i64], symbols: &[i64]) -> bool {
         self.constraints.iter().all(|c| {
-            let value = c.expr.eval(point, symbols);
+            let value = c.expr.evaluate_at(point, symbols);
             value.is_some_and(|v| if c.equal { v == 0 } else { v >= 0 })
         })
     }

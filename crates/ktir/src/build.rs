@@ -1,18 +1,20 @@
 //! Building functions in code.
 //!
-//! A [`Builder`] adds operations one after the other; loops and regions are closures. Nothing is
-//! refused on the way: [`Builder::finish`] verifies the whole function and names the operation that
+//! A [`KtirBuilder`] adds operations one after the other; loops and regions are closures. Nothing is
+//! refused on the way: [`KtirBuilder::finish_function`] verifies the whole function and names the operation that
 //! breaks a rule.
 
 mod ktdp;
 mod tile;
 
-pub use ktdp::Subscript;
+pub use ktdp::KtirSubscript;
 
-use crate::affine::Map;
-use crate::ir::{Attr, Block, Function, Literal, Op, Place, Value, ValueDef};
-use crate::op::Kind;
-use crate::types::{Elem, Type};
+use crate::affine::KtirAffineMap;
+use crate::ir::{
+    KtirAttr, KtirBlock, KtirFunction, KtirLiteral, KtirOp, KtirSourceSpan, KtirValue, KtirValueDef,
+};
+use crate::op::KtirOpKind;
+use crate::types::{KtirElem, KtirType};
 use crate::verify;
 use std::collections::HashSet;
 use zellige_notation::Diagnostic;
@@ -20,7 +22,7 @@ use zellige_notation::Diagnostic;
 /// A function in the making.
 ///
 /// ```
-/// use zellige_ktir::{Builder, Elem, Kind, Module, Space, Type, text};
+/// use zellige_ktir::{Builder, Elem, KtirOpKind, Module, Space, Type, text};
 /// let mut b = Builder::new("scale", &[2]);
 /// let x = b.arg("x_ptr", Type::INDEX);
 /// let core = b.tile_id(1)[0];
@@ -29,7 +31,7 @@ use zellige_notation::Diagnostic;
 /// let tile = b.access_tile(view, &[core, zero], &[1, 64]);
 /// let data = b.load(tile);
 /// let two = b.float_tile(2.0, &[1, 64], Elem::F16);
-/// let scaled = b.binary(Kind::MulF, data, two);
+/// let scaled = b.binary(KtirOpKind::MulF, data, two);
 /// b.store(scaled, tile);
 /// let module = Module::new(vec![b.finish()?]);
 /// let text = text::print(&module);
@@ -38,21 +40,21 @@ use zellige_notation::Diagnostic;
 /// # Ok::<(), zellige_notation::Diagnostic>(())
 /// ```
 #[derive(Debug)]
-pub struct Builder {
+pub struct KtirBuilder {
     name: String,
     grid: Vec<i64>,
-    args: Vec<Value>,
-    results: Vec<Type>,
-    values: Vec<ValueDef>,
+    args: Vec<KtirValue>,
+    results: Vec<KtirType>,
+    values: Vec<KtirValueDef>,
     names: HashSet<String>,
-    blocks: Vec<Vec<Op>>,
+    blocks: Vec<Vec<KtirOp>>,
 }
 
-impl Builder {
+impl KtirBuilder {
     /// A function that the cores of a grid of up to three dimensions run; `&[]` is one core.
-    pub fn new(name: &str, grid: &[i64]) -> Builder {
-        Builder {
-            name: clean(name),
+    pub fn new(name: &str, grid: &[i64]) -> KtirBuilder {
+        KtirBuilder {
+            name: sanitize_name(name),
             grid: grid.to_vec(),
             args: Vec::new(),
             results: Vec::new(),
@@ -63,20 +65,20 @@ impl Builder {
     }
 
     /// One more argument.
-    pub fn arg(&mut self, name: &str, ty: Type) -> Value {
-        let value = self.value(name, ty);
+    pub fn add_argument(&mut self, name: &str, ty: KtirType) -> KtirValue {
+        let value = self.add_value(name, ty);
         self.args.push(value);
         value
     }
 
     /// Gives a value a name of one's own, made different from others where it is taken.
-    pub fn rename(&mut self, value: Value, name: &str) {
-        let name = self.unique(name);
+    pub fn rename_value(&mut self, value: KtirValue, name: &str) {
+        let name = self.unique_name(name);
         self.values[value.index()].name = name;
     }
 
     /// The type of a value.
-    pub fn ty(&self, value: Value) -> &Type {
+    pub fn value_type(&self, value: KtirValue) -> &KtirType {
         &self.values[value.index()].ty
     }
 
@@ -84,33 +86,33 @@ impl Builder {
     ///
     /// # Errors
     /// The first rule that is broken.
-    pub fn finish(self) -> Result<Function, Diagnostic> {
-        self.finish_with(&[])
+    pub fn finish_function(self) -> Result<KtirFunction, Diagnostic> {
+        self.finish_returning(&[])
     }
 
     /// Ends the function with what it returns, and verifies it.
     ///
     /// # Errors
     /// The first rule that is broken.
-    pub fn finish_with(mut self, returned: &[Value]) -> Result<Function, Diagnostic> {
-        self.results = returned.iter().map(|v| self.ty(*v).clone()).collect();
-        self.op(Kind::Return, returned, vec![], vec![], vec![], "");
+    pub fn finish_returning(mut self, returned: &[KtirValue]) -> Result<KtirFunction, Diagnostic> {
+        self.results = returned.iter().map(|v| self.value_type(*v).clone()).collect();
+        self.add_op(KtirOpKind::Return, returned, vec![], vec![], vec![], "");
         let ops = self.blocks.pop().unwrap_or_default();
-        let function = Function {
+        let function = KtirFunction {
             name: self.name,
             grid: self.grid,
             results: self.results,
             values: self.values,
-            body: Block { args: self.args, ops },
-            span: Place::default(),
+            body: KtirBlock { args: self.args, ops },
+            span: KtirSourceSpan::default(),
         }
-        .canonical();
-        verify::function(&function)?;
+        .renumber_canonically();
+        verify::verify_function(&function)?;
         Ok(function)
     }
 
-    fn unique(&mut self, stem: &str) -> String {
-        let stem = clean(stem);
+    fn unique_name(&mut self, stem: &str) -> String {
+        let stem = sanitize_name(stem);
         let mut name = stem.clone();
         let mut n = 0;
         while !self.names.insert(name.clone()) {
@@ -120,31 +122,32 @@ impl Builder {
         name
     }
 
-    fn value(&mut self, stem: &str, ty: Type) -> Value {
-        let name = self.unique(stem);
-        let value = Value(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
-        self.values.push(ValueDef { name, ty });
+    fn add_value(&mut self, stem: &str, ty: KtirType) -> KtirValue {
+        let name = self.unique_name(stem);
+        let value = KtirValue(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        self.values.push(KtirValueDef { name, ty });
         value
     }
 
-    fn op(
+    fn add_op(
         &mut self,
-        kind: Kind,
-        operands: &[Value],
-        results: Vec<Type>,
-        attrs: Vec<(&str, Attr)>,
-        regions: Vec<Block>,
+        kind: KtirOpKind,
+        operands: &[KtirValue],
+        results: Vec<KtirType>,
+        attrs: Vec<(&str, KtirAttr)>,
+        regions: Vec<KtirBlock>,
         stem: &str,
-    ) -> Vec<Value> {
-        let results: Vec<Value> = results.into_iter().map(|ty| self.value(stem, ty)).collect();
+    ) -> Vec<KtirValue> {
+        let results: Vec<KtirValue> =
+            results.into_iter().map(|ty| self.add_value(stem, ty)).collect();
         let attrs = attrs.into_iter().map(|(n, a)| (n.to_string(), a)).collect();
-        let op = Op {
+        let op = KtirOp {
             kind,
             operands: operands.to_vec(),
             results: results.clone(),
             attrs,
             regions,
-            span: Place::default(),
+            span: KtirSourceSpan::default(),
         };
         if let Some(block) = self.blocks.last_mut() {
             block.push(op);
@@ -152,160 +155,203 @@ impl Builder {
         results
     }
 
-    fn one(
+    fn add_single_result_op(
         &mut self,
-        kind: Kind,
-        operands: &[Value],
-        result: Type,
-        attrs: Vec<(&str, Attr)>,
+        kind: KtirOpKind,
+        operands: &[KtirValue],
+        result: KtirType,
+        attrs: Vec<(&str, KtirAttr)>,
         stem: &str,
-    ) -> Value {
-        self.op(kind, operands, vec![result], attrs, vec![], stem)[0]
+    ) -> KtirValue {
+        self.add_op(kind, operands, vec![result], attrs, vec![], stem)[0]
     }
 
     /// A block whose operations `f` adds, ending in `end` with what it gives.
-    fn block(
+    fn build_block(
         &mut self,
-        args: Vec<Value>,
-        end: Kind,
-        f: impl FnOnce(&mut Builder) -> Vec<Value>,
-    ) -> Block {
+        args: Vec<KtirValue>,
+        end: KtirOpKind,
+        f: impl FnOnce(&mut KtirBuilder) -> Vec<KtirValue>,
+    ) -> KtirBlock {
         self.blocks.push(Vec::new());
         let given = f(self);
-        self.op(end, &given, vec![], vec![], vec![], "");
-        Block { args, ops: self.blocks.pop().unwrap_or_default() }
+        self.add_op(end, &given, vec![], vec![], vec![], "");
+        KtirBlock { args, ops: self.blocks.pop().unwrap_or_default() }
     }
 
     /// A constant index.
-    pub fn index(&mut self, value: i64) -> Value {
-        self.int(value, Elem::Index)
+    pub fn index_constant(&mut self, value: i64) -> KtirValue {
+        self.int_constant(value, KtirElem::Index)
     }
 
     /// A constant integer.
-    pub fn int(&mut self, value: i64, elem: Elem) -> Value {
+    pub fn int_constant(&mut self, value: i64, elem: KtirElem) -> KtirValue {
         let sign = if value < 0 { "m" } else { "" };
         let stem = format!("c{sign}{}", value.unsigned_abs());
-        let attrs = vec![("value", Attr::Literal(Literal::Int(value)))];
-        self.one(Kind::ArithConstant, &[], Type::Scalar(elem), attrs, &stem)
+        let attrs = vec![("value", KtirAttr::Literal(KtirLiteral::Int(value)))];
+        self.add_single_result_op(
+            KtirOpKind::ArithConstant,
+            &[],
+            KtirType::Scalar(elem),
+            attrs,
+            &stem,
+        )
     }
 
     /// A constant float; infinities and NaNs become bit patterns.
-    pub fn float(&mut self, value: f64, elem: Elem) -> Value {
-        let attrs = vec![("value", Attr::Literal(literal(value, elem)))];
-        self.one(Kind::ArithConstant, &[], Type::Scalar(elem), attrs, "cst")
+    pub fn float_constant(&mut self, value: f64, elem: KtirElem) -> KtirValue {
+        let attrs = vec![("value", KtirAttr::Literal(float_literal(value, elem)))];
+        self.add_single_result_op(
+            KtirOpKind::ArithConstant,
+            &[],
+            KtirType::Scalar(elem),
+            attrs,
+            "cst",
+        )
     }
 
     /// A tile with one constant float everywhere.
-    pub fn float_tile(&mut self, value: f64, shape: &[i64], elem: Elem) -> Value {
-        let attrs = vec![("value", Attr::Dense(vec![literal(value, elem)]))];
-        self.one(Kind::ArithConstant, &[], Type::tensor(shape, elem), attrs, "cst")
+    pub fn float_tile(&mut self, value: f64, shape: &[i64], elem: KtirElem) -> KtirValue {
+        let attrs = vec![("value", KtirAttr::Dense(vec![float_literal(value, elem)]))];
+        self.add_single_result_op(
+            KtirOpKind::ArithConstant,
+            &[],
+            KtirType::tensor(shape, elem),
+            attrs,
+            "cst",
+        )
     }
 
     /// A constant tile of integers, in row-major order.
-    pub fn int_tile(&mut self, values: &[i64], shape: &[i64], elem: Elem) -> Value {
-        let list = values.iter().map(|n| Literal::Int(*n)).collect();
-        let attrs = vec![("value", Attr::Dense(list))];
-        self.one(Kind::ArithConstant, &[], Type::tensor(shape, elem), attrs, "cst")
+    pub fn int_tile(&mut self, values: &[i64], shape: &[i64], elem: KtirElem) -> KtirValue {
+        let list = values.iter().map(|n| KtirLiteral::Int(*n)).collect();
+        let attrs = vec![("value", KtirAttr::Dense(list))];
+        self.add_single_result_op(
+            KtirOpKind::ArithConstant,
+            &[],
+            KtirType::tensor(shape, elem),
+            attrs,
+            "cst",
+        )
     }
 
     /// An operation of one operand: `math.exp`, `arith.negf`.
-    pub fn unary(&mut self, kind: Kind, a: Value) -> Value {
-        self.pointwise(kind, &[a])
+    pub fn unary_op(&mut self, kind: KtirOpKind, a: KtirValue) -> KtirValue {
+        self.pointwise_op(kind, &[a])
     }
 
     /// An operation of two operands: `arith.addf`, `arith.muli`.
-    pub fn binary(&mut self, kind: Kind, a: Value, b: Value) -> Value {
-        self.pointwise(kind, &[a, b])
+    pub fn binary_op(&mut self, kind: KtirOpKind, a: KtirValue, b: KtirValue) -> KtirValue {
+        self.pointwise_op(kind, &[a, b])
     }
 
     /// An operation of operands of one type, which is also that of the result.
-    pub fn pointwise(&mut self, kind: Kind, operands: &[Value]) -> Value {
-        let ty = operands.first().map_or(Type::INDEX, |v| self.ty(*v).clone());
-        self.one(kind, operands, ty, vec![], tail(kind))
+    pub fn pointwise_op(&mut self, kind: KtirOpKind, operands: &[KtirValue]) -> KtirValue {
+        let ty = operands.first().map_or(KtirType::INDEX, |v| self.value_type(*v).clone());
+        self.add_single_result_op(kind, operands, ty, vec![], op_name_tail(kind))
     }
 
     /// `arith.cmpi` or `arith.cmpf`.
-    pub fn compare(&mut self, kind: Kind, predicate: &str, a: Value, b: Value) -> Value {
-        let ty = self.ty(a).with_elem(Elem::I1);
-        let attrs = vec![("predicate", Attr::Word(predicate.into()))];
-        self.one(kind, &[a, b], ty, attrs, "cmp")
+    pub fn compare_values(
+        &mut self,
+        kind: KtirOpKind,
+        predicate: &str,
+        a: KtirValue,
+        b: KtirValue,
+    ) -> KtirValue {
+        let ty = self.value_type(a).with_elem(KtirElem::I1);
+        let attrs = vec![("predicate", KtirAttr::Word(predicate.into()))];
+        self.add_single_result_op(kind, &[a, b], ty, attrs, "cmp")
     }
 
     /// `arith.select`.
-    pub fn select(&mut self, condition: Value, a: Value, b: Value) -> Value {
-        let ty = self.ty(a).clone();
-        self.one(Kind::ArithSelect, &[condition, a, b], ty, vec![], "select")
+    pub fn select_values(&mut self, condition: KtirValue, a: KtirValue, b: KtirValue) -> KtirValue {
+        let ty = self.value_type(a).clone();
+        self.add_single_result_op(KtirOpKind::ArithSelect, &[condition, a, b], ty, vec![], "select")
     }
 
     /// A cast to other elements: `arith.extf`, `arith.index_cast`.
-    pub fn cast(&mut self, kind: Kind, a: Value, elem: Elem) -> Value {
-        let ty = self.ty(a).with_elem(elem);
-        self.one(kind, &[a], ty, vec![], tail(kind))
+    pub fn cast_elements(&mut self, kind: KtirOpKind, a: KtirValue, elem: KtirElem) -> KtirValue {
+        let ty = self.value_type(a).with_elem(elem);
+        self.add_single_result_op(kind, &[a], ty, vec![], op_name_tail(kind))
     }
 
     /// `affine.apply` of a map with one result.
-    pub fn apply(&mut self, map: Map, operands: &[Value]) -> Value {
-        self.one(Kind::AffineApply, operands, Type::INDEX, vec![("map", Attr::Map(map))], "apply")
+    pub fn apply_map(&mut self, map: KtirAffineMap, operands: &[KtirValue]) -> KtirValue {
+        self.add_single_result_op(
+            KtirOpKind::AffineApply,
+            operands,
+            KtirType::INDEX,
+            vec![("map", KtirAttr::Map(map))],
+            "apply",
+        )
     }
 
     /// `func.call`.
-    pub fn call(&mut self, callee: &str, operands: &[Value], results: &[Type]) -> Vec<Value> {
-        let attrs = vec![("callee", Attr::Word(clean(callee)))];
-        self.op(Kind::Call, operands, results.to_vec(), attrs, vec![], "call")
+    pub fn call_function(
+        &mut self,
+        callee: &str,
+        operands: &[KtirValue],
+        results: &[KtirType],
+    ) -> Vec<KtirValue> {
+        let attrs = vec![("callee", KtirAttr::Word(sanitize_name(callee)))];
+        self.add_op(KtirOpKind::Call, operands, results.to_vec(), attrs, vec![], "call")
     }
 
     /// `scf.for`: `f` gets the counter and what is carried, and gives what is carried on.
     pub fn for_loop(
         &mut self,
-        (from, to, step): (Value, Value, Value),
-        carried: &[Value],
-        f: impl FnOnce(&mut Builder, Value, &[Value]) -> Vec<Value>,
-    ) -> Vec<Value> {
-        let types: Vec<Type> = carried.iter().map(|v| self.ty(*v).clone()).collect();
-        let counter = self.ty(from).clone();
-        let iv = self.value("i", counter);
-        let inner: Vec<Value> = types.iter().map(|t| self.value("iter", t.clone())).collect();
+        (from, to, step): (KtirValue, KtirValue, KtirValue),
+        carried: &[KtirValue],
+        f: impl FnOnce(&mut KtirBuilder, KtirValue, &[KtirValue]) -> Vec<KtirValue>,
+    ) -> Vec<KtirValue> {
+        let types: Vec<KtirType> = carried.iter().map(|v| self.value_type(*v).clone()).collect();
+        let counter = self.value_type(from).clone();
+        let iv = self.add_value("i", counter);
+        let inner: Vec<KtirValue> =
+            types.iter().map(|t| self.add_value("iter", t.clone())).collect();
         let args = [vec![iv], inner.clone()].concat();
-        let block = self.block(args, Kind::ScfYield, |b| f(b, iv, &inner));
+        let block = self.build_block(args, KtirOpKind::ScfYield, |b| f(b, iv, &inner));
         let operands = [vec![from, to, step], carried.to_vec()].concat();
-        self.op(Kind::For, &operands, types, vec![], vec![block], "for")
+        self.add_op(KtirOpKind::For, &operands, types, vec![], vec![block], "for")
     }
 
     /// `scf.if` that gives nothing.
-    pub fn if_then(&mut self, condition: Value, f: impl FnOnce(&mut Builder)) {
-        let block = self.block(vec![], Kind::ScfYield, |b| {
+    pub fn if_then(&mut self, condition: KtirValue, f: impl FnOnce(&mut KtirBuilder)) {
+        let block = self.build_block(vec![], KtirOpKind::ScfYield, |b| {
             f(b);
             Vec::new()
         });
-        self.op(Kind::If, &[condition], vec![], vec![], vec![block], "");
+        self.add_op(KtirOpKind::If, &[condition], vec![], vec![], vec![block], "");
     }
 
     /// `scf.if` with both branches, which give values of the same types.
     pub fn if_else(
         &mut self,
-        condition: Value,
-        then: impl FnOnce(&mut Builder) -> Vec<Value>,
-        otherwise: impl FnOnce(&mut Builder) -> Vec<Value>,
-    ) -> Vec<Value> {
-        let a = self.block(vec![], Kind::ScfYield, then);
-        let b = self.block(vec![], Kind::ScfYield, otherwise);
+        condition: KtirValue,
+        then: impl FnOnce(&mut KtirBuilder) -> Vec<KtirValue>,
+        otherwise: impl FnOnce(&mut KtirBuilder) -> Vec<KtirValue>,
+    ) -> Vec<KtirValue> {
+        let a = self.build_block(vec![], KtirOpKind::ScfYield, then);
+        let b = self.build_block(vec![], KtirOpKind::ScfYield, otherwise);
         let given = a.ops.last().map_or(&[][..], |end| end.operands());
-        let types = given.iter().map(|v| self.ty(*v).clone()).collect();
-        self.op(Kind::If, &[condition], types, vec![], vec![a, b], "if")
+        let types = given.iter().map(|v| self.value_type(*v).clone()).collect();
+        self.add_op(KtirOpKind::If, &[condition], types, vec![], vec![a, b], "if")
     }
 }
 
 /// What a name may hold.
-fn clean(name: &str) -> String {
+fn sanitize_name(name: &str) -> String {
     let ok = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let out: String = name.chars().map(|c| if ok(c) { c } else { '_' }).collect();
     if out.is_empty() { "v".into() } else { out }
 }
 
-fn tail(kind: Kind) -> &'static str {
+fn op_name_tail(kind: KtirOpKind) -> &'static str {
     kind.name().rsplit_once('.').map_or(kind.name(), |(_, t)| t)
 }
 
-fn literal(value: f64, elem: Elem) -> Literal {
-    Literal::float(value).unwrap_or_else(|| Literal::Bits(crate::number::bits_of(value, elem)))
+fn float_literal(value: f64, elem: KtirElem) -> KtirLiteral {
+    KtirLiteral::from_finite_float(value)
+        .unwrap_or_else(|| KtirLiteral::Bits(crate::number::encode_bits(value, elem)))
 }

@@ -4,57 +4,59 @@
 //! nest in blocks, one per region. Spans are where an operation was read from and never matter for
 //! equality.
 
-use crate::affine::{Map, Set};
-use crate::op::Kind;
-use crate::types::Type;
+use crate::affine::{KtirAffineMap, KtirAffineSet};
+use crate::op::KtirOpKind;
+use crate::types::KtirType;
 use std::ops::Range;
 
 /// A text: named sets and maps, then functions.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Module {
+pub struct KtirModule {
     /// Its name, if it has one.
     pub name: Option<String>,
     /// Names for sets and maps, used when it is written.
-    pub aliases: Vec<(String, Alias)>,
+    pub aliases: Vec<(String, KtirAlias)>,
     /// Its functions.
-    pub functions: Vec<Function>,
+    pub functions: Vec<KtirFunction>,
 }
 
 /// What an alias stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Alias {
+pub enum KtirAlias {
     /// A set.
-    Set(Set),
+    Set(KtirAffineSet),
     /// A map.
-    Map(Map),
+    Map(KtirAffineMap),
 }
 
-impl Module {
+impl KtirModule {
     /// A module of functions, with a name for every set and map that is used more than once.
-    pub fn new(functions: Vec<Function>) -> Module {
-        let mut module = Module { name: None, aliases: Vec::new(), functions };
+    pub fn new(functions: Vec<KtirFunction>) -> KtirModule {
+        let mut module = KtirModule { name: None, aliases: Vec::new(), functions };
         module.name_repeated();
         module
     }
 
     /// The function of a name.
-    pub fn function(&self, name: &str) -> Option<&Function> {
+    pub fn function(&self, name: &str) -> Option<&KtirFunction> {
         self.functions.iter().find(|f| f.name == name)
     }
 
     fn name_repeated(&mut self) {
-        let mut seen: Vec<(Alias, usize)> = Vec::new();
-        let mut note = |alias: Alias| match seen.iter_mut().find(|(a, _)| *a == alias) {
+        let mut seen: Vec<(KtirAlias, usize)> = Vec::new();
+        let mut note = |alias: KtirAlias| match seen.iter_mut().find(|(a, _)| *a == alias) {
             Some((_, n)) => *n += 1,
             None => seen.push((alias, 1)),
         };
         for f in &self.functions {
-            f.body.visit(&mut |op| {
+            f.body.visit_ops(&mut |op| {
                 for (_, attr) in &op.attrs {
                     match attr {
-                        Attr::Set(s) => note(Alias::Set(s.clone())),
-                        Attr::Map(m) => note(Alias::Map(m.clone())),
-                        Attr::Maps(maps) => maps.iter().for_each(|m| note(Alias::Map(m.clone()))),
+                        KtirAttr::Set(s) => note(KtirAlias::Set(s.clone())),
+                        KtirAttr::Map(m) => note(KtirAlias::Map(m.clone())),
+                        KtirAttr::Maps(maps) => {
+                            maps.iter().for_each(|m| note(KtirAlias::Map(m.clone())))
+                        }
                         _ => {}
                     }
                 }
@@ -63,8 +65,8 @@ impl Module {
         let (mut sets, mut maps) = (0, 0);
         for (alias, _) in seen.into_iter().filter(|(_, n)| *n > 1) {
             let (stem, n) = match &alias {
-                Alias::Set(_) => ("set", &mut sets),
-                Alias::Map(_) => ("map", &mut maps),
+                KtirAlias::Set(_) => ("set", &mut sets),
+                KtirAlias::Map(_) => ("map", &mut maps),
             };
             self.aliases.push((format!("{stem}{n}"), alias));
             *n += 1;
@@ -74,9 +76,9 @@ impl Module {
 
 /// A value of a function: an index into its table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Value(pub(crate) u32);
+pub struct KtirValue(pub(crate) u32);
 
-impl Value {
+impl KtirValue {
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }
@@ -84,25 +86,25 @@ impl Value {
 
 /// What is known of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ValueDef {
+pub struct KtirValueDef {
     /// Its name, without `%`. Results of one operation may share one: `g#0`, `g#1`.
     pub name: String,
     /// Its type.
-    pub ty: Type,
+    pub ty: KtirType,
 }
 
 /// A kernel, or something that kernels call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Function {
+pub struct KtirFunction {
     pub(crate) name: String,
     pub(crate) grid: Vec<i64>,
-    pub(crate) results: Vec<Type>,
-    pub(crate) values: Vec<ValueDef>,
-    pub(crate) body: Block,
-    pub(crate) span: Place,
+    pub(crate) results: Vec<KtirType>,
+    pub(crate) values: Vec<KtirValueDef>,
+    pub(crate) body: KtirBlock,
+    pub(crate) span: KtirSourceSpan,
 }
 
-impl Function {
+impl KtirFunction {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name
@@ -114,56 +116,56 @@ impl Function {
     }
 
     /// How many cores run it.
-    pub fn cores(&self) -> usize {
+    pub fn core_count(&self) -> usize {
         self.grid.iter().fold(1, |n: usize, d| n.saturating_mul(usize::try_from(*d).unwrap_or(1)))
     }
 
     /// Its arguments.
-    pub fn args(&self) -> &[Value] {
+    pub fn args(&self) -> &[KtirValue] {
         &self.body.args
     }
 
     /// What it returns.
-    pub fn results(&self) -> &[Type] {
+    pub fn results(&self) -> &[KtirType] {
         &self.results
     }
 
     /// Its operations.
-    pub fn body(&self) -> &Block {
+    pub fn body(&self) -> &KtirBlock {
         &self.body
     }
 
     /// A value.
-    pub fn value(&self, value: Value) -> &ValueDef {
+    pub fn value_def(&self, value: KtirValue) -> &KtirValueDef {
         &self.values[value.index()]
     }
 
     /// The type of a value.
-    pub fn ty(&self, value: Value) -> &Type {
-        &self.value(value).ty
+    pub fn value_type(&self, value: KtirValue) -> &KtirType {
+        &self.value_def(value).ty
     }
 
     /// Numbers values in the order of the text, whatever order they were made in.
-    pub(crate) fn canonical(mut self) -> Function {
-        let mut order: Vec<Value> = Vec::with_capacity(self.values.len());
-        self.body.definitions(&mut order);
+    pub(crate) fn renumber_canonically(mut self) -> KtirFunction {
+        let mut order: Vec<KtirValue> = Vec::with_capacity(self.values.len());
+        self.body.collect_definitions(&mut order);
         let mut to = vec![None; self.values.len()];
         let mut values = Vec::with_capacity(order.len());
         for old in order {
             if to[old.index()].is_none() {
-                to[old.index()] = Some(Value(u32::try_from(values.len()).unwrap_or(u32::MAX)));
+                to[old.index()] = Some(KtirValue(u32::try_from(values.len()).unwrap_or(u32::MAX)));
                 values.push(self.values[old.index()].clone());
             }
         }
         // A use without a definition keeps a place, for the verifier to complain about.
-        let mut stray = |v: &mut Value| {
+        let mut stray = |v: &mut KtirValue| {
             let slot = &mut to[v.index()];
             *v = *slot.get_or_insert_with(|| {
                 values.push(self.values[v.index()].clone());
-                Value(u32::try_from(values.len() - 1).unwrap_or(u32::MAX))
+                KtirValue(u32::try_from(values.len() - 1).unwrap_or(u32::MAX))
             });
         };
-        self.body.rename(&mut stray);
+        self.body.rename_values(&mut stray);
         self.values = values;
         self
     }
@@ -171,85 +173,85 @@ impl Function {
 
 /// Operations in order, with the arguments that they get.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Block {
+pub struct KtirBlock {
     /// What it is given.
-    pub args: Vec<Value>,
+    pub args: Vec<KtirValue>,
     /// What it does.
-    pub ops: Vec<Op>,
+    pub ops: Vec<KtirOp>,
 }
 
-impl Block {
+impl KtirBlock {
     /// Calls `f` with every operation, those of regions too.
-    pub fn visit<'a>(&'a self, f: &mut impl FnMut(&'a Op)) {
+    pub fn visit_ops<'a>(&'a self, f: &mut impl FnMut(&'a KtirOp)) {
         for op in &self.ops {
             f(op);
-            op.regions.iter().for_each(|r| r.visit(f));
+            op.regions.iter().for_each(|r| r.visit_ops(f));
         }
     }
 
-    fn definitions(&self, out: &mut Vec<Value>) {
+    fn collect_definitions(&self, out: &mut Vec<KtirValue>) {
         out.extend(&self.args);
         for op in &self.ops {
-            op.regions.iter().for_each(|r| r.definitions(out));
+            op.regions.iter().for_each(|r| r.collect_definitions(out));
             out.extend(&op.results);
         }
     }
 
-    fn rename(&mut self, f: &mut impl FnMut(&mut Value)) {
+    fn rename_values(&mut self, f: &mut impl FnMut(&mut KtirValue)) {
         self.args.iter_mut().for_each(&mut *f);
         for op in &mut self.ops {
             op.operands.iter_mut().chain(&mut op.results).for_each(&mut *f);
-            op.regions.iter_mut().for_each(|r| r.rename(f));
+            op.regions.iter_mut().for_each(|r| r.rename_values(f));
         }
     }
 }
 
 /// Where something was read from; all places are equal.
 #[derive(Debug, Clone, Default)]
-pub struct Place(pub Range<usize>);
+pub struct KtirSourceSpan(pub Range<usize>);
 
-impl PartialEq for Place {
-    fn eq(&self, _: &Place) -> bool {
+impl PartialEq for KtirSourceSpan {
+    fn eq(&self, _: &KtirSourceSpan) -> bool {
         true
     }
 }
 
-impl Eq for Place {}
+impl Eq for KtirSourceSpan {}
 
 /// An operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Op {
-    pub(crate) kind: Kind,
-    pub(crate) operands: Vec<Value>,
-    pub(crate) results: Vec<Value>,
-    pub(crate) attrs: Vec<(String, Attr)>,
-    pub(crate) regions: Vec<Block>,
-    pub(crate) span: Place,
+pub struct KtirOp {
+    pub(crate) kind: KtirOpKind,
+    pub(crate) operands: Vec<KtirValue>,
+    pub(crate) results: Vec<KtirValue>,
+    pub(crate) attrs: Vec<(String, KtirAttr)>,
+    pub(crate) regions: Vec<KtirBlock>,
+    pub(crate) span: KtirSourceSpan,
 }
 
-impl Op {
+impl KtirOp {
     /// Which one.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> KtirOpKind {
         self.kind
     }
 
     /// What it takes.
-    pub fn operands(&self) -> &[Value] {
+    pub fn operands(&self) -> &[KtirValue] {
         &self.operands
     }
 
     /// What it gives.
-    pub fn results(&self) -> &[Value] {
+    pub fn results(&self) -> &[KtirValue] {
         &self.results
     }
 
     /// An attribute by name.
-    pub fn attr(&self, name: &str) -> Option<&Attr> {
+    pub fn attr(&self, name: &str) -> Option<&KtirAttr> {
         self.attrs.iter().find(|(n, _)| n == name).map(|(_, a)| a)
     }
 
     /// Its regions.
-    pub fn regions(&self) -> &[Block] {
+    pub fn regions(&self) -> &[KtirBlock] {
         &self.regions
     }
 
@@ -258,61 +260,61 @@ impl Op {
         self.span.0.clone()
     }
 
-    pub(crate) fn int(&self, name: &str) -> Option<i64> {
-        if let Some(Attr::Int(n)) = self.attr(name) { Some(*n) } else { None }
+    pub(crate) fn int_attr(&self, name: &str) -> Option<i64> {
+        if let Some(KtirAttr::Int(n)) = self.attr(name) { Some(*n) } else { None }
     }
 
-    pub(crate) fn ints(&self, name: &str) -> Option<&[i64]> {
-        if let Some(Attr::Ints(list)) = self.attr(name) { Some(list) } else { None }
+    pub(crate) fn ints_attr(&self, name: &str) -> Option<&[i64]> {
+        if let Some(KtirAttr::Ints(list)) = self.attr(name) { Some(list) } else { None }
     }
 
-    pub(crate) fn set(&self, name: &str) -> Option<&Set> {
-        if let Some(Attr::Set(set)) = self.attr(name) { Some(set) } else { None }
+    pub(crate) fn set_attr(&self, name: &str) -> Option<&KtirAffineSet> {
+        if let Some(KtirAttr::Set(set)) = self.attr(name) { Some(set) } else { None }
     }
 
-    pub(crate) fn map(&self, name: &str) -> Option<&Map> {
-        if let Some(Attr::Map(map)) = self.attr(name) { Some(map) } else { None }
+    pub(crate) fn map_attr(&self, name: &str) -> Option<&KtirAffineMap> {
+        if let Some(KtirAttr::Map(map)) = self.attr(name) { Some(map) } else { None }
     }
 
-    pub(crate) fn maps(&self, name: &str) -> &[Map] {
-        if let Some(Attr::Maps(maps)) = self.attr(name) { maps } else { &[] }
+    pub(crate) fn maps_attr(&self, name: &str) -> &[KtirAffineMap] {
+        if let Some(KtirAttr::Maps(maps)) = self.attr(name) { maps } else { &[] }
     }
 
-    pub(crate) fn word(&self, name: &str) -> Option<&str> {
-        if let Some(Attr::Word(word)) = self.attr(name) { Some(word) } else { None }
+    pub(crate) fn word_attr(&self, name: &str) -> Option<&str> {
+        if let Some(KtirAttr::Word(word)) = self.attr(name) { Some(word) } else { None }
     }
 
-    pub(crate) fn words(&self, name: &str) -> &[String] {
-        if let Some(Attr::Words(words)) = self.attr(name) { words } else { &[] }
+    pub(crate) fn words_attr(&self, name: &str) -> &[String] {
+        if let Some(KtirAttr::Words(words)) = self.attr(name) { words } else { &[] }
     }
 
-    pub(crate) fn groups(&self, name: &str) -> &[Vec<i64>] {
-        if let Some(Attr::Groups(groups)) = self.attr(name) { groups } else { &[] }
+    pub(crate) fn groups_attr(&self, name: &str) -> &[Vec<i64>] {
+        if let Some(KtirAttr::Groups(groups)) = self.attr(name) { groups } else { &[] }
     }
 }
 
 /// A size or stride that is an operand; it follows the others in their order.
-pub const DYNAMIC: i64 = i64::MIN;
+pub const DYNAMIC_SIZE: i64 = i64::MIN;
 
 /// Something about an operation that is no value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Attr {
+pub enum KtirAttr {
     /// A number.
     Int(i64),
-    /// Numbers; [`DYNAMIC`] stands for an operand.
+    /// Numbers; [`DYNAMIC_SIZE`] stands for an operand.
     Ints(Vec<i64>),
     /// The value of a constant.
-    Literal(Literal),
+    Literal(KtirLiteral),
     /// The elements of a constant tile in row-major order, or one for all of them.
-    Dense(Vec<Literal>),
+    Dense(Vec<KtirLiteral>),
     /// A set.
-    Set(Set),
+    Set(KtirAffineSet),
     /// A map.
-    Map(Map),
+    Map(KtirAffineMap),
     /// Maps, one per operand.
-    Maps(Vec<Map>),
+    Maps(Vec<KtirAffineMap>),
     /// A memory space.
-    Space(Space),
+    Space(KtirMemorySpace),
     /// A name: a predicate, a combiner, a function.
     Word(String),
     /// Names.
@@ -325,7 +327,7 @@ pub enum Attr {
 
 /// A number as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Literal {
+pub enum KtirLiteral {
     /// A whole number.
     Int(i64),
     /// A float, by the bits of the nearest binary64; finite.
@@ -334,16 +336,16 @@ pub enum Literal {
     Bits(u64),
 }
 
-impl Literal {
+impl KtirLiteral {
     /// A finite float; one that is not has bits only in its own type.
-    pub fn float(value: f64) -> Option<Literal> {
-        value.is_finite().then(|| Literal::Float(value.to_bits()))
+    pub fn from_finite_float(value: f64) -> Option<KtirLiteral> {
+        value.is_finite().then(|| KtirLiteral::Float(value.to_bits()))
     }
 }
 
 /// Where a view lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Space {
+pub enum KtirMemorySpace {
     /// Device memory: `global`, or `HBM`.
     Global,
     /// The scratchpad of a core, by default one's own: `ct_local`, or `LX`.

@@ -1,6 +1,6 @@
 //! KTIR: the tile IR that the device runs.
 //!
-//! A [`Module`] holds functions; a function is a kernel that every core of its grid runs whole. It
+//! A [`KtirModule`] holds functions; a function is a kernel that every core of its grid runs whole. It
 //! describes memory by views, picks tiles of them, loads, computes on tiles and stores; cores tell
 //! each other partial results. The text is MLIR's:
 //!
@@ -35,14 +35,14 @@
 //! |---|---|
 //! | [`affine`] | expressions, maps, sets |
 //! | `ir`, `op`, `types` | modules, functions, operations, types; the table of operations |
-//! | `build` | [`Builder`]: functions in code |
+//! | `build` | [`KtirBuilder`]: functions in code |
 //! | [`text`] | reading and writing |
-//! | [`verify()`] | the rules |
+//! | [`verify_module()`] | the rules |
 //! | `pointers` | which elements a kernel finds behind its arguments |
-//! | `run` | [`Run`]: kernels on simulated cores, what they cost |
+//! | `run` | [`KtirRun`]: kernels on simulated cores, what they cost |
 //!
 //! # What it may not do
-//! Know of graphs: a compiler that emits kernels comes later and uses the [`Builder`].
+//! Know of graphs: a compiler that emits kernels comes later and uses the [`KtirBuilder`].
 
 #![forbid(unsafe_code)]
 
@@ -57,11 +57,15 @@ pub mod text;
 mod types;
 mod verify;
 
-pub use build::{Builder, Subscript};
+pub use build::{KtirBuilder, KtirSubscript};
 pub use ir::{
-    Alias, Attr, Block, DYNAMIC, Function, Literal, Module, Op, Place, Space, Value, ValueDef,
+    DYNAMIC_SIZE, KtirAlias, KtirAttr, KtirBlock, KtirFunction, KtirLiteral, KtirMemorySpace,
+    KtirModule, KtirOp, KtirSourceSpan, KtirValue, KtirValueDef,
 };
-pub use op::Kind;
-pub use run::{Array, DEFAULT_BYTES, DEFAULT_STEPS, Fault, Outcome, Run, RunError, Scalar, Waits};
-pub use types::{Elem, Type};
-pub use verify::verify;
+pub use op::KtirOpKind;
+pub use run::{
+    DEFAULT_BYTES, DEFAULT_STEPS, KtirArray, KtirFault, KtirRun, KtirRunError, KtirRunOutcome,
+    KtirScalar, WaitingCore,
+};
+pub use types::{KtirElem, KtirType};
+pub use verify::verify_module;

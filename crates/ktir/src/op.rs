@@ -2,7 +2,7 @@
 
 /// How an operation is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub(crate) enum KtirOpForm {
     /// `%a : T`, or more operands of one type: `%a, %b : T`.
     Same(usize),
     /// `PREDICATE, %a, %b : T`
@@ -23,7 +23,7 @@ pub(crate) enum Form {
 
 /// What one element of the result costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum KtirCostClass {
     /// Nothing: names and moves that no unit does.
     Free,
     /// A float operation.
@@ -41,29 +41,29 @@ macro_rules! ops {
         /// An operation.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
-        pub enum Kind { $(#[doc = concat!("`", $name, "`")] $kind,)* }
+        pub enum KtirOpKind { $(#[doc = concat!("`", $name, "`")] $kind,)* }
 
-        impl Kind {
+        impl KtirOpKind {
             /// Every operation.
-            pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
+            pub const ALL: &[KtirOpKind] = &[$(KtirOpKind::$kind,)*];
 
             /// Its name with its dialect.
             pub fn name(self) -> &'static str {
-                match self { $(Kind::$kind => $name,)* }
+                match self { $(KtirOpKind::$kind => $name,)* }
             }
 
-            pub(crate) fn form(self) -> Form {
-                match self { $(Kind::$kind => $form,)* }
+            pub(crate) fn form(self) -> KtirOpForm {
+                match self { $(KtirOpKind::$kind => $form,)* }
             }
 
-            pub(crate) fn class(self) -> Class {
-                match self { $(Kind::$kind => Class::$class,)* }
+            pub(crate) fn class(self) -> KtirCostClass {
+                match self { $(KtirOpKind::$kind => KtirCostClass::$class,)* }
             }
         }
     };
 }
 
-use Form::{Cast, Compare, Constant, Own, Same, Select, Structured, Yield};
+use KtirOpForm::{Cast, Compare, Constant, Own, Same, Select, Structured, Yield};
 
 ops! {
     ArithConstant "arith.constant" Constant, Free;
@@ -215,52 +215,56 @@ ops! {
     YieldReduced "ktdp.yield_reduced" Yield, Free;
 }
 
-impl Kind {
+impl KtirOpKind {
     /// The operation of a name; `func.return` and `call` are understood too.
-    pub fn from_name(name: &str) -> Option<Kind> {
+    pub fn from_name(name: &str) -> Option<KtirOpKind> {
         let name = match name {
             "func.return" => "return",
             "call" => "func.call",
             other => other,
         };
-        Kind::ALL.iter().copied().find(|k| k.name() == name)
+        KtirOpKind::ALL.iter().copied().find(|k| k.name() == name)
     }
 
     /// The operation whose name is nearest to a word, if one is near.
-    pub fn nearest(word: &str) -> Option<Kind> {
+    pub fn nearest_by_name(word: &str) -> Option<KtirOpKind> {
         if word.len() > LONGEST_NAME {
             return None;
         }
         let tail = |s: &str| s.rsplit_once('.').map_or(s.to_owned(), |(_, t)| t.to_owned());
         let own = tail(word);
         // The right name in another dialect is one mistake.
-        let distance = |k: &Kind| distance(word, k.name()).min(1 + distance(&own, &tail(k.name())));
-        let best = Kind::ALL.iter().copied().min_by_key(distance)?;
+        let distance = |k: &KtirOpKind| {
+            edit_distance(word, k.name()).min(1 + edit_distance(&own, &tail(k.name())))
+        };
+        let best = KtirOpKind::ALL.iter().copied().min_by_key(distance)?;
         (distance(&best) <= 2.max(word.len() / 5)).then_some(best)
     }
 
     /// Whether it ends a block.
     pub fn is_terminator(self) -> bool {
-        self.form() == Form::Yield || self == Kind::Condition
+        self.form() == KtirOpForm::Yield || self == KtirOpKind::Condition
     }
 
     /// Whether it receives what other cores produced.
     pub fn is_delivery(self) -> bool {
         matches!(
             self,
-            Kind::Consume
-                | Kind::InterReduce
-                | Kind::ReduceScatter
-                | Kind::Gather
-                | Kind::AllToAll
-                | Kind::Scatter
+            KtirOpKind::Consume
+                | KtirOpKind::InterReduce
+                | KtirOpKind::ReduceScatter
+                | KtirOpKind::Gather
+                | KtirOpKind::AllToAll
+                | KtirOpKind::Scatter
         )
     }
 
     /// Whether it works on the elements of tiles one by one, and so also in the body of a generic.
     pub(crate) fn is_pointwise(self) -> bool {
-        matches!(self.form(), Form::Same(_) | Form::Compare | Form::Select | Form::Cast)
-            && self != Kind::TensorCast
+        matches!(
+            self.form(),
+            KtirOpForm::Same(_) | KtirOpForm::Compare | KtirOpForm::Select | KtirOpForm::Cast
+        ) && self != KtirOpKind::TensorCast
     }
 }
 
@@ -269,7 +273,7 @@ impl Kind {
 pub(crate) const LONGEST_NAME: usize = 100;
 
 /// Insertions, deletions and replacements between two words.
-pub(crate) fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.chars().enumerate() {

@@ -5,9 +5,9 @@
 //! followed from above: a value depends on every argument that any of its operands depends on. A view that
 //! could belong to several arrays is said of none of them.
 
-use crate::ir::{Block, Function, Module, Op, Value};
-use crate::op::Kind;
-use crate::types::{Elem, Type};
+use crate::ir::{KtirBlock, KtirFunction, KtirModule, KtirOp, KtirValue};
+use crate::op::KtirOpKind;
+use crate::types::{KtirElem, KtirType};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Arguments that one value may depend on before nothing is said of it: this bounds what a module of
@@ -18,19 +18,20 @@ const MAX_ORIGINS: usize = 8;
 const MAX_VIEWS: usize = 4096;
 
 /// The arguments, by their numbers, that a value depends on; none where they are too many.
-type Origins = Option<BTreeSet<usize>>;
+type PointerOrigins = Option<BTreeSet<usize>>;
 
 /// The views of a function: the arguments that the pointer depends on, and the elements.
-type Views = BTreeSet<(Vec<usize>, Elem)>;
+type PointerViews = BTreeSet<(Vec<usize>, KtirElem)>;
 
-impl Module {
+impl KtirModule {
     /// The elements that views of each array have in a kernel, for the arguments that are given as arrays.
     /// An array is left out where no view belongs to it for certain.
-    pub fn view_elements(&self, kernel: &str, arrays: &[&str]) -> BTreeMap<String, Vec<Elem>> {
-        let mut found: BTreeMap<String, Vec<Elem>> = BTreeMap::new();
+    pub fn view_elements(&self, kernel: &str, arrays: &[&str]) -> BTreeMap<String, Vec<KtirElem>> {
+        let mut found: BTreeMap<String, Vec<KtirElem>> = BTreeMap::new();
         let Some(f) = self.function(kernel) else { return found };
-        let name = |i: &usize| f.args().get(*i).map(|v| f.value(*v).name.as_str());
-        let Some(views) = Summaries { module: self, known: HashMap::new() }.views(f) else {
+        let name = |i: &usize| f.args().get(*i).map(|v| f.value_def(*v).name.as_str());
+        let Some(views) = ViewSummaries { module: self, known: HashMap::new() }.summarize_views(f)
+        else {
             return found;
         };
         for (origins, elem) in views {
@@ -48,34 +49,34 @@ impl Module {
 }
 
 /// The views of functions that were looked at: none where they are too many, or while it is looked at.
-struct Summaries<'m> {
-    module: &'m Module,
-    known: HashMap<&'m str, Option<Views>>,
+struct ViewSummaries<'m> {
+    module: &'m KtirModule,
+    known: HashMap<&'m str, Option<PointerViews>>,
 }
 
-impl<'m> Summaries<'m> {
-    fn views(&mut self, f: &'m Function) -> Option<Views> {
+impl<'m> ViewSummaries<'m> {
+    fn summarize_views(&mut self, f: &'m KtirFunction) -> Option<PointerViews> {
         if let Some(known) = self.known.get(f.name()) {
             return known.clone();
         }
         self.known.insert(f.name(), None);
-        let origins = origins(f);
-        let (mut views, mut calls) = (Views::new(), Vec::new());
-        f.body().visit(&mut |op| match op.kind() {
-            Kind::MemoryView => {
-                let elem = op.results().first().and_then(|v| f.ty(*v).elem());
+        let origins = find_value_origins(f);
+        let (mut views, mut calls) = (PointerViews::new(), Vec::new());
+        f.body().visit_ops(&mut |op| match op.kind() {
+            KtirOpKind::MemoryView => {
+                let elem = op.results().first().and_then(|v| f.value_type(*v).elem());
                 let pointer = op.operands().first().and_then(|v| origins[v.index()].as_ref());
                 if let (Some(elem), Some(pointer)) = (elem, pointer) {
                     views.insert((pointer.iter().copied().collect(), elem));
                 }
             }
-            Kind::Call => calls.push(op),
+            KtirOpKind::Call => calls.push(op),
             _ => {}
         });
         for op in calls {
-            let callee = op.word("callee").and_then(|name| self.module.function(name));
-            for (parameters, elem) in callee.and_then(|callee| self.views(callee))? {
-                if let Some(through) = arguments_of(op, &parameters, &origins) {
+            let callee = op.word_attr("callee").and_then(|name| self.module.function(name));
+            for (parameters, elem) in callee.and_then(|callee| self.summarize_views(callee))? {
+                if let Some(through) = call_argument_origins(op, &parameters, &origins) {
                     views.insert((through, elem));
                 }
             }
@@ -89,7 +90,11 @@ impl<'m> Summaries<'m> {
 }
 
 /// What the operands of a call for these parameters depend on.
-fn arguments_of(op: &Op, parameters: &[usize], origins: &[Origins]) -> Option<Vec<usize>> {
+fn call_argument_origins(
+    op: &KtirOp,
+    parameters: &[usize],
+    origins: &[PointerOrigins],
+) -> Option<Vec<usize>> {
     let mut all = BTreeSet::new();
     for p in parameters {
         let operand = op.operands().get(*p)?;
@@ -99,48 +104,48 @@ fn arguments_of(op: &Op, parameters: &[usize], origins: &[Origins]) -> Option<Ve
 }
 
 /// What every value of a function depends on.
-fn origins(f: &Function) -> Vec<Origins> {
-    let mut origins: Vec<Origins> = vec![Some(BTreeSet::new()); f.values.len()];
+fn find_value_origins(f: &KtirFunction) -> Vec<PointerOrigins> {
+    let mut origins: Vec<PointerOrigins> = vec![Some(BTreeSet::new()); f.values.len()];
     for (i, v) in f.args().iter().enumerate() {
         origins[v.index()] = Some(BTreeSet::from([i]));
     }
     // Loops carry pointers around; every pass takes them one loop further, and sets only grow.
-    while follow(f, f.body(), &mut origins) {}
+    while propagate_origins(f, f.body(), &mut origins) {}
     origins
 }
 
 /// One pass over a block; whether anything was added.
-fn follow(f: &Function, block: &Block, origins: &mut [Origins]) -> bool {
+fn propagate_origins(f: &KtirFunction, block: &KtirBlock, origins: &mut [PointerOrigins]) -> bool {
     let mut grown = false;
     for op in &block.ops {
         let inner = op.regions().iter().flat_map(|r| r.args.iter());
-        let made: Vec<Value> = op.results().iter().chain(inner).copied().collect();
+        let made: Vec<KtirValue> = op.results().iter().chain(inner).copied().collect();
         let yields = op.regions().iter().filter_map(|r| r.ops.last());
         let given = yields.flat_map(|end| end.operands().iter());
-        let given: Vec<Value> = op.operands().iter().chain(given).copied().collect();
-        for v in made.into_iter().filter(|v| counts(f.ty(*v))) {
+        let given: Vec<KtirValue> = op.operands().iter().chain(given).copied().collect();
+        for v in made.into_iter().filter(|v| may_be_pointer(f.value_type(*v))) {
             for from in &given {
-                grown |= add(origins, *from, v);
+                grown |= merge_origins(origins, *from, v);
             }
         }
         for region in op.regions() {
-            grown |= follow(f, region, origins);
+            grown |= propagate_origins(f, region, origins);
         }
     }
     grown
 }
 
 /// Whether a value may be a pointer or an offset.
-fn counts(ty: &Type) -> bool {
+fn may_be_pointer(ty: &KtirType) -> bool {
     match ty {
-        Type::Scalar(elem) => !elem.is_float(),
-        Type::RuntimeArg(_) => true,
+        KtirType::Scalar(elem) => !elem.is_float(),
+        KtirType::RuntimeArg(_) => true,
         _ => false,
     }
 }
 
 /// Adds what one value depends on to what another one does; whether that grew.
-fn add(origins: &mut [Origins], from: Value, to: Value) -> bool {
+fn merge_origins(origins: &mut [PointerOrigins], from: KtirValue, to: KtirValue) -> bool {
     if from == to || origins[to.index()].is_none() {
         return false;
     }

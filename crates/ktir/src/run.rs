@@ -19,7 +19,7 @@
 //! whole sticks of 128 bytes.
 //!
 //! # Limits
-//! A run has a number of steps and of bytes ([`Run::max_steps`], [`Run::max_bytes`]) and ends with a
+//! A run has a number of steps and of bytes ([`KtirRun::with_max_steps`], [`KtirRun::with_max_bytes`]) and ends with a
 //! fault that names the operation and the core where it would take more.
 //!
 //! # Cost
@@ -44,25 +44,25 @@ mod tiles;
 mod value;
 
 pub use budget::{DEFAULT_BYTES, DEFAULT_STEPS};
-pub use error::{Fault, RunError, Waits};
-pub use report::Outcome;
+pub use error::{KtirFault, KtirRunError, WaitingCore};
+pub use report::KtirRunOutcome;
 
-use crate::ir::{Function, Module};
-use crate::types::{Elem, Type};
-use budget::Meter;
-use core::{Core, Program};
-use exchange::Exchange;
-use memory::Memory;
+use crate::ir::{KtirFunction, KtirModule};
+use crate::types::{KtirElem, KtirType};
+use budget::KtirRunBudget;
+use core::{KtirCore, KtirRunProgram};
+use exchange::PartialExchange;
+use memory::KtirMemory;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use value::Val;
+use value::KtirRunValue;
 use zellige_machine::{Hardware, Key};
 
 /// An array of a kernel: elements in row-major order, little endian.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Array {
+pub struct KtirArray {
     /// The type of its elements.
-    pub elem: Elem,
+    pub elem: KtirElem,
     /// Its shape.
     pub shape: Vec<i64>,
     /// Its bytes.
@@ -71,7 +71,7 @@ pub struct Array {
 
 /// A number of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Scalar {
+pub enum KtirScalar {
     /// A whole number.
     Int(i64),
     /// A float.
@@ -95,11 +95,11 @@ pub enum Scalar {
 /// assert_eq!(outcome.arrays["x"].bytes[4..], 4.0_f32.to_le_bytes());
 /// ```
 #[derive(Debug)]
-pub struct Run<'m> {
-    module: &'m Module,
+pub struct KtirRun<'m> {
+    module: &'m KtirModule,
     kernel: String,
-    arrays: BTreeMap<String, Array>,
-    scalars: BTreeMap<String, Scalar>,
+    arrays: BTreeMap<String, KtirArray>,
+    scalars: BTreeMap<String, KtirScalar>,
     hardware: Hardware,
     spare: usize,
     traced: usize,
@@ -107,10 +107,10 @@ pub struct Run<'m> {
     max_bytes: u64,
 }
 
-impl<'m> Run<'m> {
+impl<'m> KtirRun<'m> {
     /// A run of a kernel on the hardware `ktir`.
-    pub fn new(module: &'m Module, kernel: &str) -> Run<'m> {
-        Run {
+    pub fn new(module: &'m KtirModule, kernel: &str) -> KtirRun<'m> {
+        KtirRun {
             module,
             kernel: kernel.into(),
             arrays: BTreeMap::new(),
@@ -124,45 +124,45 @@ impl<'m> Run<'m> {
     }
 
     /// With an array for an argument.
-    pub fn array(mut self, name: &str, array: Array) -> Run<'m> {
+    pub fn with_array(mut self, name: &str, array: KtirArray) -> KtirRun<'m> {
         self.arrays.insert(name.into(), array);
         self
     }
 
     /// With a number for an argument.
-    pub fn scalar(mut self, name: &str, scalar: Scalar) -> Run<'m> {
+    pub fn with_scalar(mut self, name: &str, scalar: KtirScalar) -> KtirRun<'m> {
         self.scalars.insert(name.into(), scalar);
         self
     }
 
     /// On other hardware.
-    pub fn hardware(mut self, hardware: Hardware) -> Run<'m> {
+    pub fn with_hardware(mut self, hardware: Hardware) -> KtirRun<'m> {
         self.hardware = hardware;
         self
     }
 
     /// With the first so many bytes of memory usable, for kernels that know their addresses.
-    pub fn memory(mut self, bytes: usize) -> Run<'m> {
+    pub fn with_memory_bytes(mut self, bytes: usize) -> KtirRun<'m> {
         self.spare = bytes;
         self
     }
 
     /// With at most so many steps on all cores together ([`DEFAULT_STEPS`] otherwise). A step is an
     /// operation, those of loops counted each time, or 64 elements that it works on.
-    pub fn max_steps(mut self, steps: u64) -> Run<'m> {
+    pub fn with_max_steps(mut self, steps: u64) -> KtirRun<'m> {
         self.max_steps = steps;
         self
     }
 
     /// With at most so many bytes for arrays, tiles and everything else that grows with the kernel
     /// ([`DEFAULT_BYTES`] otherwise).
-    pub fn max_bytes(mut self, bytes: u64) -> Run<'m> {
+    pub fn with_max_bytes(mut self, bytes: u64) -> KtirRun<'m> {
         self.max_bytes = bytes;
         self
     }
 
     /// With up to so many events of a trace.
-    pub fn trace(mut self, events: usize) -> Run<'m> {
+    pub fn with_trace_events(mut self, events: usize) -> KtirRun<'m> {
         self.traced = events;
         self
     }
@@ -171,49 +171,53 @@ impl<'m> Run<'m> {
     ///
     /// # Errors
     /// What went wrong, on which core, in which operation.
-    pub fn execute(self) -> Result<Outcome, RunError> {
-        crate::verify::verify(self.module)
-            .map_err(|d| RunError::before(Fault::Invalid(d.message)))?;
+    pub fn execute_kernel(self) -> Result<KtirRunOutcome, KtirRunError> {
+        crate::verify::verify_module(self.module)
+            .map_err(|d| KtirRunError::before_start(KtirFault::Invalid(d.message)))?;
         let Some(f) = self.module.function(&self.kernel) else {
             let known = self.module.functions.iter().map(|f| f.name.clone()).collect();
-            return Err(RunError::before(Fault::UnknownKernel { name: self.kernel, known }));
+            return Err(KtirRunError::before_start(KtirFault::UnknownKernel {
+                name: self.kernel,
+                known,
+            }));
         };
-        let meter = Meter::new(self.max_steps, self.max_bytes);
-        let (mut memory, args) = self.bind(f, &meter).map_err(RunError::before)?;
-        let count = f.cores();
+        let meter = KtirRunBudget::new(self.max_steps, self.max_bytes);
+        let (mut memory, args) =
+            self.bind_arguments(f, &meter).map_err(KtirRunError::before_start)?;
+        let count = f.core_count();
         let capacity = self.hardware.figure_count(Key::LxSize);
-        memory.scratchpads(count, usize::try_from(capacity).unwrap_or(usize::MAX));
-        let program = Program::new(self.module);
-        let mut cores: Vec<Core<'_>> = Vec::with_capacity(count);
+        memory.add_scratchpads(count, usize::try_from(capacity).unwrap_or(usize::MAX));
+        let program = KtirRunProgram::new(self.module);
+        let mut cores: Vec<KtirCore<'_>> = Vec::with_capacity(count);
         for id in 0..count {
-            let core = Core::new(&program, f, id, &args, capacity, self.traced, &meter);
-            cores.push(core.map_err(|fault| RunError {
+            let core = KtirCore::new(&program, f, id, &args, capacity, self.traced, &meter);
+            cores.push(core.map_err(|fault| KtirRunError {
                 fault,
                 core: Some(id),
                 op: None,
                 span: 0..0,
             })?);
         }
-        let mut exchange = Exchange::default();
+        let mut exchange = PartialExchange::default();
         loop {
             let mut moved = false;
             for core in &mut cores {
-                moved |= core.go(&mut memory, &mut exchange)?;
+                moved |= core.run_until_blocked(&mut memory, &mut exchange)?;
             }
-            if cores.iter().all(Core::is_done) {
+            if cores.iter().all(KtirCore::is_done) {
                 break;
             }
             if !moved {
-                return Err(exchange::deadlock(&cores));
+                return Err(exchange::report_deadlock(&cores));
             }
         }
         let arrays = memory.read_back(self.arrays);
-        Ok(report::outcome(f, &self.hardware, cores, arrays, self.traced))
+        Ok(report::build_outcome(f, &self.hardware, cores, arrays, self.traced))
     }
 
     /// Whether every array has the elements that the kernel reads there: bits of another format would give
     /// wrong numbers without a word.
-    fn agree(&self, f: &Function) -> Result<(), Fault> {
+    fn check_array_elements(&self, f: &KtirFunction) -> Result<(), KtirFault> {
         let arrays: Vec<&str> = self.arrays.keys().map(String::as_str).collect();
         for (name, elems) in self.module.view_elements(&f.name, &arrays) {
             let given = self.arrays[&name].elem;
@@ -223,16 +227,20 @@ impl<'m> Run<'m> {
                     "has elements {given}, and the kernel's views of it {}",
                     known.join(" and ")
                 );
-                return Err(Fault::BadArgument { name, reason });
+                return Err(KtirFault::BadArgument { name, reason });
             }
         }
         Ok(())
     }
 
     /// Arguments as values; arrays go to memory.
-    fn bind(&self, f: &Function, meter: &Rc<Meter>) -> Result<(Memory, Vec<Val>), Fault> {
-        let names: Vec<&str> = f.args().iter().map(|v| f.value(*v).name.as_str()).collect();
-        let bad = |name: &str, reason: String| Fault::BadArgument { name: name.into(), reason };
+    fn bind_arguments(
+        &self,
+        f: &KtirFunction,
+        meter: &Rc<KtirRunBudget>,
+    ) -> Result<(KtirMemory, Vec<KtirRunValue>), KtirFault> {
+        let names: Vec<&str> = f.args().iter().map(|v| f.value_def(*v).name.as_str()).collect();
+        let bad = |name: &str, reason: String| KtirFault::BadArgument { name: name.into(), reason };
         for given in self.arrays.keys().chain(self.scalars.keys()) {
             if !names.contains(&given.as_str()) {
                 return Err(bad(
@@ -241,27 +249,35 @@ impl<'m> Run<'m> {
                 ));
             }
         }
-        self.agree(f)?;
-        let mut memory = Memory::new(self.spare, meter)?;
+        self.check_array_elements(f)?;
+        let mut memory = KtirMemory::new(self.spare, meter)?;
         let mut args = Vec::new();
         for (v, name) in f.args().iter().zip(names) {
-            let ty = f.ty(*v);
+            let ty = f.value_type(*v);
             let value = match (self.arrays.get(name), self.scalars.get(name), ty) {
                 (Some(_), Some(_), _) => {
                     return Err(bad(name, "is given as an array and as a number".into()));
                 }
-                (Some(array), None, Type::Scalar(Elem::Index) | Type::RuntimeArg(_)) => {
-                    Val::I(memory.place(name, array)?)
-                }
-                (None, Some(scalar), Type::Scalar(elem)) => match (scalar, elem.is_float()) {
-                    (Scalar::Int(n), false) => Val::I(pointwise::wrap(*n, *elem)),
-                    (Scalar::Int(n), true) => Val::F(pointwise::rounded(*n as f64, *elem)),
-                    (Scalar::Float(x), true) => Val::F(pointwise::rounded(*x, *elem)),
-                    (Scalar::Float(x), false) => {
+                (
+                    Some(array),
+                    None,
+                    KtirType::Scalar(KtirElem::Index) | KtirType::RuntimeArg(_),
+                ) => KtirRunValue::I(memory.place_array(name, array)?),
+                (None, Some(scalar), KtirType::Scalar(elem)) => match (scalar, elem.is_float()) {
+                    (KtirScalar::Int(n), false) => {
+                        KtirRunValue::I(pointwise::wrap_integer(*n, *elem))
+                    }
+                    (KtirScalar::Int(n), true) => {
+                        KtirRunValue::F(pointwise::round_float(*n as f64, *elem))
+                    }
+                    (KtirScalar::Float(x), true) => {
+                        KtirRunValue::F(pointwise::round_float(*x, *elem))
+                    }
+                    (KtirScalar::Float(x), false) => {
                         return Err(bad(name, format!("is {elem}, so {x} does not fit")));
                     }
                 },
-                (None, Some(Scalar::Int(n)), Type::RuntimeArg(_)) => Val::I(*n),
+                (None, Some(KtirScalar::Int(n)), KtirType::RuntimeArg(_)) => KtirRunValue::I(*n),
                 (None, None, _) => {
                     return Err(bad(name, format!("is missing; it is {ty}")));
                 }

@@ -1,12 +1,12 @@
 //! Types of values.
 
-use crate::affine::Set;
+use crate::affine::KtirAffineSet;
 use std::fmt;
 use zellige_float::Format;
 
 /// The type of an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Elem {
+pub enum KtirElem {
     /// IEEE binary16.
     F16,
     /// IEEE binary32.
@@ -33,43 +33,43 @@ pub enum Elem {
     Index,
 }
 
-impl Elem {
+impl KtirElem {
     /// Every element type.
-    pub const ALL: [Elem; 12] = [
-        Elem::F16,
-        Elem::F32,
-        Elem::BF16,
-        Elem::DF16,
-        Elem::F8E4M3,
-        Elem::F8E5M2,
-        Elem::I1,
-        Elem::I8,
-        Elem::I16,
-        Elem::I32,
-        Elem::I64,
-        Elem::Index,
+    pub const ALL: [KtirElem; 12] = [
+        KtirElem::F16,
+        KtirElem::F32,
+        KtirElem::BF16,
+        KtirElem::DF16,
+        KtirElem::F8E4M3,
+        KtirElem::F8E5M2,
+        KtirElem::I1,
+        KtirElem::I8,
+        KtirElem::I16,
+        KtirElem::I32,
+        KtirElem::I64,
+        KtirElem::Index,
     ];
 
     /// Its name in texts.
     pub fn name(self) -> &'static str {
         match self {
-            Elem::F16 => "f16",
-            Elem::F32 => "f32",
-            Elem::BF16 => "bf16",
-            Elem::DF16 => "df16",
-            Elem::F8E4M3 => "f8E4M3FN",
-            Elem::F8E5M2 => "f8E5M2",
-            Elem::I1 => "i1",
-            Elem::I8 => "i8",
-            Elem::I16 => "i16",
-            Elem::I32 => "i32",
-            Elem::I64 => "i64",
-            Elem::Index => "index",
+            KtirElem::F16 => "f16",
+            KtirElem::F32 => "f32",
+            KtirElem::BF16 => "bf16",
+            KtirElem::DF16 => "df16",
+            KtirElem::F8E4M3 => "f8E4M3FN",
+            KtirElem::F8E5M2 => "f8E5M2",
+            KtirElem::I1 => "i1",
+            KtirElem::I8 => "i8",
+            KtirElem::I16 => "i16",
+            KtirElem::I32 => "i32",
+            KtirElem::I64 => "i64",
+            KtirElem::Index => "index",
         }
     }
 
     /// The type of a name; signed spellings and `f8` are understood too.
-    pub fn from_name(name: &str) -> Option<Elem> {
+    pub fn from_name(name: &str) -> Option<KtirElem> {
         let name = match name {
             "f8" => "f8E4M3FN",
             "fp16" => "f16",
@@ -79,39 +79,39 @@ impl Elem {
             "si64" | "ui64" => "i64",
             other => other,
         };
-        Elem::ALL.into_iter().find(|e| e.name() == name)
+        KtirElem::ALL.into_iter().find(|e| e.name() == name)
     }
 
     /// Its bits in memory.
     pub fn format(self) -> Format {
         match self {
-            Elem::F16 => Format::F16,
-            Elem::F32 => Format::F32,
-            Elem::BF16 => Format::BF16,
-            Elem::DF16 => Format::DL16,
-            Elem::F8E4M3 => Format::F8E4M3FN,
-            Elem::F8E5M2 => Format::F8E5M2,
-            Elem::I1 => Format::Bool,
-            Elem::I8 => Format::I8,
-            Elem::I16 => Format::I16,
-            Elem::I32 => Format::I32,
-            Elem::I64 | Elem::Index => Format::I64,
+            KtirElem::F16 => Format::F16,
+            KtirElem::F32 => Format::F32,
+            KtirElem::BF16 => Format::BF16,
+            KtirElem::DF16 => Format::DL16,
+            KtirElem::F8E4M3 => Format::F8E4M3FN,
+            KtirElem::F8E5M2 => Format::F8E5M2,
+            KtirElem::I1 => Format::Bool,
+            KtirElem::I8 => Format::I8,
+            KtirElem::I16 => Format::I16,
+            KtirElem::I32 => Format::I32,
+            KtirElem::I64 | KtirElem::Index => Format::I64,
         }
     }
 
     /// Bytes of one element in memory.
-    pub fn size(self) -> usize {
+    pub fn byte_size(self) -> usize {
         self.format().byte_size()
     }
 
     /// Bits of a value: what a bit pattern may have.
-    pub fn bits(self) -> u32 {
+    pub fn value_bits(self) -> u32 {
         match self {
-            Elem::I1 => 1,
-            Elem::F8E4M3 | Elem::F8E5M2 | Elem::I8 => 8,
-            Elem::F16 | Elem::BF16 | Elem::DF16 | Elem::I16 => 16,
-            Elem::F32 | Elem::I32 => 32,
-            Elem::I64 | Elem::Index => 64,
+            KtirElem::I1 => 1,
+            KtirElem::F8E4M3 | KtirElem::F8E5M2 | KtirElem::I8 => 8,
+            KtirElem::F16 | KtirElem::BF16 | KtirElem::DF16 | KtirElem::I16 => 16,
+            KtirElem::F32 | KtirElem::I32 => 32,
+            KtirElem::I64 | KtirElem::Index => 64,
         }
     }
 
@@ -121,7 +121,7 @@ impl Elem {
     }
 }
 
-impl fmt::Display for Elem {
+impl fmt::Display for KtirElem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
@@ -129,34 +129,34 @@ impl fmt::Display for Elem {
 
 /// The type of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Type {
+pub enum KtirType {
     /// One element.
-    Scalar(Elem),
+    Scalar(KtirElem),
     /// A tile of elements; of rank 0 too.
-    Tensor(Vec<i64>, Elem),
+    Tensor(Vec<i64>, KtirElem),
     /// Memory as a shape; `None` is a size that is known when it runs.
-    MemRef(Vec<Option<i64>>, Elem),
+    MemRef(Vec<Option<i64>>, KtirElem),
     /// Coordinates of elements in a view.
     AccessTile(Vec<i64>),
     /// What other cores will contribute, and for which groups.
-    TileFuture(Vec<Type>, Option<Set>),
+    TileFuture(Vec<KtirType>, Option<KtirAffineSet>),
     /// An argument that the runtime binds, by the text between the brackets.
     RuntimeArg(String),
 }
 
-impl Type {
+impl KtirType {
     /// The type that counts.
-    pub const INDEX: Type = Type::Scalar(Elem::Index);
+    pub const INDEX: KtirType = KtirType::Scalar(KtirElem::Index);
 
     /// A tile.
-    pub fn tensor(shape: &[i64], elem: Elem) -> Type {
-        Type::Tensor(shape.to_vec(), elem)
+    pub fn tensor(shape: &[i64], elem: KtirElem) -> KtirType {
+        KtirType::Tensor(shape.to_vec(), elem)
     }
 
     /// Its elements, if it has any.
-    pub fn elem(&self) -> Option<Elem> {
+    pub fn elem(&self) -> Option<KtirElem> {
         match self {
-            Type::Scalar(e) | Type::Tensor(_, e) | Type::MemRef(_, e) => Some(*e),
+            KtirType::Scalar(e) | KtirType::Tensor(_, e) | KtirType::MemRef(_, e) => Some(*e),
             _ => None,
         }
     }
@@ -164,18 +164,18 @@ impl Type {
     /// Its shape, if it is a tile; empty for one element.
     pub fn shape(&self) -> Option<&[i64]> {
         match self {
-            Type::Scalar(_) => Some(&[]),
-            Type::Tensor(shape, _) | Type::AccessTile(shape) => Some(shape),
+            KtirType::Scalar(_) => Some(&[]),
+            KtirType::Tensor(shape, _) | KtirType::AccessTile(shape) => Some(shape),
             _ => None,
         }
     }
 
     /// The same shape with other elements: a scalar stays one.
-    pub fn with_elem(&self, elem: Elem) -> Type {
+    pub fn with_elem(&self, elem: KtirElem) -> KtirType {
         match self {
-            Type::Tensor(shape, _) => Type::Tensor(shape.clone(), elem),
-            Type::MemRef(shape, _) => Type::MemRef(shape.clone(), elem),
-            _ => Type::Scalar(elem),
+            KtirType::Tensor(shape, _) => KtirType::Tensor(shape.clone(), elem),
+            KtirType::MemRef(shape, _) => KtirType::MemRef(shape.clone(), elem),
+            _ => KtirType::Scalar(elem),
         }
     }
 }
@@ -185,7 +185,7 @@ pub(crate) const MAX_RANK: usize = 64;
 
 /// Whether a shape can be counted: the product of its sizes fits in 64 bits, and so does every partial
 /// product, as sizes of 0 are left out of it.
-pub(crate) fn countable(sizes: impl Iterator<Item = i64>, rank: usize) -> Result<(), String> {
+pub(crate) fn check_countable(sizes: impl Iterator<Item = i64>, rank: usize) -> Result<(), String> {
     if rank > MAX_RANK {
         return Err(format!("a shape of {rank} dimensions; there are {MAX_RANK} at most"));
     }
@@ -200,18 +200,18 @@ pub(crate) fn countable(sizes: impl Iterator<Item = i64>, rank: usize) -> Result
     count.map(|_| ()).ok_or_else(|| message.into())
 }
 
-impl fmt::Display for Type {
+impl fmt::Display for KtirType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dims = |shape: &[i64]| shape.iter().map(|n| format!("{n}x")).collect::<String>();
         match self {
-            Type::Scalar(e) => write!(f, "{e}"),
-            Type::Tensor(shape, e) => write!(f, "tensor<{}{e}>", dims(shape)),
-            Type::MemRef(shape, e) => {
+            KtirType::Scalar(e) => write!(f, "{e}"),
+            KtirType::Tensor(shape, e) => write!(f, "tensor<{}{e}>", dims(shape)),
+            KtirType::MemRef(shape, e) => {
                 let dim = |n: &Option<i64>| n.map_or("?x".into(), |n| format!("{n}x"));
                 write!(f, "memref<{}{e}>", shape.iter().map(dim).collect::<String>())
             }
-            Type::AccessTile(shape) => write!(f, "!ktdp.access_tile<{}index>", dims(shape)),
-            Type::TileFuture(types, groups) => {
+            KtirType::AccessTile(shape) => write!(f, "!ktdp.access_tile<{}index>", dims(shape)),
+            KtirType::TileFuture(types, groups) => {
                 let types: Vec<String> = types.iter().map(ToString::to_string).collect();
                 write!(f, "!ktdp.tile_future<{}", types.join(", "))?;
                 if let Some(groups) = groups {
@@ -219,7 +219,7 @@ impl fmt::Display for Type {
                 }
                 f.write_str(">")
             }
-            Type::RuntimeArg(text) => write!(f, "!ktdp.runtime_arg<{text}>"),
+            KtirType::RuntimeArg(text) => write!(f, "!ktdp.runtime_arg<{text}>"),
         }
     }
 }

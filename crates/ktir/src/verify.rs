@@ -10,9 +10,9 @@ mod linalg;
 mod pointwise;
 mod tensor;
 
-use crate::ir::{Block, Function, Module, Op, Value};
-use crate::op::{Form, Kind};
-use crate::types::{Elem, Type, countable};
+use crate::ir::{KtirBlock, KtirFunction, KtirModule, KtirOp, KtirValue};
+use crate::op::{KtirOpForm, KtirOpKind};
+use crate::types::{KtirElem, KtirType, check_countable};
 use std::cell::Cell;
 use std::collections::HashMap;
 use zellige_notation::Diagnostic;
@@ -21,112 +21,113 @@ pub(crate) type Result<T = ()> = std::result::Result<T, Diagnostic>;
 
 /// Steps that one verification may take: nodes of affine expressions that are evaluated. Rules about
 /// sets look at their points, and a short text can name large sets often.
-const STEPS: u64 = 1 << 28;
+const MAX_VERIFY_STEPS: u64 = 1 << 28;
 
 /// Checks a module.
 ///
 /// # Errors
 /// The first rule that is broken; of a module that was read, with its place.
-pub fn verify(module: &Module) -> Result {
-    let functions: Functions<'_> = module.functions.iter().map(|f| (f.name.as_str(), f)).collect();
-    let steps = Cell::new(STEPS);
+pub fn verify_module(module: &KtirModule) -> Result {
+    let functions: KtirFunctionTable<'_> =
+        module.functions.iter().map(|f| (f.name.as_str(), f)).collect();
+    let steps = Cell::new(MAX_VERIFY_STEPS);
     for f in &module.functions {
-        Checker::new(Some(&functions), f, &steps).function()?;
+        KtirChecker::new(Some(&functions), f, &steps).check_function()?;
     }
-    calls::no_recursion(module, &functions)
+    calls::refuse_recursion(module, &functions)
 }
 
 /// Checks one function; calls are checked where the module is known.
-pub(crate) fn function(f: &Function) -> Result {
-    Checker::new(None, f, &Cell::new(STEPS)).function()
+pub(crate) fn verify_function(f: &KtirFunction) -> Result {
+    KtirChecker::new(None, f, &Cell::new(MAX_VERIFY_STEPS)).check_function()
 }
 
 /// The functions of a module by name.
-type Functions<'m> = HashMap<&'m str, &'m Function>;
+type KtirFunctionTable<'m> = HashMap<&'m str, &'m KtirFunction>;
 
-pub(crate) struct Checker<'m> {
-    functions: Option<&'m Functions<'m>>,
-    pub(crate) f: &'m Function,
+pub(crate) struct KtirChecker<'m> {
+    functions: Option<&'m KtirFunctionTable<'m>>,
+    pub(crate) f: &'m KtirFunction,
     /// The operation that gives a value.
-    made: HashMap<Value, &'m Op>,
+    made: HashMap<KtirValue, &'m KtirOp>,
     /// Steps that are left.
     steps: &'m Cell<u64>,
 }
 
 /// A broken rule at an operation.
-pub(crate) fn broken<T>(op: &Op, message: impl Into<String>) -> Result<T> {
+pub(crate) fn broken_rule<T>(op: &KtirOp, message: impl Into<String>) -> Result<T> {
     let message = format!("`{}`: {}", op.kind.name(), message.into());
     Err(Diagnostic::syntax_error(op.span(), message, "here").with_id("Z204"))
 }
 
 /// Refuses where a rule does not hold.
-pub(crate) fn ensure(op: &Op, holds: bool, message: impl FnOnce() -> String) -> Result {
-    if holds { Ok(()) } else { broken(op, message()) }
+pub(crate) fn ensure_rule(op: &KtirOp, holds: bool, message: impl FnOnce() -> String) -> Result {
+    if holds { Ok(()) } else { broken_rule(op, message()) }
 }
 
-impl<'m> Checker<'m> {
+impl<'m> KtirChecker<'m> {
     fn new(
-        functions: Option<&'m Functions<'m>>,
-        f: &'m Function,
+        functions: Option<&'m KtirFunctionTable<'m>>,
+        f: &'m KtirFunction,
         steps: &'m Cell<u64>,
-    ) -> Checker<'m> {
+    ) -> KtirChecker<'m> {
         let mut made = HashMap::new();
-        f.body.visit(&mut |op| made.extend(op.results.iter().map(|v| (*v, op))));
-        Checker { functions, f, made, steps }
+        f.body.visit_ops(&mut |op| made.extend(op.results.iter().map(|v| (*v, op))));
+        KtirChecker { functions, f, made, steps }
     }
 
     /// Takes steps from the budget of the verification.
-    fn spend(&self, op: &Op, steps: u64) -> Result {
+    fn spend_steps(&self, op: &KtirOp, steps: u64) -> Result {
         let left = self.steps.get().checked_sub(steps);
         self.steps.set(left.unwrap_or(0));
-        ensure(op, left.is_some(), || {
-            format!("the sets of the module take more than {STEPS} steps to verify")
+        ensure_rule(op, left.is_some(), || {
+            format!("the sets of the module take more than {MAX_VERIFY_STEPS} steps to verify")
         })
     }
 
-    fn function(&self) -> Result {
+    fn check_function(&self) -> Result {
         let f = self.f;
         let mut defined = vec![false; f.values.len()];
-        if f.grid.len() > 3 || f.grid.iter().any(|n| *n < 1) || f.cores() > 4096 {
+        if f.grid.len() > 3 || f.grid.iter().any(|n| *n < 1) || f.core_count() > 4096 {
             let message = format!("`@{}` has grid {:?}", f.name, f.grid);
             let d =
                 Diagnostic::syntax_error(f.span.0.clone(), message, "not a grid").with_id("Z204");
             return Err(d.with_help("a grid has 1 to 3 sizes of 1 or more, 4096 cores at most"));
         }
         for v in &f.values {
-            self.counted(v, &v.ty)?;
+            self.check_type_sizes(v, &v.ty)?;
         }
-        self.block(&f.body, &mut defined, Kind::Return)
+        self.check_block(&f.body, &mut defined, KtirOpKind::Return)
     }
 
-    fn block(&self, block: &'m Block, defined: &mut [bool], end: Kind) -> Result {
-        let mut own: Vec<Value> = block.args.clone();
+    fn check_block(&self, block: &'m KtirBlock, defined: &mut [bool], end: KtirOpKind) -> Result {
+        let mut own: Vec<KtirValue> = block.args.clone();
         for v in &block.args {
-            self.define(*v, defined)?;
+            self.define_value(*v, defined)?;
         }
         let Some(last) = block.ops.last() else {
             let message = format!("a block of `@{}` is empty", self.f.name);
             let d = Diagnostic::syntax_error(self.f.span.0.clone(), message, "in this function");
             return Err(d.with_id("Z204").with_help(format!("it ends in `{}`", end.name())));
         };
-        ensure(last, last.kind == end, || format!("a block here ends in `{}`", end.name()))?;
+        ensure_rule(last, last.kind == end, || format!("a block here ends in `{}`", end.name()))?;
         for (i, op) in block.ops.iter().enumerate() {
             if op.kind.is_terminator() && i + 1 < block.ops.len() {
-                return broken(op, "nothing may follow it");
+                return broken_rule(op, "nothing may follow it");
             }
             for v in &op.operands {
                 if !defined.get(v.index()).copied().unwrap_or(false) {
                     let name = self.f.values.get(v.index()).map_or("?", |d| d.name.as_str());
-                    return broken(op, format!("`%{name}` is not defined here"));
+                    return broken_rule(op, format!("`%{name}` is not defined here"));
                 }
             }
-            self.op(op)?;
+            self.check_op(op)?;
             for region in &op.regions {
-                let end = self.ends_in(op, region);
-                self.block(region, defined, end)?;
+                let end = self.region_terminator(op, region);
+                self.check_block(region, defined, end)?;
             }
             for v in &op.results {
-                self.define(*v, defined)?;
+                self.define_value(*v, defined)?;
             }
             own.extend(&op.results);
         }
@@ -138,14 +139,18 @@ impl<'m> Checker<'m> {
     }
 
     /// Sizes are not negative, and their product fits in 64 bits.
-    fn counted(&self, v: &crate::ir::ValueDef, ty: &Type) -> Result {
+    fn check_type_sizes(&self, v: &crate::ir::KtirValueDef, ty: &KtirType) -> Result {
         let fits = match ty {
-            Type::Tensor(shape, _) | Type::AccessTile(shape) => {
-                countable(shape.iter().copied(), shape.len())
+            KtirType::Tensor(shape, _) | KtirType::AccessTile(shape) => {
+                check_countable(shape.iter().copied(), shape.len())
             }
-            Type::MemRef(shape, _) => countable(shape.iter().flatten().copied(), shape.len()),
-            Type::TileFuture(types, _) => return types.iter().try_for_each(|t| self.counted(v, t)),
-            Type::Scalar(_) | Type::RuntimeArg(_) => Ok(()),
+            KtirType::MemRef(shape, _) => {
+                check_countable(shape.iter().flatten().copied(), shape.len())
+            }
+            KtirType::TileFuture(types, _) => {
+                return types.iter().try_for_each(|t| self.check_type_sizes(v, t));
+            }
+            KtirType::Scalar(_) | KtirType::RuntimeArg(_) => Ok(()),
         };
         fits.map_err(|reason| {
             let message = format!("`%{}` of `@{}` is {ty}", v.name, self.f.name);
@@ -155,7 +160,7 @@ impl<'m> Checker<'m> {
         })
     }
 
-    fn define(&self, v: Value, defined: &mut [bool]) -> Result {
+    fn define_value(&self, v: KtirValue, defined: &mut [bool]) -> Result {
         let slot = defined.get_mut(v.index());
         match slot {
             Some(slot) if !*slot => {
@@ -170,40 +175,47 @@ impl<'m> Checker<'m> {
         }
     }
 
-    fn ends_in(&self, op: &Op, region: &Block) -> Kind {
+    fn region_terminator(&self, op: &KtirOp, region: &KtirBlock) -> KtirOpKind {
         match op.kind {
-            Kind::Produce => Kind::YieldPartial,
-            Kind::InterReduce | Kind::ReduceScatter => Kind::YieldReduced,
-            Kind::Generic | Kind::Reduce | Kind::LinalgMap => Kind::LinalgYield,
-            Kind::Generate | Kind::Pad => Kind::TensorYield,
-            Kind::While if std::ptr::eq(region, &raw const op.regions[0]) => Kind::Condition,
-            _ => Kind::ScfYield,
+            KtirOpKind::Produce => KtirOpKind::YieldPartial,
+            KtirOpKind::InterReduce | KtirOpKind::ReduceScatter => KtirOpKind::YieldReduced,
+            KtirOpKind::Generic | KtirOpKind::Reduce | KtirOpKind::LinalgMap => {
+                KtirOpKind::LinalgYield
+            }
+            KtirOpKind::Generate | KtirOpKind::Pad => KtirOpKind::TensorYield,
+            KtirOpKind::While if std::ptr::eq(region, &raw const op.regions[0]) => {
+                KtirOpKind::Condition
+            }
+            _ => KtirOpKind::ScfYield,
         }
     }
 
-    pub(crate) fn ty(&self, v: Value) -> &'m Type {
-        self.f.ty(v)
+    pub(crate) fn value_type(&self, v: KtirValue) -> &'m KtirType {
+        self.f.value_type(v)
     }
 
-    pub(crate) fn types(&self, values: &[Value]) -> Vec<&'m Type> {
-        values.iter().map(|v| self.ty(*v)).collect()
+    pub(crate) fn value_types(&self, values: &[KtirValue]) -> Vec<&'m KtirType> {
+        values.iter().map(|v| self.value_type(*v)).collect()
     }
 
-    pub(crate) fn name(&self, v: Value) -> &'m str {
-        &self.f.value(v).name
+    pub(crate) fn name_of_value(&self, v: KtirValue) -> &'m str {
+        &self.f.value_def(v).name
     }
 
     /// The shape and elements of a tile.
-    pub(crate) fn tensor(&self, op: &Op, v: Value) -> Result<(&'m [i64], Elem)> {
-        match self.ty(v) {
-            Type::Tensor(shape, elem) => Ok((shape, *elem)),
-            other => broken(op, format!("`%{}` is {other}, a tensor is needed", self.name(v))),
+    pub(crate) fn tile_type(&self, op: &KtirOp, v: KtirValue) -> Result<(&'m [i64], KtirElem)> {
+        match self.value_type(v) {
+            KtirType::Tensor(shape, elem) => Ok((shape, *elem)),
+            other => broken_rule(
+                op,
+                format!("`%{}` is {other}, a tensor is needed", self.name_of_value(v)),
+            ),
         }
     }
 
-    pub(crate) fn counts(&self, op: &Op, operands: usize, results: usize) -> Result {
+    pub(crate) fn check_counts(&self, op: &KtirOp, operands: usize, results: usize) -> Result {
         let have = (op.operands.len(), op.results.len());
-        ensure(op, have == (operands, results), || {
+        ensure_rule(op, have == (operands, results), || {
             format!(
                 "has {} operands and {} results, needs {operands} and {results}",
                 have.0, have.1
@@ -211,22 +223,27 @@ impl<'m> Checker<'m> {
         })
     }
 
-    pub(crate) fn indices(&self, op: &Op, values: &[Value]) -> Result {
+    pub(crate) fn check_index_types(&self, op: &KtirOp, values: &[KtirValue]) -> Result {
         for v in values {
-            let ty = self.ty(*v);
-            ensure(op, *ty == Type::INDEX, || {
-                format!("`%{}` is {ty}, an index is needed", self.name(*v))
+            let ty = self.value_type(*v);
+            ensure_rule(op, *ty == KtirType::INDEX, || {
+                format!("`%{}` is {ty}, an index is needed", self.name_of_value(*v))
             })?;
         }
         Ok(())
     }
 
     /// What a region yields.
-    pub(crate) fn yielded(&self, op: &Op, region: &'m Block, want: &[&Type]) -> Result {
-        let Some(end) = region.ops.last() else { return broken(op, "a region is empty") };
-        let have = self.types(&end.operands);
-        ensure(end, have == want, || {
-            let show = |list: &[&Type]| {
+    pub(crate) fn check_yielded(
+        &self,
+        op: &KtirOp,
+        region: &'m KtirBlock,
+        want: &[&KtirType],
+    ) -> Result {
+        let Some(end) = region.ops.last() else { return broken_rule(op, "a region is empty") };
+        let have = self.value_types(&end.operands);
+        ensure_rule(end, have == want, || {
+            let show = |list: &[&KtirType]| {
                 let list: Vec<String> = list.iter().map(ToString::to_string).collect();
                 format!("({})", list.join(", "))
             };
@@ -234,48 +251,52 @@ impl<'m> Checker<'m> {
         })
     }
 
-    pub(crate) fn regions(&self, op: &Op, n: usize) -> Result {
-        ensure(op, op.regions.len() == n, || format!("has {} regions, needs {n}", op.regions.len()))
+    pub(crate) fn check_region_count(&self, op: &KtirOp, n: usize) -> Result {
+        ensure_rule(op, op.regions.len() == n, || {
+            format!("has {} regions, needs {n}", op.regions.len())
+        })
     }
 
-    fn op(&self, op: &'m Op) -> Result {
+    fn check_op(&self, op: &'m KtirOp) -> Result {
         match op.kind.form() {
-            Form::Same(_) | Form::Compare | Form::Select | Form::Cast | Form::Constant => {
-                self.pointwise(op)
-            }
-            Form::Structured(_) => self.structured(op),
-            Form::Yield => self.yields(op),
-            Form::Own => self.own(op),
+            KtirOpForm::Same(_)
+            | KtirOpForm::Compare
+            | KtirOpForm::Select
+            | KtirOpForm::Cast
+            | KtirOpForm::Constant => self.check_pointwise(op),
+            KtirOpForm::Structured(_) => self.check_structured(op),
+            KtirOpForm::Yield => self.check_yields(op),
+            KtirOpForm::Own => self.check_own_form(op),
         }
     }
 
-    fn own(&self, op: &'m Op) -> Result {
+    fn check_own_form(&self, op: &'m KtirOp) -> Result {
         match op.kind {
-            Kind::TileId
-            | Kind::MemoryView
-            | Kind::DistributedView
-            | Kind::AccessTile
-            | Kind::IndirectTile
-            | Kind::Load
-            | Kind::Store
-            | Kind::Produce => self.ktdp(op),
-            k if k.is_delivery() => self.delivery(op),
-            Kind::Generic
-            | Kind::Reduce
-            | Kind::Broadcast
-            | Kind::Transpose
-            | Kind::LinalgMap
-            | Kind::LinalgIndex => self.linalg(op),
-            Kind::For
-            | Kind::If
-            | Kind::While
-            | Kind::Condition
-            | Kind::Parallel
-            | Kind::AffineApply
-            | Kind::Call
-            | Kind::MemRefLoad
-            | Kind::MemRefStore => self.flow(op),
-            _ => self.tensor_op(op),
+            KtirOpKind::TileId
+            | KtirOpKind::MemoryView
+            | KtirOpKind::DistributedView
+            | KtirOpKind::AccessTile
+            | KtirOpKind::IndirectTile
+            | KtirOpKind::Load
+            | KtirOpKind::Store
+            | KtirOpKind::Produce => self.check_ktdp(op),
+            k if k.is_delivery() => self.check_delivery(op),
+            KtirOpKind::Generic
+            | KtirOpKind::Reduce
+            | KtirOpKind::Broadcast
+            | KtirOpKind::Transpose
+            | KtirOpKind::LinalgMap
+            | KtirOpKind::LinalgIndex => self.check_linalg(op),
+            KtirOpKind::For
+            | KtirOpKind::If
+            | KtirOpKind::While
+            | KtirOpKind::Condition
+            | KtirOpKind::Parallel
+            | KtirOpKind::AffineApply
+            | KtirOpKind::Call
+            | KtirOpKind::MemRefLoad
+            | KtirOpKind::MemRefStore => self.check_flow(op),
+            _ => self.check_tensor_op(op),
         }
     }
 }

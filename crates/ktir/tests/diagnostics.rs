@@ -121,7 +121,7 @@ fn rendered_errors_are_the_recorded_ones() {
             error.span.start <= error.span.end && error.span.end <= module.len(),
             "{what}: {error:?}"
         );
-        let (line, column) = text::location(&module, &error.span);
+        let (line, column) = text::find_line_and_column(&module, &error.span);
         let _ = writeln!(got, "=== {what} ({line}:{column})\n{}\n", error.render(&module, false));
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/diagnostics.txt");

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{halves, module};
-use zellige_ktir::{Fault, Run, RunError, Scalar, Waits, text};
+use zellige_ktir::{KtirFault, KtirRun, KtirRunError, KtirScalar, WaitingCore, text};
 
 /// Each core stores a row of 8 to `%x[AT]`.
 fn rows(grid: &str, at: &str) -> String {
@@ -21,13 +21,13 @@ fn rows(grid: &str, at: &str) -> String {
     )
 }
 
-fn run(text: &str, n: i64) -> Result<u64, RunError> {
+fn run(text: &str, n: i64) -> Result<u64, KtirRunError> {
     let module = module(text);
-    Run::new(&module, "f")
-        .array("x", halves(&[4, 8], &[1.0; 32]))
-        .scalar("n", Scalar::Int(n))
-        .max_steps(100_000)
-        .execute()
+    KtirRun::new(&module, "f")
+        .with_array("x", halves(&[4, 8], &[1.0; 32]))
+        .with_scalar("n", KtirScalar::Int(n))
+        .with_max_steps(100_000)
+        .execute_kernel()
         .map(|o| o.cycles())
 }
 
@@ -40,22 +40,22 @@ fn out_of_bounds_names_core_operation_and_index() {
         error.to_string(),
         "core 2, `ktdp.load`: index [4, 0] is outside the view of shape [4, 8]"
     );
-    assert_eq!(text::location(&text, &error.span).0, 8);
+    assert_eq!(text::find_line_and_column(&text, &error.span).0, 8);
     let error = run(&rows("4", "%id, %n"), 1).unwrap_err();
-    assert_eq!(error.fault, Fault::OutOfBounds { index: vec![0, 8], shape: vec![4, 8] });
+    assert_eq!(error.fault, KtirFault::OutOfBounds { index: vec![0, 8], shape: vec![4, 8] });
     let error = run(&rows("4", "%id, %n"), -1).unwrap_err();
-    assert_eq!(error.fault, Fault::OutOfBounds { index: vec![0, -1], shape: vec![4, 8] });
+    assert_eq!(error.fault, KtirFault::OutOfBounds { index: vec![0, -1], shape: vec![4, 8] });
 }
 
 #[test]
 fn addresses_outside_arrays_are_refused() {
     let text = rows("1", "%id, %c0").replace("_view %x,", "_view %n,");
     let error = run(&text, 3).unwrap_err();
-    assert_eq!(error.fault, Fault::Address { start: 6, end: 22, near: String::new() });
+    assert_eq!(error.fault, KtirFault::Address { start: 6, end: 22, near: String::new() });
     // The array has 64 bytes from 0x10000 on.
     let error = run(&text, 0x8000 + 30).unwrap_err();
     let near = "; `x` has bytes 65536..65600".to_string();
-    assert_eq!(error.fault, Fault::Address { start: 65596, end: 65612, near });
+    assert_eq!(error.fault, KtirFault::Address { start: 65596, end: 65612, near });
 }
 
 #[test]
@@ -118,8 +118,8 @@ func.func @f(%x: index, %n: index) attributes {grid = [2]} {
   }
 }";
     let error = run(text, 0).unwrap_err();
-    let waits = vec![Waits { core: 0, for_cores: vec![1], ended: vec![1] }];
-    assert_eq!(error.fault, Fault::Deadlock(waits));
+    let waits = vec![WaitingCore { core: 0, for_cores: vec![1], ended: vec![1] }];
+    assert_eq!(error.fault, KtirFault::Deadlock(waits));
     assert_eq!(
         error.to_string(),
         "core 0, `ktdp.inter_tile_gather`: deadlock: core 0 waits for 1 (ended: 1)"
@@ -131,34 +131,34 @@ fn other_faults_are_told() {
     let of = |body: &str, n: i64| {
         run(&format!("func.func @f(%x: index, %n: index) {{\n{body}\n}}"), n).map_err(|e| e.fault)
     };
-    assert_eq!(of("%a = arith.divsi %n, %n : index", 0), Err(Fault::DivisionByZero));
-    assert_eq!(of("scf.for %i = %n to %n step %n {\n}", 0), Err(Fault::Step(0)));
+    assert_eq!(of("%a = arith.divsi %n, %n : index", 0), Err(KtirFault::DivisionByZero));
+    assert_eq!(of("scf.for %i = %n to %n step %n {\n}", 0), Err(KtirFault::Step(0)));
     let forever = "scf.while () : () -> () {
   %c = arith.cmpi eq, %n, %n : index
   scf.condition(%c)
 } do {
 }";
-    assert_eq!(of(forever, 0), Err(Fault::TooLong(100_000)));
+    assert_eq!(of(forever, 0), Err(KtirFault::TooLong(100_000)));
     assert!(matches!(
         of("%a = affine.apply affine_map<(i) -> (i * 4)>(%n)", i64::MAX),
-        Err(Fault::Overflow(_))
+        Err(KtirFault::Overflow(_))
     ));
     let module = module("func.func @f(%x: index, %n: i32) {\n}");
-    let bad = |run: Run<'_>| run.execute().unwrap_err().to_string();
+    let bad = |run: KtirRun<'_>| run.execute_kernel().unwrap_err().to_string();
     assert_eq!(
-        bad(Run::new(&module, "f").scalar("m", Scalar::Int(1))),
+        bad(KtirRun::new(&module, "f").with_scalar("m", KtirScalar::Int(1))),
         "argument `m` is none of `@f`, which takes x, n"
     );
-    let x = || Run::new(&module, "f").array("x", halves(&[1], &[0.0]));
+    let x = || KtirRun::new(&module, "f").with_array("x", halves(&[1], &[0.0]));
     assert_eq!(bad(x()), "argument `n` is missing; it is i32");
     assert_eq!(
-        bad(x().scalar("n", Scalar::Float(0.5))),
+        bad(x().with_scalar("n", KtirScalar::Float(0.5))),
         "argument `n` is i32, so 0.5 does not fit"
     );
     let mut short = halves(&[1], &[0.0]);
     short.shape = vec![2];
     assert_eq!(
-        bad(Run::new(&module, "f").array("x", short)),
+        bad(KtirRun::new(&module, "f").with_array("x", short)),
         "argument `x` has 2 bytes, which are no f16 of [2]"
     );
 }

@@ -5,7 +5,7 @@ mod common;
 use common::{halves, module};
 use peak_alloc::PeakAlloc;
 use std::time::{Duration, Instant};
-use zellige_ktir::{Fault, Run, RunError, Scalar, text};
+use zellige_ktir::{KtirFault, KtirRun, KtirRunError, KtirScalar, text};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -30,30 +30,30 @@ const STEPS: u64 = 1_000_000;
 const BYTES: u64 = 64 << 20;
 
 /// Runs `@f(%x: index, %n: index)` with a body under a small budget.
-fn run(head: &str, body: &str, n: i64) -> Result<(), RunError> {
+fn run(head: &str, body: &str, n: i64) -> Result<(), KtirRunError> {
     let text = format!("{head}func.func @f(%x: index, %n: index) {body}");
     let module = module(&text);
     soon(&text, || {
-        Run::new(&module, "f")
-            .array("x", halves(&[4, 8], &[1.0; 32]))
-            .scalar("n", Scalar::Int(n))
-            .max_steps(STEPS)
-            .max_bytes(BYTES)
-            .execute()
+        KtirRun::new(&module, "f")
+            .with_array("x", halves(&[4, 8], &[1.0; 32]))
+            .with_scalar("n", KtirScalar::Int(n))
+            .with_max_steps(STEPS)
+            .with_max_bytes(BYTES)
+            .execute_kernel()
             .map(|_| ())
     })
 }
 
-fn too_long(head: &str, body: &str, n: i64) -> RunError {
+fn too_long(head: &str, body: &str, n: i64) -> KtirRunError {
     let error = run(head, body, n).expect_err("it takes too many steps");
-    assert_eq!(error.fault, Fault::TooLong(STEPS), "{error}");
+    assert_eq!(error.fault, KtirFault::TooLong(STEPS), "{error}");
     assert!(error.op.is_some() && error.core.is_some(), "{error}");
     error
 }
 
-fn too_much(head: &str, body: &str) -> RunError {
+fn too_much(head: &str, body: &str) -> KtirRunError {
     let error = run(head, body, 0).expect_err("it takes too many bytes");
-    assert!(matches!(error.fault, Fault::OutOfMemory { limit: BYTES, .. }), "{error}");
+    assert!(matches!(error.fault, KtirFault::OutOfMemory { limit: BYTES, .. }), "{error}");
     error
 }
 
@@ -156,8 +156,11 @@ fn memory_ends_with_its_budget() {
     // Memory that is asked for by its address.
     let text = "func.func @f(%x: index, %n: index) {\n}";
     let module = module(text);
-    let error = Run::new(&module, "f").memory(usize::MAX / 2).execute().expect_err("far too much");
-    assert!(matches!(error.fault, Fault::OutOfMemory { .. }), "{error}");
+    let error = KtirRun::new(&module, "f")
+        .with_memory_bytes(usize::MAX / 2)
+        .execute_kernel()
+        .expect_err("far too much");
+    assert!(matches!(error.fault, KtirFault::OutOfMemory { .. }), "{error}");
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn what_cores_wait_for_ends_with_the_budget() {
       : !ktdp.tile_future<tensor<8xf16>, groups = affine_set<(g) : (g == 0)>> -> tensor<1000000000000xf16>
 }";
     let error = run("", nothing, 0).expect_err("no scratchpad holds it");
-    assert!(matches!(error.fault, Fault::LxOverflow { .. } | Fault::TooLong(_)), "{error}");
+    assert!(matches!(error.fault, KtirFault::LxOverflow { .. } | KtirFault::TooLong(_)), "{error}");
     // Partials that are never received, again and again.
     let posted = "{
   %s = arith.constant 1.0 : f16
@@ -192,7 +195,7 @@ fn what_cores_wait_for_ends_with_the_budget() {
   }
 }";
     let error = run("", posted, 1_000_000).expect_err("they stay");
-    assert!(matches!(error.fault, Fault::OutOfMemory { .. }), "{error}");
+    assert!(matches!(error.fault, KtirFault::OutOfMemory { .. }), "{error}");
 }
 
 #[test]

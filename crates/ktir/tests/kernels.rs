@@ -5,23 +5,23 @@
 mod common;
 
 use common::{floats, half, halves, ints, kernel, module, noise, read, same};
-use zellige_ktir::{Array, Elem, Outcome, Run, Scalar};
+use zellige_ktir::{KtirArray, KtirElem, KtirRun, KtirRunOutcome, KtirScalar};
 use zellige_machine::Hardware;
 
-fn cycles(outcome: &Outcome) -> [u64; 3] {
+fn cycles(outcome: &KtirRunOutcome) -> [u64; 3] {
     let core = outcome.cost.latency.critical_core.unwrap();
-    Outcome::split(&outcome.cost.latency.cores[core])
+    KtirRunOutcome::split_cycles(&outcome.cost.latency.cores[core])
 }
 
 #[test]
 fn vector_add_takes_194_cycles() {
     let (_, module) = kernel("vector_add");
     let (x, y) = (noise(4096, 1), noise(4096, 2));
-    let outcome = Run::new(&module, "vector_add")
-        .array("x", halves(&[4096], &x))
-        .array("y", halves(&[4096], &y))
-        .array("z", halves(&[4096], &[0.0; 4096]))
-        .execute()
+    let outcome = KtirRun::new(&module, "vector_add")
+        .with_array("x", halves(&[4096], &x))
+        .with_array("y", halves(&[4096], &y))
+        .with_array("z", halves(&[4096], &[0.0; 4096]))
+        .execute_kernel()
         .unwrap();
     let want: Vec<f32> = x.iter().zip(&y).map(|(a, b)| half(a + b)).collect();
     same(&read(&outcome, "z"), &want);
@@ -35,12 +35,12 @@ fn matmul_takes_634_880_cycles() {
     let (_, module) = kernel("matmul");
     let (m, k, n) = (64, 2048, 8192);
     let (a, b) = (noise(m * k, 3), noise(k * n, 4));
-    let outcome = Run::new(&module, "matmul")
-        .array("a", halves(&[64, 2048], &a))
-        .array("b", halves(&[2048, 8192], &b))
-        .array("c", halves(&[64, 8192], &vec![0.0; m * n]))
-        .scalar("depth", Scalar::Int(2048))
-        .execute()
+    let outcome = KtirRun::new(&module, "matmul")
+        .with_array("a", halves(&[64, 2048], &a))
+        .with_array("b", halves(&[2048, 8192], &b))
+        .with_array("c", halves(&[64, 8192], &vec![0.0; m * n]))
+        .with_scalar("depth", KtirScalar::Int(2048))
+        .execute_kernel()
         .unwrap();
     assert_eq!((outcome.cycles(), cycles(&outcome)), (634_880, [65_536 + 4096, 565_248, 0]));
     let c = read(&outcome, "c");
@@ -74,10 +74,10 @@ fn folded(row: &[f32], f: impl Fn(f32, f32) -> f32) -> f32 {
 fn softmax_takes_147_456_cycles() {
     let (_, module) = kernel("softmax");
     let x = noise(4096 * 1024, 5);
-    let outcome = Run::new(&module, "softmax")
-        .array("x", halves(&[4096, 1024], &x))
-        .array("y", halves(&[4096, 1024], &vec![0.0; 4096 * 1024]))
-        .execute()
+    let outcome = KtirRun::new(&module, "softmax")
+        .with_array("x", halves(&[4096, 1024], &x))
+        .with_array("y", halves(&[4096, 1024], &vec![0.0; 4096 * 1024]))
+        .execute_kernel()
         .unwrap();
     assert_eq!((outcome.cycles(), cycles(&outcome)), (147_456, [16_384, 131_072, 0]));
     let y = read(&outcome, "y");
@@ -100,13 +100,13 @@ fn softmax_takes_147_456_cycles() {
 fn layernorm_normalises_every_row() {
     let (_, module) = kernel("layernorm");
     let (x, w, b) = (noise(30 * 256, 6), noise(256, 7), noise(256, 8));
-    let outcome = Run::new(&module, "layernorm")
-        .array("x", halves(&[30, 256], &x))
-        .array("w", halves(&[256], &w))
-        .array("b", halves(&[256], &b))
-        .array("y", halves(&[30, 256], &[0.0; 30 * 256]))
-        .scalar("eps", Scalar::Float(1.0e-5))
-        .execute()
+    let outcome = KtirRun::new(&module, "layernorm")
+        .with_array("x", halves(&[30, 256], &x))
+        .with_array("w", halves(&[256], &w))
+        .with_array("b", halves(&[256], &b))
+        .with_array("y", halves(&[30, 256], &[0.0; 30 * 256]))
+        .with_scalar("eps", KtirScalar::Float(1.0e-5))
+        .execute_kernel()
         .unwrap();
     let y = read(&outcome, "y");
     for r in 0..30 {
@@ -126,11 +126,11 @@ fn gather_takes_rows_by_index() {
     let table = noise(100 * 64, 9);
     let index: Vec<i32> = (0..16).map(|i| i * 37 % 100).collect();
     let run = |index: &[i32]| {
-        Run::new(&module, "gather")
-            .array("table", halves(&[100, 64], &table))
-            .array("index", ints(&[16], index))
-            .array("out", halves(&[16, 64], &[0.0; 1024]))
-            .execute()
+        KtirRun::new(&module, "gather")
+            .with_array("table", halves(&[100, 64], &table))
+            .with_array("index", ints(&[16], index))
+            .with_array("out", halves(&[16, 64], &[0.0; 1024]))
+            .execute_kernel()
     };
     let outcome = run(&index).unwrap();
     let want: Vec<f32> = index
@@ -155,11 +155,11 @@ fn all_reduce_adds_up_each_group() {
     let (_, module) = kernel("all_reduce");
     let x = noise(8 * 128, 10);
     let run = |hardware| {
-        Run::new(&module, "all_reduce")
-            .array("x", halves(&[8, 128], &x))
-            .array("y", halves(&[8, 128], &[0.0; 1024]))
-            .hardware(hardware)
-            .execute()
+        KtirRun::new(&module, "all_reduce")
+            .with_array("x", halves(&[8, 128], &x))
+            .with_array("y", halves(&[8, 128], &[0.0; 1024]))
+            .with_hardware(hardware)
+            .execute_kernel()
             .unwrap()
     };
     let outcome = run(Hardware::ktir_preset());
@@ -206,11 +206,11 @@ func.func @join(%a: index, %b: index, %c: index) {
     let a: Vec<f32> = (0..64).map(|i| i as f32).collect();
     let b: Vec<f32> = (0..64).map(|i| (100 + i) as f32).collect();
     let module = module(text);
-    let outcome = Run::new(&module, "join")
-        .array("a", floats(&[4, 16], &a))
-        .array("b", floats(&[16, 4], &b))
-        .array("c", floats(&[4, 32], &[0.0; 128]))
-        .execute()
+    let outcome = KtirRun::new(&module, "join")
+        .with_array("a", floats(&[4, 16], &a))
+        .with_array("b", floats(&[16, 4], &b))
+        .with_array("c", floats(&[4, 32], &[0.0; 128]))
+        .execute_kernel()
         .unwrap();
     let want: Vec<f32> = (0..128)
         .map(|f| (f / 32, f % 32))
@@ -252,12 +252,12 @@ func.func @join(%a: index, %b: index, %c: index, %width: i32) {
     for n in [4_usize, 12, 16] {
         let size = i64::try_from(n).unwrap();
         let (a, b) = (noise(4 * n, 11), noise(4 * n, 12));
-        let outcome = Run::new(&module, "join")
-            .array("a", floats(&[4, size], &a))
-            .array("b", floats(&[4, size], &b))
-            .array("c", floats(&[4, 2 * size], &vec![0.0; 8 * n]))
-            .scalar("width", Scalar::Int(size))
-            .execute()
+        let outcome = KtirRun::new(&module, "join")
+            .with_array("a", floats(&[4, size], &a))
+            .with_array("b", floats(&[4, size], &b))
+            .with_array("c", floats(&[4, 2 * size], &vec![0.0; 8 * n]))
+            .with_scalar("width", KtirScalar::Int(size))
+            .execute_kernel()
             .unwrap();
         let want: Vec<f32> = (0..4)
             .flat_map(|i| [&a[i * n..(i + 1) * n], &b[i * n..(i + 1) * n]].concat())
@@ -293,12 +293,15 @@ fn a_listed_value_from_outside_keeps_its_value() {
     let idx: Vec<i32> = (0..16).map(|i| i / 4).collect();
     let run = |text: &str| {
         let module = module(text);
-        assert_eq!(zellige_ktir::text::parse(&zellige_ktir::text::print(&module)).unwrap(), module);
-        let outcome = Run::new(&module, "gather")
-            .array("x", floats(&[4, 4], &x))
-            .array("idx", ints(&[4, 4], &idx))
-            .array("y", floats(&[4], &[0.0; 4]))
-            .execute()
+        assert_eq!(
+            zellige_ktir::text::parse(&zellige_ktir::text::print_module(&module)).unwrap(),
+            module
+        );
+        let outcome = KtirRun::new(&module, "gather")
+            .with_array("x", floats(&[4, 4], &x))
+            .with_array("idx", ints(&[4, 4], &idx))
+            .with_array("y", floats(&[4], &[0.0; 4]))
+            .execute_kernel()
             .unwrap();
         read(&outcome, "y")
     };
@@ -356,18 +359,21 @@ fn arrays_have_the_elements_of_their_views() {
             view("q")
         );
         let module = module(&text);
-        assert_eq!(module.view_elements("f", &["x"])["x"], [Elem::DF16], "{pointer}");
+        assert_eq!(module.view_elements("f", &["x"])["x"], [KtirElem::DF16], "{pointer}");
         // With two arrays in one sum, nothing is known.
         assert_eq!(
             module.view_elements("f", &["x", "n"]).len(),
             usize::from(pointer.contains("@view"))
         );
         let run = |elem| {
-            let array = Array { elem, shape: vec![64], bytes: vec![0; 64 * elem.size()] };
-            Run::new(&module, "f").array("x", array).scalar("n", Scalar::Int(0)).execute()
+            let array = KtirArray { elem, shape: vec![64], bytes: vec![0; 64 * elem.byte_size()] };
+            KtirRun::new(&module, "f")
+                .with_array("x", array)
+                .with_scalar("n", KtirScalar::Int(0))
+                .execute_kernel()
         };
-        assert!(run(Elem::DF16).is_ok());
-        for elem in [Elem::F16, Elem::I16, Elem::F32] {
+        assert!(run(KtirElem::DF16).is_ok());
+        for elem in [KtirElem::F16, KtirElem::I16, KtirElem::F32] {
             let error = run(elem).unwrap_err().to_string();
             let want =
                 format!("argument `x` has elements {elem}, and the kernel's views of it df16");

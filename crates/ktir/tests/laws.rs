@@ -6,10 +6,11 @@ mod common;
 
 use common::{halves, ints, module, noise};
 use proptest::prelude::*;
-use zellige_ktir::affine::{Constraint, Expr, Map, Set};
-use zellige_ktir::text::{parse, parse_unverified, print};
+use zellige_ktir::affine::{KtirAffineConstraint, KtirAffineExpr, KtirAffineMap, KtirAffineSet};
+use zellige_ktir::text::{parse, parse_unverified, print_module};
 use zellige_ktir::{
-    Array, Builder, Elem, Kind, Module, Run, Scalar, Space, Subscript, Type, Value,
+    KtirArray, KtirBuilder, KtirElem, KtirMemorySpace, KtirModule, KtirOpKind, KtirRun, KtirScalar,
+    KtirSubscript, KtirType, KtirValue,
 };
 
 /// Choices from bytes; without any left, the first one.
@@ -29,13 +30,13 @@ impl Choices<'_> {
         if self.below(20) == 19 { self.pick(&[i64::MIN, i64::MAX, 1 << 40]) } else { small }
     }
 
-    fn expr(&mut self, dims: usize, symbols: usize, depth: usize) -> Expr {
+    fn expr(&mut self, dims: usize, symbols: usize, depth: usize) -> KtirAffineExpr {
         let leaf = depth == 0 || self.below(3) == 0;
         if leaf {
             return match self.below(3) {
-                0 if dims > 0 => Expr::dim(self.below(dims)),
-                1 if symbols > 0 => Expr::symbol(self.below(symbols)),
-                _ => Expr::constant(self.number()),
+                0 if dims > 0 => KtirAffineExpr::dim(self.below(dims)),
+                1 if symbols > 0 => KtirAffineExpr::symbol(self.below(symbols)),
+                _ => KtirAffineExpr::constant(self.number()),
             };
         }
         let a = self.expr(dims, symbols, depth - 1);
@@ -51,41 +52,44 @@ impl Choices<'_> {
         }
     }
 
-    fn set(&mut self, dims: usize, symbols: usize) -> Set {
+    fn set(&mut self, dims: usize, symbols: usize) -> KtirAffineSet {
         let n = self.below(5);
         let constraints = (0..n)
-            .map(|_| Constraint { expr: self.expr(dims, symbols, 3), equal: self.below(3) == 0 })
+            .map(|_| KtirAffineConstraint {
+                expr: self.expr(dims, symbols, 3),
+                equal: self.below(3) == 0,
+            })
             .collect();
-        Set::new(dims, symbols, constraints).unwrap()
+        KtirAffineSet::new(dims, symbols, constraints).unwrap()
     }
 }
 
 /// A function of whatever the choices say.
-fn function(c: &mut Choices<'_>, name: &str) -> zellige_ktir::Function {
+fn function(c: &mut Choices<'_>, name: &str) -> zellige_ktir::KtirFunction {
     let grids: [&[i64]; 4] = [&[], &[4], &[2, 3], &[1, 2, 2]];
-    let mut b = Builder::new(name, c.pick(&grids));
-    let x = b.arg("x", Type::INDEX);
-    let eps = b.arg("eps", Type::Scalar(Elem::F32));
+    let mut b = KtirBuilder::new(name, c.pick(&grids));
+    let x = b.add_argument("x", KtirType::INDEX);
+    let eps = b.add_argument("eps", KtirType::Scalar(KtirElem::F32));
     let id = b.tile_id(1)[0];
-    let view = b.memory_view(x, &[16, 8], &[8, 1], Elem::F32, Space::Global);
-    let local = b.memory_view(x, &[16], &[1], Elem::I32, Space::Local(Some(0)));
-    let zero = b.index(0);
+    let view = b.memory_view(x, &[16, 8], &[8, 1], KtirElem::F32, KtirMemorySpace::Global);
+    let local = b.memory_view(x, &[16], &[1], KtirElem::I32, KtirMemorySpace::Local(Some(0)));
+    let zero = b.index_constant(0);
     let tile = b.access_tile(view, &[id, zero], &[2, 8]);
-    let first = b.load(tile);
+    let first = b.load_tile(tile);
     let mut tiles = vec![first];
     let mut scalars = vec![eps];
     steps(c, &mut b, &mut tiles, &mut scalars, (view, local, id, zero), 2);
     let last = tiles[tiles.len() - 1];
-    b.store(last, tile);
-    b.finish().unwrap_or_else(|d| panic!("{d}"))
+    b.store_tile(last, tile);
+    b.finish_function().unwrap_or_else(|d| panic!("{d}"))
 }
 
 fn steps(
     c: &mut Choices<'_>,
-    b: &mut Builder,
-    tiles: &mut Vec<Value>,
-    scalars: &mut Vec<Value>,
-    given: (Value, Value, Value, Value),
+    b: &mut KtirBuilder,
+    tiles: &mut Vec<KtirValue>,
+    scalars: &mut Vec<KtirValue>,
+    given: (KtirValue, KtirValue, KtirValue, KtirValue),
     depth: usize,
 ) {
     let (view, local, id, zero) = given;
@@ -95,40 +99,51 @@ fn steps(
         let u = tiles[c.below(tiles.len())];
         let s = scalars[c.below(scalars.len())];
         match c.below(17) {
-            0 => tiles.push(b.unary(c.pick(&[Kind::Exp, Kind::NegF, Kind::Tanh, Kind::Floor]), t)),
-            1 => tiles.push(b.binary(c.pick(&[Kind::AddF, Kind::MaximumF, Kind::DivF]), t, u)),
-            2 => scalars.push(b.pointwise(Kind::Fma, &[s, s, s])),
+            0 => tiles.push(b.unary_op(
+                c.pick(&[KtirOpKind::Exp, KtirOpKind::NegF, KtirOpKind::Tanh, KtirOpKind::Floor]),
+                t,
+            )),
+            1 => tiles.push(b.binary_op(
+                c.pick(&[KtirOpKind::AddF, KtirOpKind::MaximumF, KtirOpKind::DivF]),
+                t,
+                u,
+            )),
+            2 => scalars.push(b.pointwise_op(KtirOpKind::Fma, &[s, s, s])),
             3 => {
                 let value = f64::from(u8::try_from(c.below(200)).unwrap()) / 8.0 - 9.0;
                 tiles.push(b.float_tile(
                     c.pick(&[value, f64::INFINITY, f64::NAN, 1e-30]),
                     &shape,
-                    Elem::F32,
+                    KtirElem::F32,
                 ));
             }
-            4 => tiles.push(b.splat(s, &shape)),
+            4 => tiles.push(b.splat_tile(s, &shape)),
             5 => {
-                let mask = b.compare(Kind::CmpF, c.pick(&["olt", "une", "ord"]), t, u);
-                tiles.push(b.select(mask, t, u));
+                let mask = b.compare_values(KtirOpKind::CmpF, c.pick(&["olt", "une", "ord"]), t, u);
+                tiles.push(b.select_values(mask, t, u));
             }
             6 => {
-                let narrow = b.cast(Kind::TruncF, t, c.pick(&[Elem::F16, Elem::BF16, Elem::DF16]));
-                tiles.push(b.cast(Kind::ExtF, narrow, Elem::F32));
+                let narrow = b.cast_elements(
+                    KtirOpKind::TruncF,
+                    t,
+                    c.pick(&[KtirElem::F16, KtirElem::BF16, KtirElem::DF16]),
+                );
+                tiles.push(b.cast_elements(KtirOpKind::ExtF, narrow, KtirElem::F32));
             }
             7 => {
-                let init = b.float_tile(0.0, &[2], Elem::F32);
-                let sum = b.reduce(Kind::AddF, t, init, &[1]);
-                tiles.push(b.broadcast(sum, &shape, &[1]));
+                let init = b.float_tile(0.0, &[2], KtirElem::F32);
+                let sum = b.reduce_tile(KtirOpKind::AddF, t, init, &[1]);
+                tiles.push(b.broadcast_tile(sum, &shape, &[1]));
             }
             8 => {
-                let turned = b.transpose(t, &[1, 0]);
-                let square = b.float_tile(0.0, &[2, 2], Elem::F32);
+                let turned = b.transpose_tile(t, &[1, 0]);
+                let square = b.float_tile(0.0, &[2, 2], KtirElem::F32);
                 let product = b.matmul(t, turned, square);
-                let zero = b.float_tile(0.0, &shape, Elem::F32);
+                let zero = b.float_tile(0.0, &shape, KtirElem::F32);
                 tiles.push(b.matmul(product, t, zero));
             }
             9 if depth > 0 => {
-                let (to, step) = (b.index(3), b.index(1));
+                let (to, step) = (b.index_constant(3), b.index_constant(1));
                 let out = b.for_loop((zero, to, step), &[t], |b, i, carried| {
                     let (mut tiles, mut scalars) = (vec![carried[0]], scalars.clone());
                     steps(c, b, &mut tiles, &mut scalars, (view, local, i, zero), depth - 1);
@@ -137,22 +152,23 @@ fn steps(
                 tiles.push(out[0]);
             }
             10 if depth > 0 => {
-                let is = b.compare(Kind::CmpI, "eq", id, zero);
-                let out = b.if_else(is, |_| vec![t], |b| vec![b.unary(Kind::AbsF, u)]);
+                let is = b.compare_values(KtirOpKind::CmpI, "eq", id, zero);
+                let out = b.if_else(is, |_| vec![t], |b| vec![b.unary_op(KtirOpKind::AbsF, u)]);
                 tiles.push(out[0]);
             }
             11 => {
-                let identity = Map::identity(2);
-                let row = Map::select(2, &[1]).unwrap();
-                let line = b.float_tile(0.5, &[8], Elem::F32);
+                let identity = KtirAffineMap::identity(2);
+                let row = KtirAffineMap::select_dims(2, &[1]).unwrap();
+                let line = b.float_tile(0.5, &[8], KtirElem::F32);
                 let maps = [identity.clone(), row, identity];
-                let out = b.generic(&maps, &["parallel", "parallel"], &[t, line], &[u], |b, x| {
-                    let a = b.binary(Kind::MulF, x[0], x[1]);
-                    let at = b.loop_index(1);
-                    let at = b.cast(Kind::IndexCast, at, Elem::I32);
-                    let at = b.cast(Kind::SIToFP, at, Elem::F32);
-                    vec![b.pointwise(Kind::Fma, &[a, at, s])]
-                });
+                let out =
+                    b.generic_op(&maps, &["parallel", "parallel"], &[t, line], &[u], |b, x| {
+                        let a = b.binary_op(KtirOpKind::MulF, x[0], x[1]);
+                        let at = b.loop_index(1);
+                        let at = b.cast_elements(KtirOpKind::IndexCast, at, KtirElem::I32);
+                        let at = b.cast_elements(KtirOpKind::SIToFP, at, KtirElem::F32);
+                        vec![b.pointwise_op(KtirOpKind::Fma, &[a, at, s])]
+                    });
                 tiles.push(out[0]);
             }
             12 => {
@@ -160,36 +176,50 @@ fn steps(
                 tiles.push(b.insert_slice(part, u, &[0, 5]));
             }
             13 => {
-                let flat = b.reassociate(t, &[vec![0, 1]], &[16]);
-                let back = b.reassociate(flat, &[vec![0, 1]], &[2, 8]);
+                let flat = b.reassociate_tile(t, &[vec![0, 1]], &[16]);
+                let back = b.reassociate_tile(flat, &[vec![0, 1]], &[2, 8]);
                 tiles.push(back);
             }
             14 => {
-                let at =
-                    [Expr::dim(0).modulo(7).unwrap(), Expr::dim(1) - Expr::dim(0) + Expr::dim(0)];
-                let order = Map::identity(2);
-                let tile =
-                    b.access_tile_at(view, &[id, zero], &at, &shape, Set::boxed(&shape), order);
-                tiles.push(b.load(tile));
+                let at = [
+                    KtirAffineExpr::dim(0).modulo(7).unwrap(),
+                    KtirAffineExpr::dim(1) - KtirAffineExpr::dim(0) + KtirAffineExpr::dim(0),
+                ];
+                let order = KtirAffineMap::identity(2);
+                let tile = b.access_tile_at(
+                    view,
+                    &[id, zero],
+                    &at,
+                    &shape,
+                    KtirAffineSet::from_extents(&shape),
+                    order,
+                );
+                tiles.push(b.load_tile(tile));
             }
             15 => {
                 let subscripts = [
-                    Subscript::Through(local, vec![Expr::dim(0) + Expr::dim(2)]),
-                    Subscript::Direct(Expr::dim(1)),
+                    KtirSubscript::Through(
+                        local,
+                        vec![KtirAffineExpr::dim(0) + KtirAffineExpr::dim(2)],
+                    ),
+                    KtirSubscript::Direct(KtirAffineExpr::dim(1)),
                 ];
-                let (set, order) = (Set::boxed(&shape), Map::identity(2));
+                let (set, order) =
+                    (KtirAffineSet::from_extents(&shape), KtirAffineMap::identity(2));
                 let tile = b.indirect_tile(view, &subscripts, &[zero], &shape, set, order);
-                tiles.push(b.load(tile));
+                tiles.push(b.load_tile(tile));
             }
             16 if depth == 2 => {
-                let one =
-                    |e: Expr| Set::new(1, 1, vec![Constraint { expr: e, equal: false }]).unwrap();
-                let tiles_of = one(Expr::dim(0) - Expr::symbol(0));
-                let groups = Set::boxed(&[1]);
-                let future = b.produce(tiles_of.clone(), groups, |_, _| vec![t]);
-                let none = b.float_tile(0.0, &shape, Elem::F32);
+                let one = |e: KtirAffineExpr| {
+                    KtirAffineSet::new(1, 1, vec![KtirAffineConstraint { expr: e, equal: false }])
+                        .unwrap()
+                };
+                let tiles_of = one(KtirAffineExpr::dim(0) - KtirAffineExpr::symbol(0));
+                let groups = KtirAffineSet::from_extents(&[1]);
+                let future = b.inter_tile_produce(tiles_of.clone(), groups, |_, _| vec![t]);
+                let none = b.float_tile(0.0, &shape, KtirElem::F32);
                 let out = b.inter_tile_reduce(future, tiles_of, &[none], |b, l, r| {
-                    vec![b.binary(Kind::AddF, l[0], r[0])]
+                    vec![b.binary_op(KtirOpKind::AddF, l[0], r[0])]
                 });
                 tiles.push(out[0]);
             }
@@ -212,11 +242,11 @@ proptest! {
     fn modules_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
         let mut c = Choices(bytes.iter());
         let functions = vec![function(&mut c, "f"), function(&mut c, "g")];
-        let built = Module::new(functions);
-        let text = print(&built);
+        let built = KtirModule::new(functions);
+        let text = print_module(&built);
         let read = parse(&text).unwrap_or_else(|d| panic!("{}", d.render(&text, false)));
         prop_assert!(read == built, "changed:\n{}", text);
-        prop_assert_eq!(print(&read), text);
+        prop_assert_eq!(print_module(&read), text);
     }
 }
 
@@ -226,11 +256,11 @@ proptest! {
     #[test]
     fn random_kernels_run_the_same_when_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
         let mut c = Choices(bytes.iter());
-        let built = Module::new(vec![function(&mut c, "f")]);
-        let read = parse(&print(&built)).unwrap();
-        let run = |m: &Module| {
-            let x = Array { elem: Elem::F32, shape: vec![128], bytes: vec![0; 512] };
-            Run::new(m, "f").array("x", x).scalar("eps", Scalar::Float(0.5)).max_steps(10_000).execute()
+        let built = KtirModule::new(vec![function(&mut c, "f")]);
+        let read = parse(&print_module(&built)).unwrap();
+        let run = |m: &KtirModule| {
+            let x = KtirArray { elem: KtirElem::F32, shape: vec![128], bytes: vec![0; 512] };
+            KtirRun::new(m, "f").with_array("x", x).with_scalar("eps", KtirScalar::Float(0.5)).with_max_steps(10_000).execute_kernel()
         };
         match (run(&built), run(&read)) {
             (Ok(a), Ok(b)) => prop_assert_eq!(a, b),
@@ -246,11 +276,11 @@ proptest! {
     #[test]
     fn affine_things_read_back(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         let mut c = Choices(bytes.iter());
-        let (map, set) = (Map::new(2, 1, vec![c.expr(2, 1, 4), c.expr(2, 1, 4)]).unwrap(), c.set(2, 1));
+        let (map, set) = (KtirAffineMap::new(2, 1, vec![c.expr(2, 1, 4), c.expr(2, 1, 4)]).unwrap(), c.set(2, 1));
         let text = format!("#m = {map}\n#s = {set}\nfunc.func @f() {{\n return\n}}");
         let module = parse(&text).unwrap_or_else(|d| panic!("{}", d.render(&text, false)));
-        prop_assert_eq!(&module.aliases[0].1, &zellige_ktir::Alias::Map(map));
-        prop_assert_eq!(&module.aliases[1].1, &zellige_ktir::Alias::Set(set));
+        prop_assert_eq!(&module.aliases[0].1, &zellige_ktir::KtirAlias::Map(map));
+        prop_assert_eq!(&module.aliases[1].1, &zellige_ktir::KtirAlias::Set(set));
     }
 }
 
@@ -261,7 +291,7 @@ proptest! {
     fn bounds_hold_every_point(bytes in proptest::collection::vec(any::<u8>(), 0..40), s in -5_i64..5) {
         let mut c = Choices(bytes.iter());
         let set = c.set(2, 1);
-        if let Some(b) = set.bounds(&[s]) {
+        if let Some(b) = set.bounding_box(&[s]) {
             for x in -12..12 {
                 for y in -12..12 {
                     let inside = [x, y].iter().enumerate().all(|(d, v)| {
@@ -300,23 +330,23 @@ proptest! {
         let from = at % text.len();
         let to = (from + gone).min(text.len());
         let damaged = format!("{}{put}{}", &text[..from], &text[to..]);
-        match parse_unverified(&damaged).and_then(|m| zellige_ktir::verify(&m).map(|()| m)) {
+        match parse_unverified(&damaged).and_then(|m| zellige_ktir::verify_module(&m).map(|()| m)) {
             Err(d) => prop_assert!(d.span.end <= damaged.len(), "{:?}", d),
             Ok(m) => {
-                let printed = print(&m);
+                let printed = print_module(&m);
                 prop_assert!(parse(&printed).as_ref() == Ok(&m), "changed:\n{}", printed);
                 if which < 4 {
                     let f = &m.functions[m.functions.len() - 1];
-                    let mut run = Run::new(&m, f.name()).max_steps(5000);
+                    let mut run = KtirRun::new(&m, f.name()).with_max_steps(5000);
                     for v in f.args() {
-                        let name = &f.value(*v).name;
-                        run = match (name.as_str(), f.ty(*v)) {
-                            (_, Type::Scalar(Elem::F32)) => run.scalar(name, Scalar::Float(0.1)),
-                            ("index", _) => run.array(name, ints(&[16], &[5; 16])),
-                            _ => run.array(name, halves(&[8192], &noise(8192, 1))),
+                        let name = &f.value_def(*v).name;
+                        run = match (name.as_str(), f.value_type(*v)) {
+                            (_, KtirType::Scalar(KtirElem::F32)) => run.with_scalar(name, KtirScalar::Float(0.1)),
+                            ("index", _) => run.with_array(name, ints(&[16], &[5; 16])),
+                            _ => run.with_array(name, halves(&[8192], &noise(8192, 1))),
                         };
                     }
-                    let _ = run.execute();
+                    let _ = run.execute_kernel();
                 }
             }
         }

@@ -5,10 +5,10 @@
 mod common;
 
 use common::{floats, module, read};
-use zellige_ktir::{Run, RunError};
+use zellige_ktir::{KtirRun, KtirRunError};
 
 /// Runs a body on `%a`, sixteen floats from 1 on as 4x4, that gives `%r` of a type.
-fn body(ty: &str, n: usize, body: &str) -> Result<Vec<f32>, RunError> {
+fn body(ty: &str, n: usize, body: &str) -> Result<Vec<f32>, KtirRunError> {
     let shape = ty.trim_start_matches("tensor<").trim_end_matches("xf32>");
     let set: Vec<String> = shape
         .split('x')
@@ -42,10 +42,10 @@ fn body(ty: &str, n: usize, body: &str) -> Result<Vec<f32>, RunError> {
     let module = module(&text);
     let a: Vec<f32> = (1..=16).map(|i| i as f32).collect();
     let size = i64::try_from(n).unwrap();
-    let outcome = Run::new(&module, "f")
-        .array("x", floats(&[4, 4], &a))
-        .array("y", floats(&[size], &vec![0.0; n]))
-        .execute()?;
+    let outcome = KtirRun::new(&module, "f")
+        .with_array("x", floats(&[4, 4], &a))
+        .with_array("y", floats(&[size], &vec![0.0; n]))
+        .execute_kernel()?;
     Ok(read(&outcome, "y"))
 }
 
@@ -277,7 +277,8 @@ func.func @f(%y: index) attributes {{grid = [2]}} {{
 }}"
     );
     let module = module(&text);
-    let run = Run::new(&module, "f").array("y", floats(&[2, 4], &[0.0; 8])).execute();
+    let run =
+        KtirRun::new(&module, "f").with_array("y", floats(&[2, 4], &[0.0; 8])).execute_kernel();
     read(&run.unwrap_or_else(|e| panic!("{delivery}: {e}")), "y")
 }
 

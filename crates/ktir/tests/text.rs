@@ -1,6 +1,6 @@
 //! Texts: what is written is read back, what is wrong is refused with its place.
 
-use zellige_ktir::text::{parse, print};
+use zellige_ktir::text::{parse, print_module};
 
 #[test]
 fn every_kernel_reads_back() {
@@ -11,11 +11,11 @@ fn every_kernel_reads_back() {
         let text = std::fs::read_to_string(&path).unwrap();
         let module = parse(&text)
             .unwrap_or_else(|d| panic!("{}:\n{}", path.display(), d.render(&text, false)));
-        let printed = print(&module);
+        let printed = print_module(&module);
         let again = parse(&printed)
             .unwrap_or_else(|d| panic!("{}:\n{}", path.display(), d.render(&printed, false)));
         assert!(again == module, "{} changes when it is written and read", path.display());
-        assert_eq!(print(&again), printed, "{}", path.display());
+        assert_eq!(print_module(&again), printed, "{}", path.display());
         seen += 1;
     }
     assert!(seen >= 6, "{seen} kernels");

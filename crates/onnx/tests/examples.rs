@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use zellige_compile::{Options, compile};
+use zellige_compile::{CompilerOptions, compile_graph};
 use zellige_device::Card;
 use zellige_files::HostTensor;
 use zellige_onnx::ModelFile;
@@ -30,10 +30,10 @@ fn difference(name: &str, bind: &[(&str, i64)], keep_fp32: bool) -> (f32, f32) {
     assert!(zellige_graph::text::parse(&text).unwrap() == imported.graph, "{name}: text");
     let json = zellige_graph::json::print_graph(&imported.graph);
     assert!(zellige_graph::json::parse(&json).unwrap() == imported.graph, "{name}: JSON");
-    let mut options = Options::default();
+    let mut options = CompilerOptions::default();
     options.storage.keep.float32 = keep_fp32;
-    let program = compile(&imported.graph, &options).unwrap();
-    zellige_compile::check(&program).unwrap();
+    let program = compile_graph(&imported.graph, &options).unwrap();
+    zellige_compile::check_program(&program).unwrap();
     let card = Card::builder().keep_dtypes(options.storage.keep).build().unwrap();
     let weight = |name: &str| {
         let w = imported.weights.iter().find(|w| w.name == name).expect("a weight");

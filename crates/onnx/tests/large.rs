@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use std::collections::BTreeMap;
-use zellige_compile::{Options, compile};
+use zellige_compile::{CompilerOptions, compile_graph};
 use zellige_device::{Card, KeptDtypes};
 use zellige_onnx::Model;
 use zellige_run::{HostArray, run_graph_eagerly};
@@ -46,7 +46,7 @@ fn a_large_expand_that_has_to_be_stored_is_refused() {
     let sum = expanded().node("Add", &["x", "y"], &["z"], &[]).output("z");
     for net in [expanded().output("y"), sum] {
         let graph = net.import().unwrap().graph;
-        let told = compile(&graph, &Options::default()).unwrap_err().to_string();
+        let told = compile_graph(&graph, &CompilerOptions::default()).unwrap_err().to_string();
         assert!(told.contains("40000000000 bytes") && told.contains("does not fit"), "{told}");
     }
     // More elements than a number of 64 bits counts.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use zellige_compile::{Options, compile};
+use zellige_compile::{CompilerOptions, compile_graph};
 use zellige_device::{Card, FloatMode, KeptDtypes};
 use zellige_float::{Converter, Dtype, Format};
 use zellige_graph::{InputRole, TensorId, TensorOrigin};
@@ -184,10 +184,10 @@ fn ran(
     names: &[String],
 ) -> Result<Vec<HostArray>, String> {
     let keep = KeptDtypes::ALL;
-    let mut options = Options::default();
+    let mut options = CompilerOptions::default();
     options.storage.keep = keep;
     options.storage.mode = FloatMode::Ieee;
-    let program = compile(&imported.graph, &options).map_err(|e| e.to_string())?;
+    let program = compile_graph(&imported.graph, &options).map_err(|e| e.to_string())?;
     let card = Card::builder()
         .hardware(options.hardware.clone())
         .float_mode(options.storage.mode)

@@ -6,7 +6,9 @@ use crate::error::{ProgramRunError, Result};
 use crate::host_array::HostArray;
 use crate::numbers::{NumberLoss, NumberLossKind};
 use std::sync::Arc;
-use zellige_compile::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
+use zellige_compile::{
+    BufferId, BufferLocation, BufferRead, CompiledProgram, ElementOrigin, ProgramStep, StepAction,
+};
 use zellige_device::RunOp;
 use zellige_device::{Card, DeviceError, LaunchOutcome, PreparedLaunch, PreparedWave};
 use zellige_device::{Tensor, TensorLayout};
@@ -20,7 +22,7 @@ type WeightSource<'a> =
 /// A program loaded onto a card.
 #[derive(Debug)]
 pub struct LoadedModel {
-    program: Arc<Program>,
+    program: Arc<CompiledProgram>,
     card: Card,
     /// Whether states are its own, or come with every run.
     owns: bool,
@@ -62,7 +64,7 @@ impl LoadedModel {
     /// # Errors
     /// Weights that are not what the graph says, a card of other hardware or storage, no room.
     pub fn load_program(
-        program: impl Into<Arc<Program>>,
+        program: impl Into<Arc<CompiledProgram>>,
         card: &Card,
         mut weight: impl FnMut(&str) -> Result<HostArray>,
     ) -> Result<LoadedModel> {
@@ -75,7 +77,7 @@ impl LoadedModel {
     /// The same with weights from anywhere: `weight` gives a tensor in the buffer's layout, and how long
     /// that took. States are the model's own, or come with every run.
     fn load_with_weights(
-        program: Arc<Program>,
+        program: Arc<CompiledProgram>,
         card: &Card,
         owns: bool,
         weight: &mut WeightSource<'_>,
@@ -121,7 +123,7 @@ impl LoadedModel {
         let program = Arc::clone(&model.program);
         for (i, buffer) in program.buffers.iter().enumerate() {
             let made = match &buffer.origin {
-                Origin::Constant(value) => {
+                ElementOrigin::Constant(value) => {
                     let t = Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.stick_layout())?;
                     t.fill(*value)?;
                     if t.is_out_of_range(*value) {
@@ -132,12 +134,12 @@ impl LoadedModel {
                     }
                     t
                 }
-                Origin::Input(InputRole::Weight) => {
+                ElementOrigin::Input(InputRole::Weight) => {
                     let (t, time) = weight(&mut model, BufferId(i))?;
                     model.load += time;
                     t
                 }
-                Origin::Input(InputRole::State) if owns => {
+                ElementOrigin::Input(InputRole::State) if owns => {
                     Tensor::zeros(card, buffer.laid.dtype(), buffer.laid.stick_layout())?
                 }
                 _ => continue,
@@ -153,7 +155,7 @@ impl LoadedModel {
     }
 
     /// The program.
-    pub fn program(&self) -> &Program {
+    pub fn program(&self) -> &CompiledProgram {
         &self.program
     }
 
@@ -172,8 +174,8 @@ impl LoadedModel {
     /// # Errors
     /// Names that are no states, tensors that do not fit.
     pub fn set_state(&mut self, name: &str, host: &HostArray) -> Result<()> {
-        let state = |b: &zellige_compile::Buffer| {
-            b.name == name && b.origin == Origin::Input(InputRole::State)
+        let state = |b: &zellige_compile::ProgramBuffer| {
+            b.name == name && b.origin == ElementOrigin::Input(InputRole::State)
         };
         let Some(i) = self.program.buffers.iter().position(state) else {
             let reason = "the graph has no state of that name".into();
@@ -234,7 +236,7 @@ impl LoadedModel {
     ) -> Result<RunOutcome> {
         let mut upload = SimulatedTime::ZERO;
         for id in self.program.inputs.clone() {
-            if self.program.buffer(id).origin == Origin::Input(InputRole::Input) {
+            if self.program.buffer(id).origin == ElementOrigin::Input(InputRole::Input) {
                 let host = input(&self.program.buffer(id).name)?;
                 let (tensor, time) = self.upload_buffer(id, &host)?;
                 self.tensors[id.0] = Some(tensor);
@@ -274,8 +276,8 @@ impl LoadedModel {
     fn stays_on_card(&self, i: usize) -> bool {
         let buffer = &self.program.buffers[i];
         let held = match buffer.origin {
-            Origin::Input(InputRole::State) => self.owns,
-            Origin::Input(InputRole::Weight) | Origin::Constant(_) => true,
+            ElementOrigin::Input(InputRole::State) => self.owns,
+            ElementOrigin::Input(InputRole::Weight) | ElementOrigin::Constant(_) => true,
             _ => false,
         };
         held || buffer.loaded
@@ -337,7 +339,7 @@ impl LoadedModel {
         for id in &step.writes {
             let buffer = self.program.buffer(*id);
             let tensor = match buffer.place {
-                Place::Over(of) => {
+                BufferLocation::Over(of) => {
                     self.read_tensor(&BufferRead { buffer: of, laid: buffer.laid.clone() })?
                 }
                 _ => Tensor::with_shared_layout(&self.card, &self.layouts[id.0]).map_err(at)?,
@@ -355,13 +357,13 @@ impl LoadedModel {
         let done = match &step.action {
             // The work is that of the run in which it was prepared, which was compared with the plan.
             _ if again => None,
-            Action::Move { .. } => {
+            StepAction::Move { .. } => {
                 let moved = outputs[0].copy_and_pad(&inputs[0], 0.0).map_err(at)?;
                 let prepared = PreparedLaunch::from_padded_copy(&inputs[0], &outputs[0], 0.0);
                 self.prepared[number] = prepared.map_err(at)?.filter(|_| !step.load);
                 Some(moved.device_work(step.name.as_str(), WorkKind::Restickify, cores))
             }
-            Action::Op(_, op) => {
+            StepAction::Op(_, op) => {
                 let division = step.space.is_some().then_some(&step.division);
                 let launched = op.launch_op(&self.card, &inputs, &outputs, division, cores);
                 let LaunchOutcome { work, prepared, .. } = launched.map_err(at)?;
@@ -369,7 +371,7 @@ impl LoadedModel {
                 self.prepared[number] = prepared.filter(|_| !step.load);
                 Some(work)
             }
-            Action::Host(_, op) => {
+            StepAction::Host(_, op) => {
                 // The host needs no layouts: operands are moved for the kernel, and nothing is charged here, as the
                 // round trip is the work of the step.
                 let made = op.compute_results(&self.card, &inputs, cores).map_err(at)?;
@@ -394,7 +396,12 @@ impl LoadedModel {
 
 impl LoadedModel {
     /// Notes the NaNs that a step made of numbers. Where an operand has one, they are nothing new.
-    fn note_new_nans(&mut self, step: &Step, inputs: &[Tensor], outputs: &[Tensor]) -> Result<()> {
+    fn note_new_nans(
+        &mut self,
+        step: &ProgramStep,
+        inputs: &[Tensor],
+        outputs: &[Tensor],
+    ) -> Result<()> {
         for (id, made) in step.writes.iter().zip(outputs) {
             let Some((count, first)) = made.find_nans()? else { continue };
             if any_nan(inputs.iter().filter(|t| t.block() != made.block()))? {
@@ -409,7 +416,7 @@ impl LoadedModel {
 }
 
 /// For every step of a program, the buffers whose last use it is.
-fn released_buffers(program: &Program) -> Vec<Vec<usize>> {
+fn released_buffers(program: &CompiledProgram) -> Vec<Vec<usize>> {
     let mut last = vec![None; program.buffers.len()];
     for (i, step) in program.steps.iter().enumerate() {
         let used = step.reads.iter().map(|r| r.buffer).chain(step.writes.iter().copied());
@@ -429,7 +436,7 @@ fn any_nan<'t>(mut tensors: impl Iterator<Item = &'t Tensor>) -> Result<bool> {
 }
 
 /// The work that was done is the work that was planned.
-fn check_work(step: &Step, done: &OperationWork) -> Result<()> {
+fn check_work(step: &ProgramStep, done: &OperationWork) -> Result<()> {
     let planned = &step.full;
     let unplanned =
         |reason: String| Err(ProgramRunError::Unplanned { step: step.name.clone(), reason });

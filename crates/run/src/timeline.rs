@@ -1,12 +1,12 @@
 //! A program's schedule as a timeline of the card.
 
-use zellige_compile::Program;
+use zellige_compile::CompiledProgram;
 use zellige_machine::timeline::{Timeline, TimelineEvent, TimelineTrack};
 use zellige_machine::{Hardware, SimulatedTime};
 
 /// The steps of one run in simulated time: a track for the program, with the launches of its waves, and one
 /// for every core.
-pub fn program_timeline(program: &Program) -> Timeline {
+pub fn program_timeline(program: &CompiledProgram) -> Timeline {
     let hardware: &Hardware = &program.options.hardware;
     let steps = program.run_steps().count();
     let mut out = Timeline::new(0, steps * (hardware.core_count() + 3) + 16);

@@ -6,7 +6,7 @@ mod common;
 
 use common::input;
 use std::collections::BTreeSet;
-use zellige_compile::{Options, Program, check, compile};
+use zellige_compile::{CompiledProgram, CompilerOptions, check_program, compile_graph};
 use zellige_device::{Card, StreamId, Tensor};
 use zellige_graph::Graph;
 use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
@@ -18,13 +18,13 @@ fn example(name: &str) -> Graph {
     zellige_graph::text::parse(&std::fs::read_to_string(path).unwrap()).unwrap()
 }
 
-fn compiled(graph: &Graph, options: &Options) -> Program {
-    let program = compile(graph, options).unwrap();
-    check(&program).unwrap();
+fn compiled(graph: &Graph, options: &CompilerOptions) -> CompiledProgram {
+    let program = compile_graph(graph, options).unwrap();
+    check_program(&program).unwrap();
     program
 }
 
-fn ran(graph: &Graph, program: Program) -> Vec<zellige_run::HostArray> {
+fn ran(graph: &Graph, program: CompiledProgram) -> Vec<zellige_run::HostArray> {
     let card = Card::builder().hardware(program.options.hardware.clone()).build().unwrap();
     let mut model = LoadedModel::load_program(program, &card, |n| Ok(input(graph, n))).unwrap();
     model.run_program(|n| Ok(input(graph, n))).unwrap().outputs
@@ -47,8 +47,9 @@ fn overlap(events: &[TimelineEvent], a: &str, b: &str) -> bool {
 fn the_products_of_queries_keys_and_values_run_side_by_side() {
     for name in ["llama-block", "llama-block-decode"] {
         let graph = example(name);
-        let together = compiled(&graph, &Options::default());
-        let apart = compiled(&graph, &Options { concurrent: false, ..Options::default() });
+        let together = compiled(&graph, &CompilerOptions::default());
+        let apart =
+            compiled(&graph, &CompilerOptions { concurrent: false, ..CompilerOptions::default() });
         assert!(together.latency() < apart.latency(), "{name}: {}", together.latency());
         // One after the other, every step has a launch of its own.
         let launch = together.options.hardware.launch_time();
@@ -66,7 +67,7 @@ fn the_products_of_queries_keys_and_values_run_side_by_side() {
 #[test]
 fn the_clock_of_the_card_has_waves() {
     let graph = example("llama-block");
-    let program = compiled(&graph, &Options::default());
+    let program = compiled(&graph, &CompilerOptions::default());
     let card = Card::builder().build().unwrap();
     let on_card = |name: &str, layout: Option<&zellige_stick::StickLayout>| {
         let host = input(&graph, name);
@@ -99,9 +100,9 @@ fn nothing_runs_beside_another_where_that_is_no_faster() {
     let hardware = Hardware::from_toml(&lines.join("\n")).unwrap();
     assert_eq!(hardware.launch_time(), SimulatedTime::ZERO);
     let graph = example("llama-block");
-    let options = Options { hardware, ..Options::default() };
+    let options = CompilerOptions { hardware, ..CompilerOptions::default() };
     let together = compiled(&graph, &options);
-    let apart = compiled(&graph, &Options { concurrent: false, ..options });
+    let apart = compiled(&graph, &CompilerOptions { concurrent: false, ..options });
     assert!(together.latency() <= apart.latency());
     let trace = program_timeline(&together);
     for (a, b) in [("layer0.qp", "layer0.kp"), ("layer0.kp", "layer0.vp")] {
@@ -116,9 +117,10 @@ fn no_example_takes_longer_than_one_by_one() {
         ["attention", "conv-net", "granite-block", "llama-block", "swiglu", "transposed-sum"];
     for name in names {
         let graph = example(name);
-        let together = compiled(&graph, &Options::default()).latency();
+        let together = compiled(&graph, &CompilerOptions::default()).latency();
         let apart =
-            compiled(&graph, &Options { concurrent: false, ..Options::default() }).latency();
+            compiled(&graph, &CompilerOptions { concurrent: false, ..CompilerOptions::default() })
+                .latency();
         assert!(together <= apart, "{name}: {together} beside {apart}");
     }
 }
@@ -126,9 +128,9 @@ fn no_example_takes_longer_than_one_by_one() {
 #[test]
 fn times_are_the_same_every_time() {
     let graph = example("llama-block");
-    let of = |p: &Program| -> Vec<(String, SimulatedTime, SimulatedTime, usize)> {
+    let of = |p: &CompiledProgram| -> Vec<(String, SimulatedTime, SimulatedTime, usize)> {
         p.steps.iter().map(|s| (s.name.clone(), s.start, s.duration, s.first_core)).collect()
     };
-    let first = compiled(&graph, &Options::default());
-    assert_eq!(of(&first), of(&compiled(&graph, &Options::default())));
+    let first = compiled(&graph, &CompilerOptions::default());
+    assert_eq!(of(&first), of(&compiled(&graph, &CompilerOptions::default())));
 }

@@ -5,7 +5,7 @@
 mod common;
 
 use common::input;
-use zellige_compile::{Options, Program, compile};
+use zellige_compile::{CompiledProgram, CompilerOptions, compile_graph};
 use zellige_device::{Card, WorkDivision};
 use zellige_graph::Graph;
 use zellige_run::{LoadedModel, run_graph_eagerly};
@@ -20,18 +20,18 @@ fn card() -> Card {
 }
 
 /// Whether some step splits a reduction, so that sums meet in another order.
-fn splits_reductions(program: &Program) -> bool {
+fn splits_reductions(program: &CompiledProgram) -> bool {
     let split = |d: &WorkDivision, space: &[zellige_device::LoopSpan]| {
         d.splits().iter().zip(space).any(|(n, s)| s.reduced && *n > 1)
     };
     program.steps.iter().any(|s| s.space.as_ref().is_some_and(|sp| split(&s.division, sp)))
 }
 
-fn agree(name: &str, options: &Options) {
+fn agree(name: &str, options: &CompilerOptions) {
     let graph = graph(name);
-    let program = compile(&graph, options).unwrap();
-    zellige_compile::check(&program).unwrap();
-    let exact = !splits_reductions(&program) && !options.decomposes();
+    let program = compile_graph(&graph, options).unwrap();
+    zellige_compile::check_program(&program).unwrap();
+    let exact = !splits_reductions(&program) && !options.decomposes_ops();
     let planned = program.latency();
     let card = card();
     let mut model = LoadedModel::load_program(program, &card, |n| Ok(input(&graph, n))).unwrap();
@@ -75,7 +75,7 @@ fn examples_give_the_bits_of_their_operations_one_by_one() {
         "llama-block",
         "llama-block-decode",
     ] {
-        for options in [Options::baseline(), Options::default()] {
+        for options in [CompilerOptions::baseline(), CompilerOptions::default()] {
             agree(name, &options);
         }
     }

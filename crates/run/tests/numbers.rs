@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use zellige_compile::{Options, check, compile};
+use zellige_compile::{CompilerOptions, check_program, compile_graph};
 use zellige_device::{Card, KeptDtypes, StoragePolicy};
 use zellige_op::CoverageProfile;
 use zellige_run::{HostArray, LoadedModel, NumberLoss, NumberLossKind};
@@ -10,12 +10,12 @@ use zellige_run::{HostArray, LoadedModel, NumberLoss, NumberLossKind};
 const INF: f32 = f32::INFINITY;
 
 /// Every way to run: float32 in 16 bits or kept, composite operations whole or taken apart.
-fn ways() -> impl Iterator<Item = Options> {
+fn ways() -> impl Iterator<Item = CompilerOptions> {
     let keeps = [KeptDtypes::NONE, KeptDtypes::ALL];
     keeps.into_iter().flat_map(|keep| {
         [CoverageProfile::Full, CoverageProfile::Card].map(|coverage| {
             let storage = StoragePolicy { keep, ..StoragePolicy::default() };
-            Options { coverage, storage, ..Options::default() }
+            CompilerOptions { coverage, storage, ..CompilerOptions::default() }
         })
     })
 }
@@ -23,12 +23,12 @@ fn ways() -> impl Iterator<Item = Options> {
 /// The outputs of a graph, and what was lost on the way.
 fn run(
     graph: &str,
-    options: &Options,
+    options: &CompilerOptions,
     input: impl Fn(&str) -> HostArray,
 ) -> (Vec<Vec<f32>>, Vec<NumberLoss>) {
     let graph = zellige_graph::text::parse(graph).unwrap();
-    let program = compile(&graph, options).unwrap();
-    check(&program).unwrap();
+    let program = compile_graph(&graph, options).unwrap();
+    check_program(&program).unwrap();
     let card = Card::builder()
         .keep_dtypes(options.storage.keep)
         .float_mode(options.storage.mode)
@@ -173,7 +173,7 @@ fn constants_follow_the_same_rule() {
     let m = causal(4, 70, 1.0);
     let x = numbers(280);
     let storage = StoragePolicy { keep: KeptDtypes::NONE, ..StoragePolicy::default() };
-    let options = Options { storage, ..Options::default() };
+    let options = CompilerOptions { storage, ..CompilerOptions::default() };
     let (y, losses) = run(graph, &options, |n| match n {
         "x" => HostArray::from_f32(&[4, 70], &x),
         _ => {

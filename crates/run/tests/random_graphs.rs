@@ -25,7 +25,9 @@ use common::values;
 use reference::{Nd, evaluate};
 use std::collections::BTreeMap;
 use zellige_compile::solve::memory::PlacementPolicy;
-use zellige_compile::{Options, OutputLayouts, Program, check, compile, compile_again};
+use zellige_compile::{
+    CompiledProgram, CompilerOptions, OutputLayoutRule, check_program, compile_again, compile_graph,
+};
 use zellige_device::{Card, KeptDtypes};
 use zellige_float::Dtype;
 use zellige_graph::{Graph, SourceInput, SourceOutput, TensorOrigin, text};
@@ -37,26 +39,29 @@ fn input(graph: &Graph, name: &str) -> HostArray {
 }
 
 /// The ways in which graph number `seed` is compiled.
-fn ways(seed: u64) -> Vec<(String, Options)> {
-    let full = Options::default;
+fn ways(seed: u64) -> Vec<(String, CompilerOptions)> {
+    let full = CompilerOptions::default;
     let cores = [1, 2, 3, 7, 16, 31][usize::try_from(seed % 6).unwrap()];
     let mut list = vec![
         ("best".to_string(), full()),
-        ("baseline".to_string(), Options::baseline()),
-        (format!("best, {cores} cores"), Options { cores, ..full() }),
+        ("baseline".to_string(), CompilerOptions::baseline()),
+        (format!("best, {cores} cores"), CompilerOptions { cores, ..full() }),
     ];
     list.push(match seed % 5 {
-        0 => ("card".into(), Options { coverage: CoverageProfile::Card, ..full() }),
+        0 => ("card".into(), CompilerOptions { coverage: CoverageProfile::Card, ..full() }),
         1 => (
             "baseline card".into(),
-            Options { coverage: CoverageProfile::Card, ..Options::baseline() },
+            CompilerOptions { coverage: CoverageProfile::Card, ..CompilerOptions::baseline() },
         ),
-        2 => ("taken apart".into(), Options { decompose: Some(true), ..full() }),
-        3 => ("as computed".into(), Options { outputs: OutputLayouts::AsComputed, ..full() }),
+        2 => ("taken apart".into(), CompilerOptions { decompose: Some(true), ..full() }),
+        3 => (
+            "as computed".into(),
+            CompilerOptions { outputs: OutputLayoutRule::AsComputed, ..full() },
+        ),
         _ => {
             let scratchpads =
                 [None, Some(PlacementPolicy::Greedy)][usize::try_from(seed % 2).unwrap()];
-            ("one by one".into(), Options { scratchpads, concurrent: false, ..full() })
+            ("one by one".into(), CompilerOptions { scratchpads, concurrent: false, ..full() })
         }
     });
     // As the card stores them: two orders of a sum in 32 bits differ by their rounding.
@@ -65,7 +70,7 @@ fn ways(seed: u64) -> Vec<(String, Options)> {
 }
 
 /// Whether some step divides a reduction.
-fn divides_sums(program: &Program) -> bool {
+fn divides_sums(program: &CompiledProgram) -> bool {
     program.steps.iter().any(|s| {
         let space = s.space.iter().flatten();
         s.division.splits().iter().zip(space).any(|(n, span)| span.reduced && *n > 1)
@@ -127,15 +132,15 @@ fn is_smooth(graph: &Graph) -> bool {
 }
 
 /// What is wrong with a graph that is compiled this way; whether bits were compared.
-fn wrong(graph: &Graph, options: &Options, card: &Card) -> Result<bool, String> {
-    let program = compile(graph, options).map_err(|e| format!("it does not compile: {e}"))?;
+fn wrong(graph: &Graph, options: &CompilerOptions, card: &Card) -> Result<bool, String> {
+    let program = compile_graph(graph, options).map_err(|e| format!("it does not compile: {e}"))?;
     let again = compile_again(graph, options, &program.decisions)
         .map_err(|e| format!("it does not compile again: {e}"))?;
-    let told = |p: &Program| format!("{:?} {:?}", p.buffers, p.steps);
+    let told = |p: &CompiledProgram| format!("{:?} {:?}", p.buffers, p.steps);
     if told(&program) != told(&again) {
         return Err("the same decisions make another program".into());
     }
-    check(&program).map_err(|e| format!("the check refuses its plan: {e}"))?;
+    check_program(&program).map_err(|e| format!("the check refuses its plan: {e}"))?;
     let (exact, latency) = (!divides_sums(&program), program.latency());
     let left = program.graph.clone();
     let expected = run_graph_eagerly(&left, card, |n| Ok(input(&left, n)))

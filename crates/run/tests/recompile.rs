@@ -6,7 +6,9 @@ mod common;
 
 use common::input;
 use std::collections::BTreeMap;
-use zellige_compile::{Decisions, Options, Program, check, compile, compile_again};
+use zellige_compile::{
+    CompileDecisions, CompiledProgram, CompilerOptions, check_program, compile_again, compile_graph,
+};
 use zellige_device::Card;
 use zellige_graph::Graph;
 use zellige_run::{LoadedModel, run_graph_eagerly};
@@ -48,7 +50,7 @@ fn layer(n: i64) -> Graph {
 }
 
 /// All that a program is, as text.
-fn told(program: &Program) -> String {
+fn told(program: &CompiledProgram) -> String {
     format!("{:?} {:?} {}", program.buffers, program.steps, program.divided_optimally)
 }
 
@@ -58,10 +60,10 @@ fn the_same_decisions_make_the_same_program() {
         ["llama-block", "llama-block-decode", "swiglu", "softmax", "conv-net", "attention"];
     for name in graphs {
         let graph = example(name);
-        for options in [Options::default(), Options::baseline()] {
-            let first = compile(&graph, &options).unwrap();
+        for options in [CompilerOptions::default(), CompilerOptions::baseline()] {
+            let first = compile_graph(&graph, &options).unwrap();
             let text = serde_json::to_string(&first.decisions).unwrap();
-            let decisions: Decisions = serde_json::from_str(&text).unwrap();
+            let decisions: CompileDecisions = serde_json::from_str(&text).unwrap();
             let again = compile_again(&graph, &options, &decisions).unwrap();
             let (one, two) = (told(&first), told(&again));
             let at = one.bytes().zip(two.bytes()).position(|(a, b)| a != b);
@@ -74,14 +76,14 @@ fn the_same_decisions_make_the_same_program() {
 
 #[test]
 fn other_sizes_follow_the_decisions_of_one() {
-    let options = Options::default();
+    let options = CompilerOptions::default();
     let card = Card::builder().build().unwrap();
-    let template = compile(&layer(64), &options).unwrap();
+    let template = compile_graph(&layer(64), &options).unwrap();
     for n in [1, 5, 63, 65, 128, 200] {
         let graph = layer(n);
         let program = compile_again(&graph, &options, &template.decisions).unwrap();
-        check(&program).unwrap();
-        let searched = compile(&graph, &options).unwrap();
+        check_program(&program).unwrap();
+        let searched = compile_graph(&graph, &options).unwrap();
         let (mine, best) = (program.latency().microseconds(), searched.latency().microseconds());
         assert!(mine <= 1.1 * best, "n = {n}: {mine} us, and {best} us after a search");
         let mut model =
@@ -111,14 +113,14 @@ fn half(bits: u16) -> f32 {
 
 #[test]
 fn decisions_that_do_not_fit_are_made_anew() {
-    let (graph, options) = (example("llama-block"), Options::default());
-    let first = compile(&graph, &options).unwrap();
-    let other = compile(&example("swiglu"), &options).unwrap();
+    let (graph, options) = (example("llama-block"), CompilerOptions::default());
+    let first = compile_graph(&graph, &options).unwrap();
+    let other = compile_graph(&example("swiglu"), &options).unwrap();
     let text = serde_json::to_string(&first.decisions).unwrap();
     // Splits that no loop has, and splits for more cores than there are.
     let zeros = text.replace("\"splits\":[", "\"splits\":[0,");
     let many = text.replace("\"splits\":[1", "\"splits\":[4000000000");
-    let none: Decisions =
+    let none: CompileDecisions =
         serde_json::from_str(r#"{"steps":[],"kept":["x"],"optimal":true}"#).unwrap();
     let mut list = vec![other.decisions, none];
     // Recorded layouts of other sizes, of other operands, and of none.
@@ -133,15 +135,15 @@ fn decisions_that_do_not_fit_are_made_anew() {
     list.extend(
         [zeros, many, sizes, strides, places, copies, formats]
             .iter()
-            .map(|t| serde_json::from_str::<Decisions>(t).unwrap()),
+            .map(|t| serde_json::from_str::<CompileDecisions>(t).unwrap()),
     );
     // Decisions of fewer cores hold for more, and the other way round they are fitted.
-    let few = Options { cores: 3, ..Options::default() };
-    list.push(compile(&graph, &few).unwrap().decisions);
+    let few = CompilerOptions { cores: 3, ..CompilerOptions::default() };
+    list.push(compile_graph(&graph, &few).unwrap().decisions);
     for decisions in &list {
         for options in [&options, &few] {
             let program = compile_again(&graph, options, decisions).unwrap();
-            check(&program).unwrap();
+            check_program(&program).unwrap();
         }
     }
 }
@@ -149,8 +151,8 @@ fn decisions_that_do_not_fit_are_made_anew() {
 /// A record of a weight that no memory holds, as a damaged cache may have it.
 #[test]
 fn layouts_of_weights_that_have_no_room_are_made_anew() {
-    let (graph, options) = (example("llama-block"), Options::default());
-    let first = compile(&graph, &options).unwrap();
+    let (graph, options) = (example("llama-block"), CompilerOptions::default());
+    let first = compile_graph(&graph, &options).unwrap();
     let mut record = serde_json::to_value(&first.decisions).unwrap();
     let weights = record["layouts"]["weights"].as_array_mut().expect("weights were moved");
     assert!(!weights.is_empty());
@@ -158,8 +160,8 @@ fn layouts_of_weights_that_have_no_room_are_made_anew() {
         let extent = weight[1][0].as_i64().unwrap();
         weight[1][0] = (extent * 1_000_000_000).into();
     }
-    let damaged: Decisions = serde_json::from_value(record).unwrap();
+    let damaged: CompileDecisions = serde_json::from_value(record).unwrap();
     let program = compile_again(&graph, &options, &damaged).unwrap();
-    check(&program).unwrap();
+    check_program(&program).unwrap();
     assert_eq!(program.latency(), first.latency());
 }

@@ -1,6 +1,6 @@
 //! Runs on tensors of the card give what runs on tensors of the host do.
 
-use zellige_compile::{Options, compile};
+use zellige_compile::{CompilerOptions, compile_graph};
 use zellige_device::{Card, StreamId, Tensor};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
@@ -41,7 +41,8 @@ fn size(name: &str) -> &'static [i64] {
 #[test]
 fn outputs_are_those_of_the_host_run() {
     let program =
-        compile(&zellige_graph::text::parse(GRAPH).unwrap(), &Options::default()).unwrap();
+        compile_graph(&zellige_graph::text::parse(GRAPH).unwrap(), &CompilerOptions::default())
+            .unwrap();
     let card = Card::builder().build().unwrap();
     let mut there =
         LoadedModel::load_program(program.clone(), &card, |name| Ok(host(size(name)))).unwrap();
@@ -77,7 +78,8 @@ fn outputs_are_those_of_the_host_run() {
 #[test]
 fn inputs_that_do_not_fit_are_refused() {
     let program =
-        compile(&zellige_graph::text::parse(GRAPH).unwrap(), &Options::default()).unwrap();
+        compile_graph(&zellige_graph::text::parse(GRAPH).unwrap(), &CompilerOptions::default())
+            .unwrap();
     let card = Card::builder().build().unwrap();
     let other = Card::builder().index(1).build().unwrap();
     let mut model =
@@ -97,7 +99,9 @@ fn states_change_where_they_are() {
         s = sum(next, dim=[1])
         return next, s
     }";
-    let program = compile(&zellige_graph::text::parse(text).unwrap(), &Options::default()).unwrap();
+    let program =
+        compile_graph(&zellige_graph::text::parse(text).unwrap(), &CompilerOptions::default())
+            .unwrap();
     let card = Card::builder().build().unwrap();
     let mut model =
         LoadedModel::load_resident(program.clone(), &card, |_, _| panic!("there are no weights"))
@@ -132,7 +136,8 @@ fn states_change_where_they_are() {
 #[test]
 fn a_run_can_be_ended_and_leaves_nothing() {
     let program =
-        compile(&zellige_graph::text::parse(GRAPH).unwrap(), &Options::default()).unwrap();
+        compile_graph(&zellige_graph::text::parse(GRAPH).unwrap(), &CompilerOptions::default())
+            .unwrap();
     let card = Card::builder().build().unwrap();
     let mut model =
         LoadedModel::load_resident(program, &card, |name, _| Ok(on_card(&card, size(name))))

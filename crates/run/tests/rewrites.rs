@@ -12,7 +12,7 @@ mod read;
 use common::values;
 use random::Rng;
 use serde_json::{Map, Value, json};
-use zellige_compile::{decompose, fold};
+use zellige_compile::{decompose_graph, fold_graph};
 use zellige_device::{Card, StoragePolicy};
 use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId};
@@ -134,7 +134,7 @@ fn parts_compute_what_the_whole_does() {
         }
         for (op, inputs, attributes) in cases {
             let whole = single(op, &inputs, &attributes);
-            let parts = decompose(&whole, StoragePolicy::default()).unwrap();
+            let parts = decompose_graph(&whole, StoragePolicy::default()).unwrap();
             for t in &parts.taken {
                 assert!(parts.graph.nodes().all(|(_, n)| n.op.layer()
                     != UpstreamLayer::Decomposed
@@ -172,7 +172,7 @@ fn a_result_keeps_what_was_asked_of_it() {
         return e, at, h, k
     }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    let done = decompose(&graph, StoragePolicy::default()).unwrap();
+    let done = decompose_graph(&graph, StoragePolicy::default()).unwrap();
     let reasons: Vec<(&str, &str)> =
         done.whole.iter().map(|w| (w.result.as_str(), w.reason.as_str())).collect();
     assert_eq!(
@@ -202,7 +202,7 @@ fn a_result_keeps_what_was_asked_of_it() {
         return y
     }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    let done = decompose(&graph, StoragePolicy::default()).unwrap();
+    let done = decompose_graph(&graph, StoragePolicy::default()).unwrap();
     let card = card();
     assert_eq!(read::numbers(&run(&graph, &card)[0]), vec![0.0; 48]);
     assert_eq!(read::numbers(&run(&done.graph, &card)[0]), vec![0.0; 48]);
@@ -214,8 +214,13 @@ fn folding_keeps_the_bits_and_is_done_once() {
     let (mut before, mut after) = (0, 0);
     for seed in 0..150 {
         let graph = random::graph(seed, 14);
-        let folded = fold(&graph).unwrap();
-        assert_eq!(fold(&folded).unwrap(), folded, "{}", zellige_graph::text::print_graph(&graph));
+        let folded = fold_graph(&graph).unwrap();
+        assert_eq!(
+            fold_graph(&folded).unwrap(),
+            folded,
+            "{}",
+            zellige_graph::text::print_graph(&graph)
+        );
         let text = zellige_graph::text::print_graph(&folded);
         assert_eq!(zellige_graph::text::parse(&text).unwrap(), folded, "{text}");
         before += graph.nodes().count();
@@ -224,11 +229,11 @@ fn folding_keeps_the_bits_and_is_done_once() {
             assert!(a == b, "seed {seed}: {:?}", read::differ(a, b, 0.0));
         }
         // Parts of parts: what is taken apart folds, too.
-        let parts = decompose(&folded, StoragePolicy::default()).unwrap();
-        let once = fold(&parts.graph).unwrap();
-        assert_eq!(fold(&once).unwrap(), once);
+        let parts = decompose_graph(&folded, StoragePolicy::default()).unwrap();
+        let once = fold_graph(&parts.graph).unwrap();
+        assert_eq!(fold_graph(&once).unwrap(), once);
         assert!(
-            decompose(&once, StoragePolicy::default()).unwrap().taken.is_empty(),
+            decompose_graph(&once, StoragePolicy::default()).unwrap().taken.is_empty(),
             "seed {seed}"
         );
     }
@@ -262,7 +267,7 @@ fn what_folds_and_what_stays() {
         return h, q, flat, seen
     }";
     let graph = zellige_graph::text::parse(text).unwrap();
-    let folded = zellige_graph::text::print_graph(&fold(&graph).unwrap());
+    let folded = zellige_graph::text::print_graph(&fold_graph(&graph).unwrap());
     let expected = "graph g(
     x: float16[4, 64],
     n: int64[4],
@@ -303,7 +308,7 @@ fn numbers_fold_where_they_are_exact() {
     let rough = op("rough", "mul", &[tenth, two]);
     let y = op("y", "add", &[x, minus]);
     let z = op("z", "add", &[y, rough]);
-    let folded = fold(&b.finish_graph(&[z]).unwrap()).unwrap();
+    let folded = fold_graph(&b.finish_graph(&[z]).unwrap()).unwrap();
     let ops: Vec<&str> = folded.nodes().map(|(_, n)| n.op.name()).collect();
     assert_eq!(ops, ["mul", "add", "add"], "the product with 0.1 is left to the card");
     let constants: Vec<f64> = folded

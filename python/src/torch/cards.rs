@@ -97,7 +97,7 @@ pub(super) fn configure() -> Result<(), DeviceError> {
     if let Some(events) = number("ZELLIGE_TRACE", 0, 1 << 24)? {
         builder = builder.trace_events(events);
     }
-    super::program::with_environment(zellige_compile::Options::default())?;
+    super::program::with_environment(zellige_compile::CompilerOptions::default())?;
     let count = number("ZELLIGE_DEVICES", 1, MOST)?.unwrap_or(2);
     let made = (0..count).map(|_| OnceLock::new()).collect();
     let _ = CARDS.set(Cards { builder, made, making: Mutex::default() });

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt};
 use zellige_compile::solve::memory::PlacementPolicy;
-use zellige_compile::{Options, OutputLayouts, Policy};
+use zellige_compile::{CompilePolicy, CompilerOptions, OutputLayoutRule};
 use zellige_device::{Card, DeviceError};
 use zellige_machine::Hardware;
 
@@ -18,9 +18,9 @@ const KNOWN: [&str; 6] = ["cores", "hardware", "lx", "outputs", "policy", "stric
 #[pyclass(module = "zellige", frozen)]
 #[derive(Debug, Clone)]
 pub(super) struct CompileOptions {
-    policy: Policy,
+    policy: CompilePolicy,
     strict: bool,
-    outputs: OutputLayouts,
+    outputs: OutputLayoutRule,
     cores: Option<usize>,
     hardware: Option<Hardware>,
     lx: Option<bool>,
@@ -29,9 +29,9 @@ pub(super) struct CompileOptions {
 impl Default for CompileOptions {
     fn default() -> CompileOptions {
         CompileOptions {
-            policy: Policy::Best,
+            policy: CompilePolicy::Best,
             strict: false,
-            outputs: OutputLayouts::AsComputed,
+            outputs: OutputLayoutRule::AsComputed,
             cores: None,
             hardware: None,
             lx: None,
@@ -73,13 +73,13 @@ impl CompileOptions {
                 "lx" => options.lx = Some(flag(&key, &value)?),
                 "policy" => {
                     let accepted = "\"best\" or \"baseline\"";
-                    options.policy = word(&key, &value, accepted, Policy::from_name)?;
+                    options.policy = word(&key, &value, accepted, CompilePolicy::from_name)?;
                 }
                 "outputs" => {
                     let accepted = "\"computed\" or \"default\"";
                     options.outputs = word(&key, &value, accepted, |w| match w {
-                        "computed" => Some(OutputLayouts::AsComputed),
-                        "default" => Some(OutputLayouts::Default),
+                        "computed" => Some(OutputLayoutRule::AsComputed),
+                        "default" => Some(OutputLayoutRule::Default),
                         _ => None,
                     })?;
                 }
@@ -126,7 +126,7 @@ impl CompileOptions {
     /// Whether results have the layouts in which they are computed, and not the default ones.
     #[getter]
     fn keeps_computed_layouts(&self) -> bool {
-        self.outputs == OutputLayouts::AsComputed
+        self.outputs == OutputLayoutRule::AsComputed
     }
 }
 
@@ -137,10 +137,10 @@ impl CompileOptions {
     }
 
     /// What the compiler is asked for, on a card.
-    pub(super) fn for_card(&self, card: &Card) -> Result<Options, DeviceError> {
+    pub(super) fn for_card(&self, card: &Card) -> Result<CompilerOptions, DeviceError> {
         let usual = match self.policy {
-            Policy::Best => Options::default(),
-            Policy::Baseline => Options::baseline(),
+            CompilePolicy::Best => CompilerOptions::default(),
+            CompilePolicy::Baseline => CompilerOptions::baseline(),
         };
         let planned: Option<PlacementPolicy> = usual.scratchpads;
         let mut options = super::program::with_environment(usual)?;

@@ -10,7 +10,9 @@ use pyo3::prelude::*;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
-use zellige_compile::{Decisions, Options, Program, compile, compile_again};
+use zellige_compile::{
+    CompileDecisions, CompiledProgram, CompilerOptions, compile_again, compile_graph,
+};
 use zellige_files::{CacheLookup, ContentCache, content_hash};
 use zellige_graph::Graph;
 
@@ -28,7 +30,11 @@ fn cache() -> ContentCache {
 }
 
 /// The key of a graph as JSON. A text that is no JSON has a key too; reading the graph refuses it.
-pub(super) fn key_of(graph: &str, options: &Options, like: Option<&Decisions>) -> String {
+pub(super) fn key_of(
+    graph: &str,
+    options: &CompilerOptions,
+    like: Option<&CompileDecisions>,
+) -> String {
     let mut value: Value = serde_json::from_str(graph).unwrap_or_default();
     for op in value.get_mut("ops").and_then(Value::as_array_mut).into_iter().flatten() {
         op.as_object_mut().map(|fields| fields.remove("at"));
@@ -41,7 +47,7 @@ pub(super) fn key_of(graph: &str, options: &Options, like: Option<&Decisions>) -
 }
 
 /// The decisions of an entry.
-fn read(key: &str) -> Option<Decisions> {
+fn read(key: &str) -> Option<CompileDecisions> {
     let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
     let bytes = loaded.or_else(|| match cache().look_up(key) {
         CacheLookup::Entry(bytes) => Some(bytes),
@@ -53,10 +59,10 @@ fn read(key: &str) -> Option<Decisions> {
 /// A program for a graph, and where its decisions come from: the `cache`, a program of `other sizes`, or a `search`.
 pub(super) fn compiled(
     graph: &Graph,
-    options: &Options,
-    like: Option<&Decisions>,
+    options: &CompilerOptions,
+    like: Option<&CompileDecisions>,
     key: &str,
-) -> zellige_compile::Result<(Program, &'static str)> {
+) -> zellige_compile::Result<(CompiledProgram, &'static str)> {
     // Where decisions of the cache give no program, the search says why.
     if let Some(decisions) = read(key)
         && let Ok(program) = compile_again(graph, options, &decisions)
@@ -65,7 +71,7 @@ pub(super) fn compiled(
     }
     let (program, source) = match like {
         Some(like) => (compile_again(graph, options, like)?, "other sizes"),
-        None => (compile(graph, options)?, "search"),
+        None => (compile_graph(graph, options)?, "search"),
     };
     if let Some(bytes) = entry_of(&program) {
         cache().store_entry(key, &bytes);
@@ -74,7 +80,7 @@ pub(super) fn compiled(
 }
 
 /// What an entry holds of a program.
-pub(super) fn entry_of(program: &Program) -> Option<Vec<u8>> {
+pub(super) fn entry_of(program: &CompiledProgram) -> Option<Vec<u8>> {
     serde_json::to_vec(&program.decisions).ok()
 }
 
@@ -89,7 +95,7 @@ pub(super) fn add_plan(key: &str, entry: &[u8]) -> PyResult<()> {
             format!("the key {key:?} is not accepted: {KEY_LENGTH} hexadecimal digits are");
         return Err(PyValueError::new_err(message));
     }
-    serde_json::from_slice::<Decisions>(entry).map_err(|e| {
+    serde_json::from_slice::<CompileDecisions>(entry).map_err(|e| {
         PyValueError::new_err(format!("the entry is not the decisions of a program: {e}"))
     })?;
     cache().store_entry(key, entry);

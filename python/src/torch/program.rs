@@ -16,8 +16,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use zellige_compile::emit;
-use zellige_compile::report::report;
-use zellige_compile::{Action, BadVariable, CompileError, Options, Place};
+use zellige_compile::report::report_program;
+use zellige_compile::{BadVariable, BufferLocation, CompileError, CompilerOptions, StepAction};
 use zellige_device::{DeviceError, Tensor};
 use zellige_files::{create_numbered_folder, write_folder};
 use zellige_graph::InputRole;
@@ -32,7 +32,7 @@ type GivenCollective = (String, String, Vec<i64>, usize, u64, u64, f64, f64);
 /// A graph, compiled for a card: a plan that holds nothing on it.
 #[pyclass(module = "zellige", frozen)]
 pub(super) struct Program {
-    program: Arc<zellige_compile::Program>,
+    program: Arc<zellige_compile::CompiledProgram>,
     card: usize,
     source: &'static str,
     /// The key of its decisions in the cache.
@@ -72,7 +72,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Options with what the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
 /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
-pub(super) fn with_environment(options: Options) -> Result<Options, DeviceError> {
+pub(super) fn with_environment(options: CompilerOptions) -> Result<CompilerOptions, DeviceError> {
     let refused = |e: BadVariable| refuse(e.name, &e.value, e.accepted);
     options.with_variables(variable).map_err(refused)
 }
@@ -178,7 +178,7 @@ impl Program {
     #[getter]
     fn has_host_steps(&self) -> bool {
         let steps = &self.program.steps;
-        steps.iter().any(|s| !s.load && matches!(s.action, Action::Host(..)))
+        steps.iter().any(|s| !s.load && matches!(s.action, StepAction::Host(..)))
     }
 
     /// What was decided: steps with their times, moves with their reasons, layouts and places.
@@ -193,15 +193,15 @@ impl Program {
 
     /// Every buffer: name, dtype, size, strides, offset, device layout, and where it lies.
     fn buffers(&self) -> Vec<Buffer> {
-        let buffer = |b: &zellige_compile::Buffer| {
+        let buffer = |b: &zellige_compile::ProgramBuffer| {
             let view = b.laid.view();
             let (size, stride) = (view.size().to_vec(), view.stride().to_vec());
             let layout = PyStickLayout(b.laid.stick_layout().clone());
             let place = match b.place {
-                Place::Own => ("own", None),
-                Place::Pool(at) => ("pool", Some(at)),
-                Place::Lx(at) => ("lx", Some(at)),
-                Place::Over(_) => ("over", None),
+                BufferLocation::Own => ("own", None),
+                BufferLocation::Pool(at) => ("pool", Some(at)),
+                BufferLocation::Lx(at) => ("lx", Some(at)),
+                BufferLocation::Over(_) => ("over", None),
             };
             let dtype = b.laid.dtype().name().to_string();
             (b.name.clone(), dtype, size, stride, view.offset(), layout, place)
@@ -230,7 +230,7 @@ impl Program {
                 waited_us,
             },
         );
-        page::html_of_run(&report(&self.program), &made.collect::<Vec<_>>())
+        page::html_of_run(&report_program(&self.program), &made.collect::<Vec<_>>())
     }
 
     /// Writes kernels, transfers, tile programs, the host program and the report into a folder of its own below this one;
@@ -238,12 +238,12 @@ impl Program {
     fn emit(&self, py: Python<'_>, folder: PathBuf) -> PyResult<(PathBuf, Vec<[String; 3]>)> {
         let program = &self.program;
         py.detach(|| {
-            let emitted = emit::all(program, &emit::EmitOptions::default())
+            let emitted = emit::emit_program(program, &emit::EmitOptions::default())
                 .map_err(|e| DeviceFault::new_err(e.to_string()))?;
-            let name: String = emit::plain(program.graph.name()).chars().take(80).collect();
+            let name: String = emit::sanitize_name(program.graph.name()).chars().take(80).collect();
             let refused = |e: zellige_files::FileError| PyOSError::new_err(e.to_string());
             let own = create_numbered_folder(&folder, &name).map_err(refused)?;
-            write_folder(&own, emitted.texts()).map_err(refused)?;
+            write_folder(&own, emitted.paths_and_texts()).map_err(refused)?;
             let left_out = emitted
                 .refused
                 .iter()
@@ -306,23 +306,23 @@ fn unread(e: &serde_json::Error) -> PyErr {
 
 impl Program {
     fn reported(&self) -> PyResult<Value> {
-        serde_json::to_value(report(&self.program)).map_err(|e| unread(&e))
+        serde_json::to_value(report_program(&self.program)).map_err(|e| unread(&e))
     }
 
     fn described(&self) -> Value {
         let p = &self.program;
         let steps = p.steps.iter().map(|step| {
             let (op, why) = match &step.action {
-                Action::Op(_, op) => (op.name(), None),
-                Action::Host(_, op) => (op.name(), Some("the host does it")),
-                Action::Move { why, .. } => ("move", Some(why.as_str())),
+                StepAction::Op(_, op) => (op.name(), None),
+                StepAction::Host(_, op) => (op.name(), Some("the host does it")),
+                StepAction::Move { why, .. } => ("move", Some(why.as_str())),
             };
             json!({
                 "name": step.name,
                 "op": op,
                 "why": why,
                 "at": step.node().and_then(|n| p.graph.node(n).at.clone()),
-                "on_host": matches!(step.action, Action::Host(..)),
+                "on_host": matches!(step.action, StepAction::Host(..)),
                 "is_move": step.is_move(),
                 "load": step.load,
                 "us": step.duration.microseconds(),
@@ -334,12 +334,12 @@ impl Program {
         });
         let buffers = p.buffers.iter().map(|b| {
             let place = match b.place {
-                Place::Own => "own".to_string(),
-                Place::Pool(at) => format!("pool {at:#x}"),
-                Place::Lx(at) => format!("scratchpad {at:#x}"),
-                Place::Over(of) => format!("over {}", p.buffer(of).name),
+                BufferLocation::Own => "own".to_string(),
+                BufferLocation::Pool(at) => format!("pool {at:#x}"),
+                BufferLocation::Lx(at) => format!("scratchpad {at:#x}"),
+                BufferLocation::Over(of) => format!("over {}", p.buffer(of).name),
             };
-            let weight = b.origin == zellige_compile::Origin::Input(InputRole::Weight);
+            let weight = b.origin == zellige_compile::ElementOrigin::Input(InputRole::Weight);
             json!({
                 "name": b.name, "layout": b.laid.stick_layout().to_string(), "bytes": b.bytes(),
                 "place": place, "weight": weight,
@@ -359,7 +359,7 @@ impl Program {
 }
 
 /// What the host takes in a run to launch the steps: once for all that run side by side.
-fn launches(program: &zellige_compile::Program) -> SimulatedTime {
+fn launches(program: &zellige_compile::CompiledProgram) -> SimulatedTime {
     let waves: BTreeSet<_> = program.run_steps().map(|(_, step)| step.wave).collect();
     waves.iter().map(|_| program.options.hardware.launch_time()).sum()
 }

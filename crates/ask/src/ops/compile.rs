@@ -7,7 +7,7 @@ use crate::request::{Request, int, ints};
 use serde_json::{Map, Value, json};
 use zellige_compile::solve::division::{self as divide, OpSizes, SplitHint};
 use zellige_compile::solve::memory::{self, LiveBuffer};
-use zellige_compile::{CompileError, Policy, Witness};
+use zellige_compile::{CompileError, CompilePolicy, RefusalWitness};
 use zellige_machine::Hardware;
 
 /// Buffers of one request: beyond, planning them takes too long to wait for.
@@ -21,10 +21,10 @@ impl From<CompileError> for Fault {
         };
         let witness = match e.witness() {
             None => Value::Null,
-            Some(Witness::Dim(d)) => json!({"dim": clip(&d, 60)}),
-            Some(Witness::Tensor(t)) => json!({"tensor": clip(&t, 60)}),
-            Some(Witness::Buffer(b)) => json!({"buffer": clip(&b, 60)}),
-            Some(Witness::Core(c)) => json!({"core": c}),
+            Some(RefusalWitness::Dim(d)) => json!({"dim": clip(&d, 60)}),
+            Some(RefusalWitness::Tensor(t)) => json!({"tensor": clip(&t, 60)}),
+            Some(RefusalWitness::Buffer(b)) => json!({"buffer": clip(&b, 60)}),
+            Some(RefusalWitness::Core(c)) => json!({"core": c}),
         };
         Fault { kind: e.kind(), message: e.to_string(), witness }
     }
@@ -32,11 +32,11 @@ impl From<CompileError> for Fault {
 
 pub(super) fn work_division(r: &Request) -> Answer {
     let form = form(r)?;
-    let space = divide::space(&form, r.dtype()?)?;
+    let space = divide::build_iteration_space(&form, r.dtype()?)?;
     let cores = r.opt_int("cores")?.unwrap_or(32);
-    let policy = named(r, "best", "\"baseline\" or \"best\"", Policy::from_name)?;
+    let policy = named(r, "best", "\"baseline\" or \"best\"", CompilePolicy::from_name)?;
     let hints = hints(r, &space)?;
-    let plan = divide::divide(&space, &Hardware::card_preset(), cores, policy, &hints)?;
+    let plan = divide::divide_iterations(&space, &Hardware::card_preset(), cores, policy, &hints)?;
     let splits = space.dims().iter().zip(&plan.splits).map(|(d, s)| (d.name.clone(), json!(s)));
     let spans = space.tensors().iter().zip(&plan.span_bytes);
     let spans = spans.map(|(t, bytes)| (t.name().to_string(), json!(bytes)));
@@ -162,13 +162,13 @@ pub(super) fn lx_plan(r: &Request) -> Answer {
     let accepted = "\"greedy\", \"first_fit\" (\"baseline\"), \"best_fit\" or \"exact\" (\"best\")";
     let policy = named(r, "exact", accepted, memory::PlacementPolicy::from_name)?;
     let request = memory::MemoryRequest::new(limit, alignment, buffers)?;
-    let plan = memory::plan(&request, policy);
-    let spilled: Vec<&str> = plan.spilled(&request).map(|b| b.name.as_str()).collect();
+    let plan = memory::plan_memory(&request, policy);
+    let spilled: Vec<&str> = plan.spilled_buffers(&request).map(|b| b.name.as_str()).collect();
     Ok(json!({
         "addresses": plan.addresses,
         "spilled": spilled,
         "spilled_bytes": plan.spilled_bytes(&request),
-        "peak_bytes": plan.peak(&request),
+        "peak_bytes": plan.peak_bytes(&request),
         "optimal": plan.is_optimal(&request),
         "bound_bytes": plan.bound,
     }))

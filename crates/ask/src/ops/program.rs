@@ -7,9 +7,11 @@ use crate::request::{Request, int};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
-use zellige_compile::Policy;
-use zellige_compile::report::{compared, explain, report};
-use zellige_compile::{Options, OutputLayouts, WeightLayouts, check, compile as compiled};
+use zellige_compile::CompilePolicy;
+use zellige_compile::report::{explain_layout, report_compared, report_program};
+use zellige_compile::{
+    CompilerOptions, OutputLayoutRule, WeightLayoutRule, check_program, compile_graph as compiled,
+};
 use zellige_device::KeptDtypes;
 use zellige_graph::{Graph, GraphError, GraphFormat, text};
 use zellige_machine::Hardware;
@@ -39,18 +41,18 @@ pub(super) fn compile(r: &Request) -> Answer {
     let options = options(given, None)?;
     let program = compiled(&graph, &options)?;
     if flag(given, "check")? {
-        check(&program)?;
+        check_program(&program)?;
     }
     if let Some(tensor) = r.opt_str("explain")? {
-        return Ok(json!(explain(&program, tensor)?));
+        return Ok(json!(explain_layout(&program, tensor)?));
     }
     Ok(if flag(given, "compare")? {
-        json!(compared(
+        json!(report_compared(
             &program,
-            &compiled(&graph, &self::options(given, Some(Policy::Baseline))?)?
+            &compiled(&graph, &self::options(given, Some(CompilePolicy::Baseline))?)?
         ))
     } else {
-        json!(report(&program))
+        json!(report_program(&program))
     })
 }
 
@@ -129,7 +131,10 @@ const KNOWN: [&str; 16] = [
     "check",
 ];
 
-fn options(given: &Map<String, Value>, policy: Option<Policy>) -> Result<Options, Fault> {
+fn options(
+    given: &Map<String, Value>,
+    policy: Option<CompilePolicy>,
+) -> Result<CompilerOptions, Fault> {
     if let Some(unknown) = given.keys().find(|k| !KNOWN.contains(&k.as_str())) {
         let message =
             format!("unknown option `{}`; known: {}", clip(unknown, 60), KNOWN.join(", "));
@@ -137,11 +142,13 @@ fn options(given: &Map<String, Value>, policy: Option<Policy>) -> Result<Options
     }
     let policy = match policy {
         Some(policy) => policy,
-        None => word(given, "policy", "best", "\"best\" or \"baseline\"", Policy::from_name)?,
+        None => {
+            word(given, "policy", "best", "\"best\" or \"baseline\"", CompilePolicy::from_name)?
+        }
     };
     let mut o = match policy {
-        Policy::Best => Options::default(),
-        Policy::Baseline => Options::baseline(),
+        CompilePolicy::Best => CompilerOptions::default(),
+        CompilePolicy::Baseline => CompilerOptions::baseline(),
     };
     // A preset by its name only: a request opens no file of hardware.
     let preset = |name: &str| Hardware::built_in_preset(name).ok();
@@ -162,14 +169,14 @@ fn options(given: &Map<String, Value>, policy: Option<Policy>) -> Result<Options
     let usual = o.storage.keep;
     o.storage.keep =
         KeptDtypes { float32: kept("fp32", usual.float32)?, int64: kept("int64", usual.int64)? };
-    let usual = if o.weights == WeightLayouts::Free { "free" } else { "given" };
+    let usual = if o.weights == WeightLayoutRule::Free { "free" } else { "given" };
     let free =
         word(given, "weights", usual, "\"free\" or \"given\"", |w| one_of(w, "given", "free"))?;
-    o.weights = if free { WeightLayouts::Free } else { WeightLayouts::Given };
+    o.weights = if free { WeightLayoutRule::Free } else { WeightLayoutRule::Given };
     let computed = word(given, "outputs", "default", "\"default\" or \"computed\"", |w| {
         one_of(w, "default", "computed")
     })?;
-    o.outputs = if computed { OutputLayouts::AsComputed } else { OutputLayouts::Default };
+    o.outputs = if computed { OutputLayoutRule::AsComputed } else { OutputLayoutRule::Default };
     o.strict = flag(given, "strict")?;
     if given.get("lx").is_some_and(|v| *v == Value::Bool(false)) {
         o.scratchpads = None;

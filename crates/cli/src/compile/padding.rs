@@ -1,13 +1,13 @@
 //! What is padded in a program, as text.
 
 use std::fmt::Write;
-use zellige_compile::Program;
-use zellige_compile::padding::{FilledBy, StepTensor, padding};
+use zellige_compile::CompiledProgram;
+use zellige_compile::padding::{FilledBy, StepTensor, analyze_padding};
 
 /// The dimensions of every step that are longer in memory than in the tensor.
-pub(super) fn text(program: &Program) -> String {
+pub(super) fn text(program: &CompiledProgram) -> String {
     let mut out = String::new();
-    for p in padding(program) {
+    for p in analyze_padding(program) {
         let step = &program.steps[p.step.0];
         let _ = writeln!(out, "{}: {} bytes of padding moved", step.name, p.bytes);
         for e in &p.extents {

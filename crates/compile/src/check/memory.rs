@@ -1,15 +1,15 @@
 //! The check of memory: buffers in the scratchpads and in the pool, every pair of them.
 
-use super::broken;
+use super::report_broken_rule;
 use crate::error::Result;
-use crate::program::{Action, BufferId, Origin, Place, Program};
+use crate::program::{BufferId, BufferLocation, CompiledProgram, ElementOrigin, StepAction};
 use std::ops::Range;
 use zellige_device::PlanOp;
 use zellige_device::TensorLayout;
 use zellige_machine::Key;
 
 /// From the wave that writes a buffer to the last that reads it; the caller reads at the end.
-fn lives(program: &Program) -> Vec<Option<Range<usize>>> {
+fn buffer_lifetimes(program: &CompiledProgram) -> Vec<Option<Range<usize>>> {
     let mut lives: Vec<Option<Range<usize>>> = vec![None; program.buffers.len()];
     let mut use_at = |id: BufferId, wave: usize| {
         let mut id = id;
@@ -17,7 +17,7 @@ fn lives(program: &Program) -> Vec<Option<Range<usize>>> {
             let life = lives[id.0].get_or_insert(wave..wave + 1);
             *life = life.start.min(wave)..life.end.max(wave + 1);
             match program.buffer(id).place {
-                Place::Over(of) => id = of,
+                BufferLocation::Over(of) => id = of,
                 _ => break,
             }
         }
@@ -32,8 +32,8 @@ fn lives(program: &Program) -> Vec<Option<Range<usize>>> {
 }
 
 /// Rule 7.
-pub(super) fn scratchpads(program: &Program) -> Result<()> {
-    let lives = lives(program);
+pub(super) fn check_scratchpads(program: &CompiledProgram) -> Result<()> {
+    let lives = buffer_lifetimes(program);
     let limit = program.options.lx_limit();
     let mut used: Vec<(usize, Range<u64>, Range<usize>)> = Vec::new();
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); program.buffers.len()];
@@ -45,12 +45,12 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
         list.dedup();
     }
     for (i, buffer) in program.buffers.iter().enumerate() {
-        let Place::Lx(address) = buffer.place else { continue };
-        if matches!(buffer.origin, Origin::Input(_)) {
-            return broken(&buffer.name, "an input is in memory");
+        let BufferLocation::Lx(address) = buffer.place else { continue };
+        if matches!(buffer.origin, ElementOrigin::Input(_)) {
+            return report_broken_rule(&buffer.name, "an input is in memory");
         }
         if program.outputs.iter().any(|o| o.buffer.0 == i) {
-            return broken(&buffer.name, "an output is in memory");
+            return report_broken_rule(&buffer.name, "an output is in memory");
         }
         let mut parts: Option<Vec<Vec<Range<usize>>>> = None;
         for step in users[i].iter().map(|s| &program.steps[*s]) {
@@ -65,17 +65,20 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
             let outs: Vec<TensorLayout> =
                 step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
             let loops = match &step.action {
-                Action::Op(_, op) => op.tensor_loops(&ins, &outs)?,
+                StepAction::Op(_, op) => op.tensor_loops(&ins, &outs)?,
                 _ => None,
             };
             let Some(loops) = loops else {
-                return broken(
+                return report_broken_rule(
                     &buffer.name,
                     format!("`{}` does not say what its cores have", step.name),
                 );
             };
             if step.first_core != 0 {
-                return broken(&buffer.name, format!("`{}` does not begin at core 0", step.name));
+                return report_broken_rule(
+                    &buffer.name,
+                    format!("`{}` does not begin at core 0", step.name),
+                );
             }
             for tensor in tensors {
                 let cores = 0..step.division.core_count();
@@ -83,7 +86,7 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
                     cores.map(|c| loops.core_region(tensor, c, &step.division)).collect();
                 match &parts {
                     Some(other) if *other != mine => {
-                        return broken(
+                        return report_broken_rule(
                             &buffer.name,
                             format!("`{}` divides it otherwise", step.name),
                         );
@@ -94,7 +97,7 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
         }
         let (parts, life) = match (parts, &lives[i]) {
             (Some(parts), Some(life)) => (parts, life.clone()),
-            _ => return broken(&buffer.name, "nobody uses it"),
+            _ => return report_broken_rule(&buffer.name, "nobody uses it"),
         };
         let form = buffer.laid.stick_form()?;
         let bytes = |region: &Vec<Range<usize>>| -> u64 {
@@ -111,7 +114,10 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
     let mut live: Vec<usize> = Vec::new();
     for (k, (i, bytes, life)) in used.iter().enumerate() {
         if bytes.end > limit {
-            return broken(&program.buffers[*i].name, "it is past the end of the scratchpad");
+            return report_broken_rule(
+                &program.buffers[*i].name,
+                "it is past the end of the scratchpad",
+            );
         }
         live.retain(|l| used[*l].2.end > life.start);
         let clash = live.iter().map(|l| &used[*l]).find(|(_, b, l)| {
@@ -120,7 +126,7 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
         live.push(k);
         if let Some((j, ..)) = clash {
             let other = &program.buffers[*j].name;
-            return broken(
+            return report_broken_rule(
                 &program.buffers[*i].name,
                 format!("`{other}` has its bytes of the scratchpad"),
             );
@@ -137,7 +143,7 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
         let peak = step.work.cores.iter().map(|c| c.lx_peak).max().unwrap_or(0);
         let alive = resident[step.wave];
         if alive > 0 && step.first_core == 0 && alive + peak > limit {
-            return broken(
+            return report_broken_rule(
                 &step.name,
                 format!("{alive} resident and {peak} streamed bytes do not fit"),
             );
@@ -147,15 +153,17 @@ pub(super) fn scratchpads(program: &Program) -> Result<()> {
 }
 
 /// Rule 8.
-pub(super) fn pool(program: &Program) -> Result<()> {
-    let lives = lives(program);
+pub(super) fn check_pool(program: &CompiledProgram) -> Result<()> {
+    let lives = buffer_lifetimes(program);
     let limit = program.options.hardware.figure_count(Key::Segment);
     let mut used: Vec<(usize, Range<u64>, &Range<usize>)> = Vec::new();
     for (i, buffer) in program.buffers.iter().enumerate() {
-        let (Place::Pool(address), Some(life)) = (buffer.place, &lives[i]) else { continue };
+        let (BufferLocation::Pool(address), Some(life)) = (buffer.place, &lives[i]) else {
+            continue;
+        };
         let bytes = address..address + buffer.bytes();
         if bytes.end > limit || address % 128 != 0 {
-            return broken(
+            return report_broken_rule(
                 &buffer.name,
                 "it is past the end of the pool, or begins inside a stick",
             );
@@ -171,7 +179,7 @@ pub(super) fn pool(program: &Program) -> Result<()> {
         for (j, _, l) in after {
             if l.start < life.end && life.start < l.end {
                 let other = &program.buffers[*j].name;
-                return broken(
+                return report_broken_rule(
                     &program.buffers[*i].name,
                     format!("`{other}` has its bytes of the pool"),
                 );

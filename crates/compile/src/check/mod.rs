@@ -20,9 +20,11 @@
 
 mod memory;
 
-use crate::choose::demanded;
-use crate::error::{CompileError, Result, Witness};
-use crate::program::{Action, BufferId, Origin, Place, Program, Step};
+use crate::choose::demanded_output_layout;
+use crate::error::{CompileError, RefusalWitness, Result};
+use crate::program::{
+    BufferId, BufferLocation, CompiledProgram, ElementOrigin, ProgramStep, StepAction,
+};
 use std::ops::Range;
 use zellige_device::PlanOp;
 use zellige_device::{TensorLayout, WorkDivision};
@@ -30,45 +32,52 @@ use zellige_graph::{RequestedMemory, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_machine::{SimulatedTime, WorkKind};
 
-fn broken<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
-    Err(CompileError::Broken { witness: Witness::Tensor(tensor.into()), reason: reason.into() })
+fn report_broken_rule<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
+    Err(CompileError::Broken {
+        witness: RefusalWitness::Tensor(tensor.into()),
+        reason: reason.into(),
+    })
 }
 
 /// Checks a program against its graph, its options and the device.
 ///
 /// # Errors
 /// The first rule that does not hold, with the step or buffer that breaks it.
-pub fn check(program: &Program) -> Result<()> {
-    let writers = writers(program);
-    operations(program, &writers)?;
-    order(program)?;
-    caller(program, &writers)?;
+pub fn check_program(program: &CompiledProgram) -> Result<()> {
+    let writers = find_first_writers(program);
+    check_operations(program, &writers)?;
+    check_step_order(program)?;
+    check_caller_buffers(program, &writers)?;
     for step in &program.steps {
-        device(program, step)?;
+        check_device_work(program, step)?;
     }
-    waves(program)?;
-    memory::scratchpads(program)?;
-    memory::pool(program)
+    check_waves(program)?;
+    memory::check_scratchpads(program)?;
+    memory::check_pool(program)
 }
 
 /// The elements of a buffer in terms of the graph: a tensor, seen through row-major strides.
-fn holds(program: &Program, writers: &Writers, id: BufferId) -> Result<(TensorId, StridedLayout)> {
+fn held_elements(
+    program: &CompiledProgram,
+    writers: &FirstWriters,
+    id: BufferId,
+) -> Result<(TensorId, StridedLayout)> {
     let buffer = program.buffer(id);
     let size = &program.graph.get(buffer.tensor).size;
     match buffer.origin {
-        Origin::Input(_) | Origin::Constant(_) | Origin::Result => {
+        ElementOrigin::Input(_) | ElementOrigin::Constant(_) | ElementOrigin::Result => {
             Ok((buffer.tensor, StridedLayout::new_contiguous(size)?))
         }
-        Origin::Copy(_) => {
+        ElementOrigin::Copy(_) => {
             let made = writers[id.0].map(|s| &program.steps[s]);
-            let Some(Step { action: Action::Move { .. }, reads, .. }) = made else {
-                return broken(&buffer.name, "a copy is made by a move");
+            let Some(ProgramStep { action: StepAction::Move { .. }, reads, .. }) = made else {
+                return report_broken_rule(&buffer.name, "a copy is made by a move");
             };
-            let (tensor, whole) = holds(program, writers, reads[0].buffer)?;
+            let (tensor, whole) = held_elements(program, writers, reads[0].buffer)?;
             // Row-major views of the base are in the base's own strides.
             let view = reads[0].laid.view();
             if whole != StridedLayout::new_contiguous(size)? && !reads[0].laid.is_base() {
-                return broken(&buffer.name, "a view of a copied view is not followed");
+                return report_broken_rule(&buffer.name, "a view of a copied view is not followed");
             }
             let seen = if reads[0].laid.is_base() { whole } else { view.clone() };
             Ok((tensor, seen))
@@ -77,7 +86,7 @@ fn holds(program: &Program, writers: &Writers, id: BufferId) -> Result<(TensorId
 }
 
 /// A view of a buffer, in the strides of the tensor of which the buffer holds a view: both step along the same dimensions.
-fn seen_through(held: &StridedLayout, view: &StridedLayout) -> Result<StridedLayout> {
+fn view_through_buffer(held: &StridedLayout, view: &StridedLayout) -> Result<StridedLayout> {
     let own = StridedLayout::new_contiguous(held.size())?;
     if *held == own {
         return Ok(view.clone());
@@ -97,9 +106,9 @@ fn seen_through(held: &StridedLayout, view: &StridedLayout) -> Result<StridedLay
 }
 
 /// Of every buffer, the first step that writes it.
-type Writers = Vec<Option<usize>>;
+type FirstWriters = Vec<Option<usize>>;
 
-fn writers(program: &Program) -> Writers {
+fn find_first_writers(program: &CompiledProgram) -> FirstWriters {
     let mut writers = vec![None; program.buffers.len()];
     for (i, step) in program.steps.iter().enumerate() {
         step.writes.iter().for_each(|b| writers[b.0] = writers[b.0].or(Some(i)));
@@ -107,9 +116,9 @@ fn writers(program: &Program) -> Writers {
     writers
 }
 
-fn operations(program: &Program, writers: &Writers) -> Result<()> {
+fn check_operations(program: &CompiledProgram, writers: &FirstWriters) -> Result<()> {
     let graph = &program.graph;
-    let mut steps_of: Vec<Vec<&Step>> = vec![Vec::new(); graph.nodes().count()];
+    let mut steps_of: Vec<Vec<&ProgramStep>> = vec![Vec::new(); graph.nodes().count()];
     for step in &program.steps {
         if let Some(node) = step.node() {
             steps_of[node.0].push(step);
@@ -120,18 +129,23 @@ fn operations(program: &Program, writers: &Writers) -> Result<()> {
         let step = match steps_of[id.0][..] {
             [step] => step,
             [] if matches!(node.op.name(), "clone" | "identity") => {
-                match copying_move(program, writers, node.outputs[0]) {
+                match find_copying_move(program, writers, node.outputs[0]) {
                     Some(step) => step,
-                    None => return broken(name, "its copy is neither an operation nor a move"),
+                    None => {
+                        return report_broken_rule(
+                            name,
+                            "its copy is neither an operation nor a move",
+                        );
+                    }
                 }
             }
-            _ => return broken(name, "its operation is not one step"),
+            _ => return report_broken_rule(name, "its operation is not one step"),
         };
         if step.reads.len() != node.inputs.len() || step.writes.len() != node.outputs.len() {
-            return broken(name, "its step has other operands or results");
+            return report_broken_rule(name, "its step has other operands or results");
         }
         for (k, (read, operand)) in step.reads.iter().zip(&node.inputs).enumerate() {
-            let (tensor, held) = holds(program, writers, read.buffer)?;
+            let (tensor, held) = held_elements(program, writers, read.buffer)?;
             let (base, view) = graph.base_and_view(*operand);
             let wanted = match view {
                 Some(view) => view.clone(),
@@ -140,15 +154,18 @@ fn operations(program: &Program, writers: &Writers) -> Result<()> {
             // The operand through its own view, or a copy that is the view already.
             let found = match read.laid.is_base() {
                 true => held,
-                false => seen_through(&held, read.laid.view())?,
+                false => view_through_buffer(&held, read.laid.view())?,
             };
             if tensor != base || found.canonical_form() != wanted.canonical_form() {
-                return broken(name, format!("operand {k} is not {}", graph.get(*operand).name));
+                return report_broken_rule(
+                    name,
+                    format!("operand {k} is not {}", graph.get(*operand).name),
+                );
             }
         }
         for (write, result) in step.writes.iter().zip(&node.outputs) {
             if program.buffer(*write).tensor != *result {
-                return broken(name, "a result goes into the buffer of another tensor");
+                return report_broken_rule(name, "a result goes into the buffer of another tensor");
             }
         }
     }
@@ -156,18 +173,25 @@ fn operations(program: &Program, writers: &Writers) -> Result<()> {
 }
 
 /// The move that writes the result of a copy.
-fn copying_move<'p>(program: &'p Program, writers: &Writers, of: TensorId) -> Option<&'p Step> {
-    let own = |b: &crate::program::Buffer| b.tensor == of && b.origin == Origin::Result;
+fn find_copying_move<'p>(
+    program: &'p CompiledProgram,
+    writers: &FirstWriters,
+    of: TensorId,
+) -> Option<&'p ProgramStep> {
+    let own =
+        |b: &crate::program::ProgramBuffer| b.tensor == of && b.origin == ElementOrigin::Result;
     let buffer = program.buffers.iter().position(own)?;
     let step = &program.steps[writers[buffer]?];
-    matches!(step.action, Action::Move { .. }).then_some(step)
+    matches!(step.action, StepAction::Move { .. }).then_some(step)
 }
 
-fn order(program: &Program) -> Result<()> {
+fn check_step_order(program: &CompiledProgram) -> Result<()> {
     let mut written: Vec<Option<usize>> = program
         .buffers
         .iter()
-        .map(|b| matches!(b.origin, Origin::Input(_) | Origin::Constant(_)).then_some(0))
+        .map(|b| {
+            matches!(b.origin, ElementOrigin::Input(_) | ElementOrigin::Constant(_)).then_some(0)
+        })
         .collect();
     let mut gone: Vec<bool> = vec![false; program.buffers.len()];
     for step in &program.steps {
@@ -177,22 +201,33 @@ fn order(program: &Program) -> Result<()> {
             let name = &program.buffer(read.buffer).name;
             match written[read.buffer.0] {
                 Some(before) if before < wave => {}
-                _ => return broken(name, format!("`{}` reads it before it is there", step.name)),
+                _ => {
+                    return report_broken_rule(
+                        name,
+                        format!("`{}` reads it before it is there", step.name),
+                    );
+                }
             }
             if gone[read.buffer.0] {
-                return broken(name, format!("`{}` reads it after it was written over", step.name));
+                return report_broken_rule(
+                    name,
+                    format!("`{}` reads it after it was written over", step.name),
+                );
             }
             if read.laid.stick_layout() != program.buffer(read.buffer).laid.stick_layout() {
-                return broken(name, format!("`{}` reads it in another layout", step.name));
+                return report_broken_rule(
+                    name,
+                    format!("`{}` reads it in another layout", step.name),
+                );
             }
         }
         for write in &step.writes {
             if written[write.0].replace(wave).is_some() {
-                return broken(&program.buffer(*write).name, "it is written twice");
+                return report_broken_rule(&program.buffer(*write).name, "it is written twice");
             }
-            if let Place::Over(of) = program.buffer(*write).place {
+            if let BufferLocation::Over(of) = program.buffer(*write).place {
                 if !step.reads.iter().any(|r| r.buffer == of) {
-                    return broken(
+                    return report_broken_rule(
                         &program.buffer(*write).name,
                         "it replaces no operand of its step",
                     );
@@ -203,7 +238,7 @@ fn order(program: &Program) -> Result<()> {
     }
     for output in &program.outputs {
         if written[output.buffer.0].is_none() || gone[output.buffer.0] {
-            return broken(
+            return report_broken_rule(
                 &program.buffer(output.buffer).name,
                 "the caller gets it before it is there",
             );
@@ -212,14 +247,14 @@ fn order(program: &Program) -> Result<()> {
     Ok(())
 }
 
-fn caller(program: &Program, writers: &Writers) -> Result<()> {
+fn check_caller_buffers(program: &CompiledProgram, writers: &FirstWriters) -> Result<()> {
     for (read, output) in program.outputs.iter().zip(program.graph.outputs()) {
         let name = &program.graph.get(*output).name;
-        let key = demanded(&program.graph, &program.options, *output)?;
+        let key = demanded_output_layout(&program.graph, &program.options, *output)?;
         let (base, _) = program.graph.base_and_view(*output);
-        let (tensor, _) = holds(program, writers, read.buffer)?;
+        let (tensor, _) = held_elements(program, writers, read.buffer)?;
         if tensor != base || read.laid.size() != program.graph.get(*output).size {
-            return broken(name, "the caller gets another tensor");
+            return report_broken_rule(name, "the caller gets another tensor");
         }
         let elsewhere = |asked: &zellige_stick::StickLayout| -> Result<bool> {
             let same = read.laid.is_base() && asked == read.laid.stick_layout();
@@ -232,25 +267,25 @@ fn caller(program: &Program, writers: &Writers) -> Result<()> {
         if let Some(key) = key
             && elsewhere(&key.layout)?
         {
-            return broken(name, "the caller gets it in another layout");
+            return report_broken_rule(name, "the caller gets it in another layout");
         }
     }
     for buffer in &program.buffers {
         let t = program.graph.get(buffer.tensor);
         let own = buffer.name == t.name && !matches!(t.def, TensorOrigin::View { .. });
         if let (true, Some(pin)) = (own, &t.pin) {
-            let asked = crate::propagate::pinned(pin, &t.size, buffer.laid.stick_layout())?;
+            let asked = crate::propagate::resolve_pin(pin, &t.size, buffer.laid.stick_layout())?;
             if asked != *buffer.laid.stick_layout() {
-                return broken(&buffer.name, "it does not lie as pinned");
+                return report_broken_rule(&buffer.name, "it does not lie as pinned");
             }
         }
-        let in_lx = matches!(buffer.place, Place::Lx(_));
+        let in_lx = matches!(buffer.place, BufferLocation::Lx(_));
         match t.place {
             Some(RequestedMemory::Lx) if own && !in_lx => {
-                return broken(&buffer.name, "it is placed in lx, and is in memory");
+                return report_broken_rule(&buffer.name, "it is placed in lx, and is in memory");
             }
             Some(RequestedMemory::Memory) if own && in_lx => {
-                return broken(&buffer.name, "it is placed in memory, and is in lx");
+                return report_broken_rule(&buffer.name, "it is placed in memory, and is in lx");
             }
             _ => {}
         }
@@ -258,21 +293,21 @@ fn caller(program: &Program, writers: &Writers) -> Result<()> {
     Ok(())
 }
 
-fn device(program: &Program, step: &Step) -> Result<()> {
+fn check_device_work(program: &CompiledProgram, step: &ProgramStep) -> Result<()> {
     let options = &program.options;
     let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
     let outs: Vec<TensorLayout> =
         step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
     let full = match &step.action {
-        Action::Move { .. } => {
+        StepAction::Move { .. } => {
             let moved = ins[0].plan_padded_copy_to(&outs[0])?;
             moved.device_work(step.name.as_str(), WorkKind::Restickify, options.cores)
         }
-        Action::Host(_, op) => op.plan_round_trip(&ins, &outs)?,
-        Action::Op(_, op) => {
+        StepAction::Host(_, op) => op.plan_round_trip(&ins, &outs)?,
+        StepAction::Op(_, op) => {
             let (_, lay) = op.plan_layouts(&ins)?;
             if let Some(k) = (0..ins.len()).find(|k| !lay.inputs[*k].accepts_layout(&ins[*k])) {
-                return broken(
+                return report_broken_rule(
                     &step.name,
                     format!("operand {k}: {}", lay.inputs[k].misfit_reason(&ins[k])),
                 );
@@ -284,7 +319,10 @@ fn device(program: &Program, step: &Step) -> Result<()> {
                 let own = TensorLayout::new(options.storage, out.dtype(), given)?.stick_form()?;
                 let same = out.stick_form().is_ok_and(|form| form.stick == own.stick);
                 if !same || given.device_dtype() != out.stick_layout().device_dtype() {
-                    return broken(&step.name, "a result lies otherwise than the kernel gives it");
+                    return report_broken_rule(
+                        &step.name,
+                        "a result lies otherwise than the kernel gives it",
+                    );
                 }
             }
             if let Some(space) = &step.space {
@@ -296,17 +334,20 @@ fn device(program: &Program, step: &Step) -> Result<()> {
     };
     let same = full.kind == step.full.kind && full.cores == step.full.cores;
     if !same {
-        return broken(&step.name, "its work is not what the device would do");
+        return report_broken_rule(&step.name, "its work is not what the device would do");
     }
     if step.work.cores.len() != full.cores.len() {
-        return broken(&step.name, "its work is on other cores");
+        return report_broken_rule(&step.name, "its work is on other cores");
     }
     for (core, (kept, all)) in step.work.cores.iter().zip(&full.cores).enumerate() {
         if kept.reads.total_bytes() > all.reads.total_bytes()
             || kept.macs != all.macs
             || kept.sfu != all.sfu
         {
-            return broken(&step.name, format!("core {core} has more to do than the device says"));
+            return report_broken_rule(
+                &step.name,
+                format!("core {core} has more to do than the device says"),
+            );
         }
     }
     // What is missing from the traffic is what the scratchpads keep, byte by byte.
@@ -316,7 +357,7 @@ fn device(program: &Program, step: &Step) -> Result<()> {
         .zip(&step.work.cores)
         .map(|(a, k)| a.reads.total_bytes() - k.reads.total_bytes())
         .sum();
-    let resident = |id: BufferId| matches!(program.buffer(id).place, Place::Lx(_));
+    let resident = |id: BufferId| matches!(program.buffer(id).place, BufferLocation::Lx(_));
     let kept: u64 = step
         .reads
         .iter()
@@ -324,17 +365,20 @@ fn device(program: &Program, step: &Step) -> Result<()> {
         .map(|r| r.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs))
         .sum();
     if read > kept {
-        return broken(&step.name, format!("{read} bytes are not read, and {kept} are resident"));
+        return report_broken_rule(
+            &step.name,
+            format!("{read} bytes are not read, and {kept} are resident"),
+        );
     }
     Ok(())
 }
 
-fn waves(program: &Program) -> Result<()> {
+fn check_waves(program: &CompiledProgram) -> Result<()> {
     let hardware = &program.options.hardware;
     let mut clocks = [SimulatedTime::ZERO; 2];
     let mut at = 0;
     while at < program.steps.len() {
-        let members: Vec<&Step> =
+        let members: Vec<&ProgramStep> =
             program.steps[at..].iter().take_while(|s| s.wave == program.steps[at].wave).collect();
         at += members.len();
         let clock = &mut clocks[usize::from(members[0].load)];
@@ -346,14 +390,14 @@ fn waves(program: &Program) -> Result<()> {
             let mine = step.first_core..step.first_core + step.work.cores.len();
             let overlap = cores.iter().any(|c| c.start < mine.end && mine.start < c.end);
             if overlap || mine.end > hardware.core_count() {
-                return broken(&step.name, "another step of its wave has its cores");
+                return report_broken_rule(&step.name, "another step of its wave has its cores");
             }
             if step.start != *clock {
-                return broken(&step.name, "it does not start with its wave");
+                return report_broken_rule(&step.name, "it does not start with its wave");
             }
             let latency = hardware.latency_beside(&step.work, all - step.work.cores.len());
             if latency.time != step.duration {
-                return broken(&step.name, "its latency is not that of the hardware");
+                return report_broken_rule(&step.name, "its latency is not that of the hardware");
             }
             end = end.max(step.start + step.duration);
             cores.push(mine);

@@ -4,16 +4,19 @@
 //! wants it otherwise. A copy is made once and shared by all readers that want the same; what depends
 //! on weights alone is moved when they are loaded, and counts a thousandth.
 
-use super::LOADS;
-use super::beam::beam;
+use super::LOAD_COST_DIVISOR;
+use super::beam::choose_by_beam;
 use super::move_costs::MoveCosts;
 use super::search::{CandidateSet, SearchRecord};
 use crate::error::{CompileError, Result};
-use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
+use crate::options::{CompilePolicy, CompilerOptions, OutputLayoutRule, WeightLayoutRule};
 use crate::propagate::{
-    Alternative, Candidates, CopyBytes, OperandLayout, copy_bytes, reads_in_place, same_places,
+    CopyBytes, GraphCandidates, OpAlternative, OperandLayout, copy_bytes, have_same_coordinates,
+    is_read_in_place,
 };
-use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, Solution, plus, solve_from};
+use crate::solve::elimination::{
+    ChoiceProblem, ChoiceSolution, FORBIDDEN, solve_with_known, sum_costs,
+};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use zellige_graph::{Graph, InputRole, NodeId, TensorId, TensorOrigin};
@@ -21,9 +24,9 @@ use zellige_stick::StickLayout;
 
 /// Layouts for everything.
 #[derive(Debug, Clone)]
-pub struct Assignment {
+pub struct LayoutAssignment {
     /// Of every operation, the alternative it runs with.
-    pub nodes: Vec<Alternative>,
+    pub nodes: Vec<OpAlternative>,
     /// Of every tensor that is no view, its layout.
     pub tensors: Vec<Option<StickLayout>>,
     /// Whether readers that want the same share one copy.
@@ -39,7 +42,7 @@ pub struct Assignment {
     /// The most variables that met in one table.
     pub width: usize,
     /// Who divides the steps: the policy that was asked for, or the existing compiler where its program is faster.
-    pub divisions: Policy,
+    pub divisions: CompilePolicy,
     /// From which candidates it was chosen.
     pub set: CandidateSet,
     /// What that search looked at.
@@ -49,7 +52,7 @@ pub struct Assignment {
     pub least: u64,
 }
 
-impl Assignment {
+impl LayoutAssignment {
     /// Whether no layouts that were considered have a smaller sum of costs. Of a choice of the existing compiler, which
     /// counts elements, nothing is proved.
     pub fn is_optimal(&self) -> bool {
@@ -58,15 +61,15 @@ impl Assignment {
 }
 
 /// Tables of at most this many entries.
-const LIMIT: usize = 1 << 16;
+const MAX_TABLE_ENTRIES: usize = 1 << 16;
 /// Costs that depend on readers one by one, where the table of all of them would pass this.
-const DIRECT: usize = 1 << 12;
+const MAX_DIRECT_TABLE_ENTRIES: usize = 1 << 12;
 
 /// Which tensors depend on weights and constants alone, so that they are made when those are loaded.
-pub(crate) fn loaded(graph: &Graph, options: &Options) -> Vec<bool> {
+pub(crate) fn find_loaded_tensors(graph: &Graph, options: &CompilerOptions) -> Vec<bool> {
     let mut loaded = vec![false; graph.tensors().count()];
     for (id, t) in graph.tensors() {
-        loaded[id.0] = options.weights == WeightLayouts::Free
+        loaded[id.0] = options.weights == WeightLayoutRule::Free
             && match &t.def {
                 TensorOrigin::Input(role) => *role == InputRole::Weight,
                 TensorOrigin::Constant(_) => true,
@@ -99,7 +102,7 @@ enum LayoutReader {
 /// The layouts and readers of one tensor.
 struct ReadTensor<'a> {
     graph: &'a Graph,
-    options: &'a Options,
+    options: &'a CompilerOptions,
     tensor: TensorId,
     owner: LayoutOwner,
     layouts: &'a [StickLayout],
@@ -108,12 +111,12 @@ struct ReadTensor<'a> {
 
 /// What graph outputs must lie as: what is pinned, or default layouts; none where they may lie as they
 /// are computed.
-pub(crate) fn demanded(
+pub(crate) fn demanded_output_layout(
     graph: &Graph,
-    options: &Options,
+    options: &CompilerOptions,
     output: TensorId,
 ) -> Result<Option<OperandLayout>> {
-    if options.outputs == OutputLayouts::AsComputed && graph.get(output).pin.is_none() {
+    if options.outputs == OutputLayoutRule::AsComputed && graph.get(output).pin.is_none() {
         return Ok(None);
     }
     let (_, view) = graph.base_and_view(output);
@@ -121,7 +124,7 @@ pub(crate) fn demanded(
     let keep = options.storage.keep;
     let default = zellige_device::default_layout(&t.size, None, t.dtype, keep)?;
     let layout = match &t.pin {
-        Some(pin) => crate::propagate::pinned(pin, &t.size, &default)?,
+        Some(pin) => crate::propagate::resolve_pin(pin, &t.size, &default)?,
         None => default,
     };
     Ok(Some(OperandLayout { view: view.cloned(), layout }))
@@ -131,28 +134,32 @@ pub(crate) fn demanded(
 ///
 /// # Errors
 /// No alternative for some operation.
-pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
+pub fn assign_layouts(
+    graph: &Graph,
+    options: &CompilerOptions,
+    candidates: &GraphCandidates,
+) -> Result<LayoutAssignment> {
     let mut moves = MoveCosts::new(options);
     let problem = LayoutProblem::new(graph, options, candidates, &mut moves, |a| a.cycles)?;
-    let mut assignment = problem.least_sum(LIMIT)?;
+    let mut assignment = problem.solve_least_sum(MAX_TABLE_ENTRIES)?;
     if !assignment.is_optimal() {
         // A table passed the limit, so that the existing compiler's choice may be the better one.
-        let known = beam(graph, options, candidates)?;
-        assignment = problem.least_sum_from(LIMIT, &known.nodes)?;
+        let known = choose_by_beam(graph, options, candidates)?;
+        assignment = problem.solve_least_sum_from(MAX_TABLE_ENTRIES, &known.nodes)?;
     }
     // One after the other, every step has its launch.
     let launch = options.hardware.launch_cycles();
-    let least = |a: &Alternative| a.least.saturating_add(launch);
+    let least = |a: &OpAlternative| a.least.saturating_add(launch);
     let problem = LayoutProblem::new(graph, options, candidates, &mut moves, least)?;
-    assignment.least = problem.least_sum(LIMIT)?.bound;
+    assignment.least = problem.solve_least_sum(MAX_TABLE_ENTRIES)?.bound;
     Ok(assignment)
 }
 
 /// The choice among the alternatives and layouts of a graph, as a problem of variables and costs.
 pub(super) struct LayoutProblem<'a> {
     graph: &'a Graph,
-    options: &'a Options,
-    candidates: &'a Candidates,
+    options: &'a CompilerOptions,
+    candidates: &'a GraphCandidates,
     /// Of every tensor, who decides its layout.
     owners: Vec<LayoutOwner>,
     problem: ChoiceProblem,
@@ -165,33 +172,33 @@ impl<'a> LayoutProblem<'a> {
     /// No alternative for some operation.
     pub(super) fn new(
         graph: &'a Graph,
-        options: &'a Options,
-        candidates: &'a Candidates,
+        options: &'a CompilerOptions,
+        candidates: &'a GraphCandidates,
         moves: &mut MoveCosts<'_>,
-        cycles: impl Fn(&Alternative) -> u64,
+        cycles: impl Fn(&OpAlternative) -> u64,
     ) -> Result<LayoutProblem<'a>> {
         if let Some(node) = candidates.nodes.iter().position(|list| list.is_empty()) {
             let name = &graph.get(graph.node(NodeId(node)).outputs[0]).name;
             let reason = format!("no alternative of `{name}` gives the layout that it is held to");
             return Err(CompileError::bad_problem(reason));
         }
-        let loads = loaded(graph, options);
+        let loads = find_loaded_tensors(graph, options);
         let mut problem = ChoiceProblem::new();
         for list in &candidates.nodes {
-            problem.variable(list.len());
+            problem.add_variable(list.len());
         }
         let mut owners: Vec<LayoutOwner> = vec![LayoutOwner::Nobody; loads.len()];
         for (id, t) in graph.tensors() {
             owners[id.0] = match &t.def {
                 TensorOrigin::Result(node, k) => LayoutOwner::Node(node.0, *k),
                 TensorOrigin::Input(_) if candidates.tensors[id.0].len() > 1 => {
-                    LayoutOwner::Free(problem.variable(candidates.tensors[id.0].len()))
+                    LayoutOwner::Free(problem.add_variable(candidates.tensors[id.0].len()))
                 }
                 _ => LayoutOwner::Nobody,
             };
         }
         let scaled = |cycles: u64, load: bool| {
-            if load && cycles != FORBIDDEN { cycles.div_ceil(LOADS) } else { cycles }
+            if load && cycles != FORBIDDEN { cycles.div_ceil(LOAD_COST_DIVISOR) } else { cycles }
         };
         for (id, node) in graph.nodes() {
             let list = &candidates.nodes[id.0];
@@ -204,36 +211,44 @@ impl<'a> LayoutProblem<'a> {
                     let pinned = t.pin.as_ref().map(|_| &candidates.tensors[out.0][0]);
                     if let Some(pin) = pinned.filter(|p| **p != a.results[k]) {
                         let to = OperandLayout { view: None, layout: pin.clone() };
-                        let cost = moves.cycles(t.dtype, &t.size, &a.results[k], &to);
-                        cycles = plus(cycles, scaled(cost, load));
+                        let cost = moves.move_cycles(t.dtype, &t.size, &a.results[k], &to);
+                        cycles = sum_costs(cycles, scaled(cost, load));
                     }
                 }
                 own.push(cycles);
             }
-            problem.cost(&[id.0], |v| own[v[0]])?;
+            problem.add_cost(&[id.0], |v| own[v[0]])?;
         }
-        for read in reads(graph, options, candidates, &owners)? {
+        for read in collect_tensor_reads(graph, options, candidates, &owners)? {
             let load = loads[read.tensor.0];
             let t = graph.get(read.tensor);
             let mut cost = |from: &StickLayout, to: &OperandLayout| {
-                scaled(moves.cycles(t.dtype, &t.size, from, to), load)
+                scaled(moves.move_cycles(t.dtype, &t.size, from, to), load)
             };
-            read.add(&mut problem, candidates, &mut cost)?;
+            read.add_costs(&mut problem, candidates, &mut cost)?;
         }
         Ok(LayoutProblem { graph, options, candidates, owners, problem })
     }
 
     /// The least sum, with tables of at most `limit` entries.
-    pub(super) fn least_sum(&self, limit: usize) -> Result<Assignment> {
-        Ok(self.assignment(&solve_from(&self.problem, limit, &[])?))
+    pub(super) fn solve_least_sum(&self, limit: usize) -> Result<LayoutAssignment> {
+        Ok(self.assignment_from_solution(&solve_with_known(&self.problem, limit, &[])?))
     }
 
     /// The same, and no more than the cost of alternatives that are known to be good.
-    fn least_sum_from(&self, limit: usize, known: &[Alternative]) -> Result<Assignment> {
+    fn solve_least_sum_from(
+        &self,
+        limit: usize,
+        known: &[OpAlternative],
+    ) -> Result<LayoutAssignment> {
         let places = known.iter().zip(&self.candidates.nodes);
         let known: Option<Vec<usize>> =
             places.map(|(own, list)| list.iter().position(|a| a == own)).collect();
-        Ok(self.assignment(&solve_from(&self.problem, limit, known.as_slice())?))
+        Ok(self.assignment_from_solution(&solve_with_known(
+            &self.problem,
+            limit,
+            known.as_slice(),
+        )?))
     }
 
     /// The least sum with some tensors held to layouts of their candidates; `near` are alternatives that are known to
@@ -241,12 +256,12 @@ impl<'a> LayoutProblem<'a> {
     ///
     /// # Errors
     /// No alternative gives a tensor the layout that it is held to.
-    pub(super) fn held_to(
+    pub(super) fn solve_held_to(
         &self,
         held: &HeldLayouts,
         limit: usize,
         near: &[usize],
-    ) -> Result<Assignment> {
+    ) -> Result<LayoutAssignment> {
         let mut allowed: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (id, layout) in held {
             let (var, gives): (usize, Vec<usize>) = match self.owners[*id] {
@@ -269,29 +284,29 @@ impl<'a> LayoutProblem<'a> {
                 return Err(CompileError::bad_problem(reason));
             }
         }
-        let problem = self.problem.restricted(&allowed);
+        let problem = self.problem.restricted_to(&allowed);
         let place = |(var, value): (usize, &usize)| match allowed.get(&var) {
             Some(list) => list.iter().position(|v| v == value).unwrap_or(0),
             None => *value,
         };
         let near: Vec<usize> = near.iter().enumerate().map(place).collect();
-        let mut solution = solve_from(&problem, limit, &[near])?;
+        let mut solution = solve_with_known(&problem, limit, &[near])?;
         for (var, list) in &allowed {
             solution.values[*var] = list[solution.values[*var]];
         }
-        Ok(self.assignment(&solution))
+        Ok(self.assignment_from_solution(&solution))
     }
 
     /// Of every operation, the alternative that is most like that of another choice.
-    pub(super) fn closest(&self, to: &Assignment) -> Vec<usize> {
+    pub(super) fn closest_alternatives(&self, to: &LayoutAssignment) -> Vec<usize> {
         let lists = self.candidates.nodes.iter().zip(&to.nodes);
-        lists.map(|(list, a)| closest(list, a)).collect()
+        lists.map(|(list, a)| find_closest_alternative(list, a)).collect()
     }
 
     /// The layouts that the values of the variables stand for.
-    fn assignment(&self, solution: &Solution) -> Assignment {
+    fn assignment_from_solution(&self, solution: &ChoiceSolution) -> LayoutAssignment {
         let LayoutProblem { graph, options, candidates, owners, .. } = self;
-        let nodes: Vec<Alternative> = candidates
+        let nodes: Vec<OpAlternative> = candidates
             .nodes
             .iter()
             .zip(&solution.values)
@@ -307,7 +322,7 @@ impl<'a> LayoutProblem<'a> {
         };
         let tensors = graph.tensors().map(|(id, _)| layout(id)).collect();
         let counted = candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum();
-        Assignment {
+        LayoutAssignment {
             nodes,
             tensors,
             shared: true,
@@ -325,16 +340,16 @@ impl<'a> LayoutProblem<'a> {
 }
 
 /// The alternative that is most like another: with the same operands and results, the same results, or the first.
-fn closest(list: &[Alternative], like: &Alternative) -> usize {
+fn find_closest_alternative(list: &[OpAlternative], like: &OpAlternative) -> usize {
     let same = list.iter().position(|a| a.operands == like.operands && a.results == like.results);
     same.or_else(|| list.iter().position(|a| a.results == like.results)).unwrap_or(0)
 }
 
 /// Every tensor with its readers.
-fn reads<'a>(
+fn collect_tensor_reads<'a>(
     graph: &'a Graph,
-    options: &'a Options,
-    candidates: &'a Candidates,
+    options: &'a CompilerOptions,
+    candidates: &'a GraphCandidates,
     owners: &[LayoutOwner],
 ) -> Result<Vec<ReadTensor<'a>>> {
     let mut list: Vec<Option<ReadTensor<'a>>> = graph.tensors().map(|_| None).collect();
@@ -355,7 +370,7 @@ fn reads<'a>(
         }
     }
     for output in graph.outputs() {
-        if let Some(key) = demanded(graph, options, *output)? {
+        if let Some(key) = demanded_output_layout(graph, options, *output)? {
             add(graph.base_and_view(*output).0, LayoutReader::Caller(key));
         }
     }
@@ -364,10 +379,10 @@ fn reads<'a>(
 
 impl ReadTensor<'_> {
     /// The key that a reader wants under an alternative; none takes anything.
-    fn wants<'c>(
+    fn wanted_layout<'c>(
         &'c self,
         reader: &'c LayoutReader,
-        candidates: &'c Candidates,
+        candidates: &'c GraphCandidates,
         at: usize,
     ) -> Option<&'c OperandLayout> {
         match reader {
@@ -377,14 +392,20 @@ impl ReadTensor<'_> {
     }
 
     /// Whether a reader finds what it wants where the tensor lies in this layout.
-    fn is_own(&self, reader: &LayoutReader, key: &OperandLayout, layout: &StickLayout) -> bool {
+    fn finds_layout_in_place(
+        &self,
+        reader: &LayoutReader,
+        key: &OperandLayout,
+        layout: &StickLayout,
+    ) -> bool {
         let t = self.graph.get(self.tensor);
         // The caller only looks at places; the layouts of results follow those of operands exactly.
         let caller = matches!(reader, LayoutReader::Caller(_)) && key.view.is_none();
-        reads_in_place(self.options, t, layout, key) || (caller && same_places(&key.layout, layout))
+        is_read_in_place(self.options, t, layout, key)
+            || (caller && have_same_coordinates(&key.layout, layout))
     }
 
-    fn var(&self) -> Option<usize> {
+    fn owner_variable(&self) -> Option<usize> {
         match self.owner {
             LayoutOwner::Nobody => None,
             LayoutOwner::Node(n, _) => Some(n),
@@ -393,7 +414,11 @@ impl ReadTensor<'_> {
     }
 
     /// The layout under a value of the owner's variable.
-    fn layout<'c>(&'c self, candidates: &'c Candidates, value: usize) -> &'c StickLayout {
+    fn layout_at_choice<'c>(
+        &'c self,
+        candidates: &'c GraphCandidates,
+        value: usize,
+    ) -> &'c StickLayout {
         match self.owner {
             LayoutOwner::Nobody => &self.layouts[0],
             LayoutOwner::Node(n, k) => &candidates.nodes[n][value].results[k],
@@ -401,13 +426,13 @@ impl ReadTensor<'_> {
         }
     }
 
-    fn add(
+    fn add_costs(
         &self,
         problem: &mut ChoiceProblem,
-        candidates: &Candidates,
+        candidates: &GraphCandidates,
         cost: &mut dyn FnMut(&StickLayout, &OperandLayout) -> u64,
     ) -> Result<()> {
-        let mut vars: Vec<usize> = self.var().into_iter().collect();
+        let mut vars: Vec<usize> = self.owner_variable().into_iter().collect();
         for reader in &self.readers {
             if let LayoutReader::Operand(n, _) = reader
                 && !vars.contains(n)
@@ -418,21 +443,21 @@ impl ReadTensor<'_> {
         // What has one value decides nothing, and a tensor may have hundreds of such readers.
         vars.retain(|v| problem.domains()[*v] > 1);
         let size = vars.iter().fold(1usize, |s, v| s.saturating_mul(problem.domains()[*v]));
-        if size > DIRECT {
-            return self.add_apart(problem, candidates, cost);
+        if size > MAX_DIRECT_TABLE_ENTRIES {
+            return self.add_decomposed_costs(problem, candidates, cost);
         }
         let reads = ReadCosts::new(self, problem, candidates);
         // Computed where some choice needs it; a move that no choice makes may have no plan.
         let mut prices: HashMap<(usize, usize), u64> = HashMap::new();
         let place = |var: usize| vars.iter().position(|v| *v == var);
-        let owner = self.var().and_then(place);
+        let owner = self.owner_variable().and_then(place);
         let nodes = self.readers.iter().map(|reader| match reader {
             LayoutReader::Operand(n, _) => place(*n),
             LayoutReader::Caller(_) => None,
         });
         let nodes: Vec<Option<usize>> = nodes.collect();
         let mut made: Vec<usize> = Vec::new();
-        problem.cost(&vars, |values| {
+        problem.add_cost(&vars, |values| {
             let own = reads.own_of[owner.map_or(0, |i| values[i])];
             made.clear();
             let mut total = 0;
@@ -443,7 +468,7 @@ impl ReadTensor<'_> {
                     let price = prices
                         .entry((own, copy))
                         .or_insert_with(|| cost(&reads.owns[own], &reads.keys[key]));
-                    total = plus(total, *price);
+                    total = sum_costs(total, *price);
                     made.push(copy);
                 }
             }
@@ -453,25 +478,25 @@ impl ReadTensor<'_> {
 
     /// The same with small tables: a variable for the layout, one for every copy that may be made, and
     /// one for what each reader wants.
-    fn add_apart(
+    fn add_decomposed_costs(
         &self,
         problem: &mut ChoiceProblem,
-        candidates: &Candidates,
+        candidates: &GraphCandidates,
         cost: &mut dyn FnMut(&StickLayout, &OperandLayout) -> u64,
     ) -> Result<()> {
         let layouts: Vec<StickLayout> = match self.owner {
             LayoutOwner::Nobody => vec![self.layouts[0].clone()],
             _ => self.layouts.to_vec(),
         };
-        let lies = match self.var() {
-            None => problem.variable(layouts.len()),
+        let lies = match self.owner_variable() {
+            None => problem.add_variable(layouts.len()),
             Some(var) => {
                 let at = |value: usize| {
-                    let own = self.layout(candidates, value);
+                    let own = self.layout_at_choice(candidates, value);
                     layouts.iter().position(|l| l == own).unwrap_or(0)
                 };
                 let table = (0..problem.domains()[var]).map(at).collect();
-                problem.following(var, layouts.len(), table)?
+                problem.add_following(var, layouts.len(), table)?
             }
         };
         let t = self.graph.get(self.tensor);
@@ -485,7 +510,7 @@ impl ReadTensor<'_> {
             let mut keys: Vec<Option<Rc<OperandLayout>>> = Vec::new();
             let mut of: Vec<usize> = Vec::with_capacity(alternatives);
             for a in 0..alternatives {
-                let key = self.wants(reader, candidates, a);
+                let key = self.wanted_layout(reader, candidates, a);
                 let at = keys.iter().position(|k| k.as_deref() == key).unwrap_or_else(|| {
                     keys.push(key.map(|k| Rc::new(k.clone())));
                     keys.len() - 1
@@ -493,28 +518,30 @@ impl ReadTensor<'_> {
                 of.push(at);
             }
             let wants = match reader {
-                LayoutReader::Operand(n, _) => problem.following(*n, keys.len(), of)?,
-                LayoutReader::Caller(_) => problem.variable(keys.len()),
+                LayoutReader::Operand(n, _) => problem.add_following(*n, keys.len(), of)?,
+                LayoutReader::Caller(_) => problem.add_variable(keys.len()),
             };
             for (at, key) in keys.iter().enumerate() {
                 let Some(key) = key else { continue };
-                let there: Vec<bool> =
-                    layouts.iter().map(|own| self.is_own(reader, key, own)).collect();
+                let there: Vec<bool> = layouts
+                    .iter()
+                    .map(|own| self.finds_layout_in_place(reader, key, own))
+                    .collect();
                 let bytes = copy_bytes(self.options, t, key);
                 let made = match copies.iter().find(|(known, _)| *known == bytes) {
                     Some((_, made)) => *made,
                     None => {
-                        let made = problem.last(2);
+                        let made = problem.add_last_variable(2);
                         let mut price = |v: &[usize]| match v[1] {
                             0 => 0,
                             _ => cost(&layouts[v[0]], key),
                         };
-                        problem.cost(&[lies, made], &mut price)?;
+                        problem.add_cost(&[lies, made], &mut price)?;
                         copies.push((bytes, made));
                         made
                     }
                 };
-                problem.cost(&[wants, lies, made], |v| {
+                problem.add_cost(&[wants, lies, made], |v| {
                     let missing = v[0] == at && v[2] == 0 && !there[v[1]];
                     if missing { FORBIDDEN } else { 0 }
                 })?;
@@ -539,30 +566,35 @@ struct ReadCosts {
 }
 
 impl ReadCosts {
-    fn new(read: &ReadTensor<'_>, problem: &ChoiceProblem, candidates: &Candidates) -> ReadCosts {
-        fn number<T: Clone + PartialEq>(list: &mut Vec<T>, item: &T) -> usize {
+    fn new(
+        read: &ReadTensor<'_>,
+        problem: &ChoiceProblem,
+        candidates: &GraphCandidates,
+    ) -> ReadCosts {
+        fn number_distinct<T: Clone + PartialEq>(list: &mut Vec<T>, item: &T) -> usize {
             list.iter().position(|other| other == item).unwrap_or_else(|| {
                 list.push(item.clone());
                 list.len() - 1
             })
         }
         let (mut owns, mut keys) = (Vec::new(), Vec::new());
-        let values = read.var().map_or(1, |var| problem.domains()[var]);
-        let own_of =
-            (0..values).map(|value| number(&mut owns, read.layout(candidates, value))).collect();
+        let values = read.owner_variable().map_or(1, |var| problem.domains()[var]);
+        let own_of = (0..values)
+            .map(|value| number_distinct(&mut owns, read.layout_at_choice(candidates, value)))
+            .collect();
         let wanted = |reader: &LayoutReader| -> Vec<Option<usize>> {
             let values = match reader {
                 LayoutReader::Operand(n, _) => candidates.nodes[*n].len(),
                 LayoutReader::Caller(_) => 1,
             };
-            let wants = (0..values).map(|value| read.wants(reader, candidates, value));
-            wants.map(|key| key.map(|key| number(&mut keys, key))).collect()
+            let wants = (0..values).map(|value| read.wanted_layout(reader, candidates, value));
+            wants.map(|key| key.map(|key| number_distinct(&mut keys, key))).collect()
         };
         let keys_of: Vec<Vec<Option<usize>>> = read.readers.iter().map(wanted).collect();
         // Operands are alike, and the caller is a reader of its own.
         let table = |reader: &LayoutReader| -> Vec<Vec<bool>> {
             let found = |own: &StickLayout| -> Vec<bool> {
-                keys.iter().map(|key| read.is_own(reader, key, own)).collect()
+                keys.iter().map(|key| read.finds_layout_in_place(reader, key, own)).collect()
             };
             owns.iter().map(found).collect()
         };
@@ -574,12 +606,12 @@ impl ReadCosts {
                 LayoutReader::Caller(_) => table(reader),
             });
         }
-        let copy_of = ReadCosts::copies(read, &keys);
+        let copy_of = ReadCosts::number_shared_copies(read, &keys);
         ReadCosts { owns, keys, own_of, keys_of, copy_of, in_place }
     }
 
     /// Of every key, the number of the copy that serves it.
-    fn copies(read: &ReadTensor<'_>, keys: &[OperandLayout]) -> Vec<usize> {
+    fn number_shared_copies(read: &ReadTensor<'_>, keys: &[OperandLayout]) -> Vec<usize> {
         // Copies of one view are the same where their layouts are.
         if keys.windows(2).all(|pair| pair[0].view == pair[1].view) {
             return (0..keys.len()).collect();

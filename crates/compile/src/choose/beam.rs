@@ -5,18 +5,18 @@
 //! the optimum, never shares a copy, and looks neither at the cost of a move nor at that of an
 //! operation.
 
-use super::assign::{Assignment, demanded};
+use super::assign::{LayoutAssignment, demanded_output_layout};
 use super::search::{CandidateSet, SearchRecord};
 use crate::error::Result;
-use crate::options::Options;
-use crate::propagate::{Alternative, Candidates, OperandLayout, same_places};
-use crate::solve::elimination::plus;
+use crate::options::CompilerOptions;
+use crate::propagate::{GraphCandidates, OpAlternative, OperandLayout, have_same_coordinates};
+use crate::solve::elimination::sum_costs;
 use zellige_graph::{Graph, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 /// Partial choices that go on.
-const WIDTH: usize = 64;
+const BEAM_WIDTH: usize = 64;
 
 /// A partial choice: the alternatives of the operations whose results are still to be read.
 struct PartialAssignment {
@@ -31,13 +31,17 @@ struct PartialAssignment {
 ///
 /// # Errors
 /// No alternative for some operation.
-pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
-    let last_read = last_reads(graph);
+pub fn choose_by_beam(
+    graph: &Graph,
+    options: &CompilerOptions,
+    candidates: &GraphCandidates,
+) -> Result<LayoutAssignment> {
+    let last_read = find_last_reads(graph);
     let mut kept = vec![PartialAssignment { cost: 0, live: Vec::new() }];
     // Of every operation, for each choice that went on: the choice before it, and its alternative.
     let mut links: Vec<Vec<(usize, usize)>> = Vec::with_capacity(candidates.nodes.len());
     for (id, node) in graph.nodes() {
-        zellige_guard::count_many_steps(WIDTH);
+        zellige_guard::count_many_steps(BEAM_WIDTH);
         let list = &candidates.nodes[id.0];
         let mut grown: Vec<(u64, usize, usize)> = Vec::new();
         for (p, partial) in kept.iter().enumerate() {
@@ -45,18 +49,18 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
                 let mut cost = partial.cost;
                 for (operand, key) in node.inputs.iter().zip(&a.operands) {
                     let base = graph.base_and_view(*operand).0;
-                    let own = lies(graph, candidates, &partial.live, base);
+                    let own = layout_in_partial(graph, candidates, &partial.live, base);
                     if let Some(key) = key
                         && let Some(own) = own
                     {
-                        cost = plus(cost, price(graph, base, own, key, false));
+                        cost = sum_costs(cost, count_restickified(graph, base, own, key, false));
                     }
                 }
                 grown.push((cost, p, value));
             }
         }
         grown.sort_unstable();
-        grown.truncate(WIDTH);
+        grown.truncate(BEAM_WIDTH);
         links.push(grown.iter().map(|(_, p, value)| (*p, *value)).collect());
         kept = grown
             .into_iter()
@@ -72,10 +76,11 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
     for partial in &mut kept {
         for output in graph.outputs() {
             let base = graph.base_and_view(*output).0;
-            if let Some(key) = demanded(graph, options, *output)?
-                && let Some(own) = lies(graph, candidates, &partial.live, base)
+            if let Some(key) = demanded_output_layout(graph, options, *output)?
+                && let Some(own) = layout_in_partial(graph, candidates, &partial.live, base)
             {
-                partial.cost = plus(partial.cost, price(graph, base, own, &key, true));
+                partial.cost =
+                    sum_costs(partial.cost, count_restickified(graph, base, own, &key, true));
             }
         }
     }
@@ -88,13 +93,13 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
         at = before;
     }
     values.reverse();
-    let nodes: Vec<Alternative> =
+    let nodes: Vec<OpAlternative> =
         candidates.nodes.iter().zip(&values).map(|(list, (_, v))| list[*v].clone()).collect();
     let tensors = graph.tensors().map(|(id, t)| match &t.def {
         TensorOrigin::Result(node, k) if t.pin.is_none() => Some(nodes[node.0].results[*k].clone()),
         _ => candidates.tensors[id.0].first().cloned(),
     });
-    Ok(Assignment {
+    Ok(LayoutAssignment {
         tensors: tensors.collect(),
         nodes,
         shared: false,
@@ -102,7 +107,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
         bound: 0,
         unit: "elements",
         choices_log2: candidates.nodes.iter().map(|l| (l.len().max(1) as f64).log2()).sum(),
-        width: WIDTH,
+        width: BEAM_WIDTH,
         divisions: options.policy,
         set: CandidateSet::Existing,
         search: SearchRecord::default(),
@@ -111,7 +116,7 @@ pub fn beam(graph: &Graph, options: &Options, candidates: &Candidates) -> Result
 }
 
 /// Of every operation, the last one that reads a result of it; past all of them where the caller does.
-fn last_reads(graph: &Graph) -> Vec<Option<usize>> {
+fn find_last_reads(graph: &Graph) -> Vec<Option<usize>> {
     let count = graph.nodes().count();
     let mut last = vec![None; count];
     let mut read = |tensor: TensorId, by: usize| {
@@ -127,9 +132,9 @@ fn last_reads(graph: &Graph) -> Vec<Option<usize>> {
 }
 
 /// The layout of a tensor under the choices so far; none of a view.
-fn lies<'c>(
+fn layout_in_partial<'c>(
     graph: &Graph,
-    candidates: &'c Candidates,
+    candidates: &'c GraphCandidates,
     live: &[(usize, usize)],
     id: TensorId,
 ) -> Option<&'c StickLayout> {
@@ -144,14 +149,14 @@ fn lies<'c>(
 }
 
 /// Elements that are restickified, padding included, for a reader that wants this key.
-fn price(
+fn count_restickified(
     graph: &Graph,
     base: TensorId,
     own: &StickLayout,
     key: &OperandLayout,
     caller: bool,
 ) -> u64 {
-    let same = || key.layout == *own || (caller && same_places(&key.layout, own));
+    let same = || key.layout == *own || (caller && have_same_coordinates(&key.layout, own));
     let plain = || StridedLayout::new_contiguous(&graph.get(base).size).ok();
     if same() && key.view.as_ref().is_none_or(|v| plain().as_ref() == Some(v)) {
         return 0;

@@ -12,28 +12,32 @@ mod beam;
 mod move_costs;
 mod search;
 
-pub use assign::{Assignment, assign};
-pub(crate) use assign::{demanded, loaded};
-pub use beam::beam;
+pub use assign::{LayoutAssignment, assign_layouts};
+pub(crate) use assign::{demanded_output_layout, find_loaded_tensors};
+pub use beam::choose_by_beam;
 pub(crate) use move_costs::move_ends;
-pub(crate) use search::Search;
+pub(crate) use search::FastestLayoutSearch;
 pub use search::{CandidateSet, SearchRecord};
 
 use crate::error::Result;
-use crate::options::{Options, Policy};
-use crate::propagate::Candidates;
+use crate::options::{CompilePolicy, CompilerOptions};
+use crate::propagate::GraphCandidates;
 use zellige_graph::Graph;
 
 /// What is done once, when weights are loaded, counts this fraction of what is done in every run.
-pub(crate) const LOADS: u64 = 1024;
+pub(crate) const LOAD_COST_DIVISOR: u64 = 1024;
 
 /// The choice of the policy by the sum of costs alone.
 ///
 /// # Errors
 /// No alternative for some operation.
-pub fn choose(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
+pub fn choose_layouts(
+    graph: &Graph,
+    options: &CompilerOptions,
+    candidates: &GraphCandidates,
+) -> Result<LayoutAssignment> {
     match options.policy {
-        Policy::Baseline => beam(graph, options, candidates),
-        Policy::Best => assign(graph, options, candidates),
+        CompilePolicy::Baseline => choose_by_beam(graph, options, candidates),
+        CompilePolicy::Best => assign_layouts(graph, options, candidates),
     }
 }

@@ -1,8 +1,8 @@
 //! What moves cost: their launch, and the latency of the plan that the device would move by.
 
 use crate::error::Result;
-use crate::options::Options;
-use crate::propagate::{OperandLayout, laid};
+use crate::options::CompilerOptions;
+use crate::propagate::{OperandLayout, bind_operand_layout};
 use crate::solve::elimination::FORBIDDEN;
 use std::collections::HashMap;
 use zellige_device::TensorLayout;
@@ -12,17 +12,17 @@ use zellige_stick::StickLayout;
 
 /// Costs of moves, computed once each.
 pub(crate) struct MoveCosts<'a> {
-    options: &'a Options,
+    options: &'a CompilerOptions,
     known: HashMap<(Dtype, StickLayout, Vec<i64>, OperandLayout), u64>,
 }
 
 impl<'a> MoveCosts<'a> {
-    pub(crate) fn new(options: &'a Options) -> MoveCosts<'a> {
+    pub(crate) fn new(options: &'a CompilerOptions) -> MoveCosts<'a> {
         MoveCosts { options, known: HashMap::new() }
     }
 
     /// Cycles of the move from one layout of a tensor to a copy in another.
-    pub(crate) fn cycles(
+    pub(crate) fn move_cycles(
         &mut self,
         dtype: Dtype,
         size: &[i64],
@@ -33,12 +33,17 @@ impl<'a> MoveCosts<'a> {
         if let Some(known) = self.known.get(&key) {
             return *known;
         }
-        let cycles = self.planned(dtype, from, to).unwrap_or(FORBIDDEN);
+        let cycles = self.plan_move_cycles(dtype, from, to).unwrap_or(FORBIDDEN);
         self.known.insert(key, cycles);
         cycles
     }
 
-    fn planned(&self, dtype: Dtype, from: &StickLayout, to: &OperandLayout) -> Result<u64> {
+    fn plan_move_cycles(
+        &self,
+        dtype: Dtype,
+        from: &StickLayout,
+        to: &OperandLayout,
+    ) -> Result<u64> {
         let (source, copy) = move_ends(self.options, dtype, from, to)?;
         let moved = source.plan_copy_to(&copy)?;
         let work = moved.device_work("move", WorkKind::Restickify, self.options.cores);
@@ -49,14 +54,14 @@ impl<'a> MoveCosts<'a> {
 
 /// The source and the copy of a move.
 pub(crate) fn move_ends(
-    options: &Options,
+    options: &CompilerOptions,
     dtype: Dtype,
     from: &StickLayout,
     to: &OperandLayout,
 ) -> Result<(TensorLayout, TensorLayout)> {
     let own = OperandLayout { view: None, layout: from.clone() };
-    let source = laid(options, dtype, &own, to.view.as_ref())?;
-    let copy = laid(
+    let source = bind_operand_layout(options, dtype, &own, to.view.as_ref())?;
+    let copy = bind_operand_layout(
         options,
         dtype,
         &OperandLayout { view: to.view.clone(), layout: to.layout.clone() },

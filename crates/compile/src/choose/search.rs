@@ -13,17 +13,19 @@
 //! Layouts of a tensor that are tried are its candidates. What is chosen anew beside a held one is found with small
 //! tables, so that a held program may be faster than the one that was tried.
 //!
-//! **Cost.** At most [`EFFORT`] steps are compiled, so large graphs are searched in part or not at all, and the
+//! **Cost.** At most [`MAX_COMPILED_STEPS`] steps are compiled, so large graphs are searched in part or not at all, and the
 //! certificate says so. The count does not depend on the machine: the result is the same everywhere.
 
-use super::assign::{Assignment, HeldLayouts, LayoutProblem, assign};
-use super::beam::beam;
+use super::assign::{HeldLayouts, LayoutAssignment, LayoutProblem, assign_layouts};
+use super::beam::choose_by_beam;
 use super::move_costs::MoveCosts;
 use crate::decisions::DecidedLayouts;
 use crate::error::Result;
-use crate::options::{Options, Policy, WeightLayouts};
-use crate::propagate::{Candidates, propagate, propagate_asked, same_places};
-use crate::scratchpads::Resident;
+use crate::options::{CompilePolicy, CompilerOptions, WeightLayoutRule};
+use crate::propagate::{
+    GraphCandidates, have_same_coordinates, propagate_asked_layouts, propagate_layouts,
+};
+use crate::scratchpads::ResidentProgram;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -33,7 +35,7 @@ use zellige_machine::SimulatedTime;
 use zellige_stick::StickLayout;
 
 /// Steps that are compiled for the search, in all.
-const EFFORT: usize = 1 << 10;
+const MAX_COMPILED_STEPS: usize = 1 << 10;
 
 /// Tables of at most this many entries, where a tensor is held to a layout.
 const HELD_LIMIT: usize = 1 << 10;
@@ -61,70 +63,72 @@ pub enum CandidateSet {
 }
 
 /// A program that was compiled, and how long a run of it takes.
-type Tried = Result<(SimulatedTime, Resident)>;
+type TimedProgram = Result<(SimulatedTime, ResidentProgram)>;
 
 /// The search for the fastest program of a graph.
-pub(crate) struct Search<'a> {
+pub(crate) struct FastestLayoutSearch<'a> {
     pub(crate) graph: &'a Graph,
-    pub(crate) options: &'a Options,
-    pub(crate) candidates: &'a Candidates,
+    pub(crate) options: &'a CompilerOptions,
+    pub(crate) candidates: &'a GraphCandidates,
     /// The program with these layouts, and how long a run of it takes.
-    pub(crate) program: &'a mut dyn FnMut(&Assignment) -> Result<(SimulatedTime, Resident)>,
+    pub(crate) program:
+        &'a mut dyn FnMut(&LayoutAssignment) -> Result<(SimulatedTime, ResidentProgram)>,
 }
 
-impl Search<'_> {
+impl FastestLayoutSearch<'_> {
     /// The choice that was decided before, where the candidates are those of then; otherwise the least sum. With it, the
     /// decision for the next compilation.
     ///
     /// # Errors
     /// No alternative for some operation.
-    pub(crate) fn decided(
+    pub(crate) fn replay_decision(
         &self,
         before: &DecidedLayouts,
-    ) -> Result<(Assignment, Option<DecidedLayouts>)> {
-        let again = self.of_set(before.set).ok().and_then(|candidates| {
-            let assignment = before.again(self.graph, &candidates)?;
-            let decision = DecidedLayouts::of(self.graph, self.options, &candidates, &assignment);
+    ) -> Result<(LayoutAssignment, Option<DecidedLayouts>)> {
+        let again = self.candidates_from(before.set).ok().and_then(|candidates| {
+            let assignment = before.restore_assignment(self.graph, &candidates)?;
+            let decision =
+                DecidedLayouts::from_assignment(self.graph, self.options, &candidates, &assignment);
             Some((assignment, decision))
         });
         if let Some(found) = again {
             return Ok(found);
         }
-        let assignment = assign(self.graph, self.options, self.candidates)?;
-        let decision = self.decision(&assignment);
+        let assignment = assign_layouts(self.graph, self.options, self.candidates)?;
+        let decision = self.record_decision(&assignment);
         Ok((assignment, decision))
     }
 
     /// What another compilation of the graph needs to choose the same.
-    pub(crate) fn decision(&self, chosen: &Assignment) -> Option<DecidedLayouts> {
-        let candidates = self.of_set(chosen.set).ok()?;
-        DecidedLayouts::of(self.graph, self.options, &candidates, chosen)
+    pub(crate) fn record_decision(&self, chosen: &LayoutAssignment) -> Option<DecidedLayouts> {
+        let candidates = self.candidates_from(chosen.set).ok()?;
+        DecidedLayouts::from_assignment(self.graph, self.options, &candidates, chosen)
     }
 
     /// The choice with which the program is fastest, of those that are looked at, and that program.
     ///
     /// # Errors
     /// No alternative for some operation, and what later passes refuse of every program.
-    pub(crate) fn fastest(&mut self) -> Result<(Assignment, Resident)> {
-        let first = assign(self.graph, self.options, self.candidates)?;
+    pub(crate) fn find_fastest(&mut self) -> Result<(LayoutAssignment, ResidentProgram)> {
+        let first = assign_layouts(self.graph, self.options, self.candidates)?;
         let mut programs = 1;
-        let mut best: (Tried, Assignment) = ((self.program)(&first), first.clone());
-        let faster = |a: &Tried, b: &Tried| match (a, b) {
+        let mut best: (TimedProgram, LayoutAssignment) = ((self.program)(&first), first.clone());
+        let faster = |a: &TimedProgram, b: &TimedProgram| match (a, b) {
             (Ok((a, _)), Ok((b, _))) => a < b,
             (Ok(_), Err(_)) => true,
             (Err(_), _) => false,
         };
         let steps = self.graph.nodes().count().max(1);
-        let tries = EFFORT / steps;
+        let tries = MAX_COMPILED_STEPS / steps;
         // Large graphs are compiled as few times as keep the promise.
-        let both = [Policy::Baseline, Policy::Best];
-        let mut starts: Vec<Assignment> = both
+        let both = [CompilePolicy::Baseline, CompilePolicy::Best];
+        let mut starts: Vec<LayoutAssignment> = both
             .into_iter()
             .take(if tries > both.len() { 2 } else { 1 })
-            .filter_map(|divisions| self.existing(divisions).ok())
+            .filter_map(|divisions| self.assign_as_upstream(divisions).ok())
             .collect();
         if tries > both.len() {
-            starts.extend(self.asked());
+            starts.extend(self.assign_asked_layouts());
         }
         for start in starts {
             let tried = (self.program)(&start);
@@ -134,95 +138,102 @@ impl Search<'_> {
             }
         }
         if tries <= programs || best.0.is_err() {
-            return self.end(best, programs, false, &first);
+            return self.finish_search(best, programs, false, &first);
         }
         let (graph, options, mut moves) = (self.graph, self.options, MoveCosts::new(self.options));
         let problem =
             LayoutProblem::new(graph, options, self.candidates, &mut moves, |a| a.cycles)?;
-        let mut near = problem.closest(&best.1);
+        let mut near = problem.closest_alternatives(&best.1);
         let mut held = HeldLayouts::new();
         let mut complete = false;
         while !complete && programs < tries {
             complete = true;
             for (id, _) in self.graph.tensors() {
                 let Some(now) = best.1.tensors[id.0].clone() else { continue };
-                for layout in self.others(id, &now) {
+                for layout in self.alternative_layouts(id, &now) {
                     if programs >= tries {
                         complete = false;
                         break;
                     }
                     let mut holds = held.clone();
                     holds.insert(id.0, layout);
-                    let Ok(next) = problem.held_to(&holds, HELD_LIMIT, &near) else { continue };
+                    let Ok(next) = problem.solve_held_to(&holds, HELD_LIMIT, &near) else {
+                        continue;
+                    };
                     let tried = (self.program)(&next);
                     programs += 1;
                     if faster(&tried, &best.0) {
-                        near = problem.closest(&next);
+                        near = problem.closest_alternatives(&next);
                         (best, held) = ((tried, next), holds);
                         complete = false;
                     }
                 }
             }
         }
-        self.end(best, programs, complete, &first)
+        self.finish_search(best, programs, complete, &first)
     }
 
     /// The best program with what is known of it.
-    fn end(
+    fn finish_search(
         &self,
-        best: (Tried, Assignment),
+        best: (TimedProgram, LayoutAssignment),
         programs: usize,
         complete: bool,
-        first: &Assignment,
-    ) -> Result<(Assignment, Resident)> {
+        first: &LayoutAssignment,
+    ) -> Result<(LayoutAssignment, ResidentProgram)> {
         let (_, program) = best.0?;
         let search = SearchRecord { programs, complete };
-        Ok((self.proved(Assignment { search, ..best.1 }, first), program))
+        Ok((self.with_proved_bound(LayoutAssignment { search, ..best.1 }, first), program))
     }
 
     /// The candidates of a set.
-    fn of_set(&self, set: CandidateSet) -> Result<Cow<'_, Candidates>> {
-        let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
+    fn candidates_from(&self, set: CandidateSet) -> Result<Cow<'_, GraphCandidates>> {
+        let theirs = CompilerOptions { policy: CompilePolicy::Baseline, ..self.options.clone() };
         Ok(match set {
             CandidateSet::All => Cow::Borrowed(self.candidates),
-            CandidateSet::Asked => Cow::Owned(propagate_asked(self.graph, self.options)?),
-            CandidateSet::Existing => Cow::Owned(propagate(self.graph, &theirs)?),
+            CandidateSet::Asked => Cow::Owned(propagate_asked_layouts(self.graph, self.options)?),
+            CandidateSet::Existing => Cow::Owned(propagate_layouts(self.graph, &theirs)?),
         })
     }
 
     /// The least sum over the layouts that somebody asks for, without every stick of every operand: the larger set has
     /// a smaller sum, and now and then a slower program.
-    fn asked(&self) -> Result<Assignment> {
-        let candidates = self.of_set(CandidateSet::Asked)?;
-        let found = assign(self.graph, self.options, &candidates)?;
-        Ok(Assignment { set: CandidateSet::Asked, ..found })
+    fn assign_asked_layouts(&self) -> Result<LayoutAssignment> {
+        let candidates = self.candidates_from(CandidateSet::Asked)?;
+        let found = assign_layouts(self.graph, self.options, &candidates)?;
+        Ok(LayoutAssignment { set: CandidateSet::Asked, ..found })
     }
 
     /// The choice with what is proved about all choices of the candidates, `first` being the least of them.
-    fn proved(&self, best: Assignment, first: &Assignment) -> Assignment {
+    fn with_proved_bound(
+        &self,
+        best: LayoutAssignment,
+        first: &LayoutAssignment,
+    ) -> LayoutAssignment {
         if best.set != CandidateSet::Existing {
             let (bound, least) = (first.bound.min(best.bound), first.least);
             let least = if best.set == CandidateSet::Asked { least.min(best.least) } else { least };
-            return Assignment { bound, least, ..best };
+            return LayoutAssignment { bound, least, ..best };
         }
         // The existing compiler's candidates are not all among ours.
-        let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
-        let all = propagate(self.graph, &theirs).and_then(|c| assign(self.graph, &theirs, &c));
-        Assignment { least: all.map_or(0, |a| a.least.min(first.least)), ..best }
+        let theirs = CompilerOptions { policy: CompilePolicy::Baseline, ..self.options.clone() };
+        let all = propagate_layouts(self.graph, &theirs)
+            .and_then(|c| assign_layouts(self.graph, &theirs, &c));
+        LayoutAssignment { least: all.map_or(0, |a| a.least.min(first.least)), ..best }
     }
 
     /// The layouts of the existing compiler, with copies shared.
-    fn existing(&self, divisions: Policy) -> Result<Assignment> {
-        let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
-        let candidates = propagate(self.graph, &theirs)?;
-        let mut assignment = beam(self.graph, &theirs, &candidates)?;
-        self.load_as_read(&mut assignment);
-        Ok(Assignment { divisions, shared: true, set: CandidateSet::Existing, ..assignment })
+    fn assign_as_upstream(&self, divisions: CompilePolicy) -> Result<LayoutAssignment> {
+        let theirs = CompilerOptions { policy: CompilePolicy::Baseline, ..self.options.clone() };
+        let candidates = propagate_layouts(self.graph, &theirs)?;
+        let mut assignment = choose_by_beam(self.graph, &theirs, &candidates)?;
+        self.load_weights_as_read(&mut assignment);
+        Ok(LayoutAssignment { divisions, shared: true, set: CandidateSet::Existing, ..assignment })
     }
 
     /// Weights whose readers all want one layout are loaded in it, where they may be, instead of moved once loaded.
-    fn load_as_read(&self, assignment: &mut Assignment) {
-        if self.options.weights == WeightLayouts::Given {
+    fn load_weights_as_read(&self, assignment: &mut LayoutAssignment) {
+        if self.options.weights == WeightLayoutRule::Given {
             return;
         }
         let mut wanted: HashMap<TensorId, Option<StickLayout>> = HashMap::new();
@@ -247,7 +258,7 @@ impl Search<'_> {
     }
 
     /// Other layouts that a tensor could have: of results that are not pinned, and of weights that are free.
-    fn others(&self, id: TensorId, now: &StickLayout) -> Vec<StickLayout> {
+    fn alternative_layouts(&self, id: TensorId, now: &StickLayout) -> Vec<StickLayout> {
         let t = self.graph.get(id);
         let free = match t.def {
             TensorOrigin::Result(..) => true,
@@ -259,8 +270,8 @@ impl Search<'_> {
         }
         let candidates = self.candidates.tensors[id.0].iter();
         let mut list: Vec<StickLayout> = Vec::new();
-        for layout in candidates.filter(|layout| !same_places(layout, now)) {
-            if !list.iter().any(|l| same_places(l, layout)) {
+        for layout in candidates.filter(|layout| !have_same_coordinates(layout, now)) {
+            if !list.iter().any(|l| have_same_coordinates(l, layout)) {
                 list.push(layout.clone());
             }
         }
@@ -268,15 +279,15 @@ impl Search<'_> {
     }
 }
 
-impl Candidates {
+impl GraphCandidates {
     /// The candidates with one tensor held to one layout.
     #[must_use]
-    pub(crate) fn with_held(
+    pub(crate) fn with_held_tensor(
         &self,
         graph: &Graph,
         id: TensorId,
         layout: &StickLayout,
-    ) -> Candidates {
+    ) -> GraphCandidates {
         let mut held = self.clone();
         match &graph.get(id).def {
             // A pinned result is moved to its pin, whatever its operation gives.

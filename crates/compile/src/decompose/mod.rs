@@ -26,8 +26,8 @@ mod rows;
 mod shape;
 
 use crate::error::Result;
-use crate::rebuild::Rebuild;
-use recipe::{Given, Parts, Recipe, Stop};
+use crate::rebuild::GraphRebuild;
+use recipe::{DecompositionRecipe, DecompositionRefusal, PartBuilder, RecipeInput};
 use zellige_device::StoragePolicy;
 use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, GraphNode, GraphOperand, TensorOrigin};
@@ -36,18 +36,18 @@ use zellige_op::is_float;
 
 /// A graph without composite operations, and what was done.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Decomposed {
+pub struct DecomposedGraph {
     /// The new graph.
     pub graph: Graph,
     /// What was taken apart.
-    pub taken: Vec<Taken>,
+    pub taken: Vec<DecomposedOp>,
     /// What was not.
-    pub whole: Vec<Whole>,
+    pub whole: Vec<UndecomposedOp>,
 }
 
 /// An operation that was taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct DecomposedOp {
     /// Its first result.
     pub result: String,
     /// Its name.
@@ -58,7 +58,7 @@ pub struct Taken {
 
 /// A composite operation that stays whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Whole {
+pub struct UndecomposedOp {
     /// Its first result.
     pub result: String,
     /// Its name.
@@ -71,38 +71,39 @@ pub struct Whole {
 ///
 /// # Errors
 /// Names of parts that are taken.
-pub fn decompose(graph: &Graph, storage: StoragePolicy) -> Result<Decomposed> {
-    let mut to = Rebuild::new(graph)?;
+pub fn decompose_graph(graph: &Graph, storage: StoragePolicy) -> Result<DecomposedGraph> {
+    let mut to = GraphRebuild::new(graph)?;
     let (mut taken, mut whole) = (Vec::new(), Vec::new());
     for (id, t) in graph.tensors() {
         match &t.def {
             TensorOrigin::Result(node, 0) => {
                 let node = graph.node(*node);
                 let (result, op) = (t.name.clone(), node.op.name());
-                let reason = match attempt(graph, node, storage) {
+                let reason = match find_working_recipe(graph, node, storage) {
                     None => None,
                     Some(Ok(recipe)) => {
-                        let operands = to.operands(node)?;
-                        let given = Given::new(graph, node, operands, storage);
-                        let mut parts = Parts::new(&mut to.builder, graph, node);
-                        let made = recipe(&mut parts, &given).map_err(Stop::into_error)?;
-                        let parts = parts.done();
+                        let operands = to.successor_operands(node)?;
+                        let given = RecipeInput::new(graph, node, operands, storage);
+                        let mut parts = PartBuilder::new(&mut to.builder, graph, node);
+                        let made =
+                            recipe(&mut parts, &given).map_err(DecompositionRefusal::into_error)?;
+                        let parts = parts.into_added_names();
                         for (id, made) in node.outputs.iter().zip(made) {
-                            to.set(*id, made)?;
+                            to.set_successor(*id, made)?;
                         }
-                        taken.push(Taken { result, op, parts });
+                        taken.push(DecomposedOp { result, op, parts });
                         continue;
                     }
                     Some(Err(reason)) => Some(reason),
                 };
-                whole.extend(reason.map(|reason| Whole { result, op, reason }));
-                to.node(node)?;
+                whole.extend(reason.map(|reason| UndecomposedOp { result, op, reason }));
+                to.copy_node(node)?;
             }
-            TensorOrigin::View { .. } => to.view(id, t)?,
+            TensorOrigin::View { .. } => to.copy_view(id, t)?,
             _ => {}
         }
     }
-    Ok(Decomposed { graph: to.finish()?, taken, whole })
+    Ok(DecomposedGraph { graph: to.finish_graph()?, taken, whole })
 }
 
 /// A graph whose operations are made of others wherever parts are known, whether or not programs take them apart; why
@@ -110,60 +111,60 @@ pub fn decompose(graph: &Graph, storage: StoragePolicy) -> Result<Decomposed> {
 ///
 /// # Errors
 /// The reason.
-pub(crate) fn into_parts(
+pub(crate) fn decompose_all_ops(
     graph: &Graph,
     storage: StoragePolicy,
 ) -> std::result::Result<Graph, String> {
     let said = |e: crate::error::CompileError| e.to_string();
-    let mut to = Rebuild::new(graph).map_err(said)?;
+    let mut to = GraphRebuild::new(graph).map_err(said)?;
     for (id, t) in graph.tensors() {
         match &t.def {
             TensorOrigin::Result(node, 0) => {
                 let node = graph.node(*node);
                 let name = node.op.name();
-                let known = functions::recipe(name).or_else(|| recipe(name));
+                let known = functions::find_function_recipe(name).or_else(|| find_recipe(name));
                 let recipe = known.ok_or_else(|| format!("no parts of {name} are known"))?;
-                let recipe = tried(graph, node, recipe, storage)?;
-                let operands = to.operands(node).map_err(said)?;
-                let given = Given::new(graph, node, operands, storage);
-                let mut parts = Parts::new(&mut to.builder, graph, node);
+                let recipe = try_recipe(graph, node, recipe, storage)?;
+                let operands = to.successor_operands(node).map_err(said)?;
+                let given = RecipeInput::new(graph, node, operands, storage);
+                let mut parts = PartBuilder::new(&mut to.builder, graph, node);
                 let made = recipe(&mut parts, &given).map_err(|s| s.to_string())?;
                 for (id, made) in node.outputs.iter().zip(made) {
-                    to.set(*id, made).map_err(said)?;
+                    to.set_successor(*id, made).map_err(said)?;
                 }
             }
-            TensorOrigin::View { .. } => to.view(id, t).map_err(said)?,
+            TensorOrigin::View { .. } => to.copy_view(id, t).map_err(said)?,
             _ => {}
         }
     }
-    to.finish().map_err(said)
+    to.finish_graph().map_err(said)
 }
 
 /// How an operation is taken apart, tried on tensors of the same sizes and dtypes; none of an operation
 /// that is not composite.
-fn attempt(
+fn find_working_recipe(
     graph: &Graph,
     node: &GraphNode,
     storage: StoragePolicy,
-) -> Option<Result<Recipe, String>> {
+) -> Option<Result<DecompositionRecipe, String>> {
     match node.op.row().decomposition {
         OpDecomposition::None => return None,
         OpDecomposition::Whole(reason) => return Some(Err(reason.into())),
         OpDecomposition::Parts => {}
     }
-    let Some(recipe) = recipe(node.op.name()) else {
+    let Some(recipe) = find_recipe(node.op.name()) else {
         return Some(Err("no parts are known".into()));
     };
-    Some(tried(graph, node, recipe, storage))
+    Some(try_recipe(graph, node, recipe, storage))
 }
 
 /// The recipe, tried on tensors of the same sizes and dtypes; why where it does not serve.
-fn tried(
+fn try_recipe(
     graph: &Graph,
     node: &GraphNode,
-    recipe: Recipe,
+    recipe: DecompositionRecipe,
     storage: StoragePolicy,
-) -> Result<Recipe, String> {
+) -> Result<DecompositionRecipe, String> {
     if !node.hint.is_empty() {
         return Err("its division is given, and its parts have other loops".into());
     }
@@ -181,10 +182,12 @@ fn tried(
         };
         Ok(GraphOperand::Tensor(made))
     });
-    let tried = operands.collect::<zellige_graph::Result<Vec<GraphOperand>>>().map_err(Stop::from);
+    let tried = operands
+        .collect::<zellige_graph::Result<Vec<GraphOperand>>>()
+        .map_err(DecompositionRefusal::from);
     let made = tried.and_then(|operands| {
-        let given = Given::new(graph, node, operands, storage);
-        recipe(&mut Parts::new(&mut scratch, graph, node), &given)
+        let given = RecipeInput::new(graph, node, operands, storage);
+        recipe(&mut PartBuilder::new(&mut scratch, graph, node), &given)
     });
     let made = match made {
         Ok(made) => made,
@@ -202,12 +205,12 @@ fn is_narrow(dtype: Dtype) -> bool {
     dtype.bits() == 8 && is_float(dtype)
 }
 
-fn recipe(op: &str) -> Option<Recipe> {
-    products::recipe(op)
-        .or_else(|| attention::recipe(op))
-        .or_else(|| rows::recipe(op))
-        .or_else(|| pointwise::recipe(op))
-        .or_else(|| shape::recipe(op))
+fn find_recipe(op: &str) -> Option<DecompositionRecipe> {
+    products::find_product_recipe(op)
+        .or_else(|| attention::find_attention_recipe(op))
+        .or_else(|| rows::find_row_recipe(op))
+        .or_else(|| pointwise::find_pointwise_recipe(op))
+        .or_else(|| shape::find_shape_recipe(op))
 }
 
 #[cfg(test)]
@@ -218,7 +221,7 @@ mod tests {
     fn a_row_says_parts_where_a_recipe_exists() {
         for row in TensorOp::all_rows() {
             let parts = row.decomposition == OpDecomposition::Parts;
-            assert_eq!(parts, super::recipe(row.name).is_some(), "{}", row.name);
+            assert_eq!(parts, super::find_recipe(row.name).is_some(), "{}", row.name);
         }
     }
 }

@@ -12,77 +12,78 @@ use zellige_op::TensorOp;
 use zellige_op::is_float;
 
 /// How an operation is taken apart: its results, made of parts.
-pub(crate) type Recipe = fn(&mut Parts<'_>, &Given<'_>) -> Made;
+pub(crate) type DecompositionRecipe =
+    fn(&mut PartBuilder<'_>, &RecipeInput<'_>) -> DecompositionResult;
 
 /// Results, or why there are none.
-pub(crate) type Made = Result<Vec<TensorId>, Stop>;
+pub(crate) type DecompositionResult = Result<Vec<TensorId>, DecompositionRefusal>;
 
 /// Why an operation stays whole.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum DecompositionRefusal {
     /// By the rules of this pass.
     Whole(&'static str),
     /// By those of the graph.
     Refused(GraphError),
 }
 
-impl Stop {
+impl DecompositionRefusal {
     pub(crate) fn into_error(self) -> CompileError {
         match self {
-            Stop::Whole(reason) => CompileError::bad_problem(reason.into()),
-            Stop::Refused(e) => e.into(),
+            DecompositionRefusal::Whole(reason) => CompileError::bad_problem(reason.into()),
+            DecompositionRefusal::Refused(e) => e.into(),
         }
     }
 }
 
-impl fmt::Display for Stop {
+impl fmt::Display for DecompositionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Stop::Whole(reason) => f.write_str(reason),
-            Stop::Refused(e) => e.fmt(f),
+            DecompositionRefusal::Whole(reason) => f.write_str(reason),
+            DecompositionRefusal::Refused(e) => e.fmt(f),
         }
     }
 }
 
-impl From<GraphError> for Stop {
-    fn from(e: GraphError) -> Stop {
-        Stop::Refused(e)
+impl From<GraphError> for DecompositionRefusal {
+    fn from(e: GraphError) -> DecompositionRefusal {
+        DecompositionRefusal::Refused(e)
     }
 }
 
 /// The operation that is taken apart.
-pub(crate) struct Given<'a> {
+pub(crate) struct RecipeInput<'a> {
     graph: &'a Graph,
     node: &'a GraphNode,
     operands: Vec<GraphOperand>,
     storage: StoragePolicy,
 }
 
-impl<'a> Given<'a> {
+impl<'a> RecipeInput<'a> {
     /// An operation of a graph, on these operands, which are stored so.
     pub(crate) fn new(
         graph: &'a Graph,
         node: &'a GraphNode,
         operands: Vec<GraphOperand>,
         storage: StoragePolicy,
-    ) -> Given<'a> {
-        Given { graph, node, operands, storage }
+    ) -> RecipeInput<'a> {
+        RecipeInput { graph, node, operands, storage }
     }
 
     /// The lowest finite number of the format in which operand `k` is stored: every other number is
     /// above it, and what stands for minus infinity below.
-    pub(crate) fn lowest(&self, k: usize) -> GraphOperand {
-        GraphOperand::Number(-largest_finite(self.stored(k).unwrap_or(Format::F16)))
+    pub(crate) fn lowest_stored(&self, k: usize) -> GraphOperand {
+        GraphOperand::Number(-largest_finite(self.stored_format(k).unwrap_or(Format::F16)))
     }
 
     /// Whether operand `k` is stored in a format where a number stands for an infinity.
-    pub(crate) fn stands(&self, k: usize) -> bool {
-        self.stored(k) == Some(Format::DL16INF)
+    pub(crate) fn encodes_infinity(&self, k: usize) -> bool {
+        self.stored_format(k) == Some(Format::DL16INF)
     }
 
     /// The format in which operand `k` is stored.
-    fn stored(&self, k: usize) -> Option<Format> {
-        let (dtype, StoragePolicy { mode, keep }) = (self.dtype(k), self.storage);
+    fn stored_format(&self, k: usize) -> Option<Format> {
+        let (dtype, StoragePolicy { mode, keep }) = (self.operand_dtype(k), self.storage);
         mode.stored_format(keep.default_format(dtype).ok()?, dtype).ok()
     }
 
@@ -92,27 +93,27 @@ impl<'a> Given<'a> {
     }
 
     /// How many operands there are.
-    pub(crate) fn count(&self) -> usize {
+    pub(crate) fn operand_count(&self) -> usize {
         self.operands.len()
     }
 
     /// The extents of an operand.
-    pub(crate) fn size(&self, k: usize) -> &'a [i64] {
+    pub(crate) fn operand_size(&self, k: usize) -> &'a [i64] {
         &self.graph.get(self.node.inputs[k]).size
     }
 
     /// The dtype of an operand.
-    pub(crate) fn dtype(&self, k: usize) -> Dtype {
+    pub(crate) fn operand_dtype(&self, k: usize) -> Dtype {
         self.graph.get(self.node.inputs[k]).dtype
     }
 
     /// Whether an operand has floats.
     pub(crate) fn is_float(&self, k: usize) -> bool {
-        is_float(self.dtype(k))
+        is_float(self.operand_dtype(k))
     }
 
     /// The number that an operand is.
-    pub(crate) fn constant(&self, k: usize) -> Option<f64> {
+    pub(crate) fn constant_operand(&self, k: usize) -> Option<f64> {
         match self.graph.get(self.node.inputs[k]).def {
             TensorOrigin::Constant(value) => Some(value.to_f64()),
             _ => None,
@@ -120,7 +121,7 @@ impl<'a> Given<'a> {
     }
 
     /// The extents of the first result.
-    pub(crate) fn result(&self) -> &'a [i64] {
+    pub(crate) fn result_size(&self) -> &'a [i64] {
         &self.graph.get(self.node.outputs[0]).size
     }
 
@@ -130,72 +131,90 @@ impl<'a> Given<'a> {
     }
 
     /// A finite number among the attributes.
-    pub(crate) fn number(&self, name: &str, default: f64) -> Result<f64, Stop> {
+    pub(crate) fn number_attribute(
+        &self,
+        name: &str,
+        default: f64,
+    ) -> Result<f64, DecompositionRefusal> {
         match self.attribute(name) {
             None => Ok(default),
-            Some(v) => v.as_f64().ok_or(Stop::Whole("no constant is infinite")),
+            Some(v) => v.as_f64().ok_or(DecompositionRefusal::Whole("no constant is infinite")),
         }
     }
 
     /// A finite number among the attributes as an operand; a whole one is exact.
-    pub(crate) fn constant_of(&self, name: &str) -> Result<GraphOperand, Stop> {
+    pub(crate) fn attribute_operand(
+        &self,
+        name: &str,
+    ) -> Result<GraphOperand, DecompositionRefusal> {
         match self.attribute(name).and_then(Value::as_i64) {
             Some(n) => Ok(GraphOperand::Whole(n)),
-            None => Ok(GraphOperand::Number(self.number(name, 0.0)?)),
+            None => Ok(GraphOperand::Number(self.number_attribute(name, 0.0)?)),
         }
     }
 
     /// A truth value among the attributes.
-    pub(crate) fn flag(&self, name: &str) -> bool {
+    pub(crate) fn flag_attribute(&self, name: &str) -> bool {
         self.attribute(name).and_then(Value::as_bool).unwrap_or(false)
     }
 
     /// A dimension among the attributes, counted from the front.
-    pub(crate) fn dim(&self, name: &str, default: i64, rank: usize) -> Result<usize, Stop> {
+    pub(crate) fn dim_attribute(
+        &self,
+        name: &str,
+        default: i64,
+        rank: usize,
+    ) -> Result<usize, DecompositionRefusal> {
         let d = self.attribute(name).map_or(Some(default), Value::as_i64);
         let rank = i64::try_from(rank).unwrap_or(i64::MAX);
         let front = d.map(|d| if d < 0 { d + rank } else { d }).filter(|d| (0..rank).contains(d));
-        front.and_then(|d| usize::try_from(d).ok()).ok_or(Stop::Whole("it has no such dimension"))
+        front
+            .and_then(|d| usize::try_from(d).ok())
+            .ok_or(DecompositionRefusal::Whole("it has no such dimension"))
     }
 
     /// Stays whole where integers are met.
-    pub(crate) fn floats_only(&self) -> Result<(), Stop> {
-        let floats = (0..self.count()).all(|k| self.is_float(k));
-        if floats { Ok(()) } else { Err(Stop::Whole("integers are not taken apart")) }
+    pub(crate) fn require_floats(&self) -> Result<(), DecompositionRefusal> {
+        let floats = (0..self.operand_count()).all(|k| self.is_float(k));
+        if floats {
+            Ok(())
+        } else {
+            Err(DecompositionRefusal::Whole("integers are not taken apart"))
+        }
     }
 }
 
 /// Parts that are added to a graph.
-pub(crate) struct Parts<'b> {
+pub(crate) struct PartBuilder<'b> {
     builder: &'b mut GraphBuilder,
     graph: &'b Graph,
     node: &'b GraphNode,
     made: Vec<&'static str>,
 }
 
-impl<'b> Parts<'b> {
+impl<'b> PartBuilder<'b> {
     /// No parts yet.
     pub(crate) fn new(
         builder: &'b mut GraphBuilder,
         graph: &'b Graph,
         node: &'b GraphNode,
-    ) -> Parts<'b> {
-        Parts { builder, graph, node, made: Vec::new() }
+    ) -> PartBuilder<'b> {
+        PartBuilder { builder, graph, node, made: Vec::new() }
     }
 
     /// The names of all operations and views that were added.
-    pub(crate) fn done(self) -> Vec<&'static str> {
+    pub(crate) fn into_added_names(self) -> Vec<&'static str> {
         self.made
     }
 
     /// A part on the way, named `<result>.<part>`.
-    pub(crate) fn part(
+    pub(crate) fn add_part(
         &mut self,
         part: &str,
         op: &str,
         operands: &[GraphOperand],
         attributes: Value,
-    ) -> Result<GraphOperand, Stop> {
+    ) -> Result<GraphOperand, DecompositionRefusal> {
         let base = format!("{}.{part}", self.graph.get(self.node.outputs[0]).name);
         let free =
             |n: &String| self.graph.tensor_id(n).is_none() && self.builder.tensor_id(n).is_none();
@@ -203,51 +222,51 @@ impl<'b> Parts<'b> {
             .chain((2..).map(|k| format!("{base}{k}")))
             .find(free)
             .expect("some name is free");
-        Ok(GraphOperand::Tensor(self.add(op, operands, attributes, &[&name])?[0]))
+        Ok(GraphOperand::Tensor(self.add_named(op, operands, attributes, &[&name])?[0]))
     }
 
     /// The part that gives result `k`, under its name. A pin or a place does not hold for a view: then a copy has it.
-    pub(crate) fn last(
+    pub(crate) fn add_result(
         &mut self,
         k: usize,
         op: &str,
         operands: &[GraphOperand],
         attributes: Value,
-    ) -> Result<TensorId, Stop> {
+    ) -> Result<TensorId, DecompositionRefusal> {
         let t = self.graph.get(self.node.outputs[k]);
         let is_view = VIEW_OPS.iter().any(|(name, _)| *name == op);
         if is_view && (t.pin.is_some() || t.place.is_some()) {
-            let seen = self.part("seen", op, operands, attributes)?;
-            return Ok(self.add("clone", &[seen], Value::Null, &[&t.name])?[0]);
+            let seen = self.add_part("seen", op, operands, attributes)?;
+            return Ok(self.add_named("clone", &[seen], Value::Null, &[&t.name])?[0]);
         }
-        Ok(self.add(op, operands, attributes, &[&t.name])?[0])
+        Ok(self.add_named(op, operands, attributes, &[&t.name])?[0])
     }
 
     /// A part with several results, all on the way.
-    pub(crate) fn several(
+    pub(crate) fn add_parts(
         &mut self,
         names: &[&str],
         op: &str,
         operands: &[GraphOperand],
         attributes: Value,
-    ) -> Result<Vec<GraphOperand>, Stop> {
+    ) -> Result<Vec<GraphOperand>, DecompositionRefusal> {
         let result = &self.graph.get(self.node.outputs[0]).name;
         let names: Vec<String> = names.iter().map(|n| format!("{result}.{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(self
-            .add(op, operands, attributes, &names)?
+            .add_named(op, operands, attributes, &names)?
             .into_iter()
             .map(GraphOperand::Tensor)
             .collect())
     }
 
-    fn add(
+    fn add_named(
         &mut self,
         op: &str,
         operands: &[GraphOperand],
         attributes: Value,
         names: &[&str],
-    ) -> Result<Vec<TensorId>, Stop> {
+    ) -> Result<Vec<TensorId>, DecompositionRefusal> {
         let attributes = match attributes {
             Value::Object(map) => map,
             _ => Map::new(),

@@ -1,59 +1,70 @@
 //! Operations that repeat or join tensors.
 
-use super::recipe::{Given, Made, Parts, Recipe, Stop};
+use super::recipe::{
+    DecompositionRecipe, DecompositionRefusal, DecompositionResult, PartBuilder, RecipeInput,
+};
 use serde_json::{Value, json};
 use zellige_graph::GraphOperand;
 
 /// How such an operation is taken apart.
-pub(crate) fn recipe(op: &str) -> Option<Recipe> {
+pub(crate) fn find_shape_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
-        "stack" => stack,
-        "repeat" => repeat,
-        "repeat_interleave" => interleave,
+        "stack" => decompose_stack,
+        "repeat" => decompose_repeat,
+        "repeat_interleave" => decompose_interleave,
         _ => return None,
     })
 }
 
 /// The most dimensions of a tensor on the way.
-const RANK: usize = 8;
+const MAX_INTERMEDIATE_RANK: usize = 8;
 
 /// Tensors with a dimension more, one behind the other along it.
-fn stack(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
-    let dim = g.dim("dim", 0, g.result().len())?;
-    let mut list = Vec::with_capacity(g.count());
-    for k in 0..g.count() {
-        list.push(p.part(
+fn decompose_stack(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
+    let dim = g.dim_attribute("dim", 0, g.result_size().len())?;
+    let mut list = Vec::with_capacity(g.operand_count());
+    for k in 0..g.operand_count() {
+        list.push(p.add_part(
             &format!("part{k}"),
             "unsqueeze",
             &[g.operand(k)],
             json!({"dim": dim}),
         )?);
     }
-    Ok(vec![p.last(0, "cat", &list, json!({"dim": dim}))?])
+    Ok(vec![p.add_result(0, "cat", &list, json!({"dim": dim}))?])
 }
 
 /// A view of the tensor with a repeated dimension before or behind each, copied and merged.
-fn merged(p: &mut Parts<'_>, g: &Given<'_>, x: GraphOperand, ones: &[i64], times: &[i64]) -> Made {
-    if times.len() > RANK {
-        return Err(Stop::Whole("it would have too many dimensions on the way"));
+fn merge_repeated(
+    p: &mut PartBuilder<'_>,
+    g: &RecipeInput<'_>,
+    x: GraphOperand,
+    ones: &[i64],
+    times: &[i64],
+) -> DecompositionResult {
+    if times.len() > MAX_INTERMEDIATE_RANK {
+        return Err(DecompositionRefusal::Whole("it would have too many dimensions on the way"));
     }
-    if g.result().contains(&0) {
-        return Err(Stop::Whole("it has no elements"));
+    if g.result_size().contains(&0) {
+        return Err(DecompositionRefusal::Whole("it has no elements"));
     }
-    let wide = p.part("wide", "reshape", &[x], json!({ "size": ones }))?;
-    let seen = p.part("times", "expand", &[wide], json!({ "size": times }))?;
-    let copy = p.part("copied", "clone", &[seen], Value::Null)?;
-    Ok(vec![p.last(0, "reshape", &[copy], json!({"size": g.result()}))?])
+    let wide = p.add_part("wide", "reshape", &[x], json!({ "size": ones }))?;
+    let seen = p.add_part("times", "expand", &[wide], json!({ "size": times }))?;
+    let copy = p.add_part("copied", "clone", &[seen], Value::Null)?;
+    Ok(vec![p.add_result(0, "reshape", &[copy], json!({"size": g.result_size()}))?])
 }
 
-fn repeat(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
+fn decompose_repeat(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     let repeats: Vec<i64> = match g.attribute("repeats") {
         Some(Value::Array(list)) => list.iter().filter_map(Value::as_i64).collect(),
         Some(v) => v.as_i64().into_iter().collect(),
         None => Vec::new(),
     };
-    let size = g.size(0);
-    let lead = repeats.len().checked_sub(size.len()).ok_or(Stop::Whole("too few repeats"))?;
+    let size = g.operand_size(0);
+    let lead = repeats
+        .len()
+        .checked_sub(size.len())
+        .ok_or(DecompositionRefusal::Whole("too few repeats"))?;
     let (mut ones, mut times) = (Vec::new(), Vec::new());
     for (d, r) in repeats.iter().enumerate() {
         let n = d.checked_sub(lead).map_or(1, |d| size[d]);
@@ -64,18 +75,18 @@ fn repeat(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
             (r, n) => (ones.extend([1, n]), times.extend([r, n])),
         };
     }
-    merged(p, g, g.operand(0), &ones, &times)
+    merge_repeated(p, g, g.operand(0), &ones, &times)
 }
 
-fn interleave(p: &mut Parts<'_>, g: &Given<'_>) -> Made {
-    let times = g.number("repeats", 1.0)?;
+fn decompose_interleave(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
+    let times = g.number_attribute("repeats", 1.0)?;
     #[allow(clippy::cast_possible_truncation, reason = "an integer, as the operation was checked")]
     let times = times as i64;
-    let size = g.size(0);
+    let size = g.operand_size(0);
     let (size, dim) = match g.attribute("dim") {
         None => (vec![size.iter().product()], 0),
-        Some(_) => (size.to_vec(), g.dim("dim", 0, size.len())?),
+        Some(_) => (size.to_vec(), g.dim_attribute("dim", 0, size.len())?),
     };
     let with = |n: i64| [&size[..=dim], &[n], &size[dim + 1..]].concat();
-    merged(p, g, g.operand(0), &with(1), &with(times))
+    merge_repeated(p, g, g.operand(0), &with(1), &with(times))
 }

@@ -2,9 +2,9 @@
 
 use super::StepDivision;
 use crate::error::Result;
-use crate::lower::{Lowered, LoweredStep};
-use crate::options::Options;
-use crate::program::Action;
+use crate::lower::{LoweredProgram, LoweredStep};
+use crate::options::CompilerOptions;
+use crate::program::StepAction;
 use crate::solve::division::{IterationSpace, SplitHint};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use zellige_op::TensorOp;
 
 /// An operation with the layouts of its tensors: everything that its divisions depend on.
 #[derive(Debug)]
-pub(crate) struct LaidOp {
+pub(crate) struct LaidOutOp {
     op: TensorOp,
     inputs: Vec<TensorLayout>,
     outputs: Vec<TensorLayout>,
@@ -25,7 +25,7 @@ pub(crate) struct LaidOp {
     pub(super) spans: Vec<LoopSpan>,
     pub(super) space: Option<IterationSpace>,
     pub(super) hints: Vec<SplitHint>,
-    answered: RefCell<Answered>,
+    answered: RefCell<LaidOutOpCache>,
 }
 
 /// Splits of all loops, and the tensors that stay in the scratchpads.
@@ -33,7 +33,7 @@ type SplitsAndResidents = (Vec<usize>, Vec<usize>);
 
 /// What was computed before: programs of one graph ask the same of the same operations.
 #[derive(Debug, Default)]
-struct Answered {
+struct LaidOutOpCache {
     /// By splits.
     divided: HashMap<Vec<usize>, Option<(WorkDivision, Rc<OperationWork>)>>,
     /// By splits and the tensors in the scratchpads: cycles, none where that cannot be.
@@ -49,10 +49,13 @@ struct Answered {
 /// Of every core, the part of a tensor that it has: a range of each dimension.
 pub(crate) type CoreParts = Vec<Vec<Range<usize>>>;
 
-impl LaidOp {
+impl LaidOutOp {
     /// The operation of a step that has loops; none of a move, and of what the host does.
-    pub(crate) fn of(lowered: &Lowered, step: &LoweredStep) -> Result<Option<LaidOp>> {
-        let Action::Op(node, op) = &step.action else { return Ok(None) };
+    pub(crate) fn from_step(
+        lowered: &LoweredProgram,
+        step: &LoweredStep,
+    ) -> Result<Option<LaidOutOp>> {
+        let StepAction::Op(node, op) = &step.action else { return Ok(None) };
         let Some(spans) = step.space.clone() else { return Ok(None) };
         let inputs: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
         let outputs: Vec<TensorLayout> =
@@ -61,7 +64,7 @@ impl LaidOp {
         // Without elements there is nothing to divide.
         let empty = inputs.iter().chain(&outputs).any(|t| t.numel() == 0);
         let space = match &loops {
-            Some(_) if !empty => IterationSpace::of_op(op, &inputs, &outputs)?,
+            Some(_) if !empty => IterationSpace::from_op(op, &inputs, &outputs)?,
             _ => None,
         };
         let hint = |(dim, n): &(String, usize)| SplitHint {
@@ -73,13 +76,22 @@ impl LaidOp {
             false => lowered.graph.node(*node).hint.iter().map(hint).collect(),
         };
         let answered = RefCell::default();
-        Ok(Some(LaidOp { op: op.clone(), inputs, outputs, loops, spans, space, hints, answered }))
+        Ok(Some(LaidOutOp {
+            op: op.clone(),
+            inputs,
+            outputs,
+            loops,
+            spans,
+            space,
+            hints,
+            answered,
+        }))
     }
 
     /// What the operation does under these splits; none where they cannot be, or the kernel refuses them.
-    pub(super) fn divided(
+    pub(super) fn divide_by(
         &self,
-        options: &Options,
+        options: &CompilerOptions,
         splits: &[usize],
         decided: (impl Into<String>, String),
     ) -> Option<StepDivision> {
@@ -101,9 +113,9 @@ impl LaidOp {
     }
 
     /// Cycles of the operation in a division with some tensors kept in the scratchpads; none where that cannot be.
-    pub(super) fn cycles(
+    pub(super) fn division_cycles(
         &self,
-        options: &Options,
+        options: &CompilerOptions,
         divided: &StepDivision,
         tensors: &[usize],
     ) -> Option<u64> {
@@ -124,12 +136,16 @@ impl LaidOp {
     }
 
     /// How a tensor lies in sticks, as kernels see it: operands, then results.
-    fn sticks(&self, tensor: usize) -> Option<StickForm> {
+    fn tensor_sticks(&self, tensor: usize) -> Option<StickForm> {
         self.inputs.iter().chain(&self.outputs).nth(tensor).and_then(|l| l.stick_form().ok())
     }
 
     /// The part of a tensor that every core has.
-    pub(crate) fn regions(&self, tensor: usize, division: &WorkDivision) -> Option<Rc<CoreParts>> {
+    pub(crate) fn core_regions(
+        &self,
+        tensor: usize,
+        division: &WorkDivision,
+    ) -> Option<Rc<CoreParts>> {
         let loops = self.loops.as_ref()?;
         let mut answered = self.answered.borrow_mut();
         let parts =
@@ -156,13 +172,13 @@ impl LaidOp {
         }
         let work = match tensors {
             [] => Some(divided.work.clone()),
-            _ => self.without_traffic_of(divided, tensors).map(Rc::new),
+            _ => self.work_without_traffic(divided, tensors).map(Rc::new),
         };
         self.answered.borrow_mut().works.insert(key, work.clone());
         work
     }
 
-    fn without_traffic_of(
+    fn work_without_traffic(
         &self,
         divided: &StepDivision,
         tensors: &[usize],
@@ -170,7 +186,7 @@ impl LaidOp {
         let loops = self.loops.as_ref()?;
         let mut work = (*divided.work).clone();
         for tensor in tensors {
-            let whole = self.sticks(*tensor)?;
+            let whole = self.tensor_sticks(*tensor)?;
             for (core, done) in work.cores.iter_mut().enumerate() {
                 let mut part = whole.clone();
                 for (d, range) in
@@ -194,12 +210,14 @@ impl LaidOp {
     }
 
     /// Bytes of the largest part of a tensor on one core.
-    pub(crate) fn part_bytes(&self, tensor: usize, division: &WorkDivision) -> u64 {
+    pub(crate) fn largest_part_bytes(&self, tensor: usize, division: &WorkDivision) -> u64 {
         let key = (tensor, division.splits().to_vec());
         if let Some(known) = self.answered.borrow().bytes.get(&key) {
             return *known;
         }
-        let (Some(whole), Some(loops)) = (self.sticks(tensor), &self.loops) else { return 0 };
+        let (Some(whole), Some(loops)) = (self.tensor_sticks(tensor), &self.loops) else {
+            return 0;
+        };
         let bytes = |core| {
             let region: Vec<Range<usize>> = loops.core_region(tensor, core, division);
             let cells: u64 = region

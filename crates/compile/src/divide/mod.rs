@@ -13,9 +13,9 @@ mod laid_op;
 mod span_reduction;
 mod work_distribution;
 
-pub(crate) use laid_op::LaidOp;
-pub(crate) use span_reduction::{AnsweredSteps, DivisionCandidates, span_reduction};
-pub(crate) use work_distribution::{Divided, ResidencyCandidate, work_distribution};
+pub(crate) use laid_op::LaidOutOp;
+pub(crate) use span_reduction::{AnsweredSteps, DivisionCandidates, reduce_step_spans};
+pub(crate) use work_distribution::{DividedProgram, ResidencyCandidate, distribute_work};
 
 use std::rc::Rc;
 use zellige_device::WorkDivision;

@@ -10,13 +10,13 @@
 //! is chosen for another. **Cost**: the latency of at most [`LOOKED_AT`] divisions is computed for each
 //! *different* step; the steps of repeated layers ask the same and are answered once.
 
-use super::{LaidOp, StepDivision};
-use crate::decisions::{DecidedStep, Decisions};
+use super::{LaidOutOp, StepDivision};
+use crate::decisions::{CompileDecisions, DecidedStep};
 use crate::error::{CompileError, Result};
-use crate::lower::{Lowered, MemoryClass};
-use crate::options::{Options, Policy};
-use crate::program::{Action, BufferId};
-use crate::solve::division::{IterationSpace, divide, span};
+use crate::lower::{LoweredProgram, MemoryClass};
+use crate::options::{CompilePolicy, CompilerOptions};
+use crate::program::{BufferId, StepAction};
+use crate::solve::division::{IterationSpace, divide_iterations, tensor_span};
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_device::{LoopSpan, TensorLayout, WorkDivision};
@@ -24,7 +24,7 @@ use zellige_graph::{Graph, NodeId};
 use zellige_machine::{Key, OperationWork};
 
 /// Divisions of one step that are considered.
-pub(super) const MOST: usize = 8;
+pub(super) const MAX_STEP_DIVISIONS: usize = 8;
 /// Divisions whose latency is computed; the rest is left out by the work of their largest slice.
 const LOOKED_AT: usize = 16;
 /// Rounds that an operation may be cut into: tensors fit into a segment, which is twice the span of 32 cores.
@@ -32,9 +32,9 @@ const MOST_ROUNDS: usize = 64;
 
 /// A lowered program with the divisions that every step may have.
 pub(crate) struct DivisionCandidates {
-    pub(crate) lowered: Lowered,
+    pub(crate) lowered: LoweredProgram,
     /// Of every step, its operation; none of moves and of what the host does.
-    pub(crate) ops: Vec<Option<Rc<LaidOp>>>,
+    pub(crate) ops: Vec<Option<Rc<LaidOutOp>>>,
     /// Of every step, at least one division.
     pub(crate) divisions: Vec<Rc<Vec<StepDivision>>>,
     /// Steps that ask the same have the same number.
@@ -45,10 +45,10 @@ pub(crate) struct DivisionCandidates {
 
 /// Everything that the candidates of a step depend on: the operation, the layouts of its tensors, and the
 /// splits that were decided for it before.
-type Question = (Rc<str>, (bool, Policy), Vec<TensorLayout>, Option<Vec<usize>>);
+type StepQuestion = (Rc<str>, (bool, CompilePolicy), Vec<TensorLayout>, Option<Vec<usize>>);
 
 /// An operation, none of a step without loops, and its divisions.
-type DividedOp = (Option<Rc<LaidOp>>, Rc<Vec<StepDivision>>);
+type DividedOp = (Option<Rc<LaidOutOp>>, Rc<Vec<StepDivision>>);
 
 /// What was found out about steps, for the same step of another layer, and of other programs of the same graph.
 #[derive(Default)]
@@ -56,7 +56,7 @@ pub(crate) struct AnsweredSteps {
     /// Of every operation, what it asks besides the layouts of its tensors.
     asked: HashMap<NodeId, Rc<str>>,
     /// Candidates of divisions.
-    candidates: HashMap<Question, DividedOp>,
+    candidates: HashMap<StepQuestion, DividedOp>,
     /// Loops and default divisions, by operation, whether it writes in the place of an operand, and layouts.
     pub(crate) planned: HashMap<(Rc<str>, bool, Vec<TensorLayout>), PlannedOp>,
     /// What the cores do for a move, by its two ends.
@@ -68,7 +68,7 @@ pub(crate) type PlannedOp = (Option<Vec<LoopSpan>>, StepDivision);
 
 impl AnsweredSteps {
     /// What an operation asks besides the layouts of its tensors: its name, attributes and hints.
-    pub(crate) fn asked(&mut self, graph: &Graph, id: NodeId) -> Rc<str> {
+    pub(crate) fn describe_op(&mut self, graph: &Graph, id: NodeId) -> Rc<str> {
         let asked = self.asked.entry(id).or_insert_with(|| {
             let node = graph.node(id);
             let attributes = serde_json::to_string(&node.attributes).unwrap_or_default();
@@ -82,22 +82,23 @@ impl AnsweredSteps {
 ///
 /// # Errors
 /// Hints that cannot hold, tensors that stay over the span limit whatever is split.
-pub(crate) fn span_reduction(
-    lowered: Lowered,
-    like: Option<&Decisions>,
+pub(crate) fn reduce_step_spans(
+    lowered: LoweredProgram,
+    like: Option<&CompileDecisions>,
     answered: &mut AnsweredSteps,
 ) -> Result<DivisionCandidates> {
-    let mut ops: Vec<Option<Rc<LaidOp>>> = Vec::new();
+    let mut ops: Vec<Option<Rc<LaidOutOp>>> = Vec::new();
     let mut divisions: Vec<Rc<Vec<StepDivision>>> = Vec::new();
     let mut class: Vec<usize> = Vec::new();
-    let mut known: HashMap<Question, usize> = HashMap::new();
-    let before = like.map(Decisions::by_name).unwrap_or_default();
+    let mut known: HashMap<StepQuestion, usize> = HashMap::new();
+    let before = like.map(CompileDecisions::steps_by_name).unwrap_or_default();
     let mut decided_before = like.is_some();
     for (i, step) in lowered.steps.iter().enumerate() {
         let decided = before.get(step.name.as_str()).copied();
-        let question = question(&lowered, i, decided, answered);
+        let question = ask_about_step(&lowered, i, decided, answered);
         let same = question.as_ref().and_then(|q| known.get(q)).copied();
-        let same = same.filter(|s: &usize| !matches!(lowered.steps[*s].action, Action::Host(..)));
+        let same =
+            same.filter(|s: &usize| !matches!(lowered.steps[*s].action, StepAction::Host(..)));
         if let Some(same) = same {
             ops.push(ops[same].clone());
             divisions.push(divisions[same].clone());
@@ -114,10 +115,10 @@ pub(crate) fn span_reduction(
             class.push(i);
             continue;
         }
-        let op = LaidOp::of(&lowered, step)?;
+        let op = LaidOutOp::from_step(&lowered, step)?;
         let options = &lowered.options;
         let again = match (&op, decided) {
-            (Some(op), Some(decided)) => as_decided(op, options, decided),
+            (Some(op), Some(decided)) => divide_as_decided(op, options, decided),
             _ => None,
         };
         let list = match (&op, again) {
@@ -126,7 +127,7 @@ pub(crate) fn span_reduction(
                 list
             }
             (Some(op), None) => {
-                let list = alone(op, options, lowered.assignment.divisions)?;
+                let list = divide_alone(op, options, lowered.assignment.divisions)?;
                 decided_before &= list.len() <= 1;
                 list
             }
@@ -135,7 +136,7 @@ pub(crate) fn span_reduction(
         let list = if list.is_empty() { vec![step.default.clone()] } else { list };
         let (op, list) = (op.map(Rc::new), Rc::new(list));
         if let Some(q) = question {
-            if like.is_none() && !matches!(step.action, Action::Host(..)) {
+            if like.is_none() && !matches!(step.action, StepAction::Host(..)) {
                 answered.candidates.insert(q.clone(), (op.clone(), list.clone()));
             }
             known.insert(q, i);
@@ -148,14 +149,14 @@ pub(crate) fn span_reduction(
 }
 
 /// What a step asks; none of a move.
-fn question(
-    lowered: &Lowered,
+fn ask_about_step(
+    lowered: &LoweredProgram,
     step: usize,
     decided: Option<&DecidedStep>,
     answered: &mut AnsweredSteps,
-) -> Option<Question> {
+) -> Option<StepQuestion> {
     let step = &lowered.steps[step];
-    let asked = answered.asked(&lowered.graph, step.node()?);
+    let asked = answered.describe_op(&lowered.graph, step.node()?);
     let outs = step.writes.iter().map(|b| &lowered.buffer(*b).laid);
     let all = step.reads.iter().map(|r| &r.laid).chain(outs).cloned().collect();
     // Into the place of an operand, an operation does less.
@@ -167,7 +168,7 @@ fn question(
 
 /// Splits of all dimensions that are worth a look, those with the smallest largest slice first: of each
 /// dimension as few slices as give its largest slice its size, and at most one reduction is split.
-fn useful_splits(spans: &[LoopSpan], cores: usize) -> Vec<Vec<usize>> {
+fn list_useful_splits(spans: &[LoopSpan], cores: usize) -> Vec<Vec<usize>> {
     let useful = |span: &LoopSpan| -> Vec<usize> {
         let units = span.unit_count().max(1);
         let mut list: Vec<usize> = Vec::new();
@@ -207,7 +208,7 @@ fn useful_splits(spans: &[LoopSpan], cores: usize) -> Vec<Vec<usize>> {
 ///
 /// # Errors
 /// Hints that cannot hold, tensors that stay over the span limit whatever is split.
-fn upstream(op: &LaidOp, options: &Options) -> Result<Vec<StepDivision>> {
+fn divide_as_upstream(op: &LaidOutOp, options: &CompilerOptions) -> Result<Vec<StepDivision>> {
     let Some(space) = &op.space else {
         if let Some(hint) = op.hints.first() {
             let known = "none, as its slices are no boxes of its tensors".into();
@@ -215,50 +216,55 @@ fn upstream(op: &LaidOp, options: &Options) -> Result<Vec<StepDivision>> {
         }
         let default = WorkDivision::distribute_units(&op.spans, options.cores, false);
         let reason = "largest output dimensions first".to_string();
-        let divided = op.divided(options, default.splits(), ("work_distribution", reason));
+        let divided = op.divide_by(options, default.splits(), ("work_distribution", reason));
         return Ok(divided.into_iter().collect());
     };
     let cores = i64::try_from(options.cores).unwrap_or(i64::MAX);
-    let plan = divide(space, &options.hardware, cores, Policy::Baseline, &op.hints)?;
+    let plan =
+        divide_iterations(space, &options.hardware, cores, CompilePolicy::Baseline, &op.hints)?;
     let splits: Vec<usize> =
         plan.splits.iter().map(|n| usize::try_from(*n).unwrap_or(usize::MAX)).collect();
-    Ok(op.divided(options, &splits, (plan.decided_by, plan.reason)).into_iter().collect())
+    Ok(op.divide_by(options, &splits, (plan.decided_by, plan.reason)).into_iter().collect())
 }
 
 /// The first loop that allows it cut over one group of the ring, and nothing else. Operands that all
 /// slices share are then read from memory once, as with more cores; and neighbours with the same division
 /// have the same rows, which stay in the scratchpads.
-fn rows_over_one_group(
-    op: &LaidOp,
+fn divide_over_one_group(
+    op: &LaidOutOp,
     space: &IterationSpace,
-    options: &Options,
+    options: &CompilerOptions,
 ) -> Option<StepDivision> {
     let group = usize::try_from(options.hardware.figure_count(Key::Multicast)).ok()?;
     let first = op.spans.iter().position(|s| !s.reduced && s.unit_count() >= group)?;
     let splits: Vec<usize> =
         (0..op.spans.len()).map(|d| if d == first { group } else { 1 }).collect();
     let reason = "rows over one group of the ring, as its neighbours".to_string();
-    within_span_limit(space, options, &splits)
-        .then(|| op.divided(options, &splits, ("search", reason)))?
+    is_within_span_limit(space, options, &splits)
+        .then(|| op.divide_by(options, &splits, ("search", reason)))?
 }
 
 /// A division of an operation whose tensors no division over the cores brings under the span limit: one of its loops is
 /// gone through in as few rounds as do. Sums are not cut: their rounds would have to add to each other.
-fn in_rounds(op: &LaidOp, space: &IterationSpace, options: &Options) -> Option<StepDivision> {
-    let all = useful_splits(&op.spans, options.cores);
+fn divide_in_rounds(
+    op: &LaidOutOp,
+    space: &IterationSpace,
+    options: &CompilerOptions,
+) -> Option<StepDivision> {
+    let all = list_useful_splits(&op.spans, options.cores);
     for rounds in 2..=MOST_ROUNDS {
         for (l, loops) in op.spans.iter().enumerate().filter(|(_, s)| !s.reduced) {
             let mut fitting = all.iter().filter(|splits| {
                 zellige_guard::count_step();
                 let mut cut = (*splits).clone();
                 cut[l] *= rounds;
-                cut[l] <= loops.unit_count() && within_span_limit(space, options, &cut)
+                cut[l] <= loops.unit_count() && is_within_span_limit(space, options, &cut)
             });
             if let Some(splits) = fitting.next() {
                 let reason = format!(
                     "no division brings its tensors under the span limit: {rounds} rounds of loop {l}"
                 );
-                let divided = op.divided(options, splits, ("rounds", reason))?;
+                let divided = op.divide_by(options, splits, ("rounds", reason))?;
                 return Some(StepDivision { rounds: Some((l, rounds)), ..divided });
             }
         }
@@ -267,34 +273,42 @@ fn in_rounds(op: &LaidOp, space: &IterationSpace, options: &Options) -> Option<S
 }
 
 /// Whether every tensor stays within the span limit.
-fn within_span_limit(space: &IterationSpace, options: &Options, splits: &[usize]) -> bool {
+fn is_within_span_limit(
+    space: &IterationSpace,
+    options: &CompilerOptions,
+    splits: &[usize],
+) -> bool {
     let limit = options.hardware.figure_count(Key::Span);
     let asked: Vec<u64> = splits.iter().map(|n| *n as u64).collect();
-    space.tensors().iter().all(|t| span(space, t, &asked) <= limit)
+    space.tensors().iter().all(|t| tensor_span(space, t, &asked) <= limit)
 }
 
 /// What the policy decides for an operation by itself, the best first.
 ///
 /// # Errors
 /// Hints that cannot hold, tensors that stay over the span limit whatever is split.
-fn alone(op: &LaidOp, options: &Options, policy: Policy) -> Result<Vec<StepDivision>> {
+fn divide_alone(
+    op: &LaidOutOp,
+    options: &CompilerOptions,
+    policy: CompilePolicy,
+) -> Result<Vec<StepDivision>> {
     let (mut list, mut refused) = (Vec::new(), None);
-    match upstream(op, options) {
+    match divide_as_upstream(op, options) {
         Ok(found) => list = found,
         // Even slices may not bring a tensor under the span limit; uneven ones may.
         Err(e @ CompileError::Span { .. }) if !options.strict => refused = Some(e),
         Err(e) => return Err(e),
     }
     let Some(space) = &op.space else { return Ok(list) };
-    let decided = (policy == Policy::Baseline || !op.hints.is_empty()) && refused.is_none();
+    let decided = (policy == CompilePolicy::Baseline || !op.hints.is_empty()) && refused.is_none();
     if decided {
         return Ok(list);
     }
-    for s in useful_splits(&op.spans, options.cores) {
+    for s in list_useful_splits(&op.spans, options.cores) {
         zellige_guard::count_step();
-        let fits = within_span_limit(space, options, &s);
+        let fits = is_within_span_limit(space, options, &s);
         if fits && !list.iter().any(|d: &StepDivision| d.division.splits() == s.as_slice()) {
-            list.extend(op.divided(
+            list.extend(op.divide_by(
                 options,
                 &s,
                 ("search", "the least latency of the program".into()),
@@ -302,11 +316,11 @@ fn alone(op: &LaidOp, options: &Options, policy: Policy) -> Result<Vec<StepDivis
         }
     }
     if let (true, Some(e)) = (list.is_empty(), refused) {
-        return in_rounds(op, space, options).map(|d| vec![d]).ok_or(e);
+        return divide_in_rounds(op, space, options).map(|d| vec![d]).ok_or(e);
     }
     list.sort_by_cached_key(|d| options.hardware.operation_latency(&d.work).cycles);
-    list.truncate(MOST / 2);
-    if let Some(divided) = rows_over_one_group(op, space, options)
+    list.truncate(MAX_STEP_DIVISIONS / 2);
+    if let Some(divided) = divide_over_one_group(op, space, options)
         && !list.iter().any(|d| d.division == divided.division)
     {
         list.push(divided);
@@ -316,9 +330,9 @@ fn alone(op: &LaidOp, options: &Options, policy: Policy) -> Result<Vec<StepDivis
 
 /// Divisions of an operation that was decided before: that one, where its loops have the same sizes;
 /// otherwise that one as far as it fits, and what the existing compiler does.
-fn as_decided(
-    op: &LaidOp,
-    options: &Options,
+fn divide_as_decided(
+    op: &LaidOutOp,
+    options: &CompilerOptions,
     decided: &DecidedStep,
 ) -> Option<(Vec<StepDivision>, bool)> {
     if !op.hints.is_empty() || decided.splits.len() != op.spans.len() {
@@ -327,14 +341,14 @@ fn as_decided(
     let fitted = decided.splits.iter().zip(&op.spans).map(|(n, s)| (*n).min(s.unit_count().max(1)));
     let splits: Vec<usize> = fitted.collect();
     let mut list: Vec<StepDivision> = Vec::new();
-    if op.space.as_ref().is_none_or(|space| within_span_limit(space, options, &splits)) {
+    if op.space.as_ref().is_none_or(|space| is_within_span_limit(space, options, &splits)) {
         let (by, why) = &decided.by;
-        list.extend(op.divided(options, &splits, (by, why.clone())));
+        list.extend(op.divide_by(options, &splits, (by, why.clone())));
     }
     if decided.loops.iter().eq(op.spans.iter().map(|s| &s.size)) {
         return (!list.is_empty()).then_some((list, true));
     }
-    for divided in upstream(op, options).unwrap_or_default() {
+    for divided in divide_as_upstream(op, options).unwrap_or_default() {
         if !list.iter().any(|d| d.division == divided.division) {
             list.push(divided);
         }

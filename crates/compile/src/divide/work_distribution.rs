@@ -15,22 +15,22 @@
 //! **Cost.** A table for every step, with one entry for each candidate and each subset of its results, and a
 //! small one for every reader. Steps of repeated layers share the entries.
 
-use super::span_reduction::MOST;
-use super::{DivisionCandidates, LaidOp, StepDivision};
-use crate::choose::LOADS;
-use crate::decisions::Decisions;
+use super::span_reduction::MAX_STEP_DIVISIONS;
+use super::{DivisionCandidates, LaidOutOp, StepDivision};
+use crate::choose::LOAD_COST_DIVISOR;
+use crate::decisions::CompileDecisions;
 use crate::error::Result;
-use crate::lower::{Lowered, MemoryClass};
-use crate::options::{Options, Policy};
+use crate::lower::{LoweredProgram, MemoryClass};
+use crate::options::{CompilePolicy, CompilerOptions};
 use crate::placement::{MISSED_CYCLES, is_in_lx, is_in_memory};
-use crate::program::{BufferId, Origin};
-use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, solve_from};
+use crate::program::{BufferId, ElementOrigin};
+use crate::solve::elimination::{ChoiceProblem, FORBIDDEN, solve_with_known};
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_machine::OperationWork;
 
 /// Tables of at most this many entries.
-const LIMIT: usize = 1 << 18;
+const MAX_JOINT_TABLE_ENTRIES: usize = 1 << 18;
 
 /// A result that could stay in the scratchpads: who makes it, who reads it, and as which tensor.
 #[derive(Debug)]
@@ -42,10 +42,10 @@ pub(crate) struct ResidencyCandidate {
 }
 
 /// A lowered program whose steps are divided, with the results that stay in the scratchpads if they fit.
-pub(crate) struct Divided {
-    pub(crate) lowered: Lowered,
+pub(crate) struct DividedProgram {
+    pub(crate) lowered: LoweredProgram,
     /// Of every step, its operation; none of moves and of what the host does.
-    pub(crate) ops: Vec<Option<Rc<LaidOp>>>,
+    pub(crate) ops: Vec<Option<Rc<LaidOutOp>>>,
     /// Of every step, its division.
     pub(crate) steps: Vec<StepDivision>,
     pub(crate) residents: Vec<ResidencyCandidate>,
@@ -54,20 +54,20 @@ pub(crate) struct Divided {
     /// Whether nothing that was considered takes less.
     pub(crate) optimal: bool,
     /// The same for the next compilation of a graph like it.
-    pub(crate) decisions: Decisions,
+    pub(crate) decisions: CompileDecisions,
 }
 
-impl Divided {
+impl DividedProgram {
     /// The tensors of a step that stay in the scratchpads, of the buffers that are `kept`.
-    pub(crate) fn residents_of(&self, step: usize, kept: &[bool]) -> Vec<usize> {
+    pub(crate) fn step_residents(&self, step: usize, kept: &[bool]) -> Vec<usize> {
         let uses = self.resident_uses[step].iter();
         uses.filter(|(buffer, _)| kept[buffer.0]).map(|(_, tensor)| *tensor).collect()
     }
 
     /// Of every step, what each core does, with the buffers that are `kept` left out of the traffic.
-    pub(crate) fn works(&self, kept: &[bool]) -> Vec<Rc<OperationWork>> {
+    pub(crate) fn works_with_kept(&self, kept: &[bool]) -> Vec<Rc<OperationWork>> {
         let work = |(i, divided): (usize, &StepDivision)| {
-            let tensors = self.residents_of(i, kept);
+            let tensors = self.step_residents(i, kept);
             let op = self.ops[i].as_ref();
             let work = op.and_then(|op| op.work_with_residents(divided, &tensors));
             work.unwrap_or_else(|| divided.work.clone())
@@ -80,65 +80,65 @@ impl Divided {
 ///
 /// # Errors
 /// Tensors that kernels cannot read as they lie.
-pub(crate) fn work_distribution(
+pub(crate) fn distribute_work(
     mut candidates: DivisionCandidates,
-    like: Option<&Decisions>,
-) -> Result<Divided> {
+    like: Option<&CompileDecisions>,
+) -> Result<DividedProgram> {
     let options = candidates.lowered.options.clone();
     let mut results = match options.scratchpads {
-        Some(_) => residency_candidates(&candidates),
+        Some(_) => find_residency_candidates(&candidates),
         None => Vec::new(),
     };
     if let Some(like) = like {
-        let kept = like.kept();
+        let kept = like.kept_results();
         let lowered = &candidates.lowered;
         results.retain(|k| {
             let buffer = lowered.buffer(k.buffer);
             kept.contains(buffer.name.as_str()) || is_in_lx(&lowered.graph, buffer.tensor)
         });
-        if candidates.decided_before && all_stay(&candidates, &results) {
+        if candidates.decided_before && can_all_stay(&candidates, &results) {
             let chosen = vec![0; candidates.divisions.len()];
-            return Ok(divided(candidates, &chosen, results, like.optimal()));
+            return Ok(build_divided_program(candidates, &chosen, results, like.is_optimal()));
         }
-    } else if candidates.lowered.assignment.divisions == Policy::Best {
+    } else if candidates.lowered.assignment.divisions == CompilePolicy::Best {
         for keep in &results {
             for reader in &keep.readers {
-                candidates.suggest(&options, keep.producer, *reader);
+                candidates.suggest_divisions(&options, keep.producer, *reader);
             }
         }
         for keep in results.iter().rev() {
             for reader in &keep.readers {
-                candidates.suggest(&options, *reader, keep.producer);
+                candidates.suggest_divisions(&options, *reader, keep.producer);
             }
         }
     }
-    let JointChoice { divisions, stays, optimal } = least_total(&candidates, &results)?;
+    let JointChoice { divisions, stays, optimal } = minimize_joint_cost(&candidates, &results)?;
     let kept = results.into_iter().zip(stays).filter(|(_, stays)| *stays).map(|(k, _)| k);
-    Ok(divided(candidates, &divisions, kept.collect(), optimal && like.is_none()))
+    Ok(build_divided_program(candidates, &divisions, kept.collect(), optimal && like.is_none()))
 }
 
-fn divided(
+fn build_divided_program(
     candidates: DivisionCandidates,
     chosen: &[usize],
     residents: Vec<ResidencyCandidate>,
     optimal: bool,
-) -> Divided {
+) -> DividedProgram {
     let DivisionCandidates { lowered, ops, divisions, .. } = candidates;
     let steps: Vec<StepDivision> =
         divisions.iter().zip(chosen).map(|(list, at)| list[*at].clone()).collect();
     let kept: Vec<BufferId> = residents.iter().map(|k| k.buffer).collect();
-    let decisions = Decisions::of(&lowered, &steps, &kept, optimal);
+    let decisions = CompileDecisions::from_divided(&lowered, &steps, &kept, optimal);
     let mut resident_uses = vec![Vec::new(); steps.len()];
     for keep in &residents {
         for (step, tensor) in keep.readers.iter().chain([&keep.producer]) {
             resident_uses[*step].push((keep.buffer, *tensor));
         }
     }
-    Divided { lowered, ops, steps, residents, resident_uses, optimal, decisions }
+    DividedProgram { lowered, ops, steps, residents, resident_uses, optimal, decisions }
 }
 
 /// Results that are read whole, by operations whose loops are known, and by nobody else.
-fn residency_candidates(candidates: &DivisionCandidates) -> Vec<ResidencyCandidate> {
+fn find_residency_candidates(candidates: &DivisionCandidates) -> Vec<ResidencyCandidate> {
     let DivisionCandidates { lowered, ops, .. } = candidates;
     let mut list: Vec<Option<ResidencyCandidate>> = lowered.buffers.iter().map(|_| None).collect();
     let known = |step: usize| {
@@ -146,7 +146,7 @@ fn residency_candidates(candidates: &DivisionCandidates) -> Vec<ResidencyCandida
     };
     for (i, step) in lowered.steps.iter().enumerate() {
         for (k, b) in step.writes.iter().enumerate() {
-            if known(i) && lowered.buffer(*b).origin == Origin::Result {
+            if known(i) && lowered.buffer(*b).origin == ElementOrigin::Result {
                 let producer = (i, step.reads.len() + k);
                 list[b.0] = Some(ResidencyCandidate { buffer: *b, producer, readers: Vec::new() });
             }
@@ -176,29 +176,29 @@ fn residency_candidates(candidates: &DivisionCandidates) -> Vec<ResidencyCandida
 
 impl DivisionCandidates {
     /// Whether two steps give every core the same part of a tensor.
-    fn agree(
+    fn parts_agree(
         &self,
         (a, division_a, tensor_a): (usize, usize, usize),
         (b, division_b, tensor_b): (usize, usize, usize),
     ) -> bool {
         let regions = |step: usize, at: usize, tensor: usize| {
-            self.ops[step].as_ref()?.regions(tensor, &self.divisions[step][at].division)
+            self.ops[step].as_ref()?.core_regions(tensor, &self.divisions[step][at].division)
         };
         let left = regions(a, division_a, tensor_a);
         left.is_some() && left == regions(b, division_b, tensor_b)
     }
 
     /// Adds divisions of `to` that cut a tensor as the divisions of `from` do.
-    fn suggest(
+    fn suggest_divisions(
         &mut self,
-        options: &Options,
+        options: &CompilerOptions,
         (from, tensor_from): (usize, usize),
         (to, tensor_to): (usize, usize),
     ) {
         let (Some(f), Some(t)) = (self.ops[from].clone(), self.ops[to].clone()) else { return };
         let (Some(fl), Some(tl)) = (&f.loops, &t.loops) else { return };
         let mut list: Option<Vec<StepDivision>> = None;
-        for neighbour in self.divisions[from].iter().take(MOST / 2) {
+        for neighbour in self.divisions[from].iter().take(MAX_STEP_DIVISIONS / 2) {
             let mut splits = vec![1; t.spans.len()];
             let pairs = fl.followed_loops(tensor_from).iter().zip(tl.followed_loops(tensor_to));
             for (a, b) in pairs {
@@ -210,13 +210,13 @@ impl DivisionCandidates {
             let known = have.iter().any(|d| d.division.splits() == splits.as_slice());
             let known = known || !t.hints.is_empty();
             if known
-                || have.len() >= MOST
+                || have.len() >= MAX_STEP_DIVISIONS
                 || splits.iter().product::<usize>() != neighbour.division.core_count()
             {
                 continue;
             }
             let reason = "as its neighbour, so that data stays in the scratchpads".to_string();
-            if let Some(divided) = t.divided(options, &splits, ("together", reason)) {
+            if let Some(divided) = t.divide_by(options, &splits, ("together", reason)) {
                 list.get_or_insert_with(|| self.divisions[to].to_vec()).push(divided);
             }
         }
@@ -227,11 +227,11 @@ impl DivisionCandidates {
     }
 
     /// Cycles of a step in one of its divisions with some tensors in the scratchpads.
-    fn cycles(&self, step: usize, division: usize, tensors: &[usize]) -> u64 {
+    fn step_cycles(&self, step: usize, division: usize, tensors: &[usize]) -> u64 {
         let divided = &self.divisions[step][division];
         let options = &self.lowered.options;
         match (tensors, &self.ops[step]) {
-            (list, Some(op)) => op.cycles(options, divided, list).unwrap_or(FORBIDDEN),
+            (list, Some(op)) => op.division_cycles(options, divided, list).unwrap_or(FORBIDDEN),
             ([], None) => options.hardware.operation_latency(&divided.work).cycles,
             (_, None) => FORBIDDEN,
         }
@@ -239,10 +239,12 @@ impl DivisionCandidates {
 }
 
 /// Whether all of these can stay in the scratchpads, every step divided by its first candidate.
-fn all_stay(candidates: &DivisionCandidates, kept: &[ResidencyCandidate]) -> bool {
+fn can_all_stay(candidates: &DivisionCandidates, kept: &[ResidencyCandidate]) -> bool {
     let agree = |k: &ResidencyCandidate| {
         let (from, tensor) = k.producer;
-        k.readers.iter().all(|(to, read)| candidates.agree((from, 0, tensor), (*to, 0, *read)))
+        k.readers
+            .iter()
+            .all(|(to, read)| candidates.parts_agree((from, 0, tensor), (*to, 0, *read)))
     };
     let mut tensors: Vec<Vec<usize>> = vec![Vec::new(); candidates.ops.len()];
     for (step, tensor) in kept.iter().flat_map(|k| k.readers.iter().chain([&k.producer])) {
@@ -263,17 +265,17 @@ struct JointChoice {
 }
 
 /// The least total over the candidates of all steps and what may stay.
-fn least_total(
+fn minimize_joint_cost(
     candidates: &DivisionCandidates,
     results: &[ResidencyCandidate],
 ) -> Result<JointChoice> {
     let class = &candidates.class;
     let mut problem = ChoiceProblem::new();
     for list in &candidates.divisions {
-        problem.variable(list.len());
+        problem.add_variable(list.len());
     }
     // Value 0 keeps a result: of equal totals, the one with less traffic.
-    let vars: Vec<usize> = results.iter().map(|_| problem.variable(2)).collect();
+    let vars: Vec<usize> = results.iter().map(|_| problem.add_variable(2)).collect();
     let mut costs: HashMap<(usize, usize, Vec<usize>), u64> = HashMap::new();
     let mut uses: Vec<Vec<(usize, usize)>> = vec![Vec::new(); candidates.lowered.steps.len()];
     for (c, keep) in results.iter().enumerate() {
@@ -289,7 +291,7 @@ fn least_total(
                 scope.push(vars[*c]);
             }
         }
-        problem.cost(&scope, |values| {
+        problem.add_cost(&scope, |values| {
             let stays = |c: usize| {
                 scope.iter().position(|v| *v == vars[c]).is_some_and(|at| values[at] == 0)
             };
@@ -299,29 +301,29 @@ fn least_total(
             let cycles = match costs.get(&key) {
                 Some(known) => *known,
                 None => {
-                    let cycles = candidates.cycles(i, values[0], &key.2);
+                    let cycles = candidates.step_cycles(i, values[0], &key.2);
                     costs.insert(key, cycles);
                     cycles
                 }
             };
-            if step.load { cycles / LOADS } else { cycles }
+            if step.load { cycles / LOAD_COST_DIVISOR } else { cycles }
         })?;
     }
     let mut agreed: HashMap<(usize, usize, usize, usize, usize, usize), bool> = HashMap::new();
     for (keep, var) in results.iter().zip(&vars) {
         let lowered = &candidates.lowered;
         if is_in_lx(&lowered.graph, lowered.buffer(keep.buffer).tensor) {
-            problem.cost(&[*var], |v| if v[0] == 1 { MISSED_CYCLES } else { 0 })?;
+            problem.add_cost(&[*var], |v| if v[0] == 1 { MISSED_CYCLES } else { 0 })?;
         }
         for (reader, tensor) in &keep.readers {
             let (from, to) = (keep.producer, (*reader, *tensor));
-            problem.cost(&[from.0, to.0, *var], |v| {
+            problem.add_cost(&[from.0, to.0, *var], |v| {
                 if v[2] == 1 {
                     return 0;
                 }
                 let key = (class[from.0], v[0], from.1, class[to.0], v[1], to.1);
                 let same = *agreed.entry(key).or_insert_with(|| {
-                    candidates.agree((from.0, v[0], from.1), (to.0, v[1], to.1))
+                    candidates.parts_agree((from.0, v[0], from.1), (to.0, v[1], to.1))
                 });
                 if same { 0 } else { FORBIDDEN }
             })?;
@@ -329,7 +331,7 @@ fn least_total(
     }
     // Every step by itself, nothing kept.
     let apart = (0..problem.domains().len()).map(|v| usize::from(v >= candidates.divisions.len()));
-    let solution = solve_from(&problem, LIMIT, &[apart.collect()])?;
+    let solution = solve_with_known(&problem, MAX_JOINT_TABLE_ENTRIES, &[apart.collect()])?;
     Ok(JointChoice {
         optimal: solution.is_optimal(),
         stays: vars.iter().map(|var| solution.values[*var] == 0).collect(),

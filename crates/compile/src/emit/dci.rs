@@ -1,9 +1,9 @@
 //! The descriptors of transfers: how every input comes to the card, and every output back.
 
-use super::superdsc::pretty;
-use super::{EmittedFile, plain};
+use super::superdsc::pretty_json;
+use super::{EmittedFile, sanitize_name};
 use crate::error::Result;
-use crate::program::{BufferId, Program};
+use crate::program::{BufferId, CompiledProgram};
 use std::collections::HashSet;
 use zellige_device::TensorLayout;
 use zellige_layout::StridedLayout;
@@ -11,7 +11,7 @@ use zellige_stick::{PlannedTransfer, TransferDescriptor, TransferDirection};
 
 /// A transfer of a tensor.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Dci {
+pub struct DciTransfer {
     /// The tensor.
     pub name: String,
     /// Its memory on the card.
@@ -30,15 +30,27 @@ pub struct Dci {
 ///
 /// # Errors
 /// Tensors that no plan moves.
-pub fn transfers(program: &Program) -> Result<Vec<Dci>> {
+pub fn list_transfers(program: &CompiledProgram) -> Result<Vec<DciTransfer>> {
     let mut all = Vec::new();
     for id in &program.inputs {
         let buffer = program.buffer(*id);
-        all.push(dci(&buffer.name, *id, &buffer.laid, TransferDirection::HostToDevice, "in")?);
+        all.push(describe_transfer(
+            &buffer.name,
+            *id,
+            &buffer.laid,
+            TransferDirection::HostToDevice,
+            "in",
+        )?);
     }
     for (tensor, read) in program.graph.outputs().iter().zip(&program.outputs) {
         let name = &program.graph.get(*tensor).name;
-        all.push(dci(name, read.buffer, &read.laid, TransferDirection::DeviceToHost, "out")?);
+        all.push(describe_transfer(
+            name,
+            read.buffer,
+            &read.laid,
+            TransferDirection::DeviceToHost,
+            "out",
+        )?);
     }
     let mut taken = HashSet::new();
     for dci in &mut all {
@@ -56,30 +68,30 @@ pub fn transfers(program: &Program) -> Result<Vec<Dci>> {
 /// The files of all transfers.
 ///
 /// # Errors
-/// As [`transfers`].
-pub fn files(program: &Program) -> Result<Vec<EmittedFile>> {
-    let all = transfers(program)?;
+/// As [`list_transfers`].
+pub fn write_dci_files(program: &CompiledProgram) -> Result<Vec<EmittedFile>> {
+    let all = list_transfers(program)?;
     Ok(all
         .into_iter()
-        .map(|t| EmittedFile { path: t.file.clone(), text: text(&t.descriptor) })
+        .map(|t| EmittedFile { path: t.file.clone(), text: descriptor_text(&t.descriptor) })
         .collect())
 }
 
-fn text(descriptor: &TransferDescriptor) -> String {
-    pretty(&serde_json::to_value(descriptor).expect("a descriptor is JSON"))
+fn descriptor_text(descriptor: &TransferDescriptor) -> String {
+    pretty_json(&serde_json::to_value(descriptor).expect("a descriptor is JSON"))
 }
 
-fn dci(
+fn describe_transfer(
     name: &str,
     buffer: BufferId,
     laid: &TensorLayout,
     direction: TransferDirection,
     way: &str,
-) -> Result<Dci> {
+) -> Result<DciTransfer> {
     let whole = laid.base_layout();
     let host = StridedLayout::new_contiguous(whole.size())?;
     let transfer = PlannedTransfer::new(&host, laid.stick_layout(), laid.dtype(), direction)?;
-    let file = format!("dci/{way}-{}.json", plain(name));
+    let file = format!("dci/{way}-{}.json", sanitize_name(name));
     let descriptor = transfer.build_descriptor(name)?;
-    Ok(Dci { name: name.into(), buffer, direction, file, descriptor })
+    Ok(DciTransfer { name: name.into(), buffer, direction, file, descriptor })
 }

@@ -5,10 +5,15 @@
 
 use super::ktir::KtirKernels;
 use super::order::AccessOrder;
-use super::superdsc::{self, Bundle, pretty};
-use super::{Address, Addresses, BundlePhase, EmitOptions, EmittedFile, MemoryMap, dci};
+use super::superdsc::{self, SdscBundle, pretty_json};
+use super::{
+    BufferAddress, BundlePhase, EmitOptions, EmittedFile, KernelAddressing, MemoryMap, dci,
+};
 use crate::error::Result;
-use crate::program::{Action, Buffer, BufferId, BufferRead, Origin, Place, Program, Step, StepId};
+use crate::program::{
+    BufferId, BufferLocation, BufferRead, CompiledProgram, ElementOrigin, ProgramBuffer,
+    ProgramStep, StepAction, StepId,
+};
 use serde_json::{Value, json};
 use zellige_graph::InputRole;
 use zellige_layout::StridedLayout;
@@ -18,72 +23,74 @@ use zellige_stick::TransferDirection;
 /// The file of the host program.
 ///
 /// # Errors
-/// As [`dci::transfers`].
-pub fn file(
-    program: &Program,
+/// As [`dci::list_transfers`].
+pub fn write_host_file(
+    program: &CompiledProgram,
     map: &MemoryMap,
-    bundles: &[Bundle],
+    bundles: &[SdscBundle],
     kernels: &KtirKernels,
     options: &EmitOptions,
 ) -> Result<EmittedFile> {
-    let json = json(program, map, bundles, kernels, options)?;
-    Ok(EmittedFile { path: "host.json".into(), text: pretty(&json) })
+    let json = host_program_json(program, map, bundles, kernels, options)?;
+    Ok(EmittedFile { path: "host.json".into(), text: pretty_json(&json) })
 }
 
 /// The host program.
 ///
 /// # Errors
-/// As [`dci::transfers`].
-pub fn json(
-    program: &Program,
+/// As [`dci::list_transfers`].
+pub fn host_program_json(
+    program: &CompiledProgram,
     map: &MemoryMap,
-    bundles: &[Bundle],
+    bundles: &[SdscBundle],
     kernels: &KtirKernels,
     options: &EmitOptions,
 ) -> Result<Value> {
-    let transfers = dci::transfers(program)?;
+    let transfers = dci::list_transfers(program)?;
     let buffers: Vec<Value> = (0..program.buffers.len())
-        .map(|i| buffer(map, BufferId(i), program.buffer(BufferId(i))))
+        .map(|i| buffer_json(map, BufferId(i), program.buffer(BufferId(i))))
         .collect();
     let constants = program.buffers.iter().enumerate().filter_map(|(i, b)| match b.origin {
-        Origin::Constant(value) => Some(json!({"buffer": i, "value": number(value)})),
+        ElementOrigin::Constant(value) => Some(json!({"buffer": i, "value": number_json(value)})),
         _ => None,
     });
     let incoming = |at_every_run: bool| -> Vec<Value> {
-        let every = |id: BufferId| program.buffer(id).origin == Origin::Input(InputRole::Input);
+        let every =
+            |id: BufferId| program.buffer(id).origin == ElementOrigin::Input(InputRole::Input);
         let list = transfers.iter().filter(|t| t.direction == TransferDirection::HostToDevice);
-        list.filter(|t| every(t.buffer) == at_every_run).map(transfer).collect()
+        list.filter(|t| every(t.buffer) == at_every_run).map(transfer_json).collect()
     };
-    let mut launches = Launches { program, map, bundles, kernels, order: AccessOrder::default() };
-    let loads = launches.phase(BundlePhase::Load);
+    let mut launches =
+        LaunchWriter { program, map, bundles, kernels, order: AccessOrder::default() };
+    let loads = launches.phase_launches(BundlePhase::Load);
     launches.order = AccessOrder::default();
-    let runs = launches.phase(BundlePhase::Run);
+    let runs = launches.phase_launches(BundlePhase::Run);
     let outgoing = transfers.iter().filter(|t| t.direction == TransferDirection::DeviceToHost);
     let outgoing: Vec<Value> = outgoing
         .zip(&program.outputs)
         .map(|(t, read)| {
-            let mut json = transfer(t);
-            json["view"] = view(read.laid.view());
-            let writers = launches.order.writers(program, map, read.buffer);
+            let mut json = transfer_json(t);
+            json["view"] = view_json(read.laid.view());
+            let writers = launches.order.find_writers(program, map, read.buffer);
             json["after"] = json!(writers.iter().map(|s| s.0).collect::<Vec<_>>());
             json
         })
         .collect();
     let pool = program.buffers.iter().filter_map(|b| match b.place {
-        Place::Pool(at) => Some(at + b.bytes()),
+        BufferLocation::Pool(at) => Some(at + b.bytes()),
         _ => None,
     });
     let mode = match options.addresses {
-        Addresses::Concrete => "concrete",
-        Addresses::Symbolic => "symbolic",
+        KernelAddressing::Concrete => "concrete",
+        KernelAddressing::Symbolic => "symbolic",
     };
     Ok(json!({
         "program": program.graph.name(),
         "cores": program.options.cores,
         "addresses": mode,
-        "arguments": map.arguments().iter().map(|b| b.0).collect::<Vec<_>>(),
+        "arguments": map.argument_buffers().iter().map(|b| b.0).collect::<Vec<_>>(),
         "pool_bytes": pool.max().unwrap_or(0),
-        "workspace": workspace(map),
+        "workspace": workspace_json(map),
         "buffers": buffers,
         "load": {
             "constants": constants.collect::<Vec<_>>(),
@@ -100,22 +107,22 @@ pub fn json(
     }))
 }
 
-fn buffer(map: &MemoryMap, id: BufferId, b: &Buffer) -> Value {
+fn buffer_json(map: &MemoryMap, id: BufferId, b: &ProgramBuffer) -> Value {
     let layout = b.laid.stick_layout();
     let origin = match &b.origin {
-        Origin::Input(role) => json!({"kind": "input", "role": role.name()}),
-        Origin::Constant(value) => json!({"kind": "constant", "value": number(*value)}),
-        Origin::Result => json!({"kind": "result"}),
-        Origin::Copy(of) => json!({"kind": "copy", "of": of.0}),
+        ElementOrigin::Input(role) => json!({"kind": "input", "role": role.name()}),
+        ElementOrigin::Constant(value) => json!({"kind": "constant", "value": number_json(*value)}),
+        ElementOrigin::Result => json!({"kind": "result"}),
+        ElementOrigin::Copy(of) => json!({"kind": "copy", "of": of.0}),
     };
-    let mut place = match map.of(id) {
-        Address::Argument(k, at) => {
+    let mut place = match map.buffer_address(id) {
+        BufferAddress::Argument(k, at) => {
             json!({"kind": "own", "argument": k, "address": at.map(|a| a.to_string())})
         }
-        Address::Pool(at) => json!({"kind": "pool", "address": at.to_string()}),
-        Address::Lx(at) => json!({"kind": "lx", "address": at.to_string()}),
+        BufferAddress::Pool(at) => json!({"kind": "pool", "address": at.to_string()}),
+        BufferAddress::Lx(at) => json!({"kind": "lx", "address": at.to_string()}),
     };
-    if let Place::Over(under) = b.place {
+    if let BufferLocation::Over(under) = b.place {
         place["over"] = json!(under.0);
     }
     let mut described = json!({
@@ -142,17 +149,19 @@ fn buffer(map: &MemoryMap, id: BufferId, b: &Buffer) -> Value {
 }
 
 /// The memory of kernels beside the buffers, with what is written there before anything runs.
-fn workspace(map: &MemoryMap) -> Value {
-    let plan = map.plan();
-    if plan.bytes() == 0 {
+fn workspace_json(map: &MemoryMap) -> Value {
+    let plan = map.kernel_plan();
+    if plan.workspace_bytes() == 0 {
         return Value::Null;
     }
-    let Address::Argument(argument, address) = map.workspace() else { return Value::Null };
-    let table = |(k, t): (usize, &superdsc::Table)| {
+    let BufferAddress::Argument(argument, address) = map.workspace_address() else {
+        return Value::Null;
+    };
+    let table = |(k, t): (usize, &superdsc::WorkspaceTable)| {
         let layout = t.laid.stick_layout();
         json!({
-            "offset": plan.table_at(k).to_string(),
-            "bytes": t.bytes(),
+            "offset": plan.table_offset(k).to_string(),
+            "bytes": t.table_bytes(),
             "dtype": t.laid.dtype().name(),
             "size": t.laid.size(),
             "device_size": layout.device_size(),
@@ -164,22 +173,22 @@ fn workspace(map: &MemoryMap) -> Value {
     json!({
         "argument": argument,
         "address": address.map(|a| a.to_string()),
-        "bytes": plan.bytes(),
+        "bytes": plan.workspace_bytes(),
         "tables": plan.tables.iter().enumerate().map(table).collect::<Vec<_>>(),
     })
 }
 
-fn transfer(t: &dci::Dci) -> Value {
+fn transfer_json(t: &dci::DciTransfer) -> Value {
     json!({"tensor": t.name, "buffer": t.buffer.0, "dci": t.file})
 }
 
 /// A view by sizes, strides and offset in row-major elements of its base.
-fn view(v: &StridedLayout) -> Value {
+fn view_json(v: &StridedLayout) -> Value {
     json!({"size": v.size(), "stride": v.stride(), "offset": v.offset()})
 }
 
 /// A number; what JSON has no number for is a text.
-pub(super) fn number(value: HostScalar) -> Value {
+pub(super) fn number_json(value: HostScalar) -> Value {
     match value {
         HostScalar::Int(n) => json!(n),
         HostScalar::Float(x) if x.is_finite() => json!(x),
@@ -187,37 +196,38 @@ pub(super) fn number(value: HostScalar) -> Value {
     }
 }
 
-struct Launches<'a> {
-    program: &'a Program,
+struct LaunchWriter<'a> {
+    program: &'a CompiledProgram,
     map: &'a MemoryMap,
-    bundles: &'a [Bundle],
+    bundles: &'a [SdscBundle],
     kernels: &'a KtirKernels,
     order: AccessOrder,
 }
 
-impl Launches<'_> {
-    fn phase(&mut self, phase: BundlePhase) -> Vec<Value> {
-        let steps = self.program.steps.iter().enumerate().filter(|(_, s)| phase.has(s.load));
-        steps.map(|(i, s)| self.launch(phase, StepId(i), s)).collect()
+impl LaunchWriter<'_> {
+    fn phase_launches(&mut self, phase: BundlePhase) -> Vec<Value> {
+        let steps =
+            self.program.steps.iter().enumerate().filter(|(_, s)| phase.matches_load(s.load));
+        steps.map(|(i, s)| self.launch_json(phase, StepId(i), s)).collect()
     }
 
-    fn launch(&mut self, phase: BundlePhase, id: StepId, step: &Step) -> Value {
-        let after = self.order.step(self.program, self.map, id, step);
+    fn launch_json(&mut self, phase: BundlePhase, id: StepId, step: &ProgramStep) -> Value {
+        let after = self.order.add_step(self.program, self.map, id, step);
         let reads = step.reads.iter().map(|BufferRead { buffer, laid }| {
-            let mut json = view(laid.view());
+            let mut json = view_json(laid.view());
             json["buffer"] = json!(buffer.0);
             json
         });
         let (kind, op) = match &step.action {
-            Action::Op(_, op) => ("op", op.name()),
-            Action::Host(_, op) => ("host", op.name()),
-            Action::Move { .. } => ("move", "restickify"),
+            StepAction::Op(_, op) => ("op", op.name()),
+            StepAction::Host(_, op) => ("host", op.name()),
+            StepAction::Move { .. } => ("move", "restickify"),
         };
         let attributes = step.node().map(|n| self.program.graph.node(n).attributes.clone());
         let bundle = self.bundles.iter().find(|b| b.phase == phase);
         let own = bundle.into_iter().flat_map(|b| b.kernels.iter().filter(|k| k.step == id));
         let paths: Vec<String> =
-            own.map(|k| format!("{}/{}", superdsc::folder(phase), k.file)).collect();
+            own.map(|k| format!("{}/{}", superdsc::phase_folder(phase), k.file)).collect();
         let refused = bundle.and_then(|b| b.refused.iter().find(|r| r.step == id));
         json!({
             "step": id.0,
@@ -226,7 +236,7 @@ impl Launches<'_> {
             "op": op,
             "attributes": attributes.unwrap_or_default(),
             "why": match &step.action {
-                Action::Move { why, .. } => Some(why),
+                StepAction::Move { why, .. } => Some(why),
                 _ => None,
             },
             "kernels": paths,

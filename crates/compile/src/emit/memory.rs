@@ -6,18 +6,18 @@
 //! need a workspace, it is the argument behind all others.
 
 use super::superdsc::{KernelPlan, WorkMemory};
-use crate::program::{BufferId, Place, Program};
+use crate::program::{BufferId, BufferLocation, CompiledProgram};
 
 /// Bytes from one segment to the next.
-pub const SEGMENT: u64 = 0x4_0000_0000;
+pub const SEGMENT_BYTES: u64 = 0x4_0000_0000;
 /// Segments that programs may use.
-const SEGMENTS: u64 = 7;
+const MAX_SEGMENTS: u64 = 7;
 /// Where buffers begin.
-const ALIGNMENT: u64 = 128;
+const BUFFER_ALIGNMENT_BYTES: u64 = 128;
 
 /// Where a buffer begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Address {
+pub enum BufferAddress {
     /// In memory of its own: the number of the argument, and the address in a planned memory; none
     /// where the segments are full.
     Argument(usize, Option<u64>),
@@ -27,12 +27,12 @@ pub enum Address {
     Lx(u64),
 }
 
-impl Address {
+impl BufferAddress {
     /// The address in device memory, or in a scratchpad.
-    pub fn planned(self) -> Option<u64> {
+    pub fn planned_address(self) -> Option<u64> {
         match self {
-            Address::Argument(_, at) => at,
-            Address::Pool(at) | Address::Lx(at) => Some(at),
+            BufferAddress::Argument(_, at) => at,
+            BufferAddress::Pool(at) | BufferAddress::Lx(at) => Some(at),
         }
     }
 }
@@ -40,38 +40,38 @@ impl Address {
 /// The addresses of a program's buffers, and of what its kernels need beside them.
 #[derive(Debug, Clone)]
 pub struct MemoryMap {
-    of: Vec<Address>,
+    of: Vec<BufferAddress>,
     arguments: Vec<BufferId>,
     /// The kernels, which say how large the workspace is.
     plan: KernelPlan,
-    workspace: Address,
+    workspace: BufferAddress,
 }
 
 impl MemoryMap {
     /// Inputs are the first arguments, in order; then come all others.
-    pub fn new(program: &Program) -> MemoryMap {
+    pub fn new(program: &CompiledProgram) -> MemoryMap {
         let count = program.buffers.len();
-        let own = |b: &BufferId| program.buffer(*b).place == Place::Own;
+        let own = |b: &BufferId| program.buffer(*b).place == BufferLocation::Own;
         let rest = (0..count).map(BufferId).filter(|b| !program.inputs.contains(b));
         let arguments: Vec<BufferId> =
             program.inputs.iter().copied().chain(rest).filter(own).collect();
-        let pool = program.buffers.iter().any(|b| matches!(b.place, Place::Pool(_)));
+        let pool = program.buffers.iter().any(|b| matches!(b.place, BufferLocation::Pool(_)));
         let plan = KernelPlan::new(program);
         let mut bytes: Vec<u64> = arguments.iter().map(|b| program.buffer(*b).bytes()).collect();
-        if plan.bytes() > 0 {
-            bytes.push(plan.bytes());
+        if plan.workspace_bytes() > 0 {
+            bytes.push(plan.workspace_bytes());
         }
-        let places = segments(&bytes, u64::from(pool));
+        let places = place_segments(&bytes, u64::from(pool));
         let last = arguments.len();
-        let workspace = Address::Argument(last, places.get(last).copied().flatten());
+        let workspace = BufferAddress::Argument(last, places.get(last).copied().flatten());
         let place = |id: BufferId| {
-            let holder = holder(program, id);
+            let holder = find_memory_holder(program, id);
             match program.buffer(holder).place {
-                Place::Pool(at) => Address::Pool(at),
-                Place::Lx(at) => Address::Lx(at),
-                Place::Own | Place::Over(_) => {
+                BufferLocation::Pool(at) => BufferAddress::Pool(at),
+                BufferLocation::Lx(at) => BufferAddress::Lx(at),
+                BufferLocation::Own | BufferLocation::Over(_) => {
                     let k = arguments.iter().position(|b| *b == holder).unwrap_or(0);
-                    Address::Argument(k, places.get(k).copied().flatten())
+                    BufferAddress::Argument(k, places.get(k).copied().flatten())
                 }
             }
         };
@@ -80,21 +80,21 @@ impl MemoryMap {
     }
 
     /// The kernels of the program.
-    pub(crate) fn plan(&self) -> &KernelPlan {
+    pub(crate) fn kernel_plan(&self) -> &KernelPlan {
         &self.plan
     }
 
     /// The workspace of the kernels.
-    pub fn workspace(&self) -> Address {
+    pub fn workspace_address(&self) -> BufferAddress {
         self.workspace
     }
 
     /// Where memory of a kernel begins: in which block, and at which byte of it.
-    pub(crate) fn of_work(&self, memory: WorkMemory) -> (Address, u64) {
+    pub(crate) fn work_address(&self, memory: WorkMemory) -> (BufferAddress, u64) {
         match memory {
-            WorkMemory::Buffer(id) => (self.of(id), 0),
+            WorkMemory::Buffer(id) => (self.buffer_address(id), 0),
             WorkMemory::Scratch(at) => (self.workspace, at),
-            WorkMemory::Table(k) => (self.workspace, self.plan.table_at(k)),
+            WorkMemory::Table(k) => (self.workspace, self.plan.table_offset(k)),
             WorkMemory::Operand(_) | WorkMemory::Result(_) => {
                 unreachable!("kernels of a plan have memory")
             }
@@ -102,23 +102,23 @@ impl MemoryMap {
     }
 
     /// Where a buffer begins.
-    pub fn of(&self, id: BufferId) -> Address {
+    pub fn buffer_address(&self, id: BufferId) -> BufferAddress {
         self.of[id.0]
     }
 
     /// The buffers with memory of their own.
-    pub fn arguments(&self) -> &[BufferId] {
+    pub fn argument_buffers(&self) -> &[BufferId] {
         &self.arguments
     }
 }
 
 /// The buffer whose memory a buffer is in.
-pub(super) fn holder(program: &Program, id: BufferId) -> BufferId {
+pub(super) fn find_memory_holder(program: &CompiledProgram, id: BufferId) -> BufferId {
     let mut at = id;
     // A chain has every buffer once.
     for _ in 0..program.buffers.len() {
         match program.buffer(at).place {
-            Place::Over(under) => at = under,
+            BufferLocation::Over(under) => at = under,
             _ => break,
         }
     }
@@ -127,18 +127,18 @@ pub(super) fn holder(program: &Program, id: BufferId) -> BufferId {
 
 /// Where arguments of these sizes begin: a segment for each, or one after the other where there are too
 /// many; none for what the segments do not hold.
-fn segments(bytes: &[u64], first: u64) -> Vec<Option<u64>> {
+fn place_segments(bytes: &[u64], first: u64) -> Vec<Option<u64>> {
     let count = bytes.len() as u64;
-    if first + count <= SEGMENTS && bytes.iter().all(|b| *b <= SEGMENT) {
-        return (first..first + count).map(|k| Some(k * SEGMENT)).collect();
+    if first + count <= MAX_SEGMENTS && bytes.iter().all(|b| *b <= SEGMENT_BYTES) {
+        return (first..first + count).map(|k| Some(k * SEGMENT_BYTES)).collect();
     }
-    let mut next = first * SEGMENT;
+    let mut next = first * SEGMENT_BYTES;
     let mut place = |bytes: u64| {
-        let end = (next / SEGMENT + 1) * SEGMENT;
+        let end = (next / SEGMENT_BYTES + 1) * SEGMENT_BYTES;
         let at = if next + bytes > end { end } else { next };
-        let fits = bytes <= SEGMENT && at + bytes <= SEGMENTS * SEGMENT;
+        let fits = bytes <= SEGMENT_BYTES && at + bytes <= MAX_SEGMENTS * SEGMENT_BYTES;
         fits.then(|| {
-            next = (at + bytes).next_multiple_of(ALIGNMENT);
+            next = (at + bytes).next_multiple_of(BUFFER_ALIGNMENT_BYTES);
             at
         })
     };
@@ -151,11 +151,11 @@ mod tests {
 
     #[test]
     fn arguments_begin_segments_until_there_are_too_many() {
-        assert_eq!(segments(&[128, 4096], 1), [Some(SEGMENT), Some(2 * SEGMENT)]);
-        let seven = segments(&[128; 7], 1);
-        assert_eq!(seven[6], Some(SEGMENT + 6 * 128));
-        let big = segments(&[SEGMENT - 128, 256, 2 * SEGMENT, 100, 1], 0);
-        assert_eq!(big[..2], [Some(0), Some(SEGMENT)]);
-        assert_eq!(big[2..], [None, Some(SEGMENT + 256), Some(SEGMENT + 384)]);
+        assert_eq!(place_segments(&[128, 4096], 1), [Some(SEGMENT_BYTES), Some(2 * SEGMENT_BYTES)]);
+        let seven = place_segments(&[128; 7], 1);
+        assert_eq!(seven[6], Some(SEGMENT_BYTES + 6 * 128));
+        let big = place_segments(&[SEGMENT_BYTES - 128, 256, 2 * SEGMENT_BYTES, 100, 1], 0);
+        assert_eq!(big[..2], [Some(0), Some(SEGMENT_BYTES)]);
+        assert_eq!(big[2..], [None, Some(SEGMENT_BYTES + 256), Some(SEGMENT_BYTES + 384)]);
     }
 }

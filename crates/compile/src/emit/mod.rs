@@ -3,13 +3,13 @@
 //! | module | writes |
 //! |---|---|
 //! | [`superdsc`] | one SuperDSC JSON per kernel, and the bundle that runs them in order |
-//! | [`dci`] | the transfer descriptor of every input and output |
+//! | [`describe_transfer`] | the transfer descriptor of every input and output |
 //! | [`ktir`] | tile programs of the kernels that have one |
 //! | [`host`] | the host program: allocations, loads, transfers, launches |
 //!
-//! [`all`] adds the report of the program, so that a folder of these files says what was decided, too.
+//! [`emit_program`] adds the report of the program, so that a folder of these files says what was decided, too.
 //!
-//! Every function is a pure one from a [`Program`] to text; who calls it writes the files. What a form
+//! Every function is a pure one from a [`CompiledProgram`] to text; who calls it writes the files. What a form
 //! cannot express is listed with the reason and never left out silently.
 //!
 //! ```
@@ -32,14 +32,14 @@ mod order;
 pub mod superdsc;
 
 use crate::error::Result;
-use crate::program::{Program, StepId};
-pub use memory::{Address, MemoryMap, SEGMENT};
+use crate::program::{CompiledProgram, StepId};
+pub use memory::{BufferAddress, MemoryMap, SEGMENT_BYTES};
 
 /// Choices of an emission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct EmitOptions {
     /// How kernels name device memory.
-    pub addresses: Addresses,
+    pub addresses: KernelAddressing,
     /// How tile programs write the card's own 16-bit float.
     pub card_float: CardFloat,
 }
@@ -57,7 +57,7 @@ pub enum CardFloat {
 
 /// How kernels name device memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Addresses {
+pub enum KernelAddressing {
     /// By numbers: the memory is planned before the program is loaded.
     #[default]
     Concrete,
@@ -89,21 +89,21 @@ pub struct EmitRefusal {
 
 /// All files of a program, and what they leave out.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Emitted {
+pub struct EmittedProgram {
     /// The files, in the order of the table above.
     pub files: Vec<EmittedFile>,
     /// What could not be expressed, step by step in each form.
     pub refused: Vec<EmitRefusal>,
 }
 
-impl Emitted {
+impl EmittedProgram {
     /// Paths and texts, as who writes them takes them.
-    pub fn texts(&self) -> impl Iterator<Item = (&str, &[u8])> {
+    pub fn paths_and_texts(&self) -> impl Iterator<Item = (&str, &[u8])> {
         self.files.iter().map(|f| (f.path.as_str(), f.text.as_bytes()))
     }
 
     /// The text of a file.
-    pub fn file(&self, path: &str) -> Option<&str> {
+    pub fn file_text(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|f| f.path == path).map(|f| f.text.as_str())
     }
 }
@@ -112,21 +112,22 @@ impl Emitted {
 ///
 /// # Errors
 /// Tensors that no plan moves to the card, or from it.
-pub fn all(program: &Program, options: &EmitOptions) -> Result<Emitted> {
+pub fn emit_program(program: &CompiledProgram, options: &EmitOptions) -> Result<EmittedProgram> {
     let map = MemoryMap::new(program);
-    let mut emitted = Emitted::default();
-    let bundles = BundlePhase::ALL.map(|p| superdsc::bundle(program, &map, p, options.addresses));
+    let mut emitted = EmittedProgram::default();
+    let bundles =
+        BundlePhase::ALL.map(|p| superdsc::build_bundle(program, &map, p, options.addresses));
     for bundle in &bundles {
         emitted.refused.extend(bundle.refused.iter().cloned());
-        emitted.files.extend(bundle.files());
+        emitted.files.extend(bundle.emitted_files());
     }
-    emitted.files.extend(dci::files(program)?);
-    let kernels = ktir::kernels(program, options.card_float);
+    emitted.files.extend(dci::write_dci_files(program)?);
+    let kernels = ktir::build_kernels(program, options.card_float);
     emitted.refused.extend(kernels.refused.iter().cloned());
-    emitted.files.extend(kernels.files(program));
-    emitted.files.push(host::file(program, &map, &bundles, &kernels, options)?);
-    let report = serde_json::to_value(crate::report::report(program));
-    let text = superdsc::pretty(&report.expect("a report is JSON"));
+    emitted.files.extend(kernels.emitted_files(program));
+    emitted.files.push(host::write_host_file(program, &map, &bundles, &kernels, options)?);
+    let report = serde_json::to_value(crate::report::report_program(program));
+    let text = superdsc::pretty_json(&report.expect("a report is JSON"));
     emitted.files.push(EmittedFile { path: "report.json".into(), text });
     Ok(emitted)
 }
@@ -145,13 +146,13 @@ impl BundlePhase {
     pub const ALL: [BundlePhase; 2] = [BundlePhase::Load, BundlePhase::Run];
 
     /// The phase of a step.
-    pub(crate) fn has(self, load: bool) -> bool {
+    pub(crate) fn matches_load(self, load: bool) -> bool {
         load == (self == BundlePhase::Load)
     }
 }
 
 /// A name that files and identifiers may have: other characters become `_`.
-pub fn plain(name: &str) -> String {
+pub fn sanitize_name(name: &str) -> String {
     let keep = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     name.chars().map(|c| if keep(c) { c } else { '_' }).collect()
 }

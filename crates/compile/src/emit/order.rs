@@ -1,7 +1,7 @@
 //! Which steps have to end before another begins.
 
-use super::{Address, MemoryMap};
-use crate::program::{BufferId, Program, Step, StepId};
+use super::{BufferAddress, MemoryMap};
+use crate::program::{BufferId, CompiledProgram, ProgramStep, StepId};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use std::ops::Range;
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MemoryAccess {
     step: StepId,
-    memory: MemorySpace,
+    memory: AccessedMemory,
     bytes: Range<u64>,
     /// The cores whose scratchpads are meant; all of them share device memory.
     cores: Range<usize>,
@@ -18,20 +18,20 @@ struct MemoryAccess {
 
 /// A memory with addresses of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum MemorySpace {
+enum AccessedMemory {
     Argument(usize),
     Pool,
     Lx,
 }
 
 impl MemoryAccess {
-    fn meets(&self, other: &MemoryAccess) -> bool {
+    fn overlaps_access(&self, other: &MemoryAccess) -> bool {
         let cross = |a: &Range<u64>, b: &Range<u64>| a.start < b.end && b.start < a.end;
         let cores = self.cores.start < other.cores.end && other.cores.start < self.cores.end;
         self.memory == other.memory && cores && cross(&self.bytes, &other.bytes)
     }
 
-    fn covers(&self, other: &MemoryAccess) -> bool {
+    fn covers_access(&self, other: &MemoryAccess) -> bool {
         self.memory == other.memory
             && self.bytes.start <= other.bytes.start
             && other.bytes.end <= self.bytes.end
@@ -47,27 +47,31 @@ pub(super) struct AccessOrder(Vec<MemoryAccess>);
 impl AccessOrder {
     /// The steps that one has to wait for: those that wrote what it reads, and those that read or wrote
     /// the memory that it writes.
-    pub(super) fn step(
+    pub(super) fn add_step(
         &mut self,
-        program: &Program,
+        program: &CompiledProgram,
         map: &MemoryMap,
         id: StepId,
-        step: &Step,
+        step: &ProgramStep,
     ) -> Vec<StepId> {
-        let of = |buffer: BufferId, writes: bool| access(program, map, (id, step), buffer, writes);
+        let of = |buffer: BufferId, writes: bool| {
+            describe_access(program, map, (id, step), buffer, writes)
+        };
         let reads = step.reads.iter().map(|r| of(r.buffer, false));
         let new: Vec<MemoryAccess> =
             reads.chain(step.writes.iter().map(|b| of(*b, true))).collect();
         let mut after = BTreeSet::new();
         for a in &new {
-            let waits =
-                self.0.iter().filter(|b| b.step != id && (a.writes || b.writes) && a.meets(b));
+            let waits = self
+                .0
+                .iter()
+                .filter(|b| b.step != id && (a.writes || b.writes) && a.overlaps_access(b));
             after.extend(waits.map(|b| b.step));
         }
         for a in new {
             // Whoever waits for a write waits for what it waited for.
             if a.writes {
-                self.0.retain(|b| b.step == id || !a.covers(b));
+                self.0.retain(|b| b.step == id || !a.covers_access(b));
             }
             self.0.push(a);
         }
@@ -75,20 +79,25 @@ impl AccessOrder {
     }
 
     /// The steps that wrote a buffer.
-    pub(super) fn writers(&self, program: &Program, map: &MemoryMap, id: BufferId) -> Vec<StepId> {
+    pub(super) fn find_writers(
+        &self,
+        program: &CompiledProgram,
+        map: &MemoryMap,
+        id: BufferId,
+    ) -> Vec<StepId> {
         let Some(last) = self.0.last() else { return Vec::new() };
         let step = &program.steps[last.step.0];
-        let wanted = access(program, map, (StepId(usize::MAX), step), id, false);
+        let wanted = describe_access(program, map, (StepId(usize::MAX), step), id, false);
         let wanted = MemoryAccess { cores: 0..usize::MAX, ..wanted };
-        let found = self.0.iter().filter(|b| b.writes && wanted.meets(b)).map(|b| b.step);
+        let found = self.0.iter().filter(|b| b.writes && wanted.overlaps_access(b)).map(|b| b.step);
         found.collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 
-fn access(
-    program: &Program,
+fn describe_access(
+    program: &CompiledProgram,
     map: &MemoryMap,
-    (id, step): (StepId, &Step),
+    (id, step): (StepId, &ProgramStep),
     buffer: BufferId,
     writes: bool,
 ) -> MemoryAccess {
@@ -101,12 +110,12 @@ fn access(
         cores,
         writes,
     };
-    match map.of(buffer) {
-        Address::Argument(k, _) => on(MemorySpace::Argument(k), 0, bytes, 0..usize::MAX),
-        Address::Pool(at) => on(MemorySpace::Pool, at, bytes, 0..usize::MAX),
-        Address::Lx(at) => {
+    match map.buffer_address(buffer) {
+        BufferAddress::Argument(k, _) => on(AccessedMemory::Argument(k), 0, bytes, 0..usize::MAX),
+        BufferAddress::Pool(at) => on(AccessedMemory::Pool, at, bytes, 0..usize::MAX),
+        BufferAddress::Lx(at) => {
             let slice = bytes.div_ceil(used.max(1) as u64);
-            on(MemorySpace::Lx, at, slice, step.first_core..step.first_core + used.max(1))
+            on(AccessedMemory::Lx, at, slice, step.first_core..step.first_core + used.max(1))
         }
     }
 }

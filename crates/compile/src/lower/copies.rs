@@ -3,15 +3,15 @@
 //! Readers that want the same bytes share one copy, through whichever views they read. It is made in the dimensions of
 //! the tensor where they read through different ones, so that each finds its operand by its own view.
 
-use super::Lowering;
+use super::GraphLowering;
 use super::lowered::{LoweredBuffer, MemoryClass};
-use crate::choose::{Assignment, demanded, move_ends};
+use crate::choose::{LayoutAssignment, demanded_output_layout, move_ends};
 use crate::error::Result;
-use crate::options::Options;
-use crate::program::{BufferId, BufferRead, Origin};
+use crate::options::CompilerOptions;
+use crate::program::{BufferId, BufferRead, ElementOrigin};
 use crate::propagate::{
-    CopyBytes, OperandLayout, copy_bytes, laid, reads_in_place, same_places, view_in_copy,
-    whole_copy,
+    CopyBytes, OperandLayout, bind_operand_layout, copy_bytes, have_same_coordinates,
+    is_read_in_place, view_in_copy, whole_copy,
 };
 use std::collections::HashMap;
 use zellige_device::TensorLayout;
@@ -26,10 +26,10 @@ pub(super) struct MadeCopy {
 }
 
 /// Of every tensor, the ways in which readers want it, each once.
-pub(super) fn wanted(
+pub(super) fn collect_wanted_layouts(
     graph: &Graph,
-    options: &Options,
-    assignment: &Assignment,
+    options: &CompilerOptions,
+    assignment: &LayoutAssignment,
 ) -> Result<HashMap<TensorId, Vec<OperandLayout>>> {
     let mut wanted: HashMap<TensorId, Vec<OperandLayout>> = HashMap::new();
     let mut add = |tensor: TensorId, key: &OperandLayout| {
@@ -43,14 +43,14 @@ pub(super) fn wanted(
         keys.for_each(|(operand, key)| key.iter().for_each(|key| add(*operand, key)));
     }
     for output in graph.outputs() {
-        demanded(graph, options, *output)?.iter().for_each(|key| add(*output, key));
+        demanded_output_layout(graph, options, *output)?.iter().for_each(|key| add(*output, key));
     }
     Ok(wanted)
 }
 
-impl Lowering<'_> {
+impl GraphLowering<'_> {
     /// An operand as a step reads it; where the reader wants another layout, a copy.
-    pub(super) fn read(
+    pub(super) fn read_operand(
         &mut self,
         operand: TensorId,
         key: Option<&OperandLayout>,
@@ -63,31 +63,31 @@ impl Lowering<'_> {
         let as_is = |layout| OperandLayout { view: None, layout };
         let in_place = |key: &OperandLayout| {
             let caller = reader.is_none() && key.view.is_none();
-            reads_in_place(self.options, self.graph.get(base), &mine, key)
-                || (caller && same_places(&key.layout, &mine))
+            is_read_in_place(self.options, self.graph.get(base), &mine, key)
+                || (caller && have_same_coordinates(&key.layout, &mine))
         };
         let Some(key) = key.filter(|k| !in_place(k)) else {
-            let laid = laid(self.options, dtype, &as_is(mine), view)?;
+            let laid = bind_operand_layout(self.options, dtype, &as_is(mine), view)?;
             return Ok(BufferRead { buffer: own, laid });
         };
-        let asked = laid(self.options, dtype, key, view)?;
-        let (bytes, made_as) = self.shared_copy(base, key, &asked, view);
+        let asked = bind_operand_layout(self.options, dtype, key, view)?;
+        let (bytes, made_as) = self.plan_shared_copy(base, key, &asked, view);
         // Without sharing, every reader has copies of its own.
         let whose = if self.assignment.shared { 0 } else { self.readers };
         if let Some(copy) = self.copies.get(&(base, bytes.clone(), whose)).cloned()
-            && let Some(laid) = self.seen_in(&copy, key, &asked, view)
+            && let Some(laid) = self.layout_in_copy(&copy, key, &asked, view)
         {
             return Ok(BufferRead { buffer: copy.buffer, laid });
         }
-        let laid = laid(self.options, dtype, &made_as, view)?;
-        let buffer = self.copy(base, &made_as, reader)?;
+        let laid = bind_operand_layout(self.options, dtype, &made_as, view)?;
+        let buffer = self.make_copy(base, &made_as, reader)?;
         self.copies.insert((base, bytes, whose), MadeCopy { buffer, key: made_as });
         Ok(BufferRead { buffer, laid })
     }
 
     /// What tells the copy that a reader wants from others of the tensor, and how it is made: in the dimensions of the
     /// tensor where readers want it through different views, otherwise in those of their one view.
-    fn shared_copy(
+    fn plan_shared_copy(
         &self,
         base: TensorId,
         key: &OperandLayout,
@@ -107,15 +107,15 @@ impl Lowering<'_> {
             return (bytes, key.clone());
         }
         let whole = whole_copy(self.options, t, key);
-        match laid(self.options, t.dtype, &whole, view) {
-            Ok(seen) if whole == *key || same_form(&seen, asked) => (bytes, whole),
+        match bind_operand_layout(self.options, t.dtype, &whole, view) {
+            Ok(seen) if whole == *key || have_same_sticks(&seen, asked) => (bytes, whole),
             _ => own(),
         }
     }
 
     /// How a reader who wants `key`, and would read it as `asked`, finds it in a copy; none where it does not lie there
     /// as a copy of its own would.
-    fn seen_in(
+    fn layout_in_copy(
         &self,
         copy: &MadeCopy,
         key: &OperandLayout,
@@ -135,10 +135,10 @@ impl Lowering<'_> {
             }
             (Some(_), None) => return None,
         };
-        same_form(&seen, asked).then_some(seen)
+        have_same_sticks(&seen, asked).then_some(seen)
     }
 
-    fn copy(
+    fn make_copy(
         &mut self,
         base: TensorId,
         key: &OperandLayout,
@@ -161,28 +161,35 @@ impl Lowering<'_> {
                 format!("a sum over {n} needs whole sticks: rows to {rows} are filled with 0")
             }
             Some((n, rows)) => {
-                let why = reason(&source, &to);
+                let why = explain_move(&source, &to);
                 format!(
                     "{why}; a sum over {n} needs whole sticks: rows to {rows} are filled with 0"
                 )
             }
-            None => reason(&source, &to),
+            None => explain_move(&source, &to),
         };
-        let copy = self.push(LoweredBuffer {
+        let copy = self.push_buffer(LoweredBuffer {
             name: name.clone(),
             tensor: base,
             laid: to,
-            origin: Origin::Copy(own),
+            origin: ElementOrigin::Copy(own),
             memory: if load { MemoryClass::Own } else { MemoryClass::Temporary },
             loaded: load,
         });
-        self.step_move(name, BufferRead { buffer: own, laid: source }, copy, reader, why, load)?;
+        self.push_move_step(
+            name,
+            BufferRead { buffer: own, laid: source },
+            copy,
+            reader,
+            why,
+            load,
+        )?;
         Ok(copy)
     }
 }
 
 /// Whether a kernel finds the same elements at the same places in both.
-fn same_form(a: &TensorLayout, b: &TensorLayout) -> bool {
+fn have_same_sticks(a: &TensorLayout, b: &TensorLayout) -> bool {
     matches!((a.stick_form(), b.stick_form()), (Ok(a), Ok(b)) if a == b)
 }
 
@@ -195,7 +202,7 @@ fn padded_rows(laid: &TensorLayout) -> Option<(i64, i64)> {
 }
 
 /// Why elements are moved, from how they lie and how they will.
-fn reason(from: &TensorLayout, to: &TensorLayout) -> String {
+fn explain_move(from: &TensorLayout, to: &TensorLayout) -> String {
     let dim = |d: Option<usize>| {
         d.map_or("one element in each stick".into(), |d| format!("sticks along dimension {d}"))
     };

@@ -1,9 +1,9 @@
 //! A lowered program: steps and buffers, of which nothing is divided and nothing has an address.
 
-use crate::choose::Assignment;
+use crate::choose::LayoutAssignment;
 use crate::divide::StepDivision;
-use crate::options::Options;
-use crate::program::{Action, BufferId, BufferRead, Origin};
+use crate::options::CompilerOptions;
+use crate::program::{BufferId, BufferRead, ElementOrigin, StepAction};
 use std::rc::Rc;
 use zellige_device::{LoopSpan, TensorLayout};
 use zellige_graph::{Graph, NodeId, TensorId};
@@ -31,7 +31,7 @@ pub(crate) struct LoweredBuffer {
     /// How it lies.
     pub(crate) laid: TensorLayout,
     /// Where its elements come from.
-    pub(crate) origin: Origin,
+    pub(crate) origin: ElementOrigin,
     /// The memory that it needs.
     pub(crate) memory: MemoryClass,
     /// Whether it is there before a run begins, the same every time.
@@ -51,7 +51,7 @@ pub(crate) struct LoweredStep {
     /// Its name, that of its first result.
     pub(crate) name: String,
     /// What it does.
-    pub(crate) action: Action,
+    pub(crate) action: StepAction,
     /// What it reads, operand by operand.
     pub(crate) reads: Vec<BufferRead>,
     /// What it writes, result by result.
@@ -77,19 +77,19 @@ impl LoweredStep {
 
     /// Whether it is a move.
     pub(crate) fn is_move(&self) -> bool {
-        matches!(self.action, Action::Move { .. })
+        matches!(self.action, StepAction::Move { .. })
     }
 }
 
 /// Steps and buffers of a graph whose layouts are chosen.
 #[derive(Debug, Clone)]
-pub(crate) struct Lowered {
+pub(crate) struct LoweredProgram {
     /// The graph, after the passes that rewrite graphs.
     pub(crate) graph: Rc<Graph>,
     /// What was asked.
-    pub(crate) options: Options,
+    pub(crate) options: CompilerOptions,
     /// The layouts and what is proved of them.
-    pub(crate) assignment: Assignment,
+    pub(crate) assignment: LayoutAssignment,
     /// All buffers.
     pub(crate) buffers: Vec<LoweredBuffer>,
     /// All steps, in an order in which they can run.
@@ -102,7 +102,7 @@ pub(crate) struct Lowered {
     pub(crate) states: Vec<(BufferId, usize)>,
 }
 
-impl Lowered {
+impl LoweredProgram {
     /// A buffer.
     pub(crate) fn buffer(&self, id: BufferId) -> &LoweredBuffer {
         &self.buffers[id.0]
@@ -111,7 +111,7 @@ impl Lowered {
     /// The moves of every run: the tensor, the reason, and how long it takes.
     pub(crate) fn run_moves(&self) -> impl Iterator<Item = (TensorId, &str, SimulatedTime)> {
         self.steps.iter().filter(|s| !s.load).filter_map(|step| {
-            let Action::Move { why, .. } = &step.action else { return None };
+            let StepAction::Move { why, .. } = &step.action else { return None };
             let tensor = self.buffer(step.writes[0]).tensor;
             let time = self.options.hardware.operation_latency(&step.default.work).time;
             Some((tensor, why.as_str(), time))

@@ -4,16 +4,16 @@
 mod copies;
 mod lowered;
 
-pub(crate) use lowered::{Lowered, LoweredBuffer, LoweredStep, MemoryClass};
+pub(crate) use lowered::{LoweredBuffer, LoweredProgram, LoweredStep, MemoryClass};
 
-use crate::choose::{Assignment, demanded, loaded};
+use crate::choose::{LayoutAssignment, demanded_output_layout, find_loaded_tensors};
 use crate::divide::{AnsweredSteps, StepDivision};
 use crate::error::Result;
-use crate::options::{Options, WeightLayouts};
-use crate::padding::summed_dim;
-use crate::program::{Action, BufferId, BufferRead, Origin};
-use crate::propagate::{CopyBytes, OperandLayout, laid, reads_in_place};
-use copies::{MadeCopy, wanted};
+use crate::options::{CompilerOptions, WeightLayoutRule};
+use crate::padding::find_summed_dim;
+use crate::program::{BufferId, BufferRead, ElementOrigin, StepAction};
+use crate::propagate::{CopyBytes, OperandLayout, bind_operand_layout, is_read_in_place};
+use copies::{MadeCopy, collect_wanted_layouts};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use zellige_device::PlanOp;
@@ -27,14 +27,14 @@ use zellige_stick::StickLayout;
 ///
 /// # Errors
 /// Layouts that do not fit their tensors.
-pub(crate) fn lower(
+pub(crate) fn lower_graph(
     graph: Rc<Graph>,
-    options: &Options,
-    assignment: Assignment,
+    options: &CompilerOptions,
+    assignment: LayoutAssignment,
     answered: &mut AnsweredSteps,
-) -> Result<Lowered> {
-    let mut pass = Lowering {
-        loads: loaded(&graph, options),
+) -> Result<LoweredProgram> {
+    let mut pass = GraphLowering {
+        loads: find_loaded_tensors(&graph, options),
         graph: &graph,
         options,
         assignment: &assignment,
@@ -42,48 +42,48 @@ pub(crate) fn lower(
         steps: Vec::new(),
         of: HashMap::new(),
         copies: HashMap::new(),
-        wanted: wanted(&graph, options, &assignment)?,
+        wanted: collect_wanted_layouts(&graph, options, &assignment)?,
         copied: HashMap::new(),
         answered,
         names: graph.tensors().map(|(_, t)| t.name.clone()).collect(),
-        uses: uses(&graph),
+        uses: collect_uses(&graph),
         returned: graph.outputs().iter().map(|o| graph.base_and_view(*o).0).collect(),
         readers: 0,
     };
     for (id, t) in graph.tensors() {
         let origin = match t.def {
-            TensorOrigin::Input(role) => Origin::Input(role),
-            TensorOrigin::Constant(value) => Origin::Constant(value),
+            TensorOrigin::Input(role) => ElementOrigin::Input(role),
+            TensorOrigin::Constant(value) => ElementOrigin::Constant(value),
             _ => continue,
         };
-        pass.tensor(id, origin)?;
+        pass.add_tensor_buffer(id, origin)?;
     }
     pass.pad_weights()?;
     for (id, node) in graph.nodes() {
-        pass.node(id, node).map_err(|e| e.at_operation(&graph, id))?;
+        pass.lower_node(id, node).map_err(|e| e.at_operation(&graph, id))?;
     }
     let mut outputs = Vec::new();
     for output in graph.outputs() {
-        let key = demanded(&graph, options, *output)?;
-        outputs.push(pass.read(*output, key.as_ref(), None)?);
+        let key = demanded_output_layout(&graph, options, *output)?;
+        outputs.push(pass.read_operand(*output, key.as_ref(), None)?);
     }
     let inputs = graph.inputs().iter().map(|t| pass.of[t]).collect();
     let mut states = Vec::new();
     for (k, output) in graph.outputs().iter().enumerate() {
-        match state_of(&graph, *output) {
+        match find_state(&graph, *output) {
             Some(state) if state != *output => states.push((pass.of[&state], k)),
             _ => {}
         }
     }
     let (buffers, steps) = (pass.buffers, pass.steps);
     let options = options.clone();
-    Ok(Lowered { graph, options, assignment, buffers, steps, inputs, outputs, states })
+    Ok(LoweredProgram { graph, options, assignment, buffers, steps, inputs, outputs, states })
 }
 
-struct Lowering<'a> {
+struct GraphLowering<'a> {
     graph: &'a Graph,
-    options: &'a Options,
-    assignment: &'a Assignment,
+    options: &'a CompilerOptions,
+    assignment: &'a LayoutAssignment,
     loads: Vec<bool>,
     buffers: Vec<LoweredBuffer>,
     steps: Vec<LoweredStep>,
@@ -104,7 +104,7 @@ struct Lowering<'a> {
 }
 
 /// Of every tensor, the operations that read it or a view of it, with the number of the operand.
-fn uses(graph: &Graph) -> Vec<Vec<(NodeId, usize)>> {
+fn collect_uses(graph: &Graph) -> Vec<Vec<(NodeId, usize)>> {
     let mut uses = vec![Vec::new(); graph.tensors().count()];
     for (id, node) in graph.nodes() {
         for (k, operand) in node.inputs.iter().enumerate() {
@@ -114,7 +114,7 @@ fn uses(graph: &Graph) -> Vec<Vec<(NodeId, usize)>> {
     uses
 }
 
-impl Lowering<'_> {
+impl GraphLowering<'_> {
     /// The name, or one like it that no tensor has.
     fn free_name(&self, name: String) -> String {
         let taken = |n: &str| self.names.contains(n);
@@ -125,22 +125,22 @@ impl Lowering<'_> {
         more.into_iter().find(|n| !taken(n)).unwrap_or(name)
     }
 
-    fn push(&mut self, buffer: LoweredBuffer) -> BufferId {
+    fn push_buffer(&mut self, buffer: LoweredBuffer) -> BufferId {
         self.buffers.push(buffer);
         BufferId(self.buffers.len() - 1)
     }
 
     /// The buffer of a tensor in its own layout.
-    fn tensor(&mut self, id: TensorId, origin: Origin) -> Result<BufferId> {
+    fn add_tensor_buffer(&mut self, id: TensorId, origin: ElementOrigin) -> Result<BufferId> {
         let t = self.graph.get(id);
         let layout = self.assignment.tensors[id.0].as_ref().expect("a tensor that is no view");
-        let given = matches!(origin, Origin::Input(_) | Origin::Constant(_));
+        let given = matches!(origin, ElementOrigin::Input(_) | ElementOrigin::Constant(_));
         let laid = TensorLayout::new(self.options.storage, t.dtype, layout)?;
-        let buffer = self.push(LoweredBuffer {
+        let buffer = self.push_buffer(LoweredBuffer {
             name: t.name.clone(),
             tensor: id,
             laid,
-            loaded: self.loads[id.0] || matches!(origin, Origin::Constant(_)),
+            loaded: self.loads[id.0] || matches!(origin, ElementOrigin::Constant(_)),
             origin,
             memory: if given { MemoryClass::Own } else { MemoryClass::Temporary },
         });
@@ -148,7 +148,7 @@ impl Lowering<'_> {
         Ok(buffer)
     }
 
-    fn step_move(
+    fn push_move_step(
         &mut self,
         name: String,
         read: BufferRead,
@@ -157,12 +157,12 @@ impl Lowering<'_> {
         why: String,
         load: bool,
     ) -> Result<()> {
-        let work = self.move_work(&read.laid, &self.buffers[to.0].laid.clone())?;
+        let work = self.plan_move_work(&read.laid, &self.buffers[to.0].laid.clone())?;
         let division = WorkDivision::on_one_core(read.laid.size().len());
         let decided = ("move".into(), "its bursts are shared by all cores".into());
         self.steps.push(LoweredStep {
             name,
-            action: Action::Move { reader, why },
+            action: StepAction::Move { reader, why },
             reads: vec![read],
             writes: vec![to],
             load,
@@ -173,7 +173,11 @@ impl Lowering<'_> {
     }
 
     /// What the cores do for a move, computed once for the same two layouts.
-    fn move_work(&mut self, from: &TensorLayout, to: &TensorLayout) -> Result<Rc<OperationWork>> {
+    fn plan_move_work(
+        &mut self,
+        from: &TensorLayout,
+        to: &TensorLayout,
+    ) -> Result<Rc<OperationWork>> {
         let ends = (from.clone(), to.clone());
         if let Some(known) = self.answered.moves.get(&ends) {
             return Ok(known.clone());
@@ -199,22 +203,22 @@ impl Lowering<'_> {
         let (base, _) = self.graph.base_and_view(*operand);
         let mine = self.buffers[self.of[&base].0].laid.stick_layout();
         let in_place =
-            |key: &OperandLayout| reads_in_place(self.options, self.graph.get(base), mine, key);
+            |key: &OperandLayout| is_read_in_place(self.options, self.graph.get(base), mine, key);
         if chosen.results[0] == *own && chosen.operands[0].as_ref().is_none_or(in_place) {
             return Ok(false);
         }
-        let read = self.read(*operand, None, Some(id))?;
+        let read = self.read_operand(*operand, None, Some(id))?;
         let load = self.loads[out.0];
-        let to = self.tensor(*out, Origin::Result)?;
+        let to = self.add_tensor_buffer(*out, ElementOrigin::Result)?;
         if load {
             self.buffers[to.0].memory = MemoryClass::Own;
         }
         let name = self.graph.get(*out).name.clone();
-        self.step_move(name, read, to, None, "its layout is pinned".into(), load)?;
+        self.push_move_step(name, read, to, None, "its layout is pinned".into(), load)?;
         Ok(true)
     }
 
-    fn node(&mut self, id: NodeId, node: &GraphNode) -> Result<()> {
+    fn lower_node(&mut self, id: NodeId, node: &GraphNode) -> Result<()> {
         self.readers += 1;
         if self.move_pinned_copy(id, node)? {
             return Ok(());
@@ -222,16 +226,16 @@ impl Lowering<'_> {
         let chosen = self.assignment.nodes[id.0].clone();
         let mut reads = Vec::with_capacity(node.inputs.len());
         for (k, (operand, key)) in node.inputs.iter().zip(&chosen.operands).enumerate() {
-            let padded = match self.summed_dim(node, k) {
-                Some(dim) => self.padded(*operand, key.as_ref(), dim)?,
+            let padded = match self.product_summed_dim(node, k) {
+                Some(dim) => self.pad_operand_layout(*operand, key.as_ref(), dim)?,
                 None => None,
             };
-            reads.push(self.read(*operand, padded.as_ref().or(key.as_ref()), Some(id))?);
+            reads.push(self.read_operand(*operand, padded.as_ref().or(key.as_ref()), Some(id))?);
         }
         let load = self.loads[node.outputs[0].0];
         let (mut writes, mut repinned) = (Vec::new(), Vec::new());
         for (out, layout) in node.outputs.iter().zip(&chosen.results) {
-            let own = self.tensor(*out, Origin::Result)?;
+            let own = self.add_tensor_buffer(*out, ElementOrigin::Result)?;
             if load {
                 self.buffers[own.0].memory = MemoryClass::Own;
             }
@@ -240,19 +244,19 @@ impl Lowering<'_> {
                 continue;
             }
             let t = self.graph.get(*out);
-            let made = self.push(LoweredBuffer {
+            let made = self.push_buffer(LoweredBuffer {
                 name: self.free_name(format!("{}.unpinned", t.name)),
                 tensor: *out,
                 laid: TensorLayout::new(self.options.storage, t.dtype, layout)?,
-                origin: Origin::Result,
+                origin: ElementOrigin::Result,
                 memory: if load { MemoryClass::Own } else { MemoryClass::Temporary },
                 loaded: load,
             });
-            self.buffers[own.0].origin = Origin::Copy(made);
+            self.buffers[own.0].origin = ElementOrigin::Copy(made);
             writes.push(made);
             repinned.push((made, own));
         }
-        let op = self.in_place(id, node, &reads, &writes).unwrap_or_else(|| node.op.clone());
+        let op = self.write_in_place(id, node, &reads, &writes).unwrap_or_else(|| node.op.clone());
         let name = self.graph.get(node.outputs[0]).name.clone();
         let ins: Vec<TensorLayout> = reads.iter().map(|r| r.laid.clone()).collect();
         let outs: Vec<TensorLayout> =
@@ -262,12 +266,12 @@ impl Lowering<'_> {
                 (WorkDivision::on_one_core(0), Rc::new(node.op.plan_round_trip(&ins, &outs)?));
             let decided = ("host".into(), "the card does not run it".into());
             let default = StepDivision { division, work, decided, rounds: None };
-            (Action::Host(id, node.op.clone()), None, default)
+            (StepAction::Host(id, node.op.clone()), None, default)
         } else {
             let in_place = writes
                 .iter()
                 .any(|b| matches!(self.buffers[b.0].memory, MemoryClass::InPlaceOf(_)));
-            let asked = self.answered.asked(self.graph, id);
+            let asked = self.answered.describe_op(self.graph, id);
             let question = (asked, in_place, ins.iter().chain(&outs).cloned().collect::<Vec<_>>());
             let (space, default) = match self.answered.planned.get(&question) {
                 Some(known) => known.clone(),
@@ -281,30 +285,30 @@ impl Lowering<'_> {
                     (space, default)
                 }
             };
-            (Action::Op(id, op), space, default)
+            (StepAction::Op(id, op), space, default)
         };
         self.steps.push(LoweredStep { name, action, reads, writes, load, space, default });
         for (made, own) in repinned {
             let read = BufferRead { buffer: made, laid: self.buffers[made.0].laid.clone() };
             let name = self.buffers[own.0].name.clone();
-            self.step_move(name, read, own, None, "its layout is pinned".into(), load)?;
+            self.push_move_step(name, read, own, None, "its layout is pinned".into(), load)?;
         }
         Ok(())
     }
 }
 
-impl Lowering<'_> {
+impl GraphLowering<'_> {
     /// The summed dimension of an operand that is the right one of a product; none of any other.
-    fn summed_dim(&self, node: &GraphNode, operand: usize) -> Option<usize> {
+    fn product_summed_dim(&self, node: &GraphNode, operand: usize) -> Option<usize> {
         let OpForm::Product(product) = node.op.form() else { return None };
         let rank = self.graph.get(node.inputs[operand]).size.len();
-        (operand == product.roles.b).then(|| summed_dim(product, rank))?
+        (operand == product.roles.b).then(|| find_summed_dim(product, rank))?
     }
 
     /// Weights that only products read, and sum over, are written with their rows of zeros when they are loaded: what
     /// is transferred has zeros wherever there is no element.
     fn pad_weights(&mut self) -> Result<()> {
-        if self.options.weights != WeightLayouts::Free {
+        if self.options.weights != WeightLayoutRule::Free {
             return Ok(());
         }
         let weights: Vec<TensorId> = self
@@ -320,8 +324,8 @@ impl Lowering<'_> {
             for (node, k) in self.graph.uses_of_tensor(id).collect::<Vec<_>>() {
                 let (of, chosen) = (self.graph.node(node), &self.assignment.nodes[node.0]);
                 let key = chosen.operands.get(k).and_then(Option::as_ref);
-                let padded = match self.summed_dim(of, k) {
-                    Some(dim) => self.padded(of.inputs[k], key, dim)?,
+                let padded = match self.product_summed_dim(of, k) {
+                    Some(dim) => self.pad_operand_layout(of.inputs[k], key, dim)?,
                     None => None,
                 };
                 let layout = padded.filter(|p| p.view.is_none()).map(|p| p.layout);
@@ -341,7 +345,7 @@ impl Lowering<'_> {
 
     /// How the right operand of a product is read where its summed dimension does not fill whole sticks: with rows of
     /// zeros up to there. None where it does, where lanes run along the dimension, or where it has one element.
-    fn padded(
+    fn pad_operand_layout(
         &self,
         operand: TensorId,
         key: Option<&OperandLayout>,
@@ -353,7 +357,7 @@ impl Lowering<'_> {
         let mine =
             OperandLayout { view: None, layout: self.buffers[own.0].laid.stick_layout().clone() };
         let key = key.unwrap_or(&mine);
-        let laid = laid(self.options, dtype, key, view)?;
+        let laid = bind_operand_layout(self.options, dtype, key, view)?;
         let Ok(form) = laid.stick_form() else { return Ok(None) };
         let n = form.size[dim];
         let rows = n.next_multiple_of(form.eps);
@@ -385,7 +389,7 @@ impl Lowering<'_> {
 
     /// The operation with its result in the place of an operand that nobody needs any more: a state, or
     /// a result of the program.
-    fn in_place(
+    fn write_in_place(
         &mut self,
         id: NodeId,
         node: &GraphNode,
@@ -400,7 +404,7 @@ impl Lowering<'_> {
         let from = &self.buffers[read.buffer.0];
         let mine = matches!(
             from.origin,
-            Origin::Input(InputRole::State) | Origin::Result | Origin::Copy(_)
+            ElementOrigin::Input(InputRole::State) | ElementOrigin::Result | ElementOrigin::Copy(_)
         );
         let whole = read.laid == from.laid && from.laid == self.buffers[out.0].laid;
         let last = self.uses[self.graph.base_and_view(tensor).0.0]
@@ -422,7 +426,7 @@ fn is_copy(node: &GraphNode) -> bool {
 }
 
 /// The state that a tensor is the next value of: operations that write into their operand lead to it.
-fn state_of(graph: &Graph, mut id: TensorId) -> Option<TensorId> {
+fn find_state(graph: &Graph, mut id: TensorId) -> Option<TensorId> {
     loop {
         match &graph.get(id).def {
             TensorOrigin::Input(InputRole::State) => return Some(id),

@@ -1,11 +1,11 @@
-//! The passes by name: the one list that the program's help, its documents and [`compile`](crate::compile())
+//! The passes by name: the one list that the program's help, its documents and [`compile_graph`](crate::compile())
 //! follow.
 
 pub(crate) mod text;
 
 /// A pass of the compiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pass {
+pub struct CompilerPass {
     /// What `--pass` and the documents call it.
     pub name: &'static str,
     /// What the device's own documents and compiler call the stage, or parts of it; `--pass` takes these too.
@@ -14,51 +14,51 @@ pub struct Pass {
     pub decides: &'static str,
 }
 
-impl Pass {
+impl CompilerPass {
     /// The pass of that name, or of a name that the device's own compiler has for it.
-    pub fn named(name: &str) -> Option<&'static Pass> {
+    pub fn find_named(name: &str) -> Option<&'static CompilerPass> {
         PASSES.iter().find(|p| p.name == name || p.also.contains(&name))
     }
 }
 
 /// The passes in the order they run.
-pub static PASSES: [Pass; 12] = [
-    Pass {
+pub static PASSES: [CompilerPass; 12] = [
+    CompilerPass {
         name: "read",
         also: &[],
         decides: "nothing: the graph, with every view as a strided map",
     },
-    Pass {
+    CompilerPass {
         name: "decompose",
         also: &["decompositions"],
         decides: "which operations composite ones are made of",
     },
-    Pass {
+    CompilerPass {
         name: "fold",
         also: &["dedup_and_promote_constants"],
         decides: "what need not be computed, or only once",
     },
-    Pass {
+    CompilerPass {
         name: "propagate",
         also: &["propagate_spyre_tensor_layouts", "stickify", "layout_propagation"],
         decides: "which layouts every tensor and operation may have",
     },
-    Pass {
+    CompilerPass {
         name: "choose",
         also: &["optimize_restickify_locations", "plan_restickify", "layout_choice"],
         decides: "one layout for every tensor, at the least total latency",
     },
-    Pass {
+    CompilerPass {
         name: "lower",
         also: &["insert_restickify", "finalize_layouts"],
         decides: "the steps, with a restickify where layouts differ",
     },
-    Pass {
+    CompilerPass {
         name: "span_reduction",
         also: &[],
         decides: "which divisions every step may have, within the span limit",
     },
-    Pass {
+    CompilerPass {
         name: "work_distribution",
         also: &[
             "work_division",
@@ -69,20 +69,20 @@ pub static PASSES: [Pass; 12] = [
         ],
         decides: "one division for every step, together with the results that scratchpads may keep",
     },
-    Pass {
+    CompilerPass {
         name: "waves",
         also: &[],
         decides: "which steps run at the same time, and on which cores",
     },
-    Pass {
+    CompilerPass {
         name: "scratchpads",
         also: &["scratchpad_planning", "lx_planning"],
         decides: "addresses in scratchpads; what finds none goes to memory",
     },
-    Pass {
+    CompilerPass {
         name: "pool",
         also: &["hbm_pool_planning", "memory_planning"],
         decides: "addresses in device memory",
     },
-    Pass { name: "schedule", also: &[], decides: "when every step starts" },
+    CompilerPass { name: "schedule", also: &[], decides: "when every step starts" },
 ];

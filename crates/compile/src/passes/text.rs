@@ -1,15 +1,15 @@
 //! What each pass made, as text that can be compared.
 
-use crate::choose::Assignment;
-use crate::divide::{Divided, DivisionCandidates, StepDivision};
-use crate::lower::{Lowered, LoweredStep};
-use crate::options::Options;
-use crate::pool::Addressed;
-use crate::program::{Action, Place, Program};
-use crate::propagate::Candidates;
-use crate::report::describe;
-use crate::scratchpads::Resident;
-use crate::waves::Waved;
+use crate::choose::LayoutAssignment;
+use crate::divide::{DividedProgram, DivisionCandidates, StepDivision};
+use crate::lower::{LoweredProgram, LoweredStep};
+use crate::options::CompilerOptions;
+use crate::pool::AddressedProgram;
+use crate::program::{BufferLocation, CompiledProgram, StepAction};
+use crate::propagate::GraphCandidates;
+use crate::report::describe_layout;
+use crate::scratchpads::ResidentProgram;
+use crate::waves::ProgramInWaves;
 use std::fmt::Write;
 use zellige_device::TensorLayout;
 use zellige_graph::{Graph, GraphTensor};
@@ -21,26 +21,30 @@ use zellige_stick::StickLayout;
 struct PassText(String);
 
 impl PassText {
-    fn add(&mut self, line: impl std::fmt::Display) {
+    fn push_line(&mut self, line: impl std::fmt::Display) {
         let _ = writeln!(self.0, "{line}");
     }
 }
 
-fn layout_words(options: &Options, t: &GraphTensor, layout: &StickLayout) -> String {
+fn format_layout(options: &CompilerOptions, t: &GraphTensor, layout: &StickLayout) -> String {
     TensorLayout::new(options.storage, t.dtype, layout)
-        .map_or_else(|e| e.to_string(), |laid| describe(&laid))
+        .map_or_else(|e| e.to_string(), |laid| describe_layout(&laid))
 }
 
 /// The layouts of every tensor, and how many ways every operation has to run.
-pub(crate) fn candidates(graph: &Graph, options: &Options, found: &Candidates) -> String {
+pub(crate) fn print_candidates(
+    graph: &Graph,
+    options: &CompilerOptions,
+    found: &GraphCandidates,
+) -> String {
     let mut out = PassText::default();
     for (id, t) in graph.tensors() {
         if found.tensors[id.0].is_empty() {
             continue;
         }
-        out.add(format_args!("{} {}{:?}", t.name, t.dtype, t.size));
+        out.push_line(format_args!("{} {}{:?}", t.name, t.dtype, t.size));
         for layout in &found.tensors[id.0] {
-            out.add(format_args!("    {}", layout_words(options, t, layout)));
+            out.push_line(format_args!("    {}", format_layout(options, t, layout)));
         }
     }
     for (id, node) in graph.nodes() {
@@ -48,22 +52,28 @@ pub(crate) fn candidates(graph: &Graph, options: &Options, found: &Candidates) -
         let list = &found.nodes[id.0];
         let best = list.iter().map(|a| a.cycles).min().unwrap_or(0);
         let count = list.len();
-        out.add(format_args!("{name} = {op}: {count} alternatives, the cheapest {best} cycles"));
+        out.push_line(format_args!(
+            "{name} = {op}: {count} alternatives, the cheapest {best} cycles"
+        ));
     }
     out.0
 }
 
 /// The layout of every tensor, and what is proved of the choice.
-pub(crate) fn assignment(graph: &Graph, options: &Options, chosen: &Assignment) -> String {
+pub(crate) fn print_assignment(
+    graph: &Graph,
+    options: &CompilerOptions,
+    chosen: &LayoutAssignment,
+) -> String {
     let mut out = PassText::default();
     for (id, t) in graph.tensors() {
         if let Some(layout) = &chosen.tensors[id.0] {
-            let words = layout_words(options, t, layout);
-            out.add(format_args!("{} {}{:?}: {words}", t.name, t.dtype, t.size));
+            let words = format_layout(options, t, layout);
+            out.push_line(format_args!("{} {}{:?}: {words}", t.name, t.dtype, t.size));
         }
     }
-    let Assignment { cost, bound, unit, .. } = chosen;
-    out.add(match bound {
+    let LayoutAssignment { cost, bound, unit, .. } = chosen;
+    out.push_line(match bound {
         0 if *cost > 0 => format!("{cost} {unit}; nothing is proved of it"),
         _ => format!("{cost} {unit}; no choice costs less than {bound}"),
     });
@@ -75,7 +85,7 @@ fn op_name(step: &LoweredStep) -> &'static str {
 }
 
 /// The steps with what they read and write; of moves also the reason.
-pub(crate) fn lowered(lowered: &Lowered) -> String {
+pub(crate) fn print_lowered(lowered: &LoweredProgram) -> String {
     let mut out = PassText::default();
     for step in &lowered.steps {
         let when = if step.load { "load" } else { "run" };
@@ -83,65 +93,73 @@ pub(crate) fn lowered(lowered: &Lowered) -> String {
         let reads: Vec<String> = step.reads.iter().map(|r| name(&r.buffer)).collect();
         let writes: Vec<String> = step.writes.iter().map(name).collect();
         let why = match &step.action {
-            Action::Move { why, .. } => format!(": {why}"),
-            Action::Host(..) => ": on the host".into(),
-            Action::Op(..) => String::new(),
+            StepAction::Move { why, .. } => format!(": {why}"),
+            StepAction::Host(..) => ": on the host".into(),
+            StepAction::Op(..) => String::new(),
         };
         let (reads, writes) = (reads.join(", "), writes.join(", "));
-        out.add(format_args!("{when} {writes} = {}({reads}){why}", op_name(step)));
+        out.push_line(format_args!("{when} {writes} = {}({reads}){why}", op_name(step)));
     }
     out.0
 }
 
 /// A division as `c0=64/8 c1=512/1`: the size of each loop over its slices.
-fn loops(step: &LoweredStep, divided: &StepDivision) -> String {
+fn format_loops(step: &LoweredStep, divided: &StepDivision) -> String {
     let sizes = step.space.iter().flatten().map(|s| s.size);
     let pairs = sizes.zip(divided.division.splits()).enumerate();
     let words: Vec<String> = pairs.map(|(i, (size, n))| format!("c{i}={size}/{n}")).collect();
     if words.is_empty() { "undivided".into() } else { words.join(" ") }
 }
 
-fn division(step: &LoweredStep, divided: &StepDivision) -> String {
+fn format_division(step: &LoweredStep, divided: &StepDivision) -> String {
     let (by, why) = &divided.decided;
     let why = match &step.action {
-        Action::Move { why, .. } => why,
+        StepAction::Move { why, .. } => why,
         _ => why,
     };
     let cores = match step.action {
-        Action::Host(..) => 0,
+        StepAction::Host(..) => 0,
         _ => divided.work.cores.len(),
     };
-    format!("{} on {cores} cores by {by}: {why}", loops(step, divided))
+    format!("{} on {cores} cores by {by}: {why}", format_loops(step, divided))
 }
 
 /// The divisions that are considered for every step.
-pub(crate) fn divisions(candidates: &DivisionCandidates) -> String {
+pub(crate) fn print_divisions(candidates: &DivisionCandidates) -> String {
     let mut out = PassText::default();
     for (step, list) in candidates.lowered.steps.iter().zip(&candidates.divisions) {
-        out.add(format_args!("{} = {}: {} divisions", step.name, op_name(step), list.len()));
+        out.push_line(format_args!("{} = {}: {} divisions", step.name, op_name(step), list.len()));
         for divided in list.iter() {
             let time = candidates.lowered.options.hardware.operation_latency(&divided.work).time;
-            out.add(format_args!("    {time}: {}", division(step, divided)));
+            out.push_line(format_args!("    {time}: {}", format_division(step, divided)));
         }
     }
     out.0
 }
 
 /// The division of every step, and what may stay in the scratchpads.
-pub(crate) fn divided(divided: &Divided) -> String {
+pub(crate) fn print_divided(divided: &DividedProgram) -> String {
     let mut out = PassText::default();
     let lowered = &divided.lowered;
     for (step, chosen) in lowered.steps.iter().zip(&divided.steps) {
-        out.add(format_args!("{} = {}: {}", step.name, op_name(step), division(step, chosen)));
+        out.push_line(format_args!(
+            "{} = {}: {}",
+            step.name,
+            op_name(step),
+            format_division(step, chosen)
+        ));
     }
     for keep in &divided.residents {
-        out.add(format_args!("{} may stay in the scratchpads", lowered.buffer(keep.buffer).name));
+        out.push_line(format_args!(
+            "{} may stay in the scratchpads",
+            lowered.buffer(keep.buffer).name
+        ));
     }
     out.0
 }
 
 /// The wave and the cores of every step, in the order of the waves.
-pub(crate) fn waved(waved: &Waved) -> String {
+pub(crate) fn print_waves(waved: &ProgramInWaves) -> String {
     let mut out = PassText::default();
     let mut order: Vec<usize> = (0..waved.slots.len()).collect();
     order.sort_by_key(|i| (waved.slots[*i].wave, waved.slots[*i].first_core));
@@ -150,67 +168,68 @@ pub(crate) fn waved(waved: &Waved) -> String {
         let cores = waved.divided.steps[i].work.cores.len();
         let last = (slot.first_core + cores).saturating_sub(1);
         let (wave, first) = (slot.wave, slot.first_core);
-        out.add(format_args!("wave {wave}, cores {first} to {last}: {}", step.name));
+        out.push_line(format_args!("wave {wave}, cores {first} to {last}: {}", step.name));
     }
     out.0
 }
 
 /// The results that stay in the scratchpads, and those that could have.
-pub(crate) fn resident(resident: &Resident) -> String {
+pub(crate) fn print_residents(resident: &ResidentProgram) -> String {
     let mut out = PassText::default();
     let divided = &resident.waved.divided;
     for keep in &divided.residents {
         let (step, tensor) = keep.producer;
         let division = &divided.steps[step].division;
-        let bytes = divided.ops[step].as_ref().map_or(0, |op| op.part_bytes(tensor, division));
+        let bytes =
+            divided.ops[step].as_ref().map_or(0, |op| op.largest_part_bytes(tensor, division));
         let name = &divided.lowered.buffer(keep.buffer).name;
         let at = match resident.addresses[keep.buffer.0] {
             Some(address) => format!("at {address} of every scratchpad"),
             None => "no room, in device memory".into(),
         };
-        out.add(format_args!("{name} {bytes} bytes on each core: {at}"));
+        out.push_line(format_args!("{name} {bytes} bytes on each core: {at}"));
     }
     let limit = divided.lowered.options.lx_limit();
-    out.add(format_args!("{limit} bytes of each scratchpad may be used"));
+    out.push_line(format_args!("{limit} bytes of each scratchpad may be used"));
     out.0
 }
 
 /// Where every buffer lives.
-pub(crate) fn addressed(addressed: &Addressed) -> String {
+pub(crate) fn print_addresses(addressed: &AddressedProgram) -> String {
     let mut out = PassText::default();
     let lowered = &addressed.resident.waved.divided.lowered;
     let mut peak = 0;
     for (buffer, place) in lowered.buffers.iter().zip(&addressed.places) {
         let bytes = buffer.bytes();
         let at = match place {
-            Place::Own => "own".into(),
-            Place::Pool(address) => {
+            BufferLocation::Own => "own".into(),
+            BufferLocation::Pool(address) => {
                 peak = peak.max(address + bytes);
                 format!("pool {address}")
             }
-            Place::Lx(address) => format!("lx {address}"),
-            Place::Over(of) => format!("over {}", lowered.buffer(*of).name),
+            BufferLocation::Lx(address) => format!("lx {address}"),
+            BufferLocation::Over(of) => format!("over {}", lowered.buffer(*of).name),
         };
-        out.add(format_args!("{} {bytes} bytes: {at}", buffer.name));
+        out.push_line(format_args!("{} {bytes} bytes: {at}", buffer.name));
     }
-    out.add(format_args!("the pool takes {peak} bytes"));
+    out.push_line(format_args!("the pool takes {peak} bytes"));
     out.0
 }
 
 /// When every step runs, on which cores, and what limits it.
-pub(crate) fn scheduled(program: &Program) -> String {
+pub(crate) fn print_schedule(program: &CompiledProgram) -> String {
     let mut out = PassText::default();
     for s in &program.steps {
         let when = if s.load { "load" } else { "run" };
         let cores = match s.action {
-            Action::Host(..) => 0,
+            StepAction::Host(..) => 0,
             _ => s.work.cores.len(),
         };
         let (first, last) = (s.first_core, (s.first_core + cores).saturating_sub(1));
         let (start, took) = (s.start.microseconds(), s.duration.microseconds());
         let (name, op) = (&s.name, s.op().map_or("move", TensorOp::name));
         let bound = s.latency.bottleneck;
-        out.add(format_args!(
+        out.push_line(format_args!(
             "{when} {start:.3} us + {took:.3} us, cores {first} to {last}: {name} = {op}, {bound}"
         ));
     }

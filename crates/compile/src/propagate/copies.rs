@@ -3,8 +3,8 @@
 //! A tensor that is read as it is and through a transposed view may be wanted in one and the same buffer twice, once in
 //! the dimensions of each. [`CopyBytes`] is the same for both, so that one move makes one buffer for all readers.
 
-use super::{OperandLayout, behind, laid};
-use crate::options::Options;
+use super::{OperandLayout, bind_operand_layout, layout_behind_view};
+use crate::options::CompilerOptions;
 use zellige_graph::GraphTensor;
 use zellige_layout::StridedLayout;
 use zellige_stick::{LaneArrangement, StickLayout};
@@ -34,29 +34,41 @@ pub(crate) struct RegularCopy {
 
 /// The key of the buffer that serves a reader who wants this: the whole tensor where the copied view has all of its
 /// elements and a layout of the tensor puts them in the same places, otherwise the key itself.
-pub(crate) fn whole_copy(options: &Options, t: &GraphTensor, key: &OperandLayout) -> OperandLayout {
+pub(crate) fn whole_copy(
+    options: &CompilerOptions,
+    t: &GraphTensor,
+    key: &OperandLayout,
+) -> OperandLayout {
     let all = |view: &StridedLayout| {
         let numel = t.size.iter().product::<i64>();
         view.numel() == numel && view.offset() == 0 && view.is_dense_non_overlapping()
     };
-    match key.view.as_ref().filter(|v| all(v)).and_then(|_| behind(options, t, key)) {
+    match key.view.as_ref().filter(|v| all(v)).and_then(|_| layout_behind_view(options, t, key)) {
         Some(layout) => OperandLayout { view: None, layout },
         None => key.clone(),
     }
 }
 
 /// What tells the copy that a reader wants from others of the tensor.
-pub(crate) fn copy_bytes(options: &Options, t: &GraphTensor, key: &OperandLayout) -> CopyBytes {
+pub(crate) fn copy_bytes(
+    options: &CompilerOptions,
+    t: &GraphTensor,
+    key: &OperandLayout,
+) -> CopyBytes {
     let whole = whole_copy(options, t, key);
-    regular(options, t, &whole).map_or(CopyBytes::AsWritten(whole), CopyBytes::Regular)
+    find_regular_copy(options, t, &whole).map_or(CopyBytes::AsWritten(whole), CopyBytes::Regular)
 }
 
-fn regular(options: &Options, t: &GraphTensor, key: &OperandLayout) -> Option<RegularCopy> {
+fn find_regular_copy(
+    options: &CompilerOptions,
+    t: &GraphTensor,
+    key: &OperandLayout,
+) -> Option<RegularCopy> {
     let layout = &key.layout;
     let plain = layout.stick_dims() == 1
         && !layout.has_gaps()
         && layout.arrangement() == LaneArrangement::Standard;
-    let laid = laid(options, t.dtype, key, None).ok()?;
+    let laid = bind_operand_layout(options, t.dtype, key, None).ok()?;
     if !plain || laid.numel() == 0 || laid.rows_past_the_end().is_some() {
         return None;
     }

@@ -26,11 +26,11 @@ mod probe;
 mod replay;
 mod strict;
 
-use crate::choose::demanded;
+use crate::choose::demanded_output_layout;
 use crate::error::Result;
-use crate::options::{Options, Policy, WeightLayouts};
+use crate::options::{CompilePolicy, CompilerOptions, WeightLayoutRule};
 pub(crate) use copies::{CopyBytes, copy_bytes, view_in_copy, whole_copy};
-use probe::Probe;
+use probe::AlternativeProbe;
 pub(crate) use replay::{ChosenAlternatives, ReplayedLayouts};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -52,7 +52,7 @@ pub struct OperandLayout {
 
 /// Whether two layouts of one tensor have every element in the same place: they differ at most in device
 /// dimensions of extent 1.
-pub(crate) fn same_places(a: &StickLayout, b: &StickLayout) -> bool {
+pub(crate) fn have_same_coordinates(a: &StickLayout, b: &StickLayout) -> bool {
     let steps = |l: &StickLayout| -> Vec<(i64, i64)> {
         let all = l.device_size().iter().zip(l.stride_map());
         let last = l.device_rank() - 1;
@@ -65,7 +65,7 @@ pub(crate) fn same_places(a: &StickLayout, b: &StickLayout) -> bool {
 
 /// One way to run an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Alternative {
+pub struct OpAlternative {
     /// How each operand is read; none as it lies, however that is.
     pub operands: Vec<Option<OperandLayout>>,
     /// How each result lies.
@@ -78,15 +78,15 @@ pub struct Alternative {
 
 /// All operations' alternatives, and all tensors' layouts.
 #[derive(Debug, Clone)]
-pub struct Candidates {
+pub struct GraphCandidates {
     /// By operation.
-    pub nodes: Vec<Rc<Vec<Alternative>>>,
+    pub nodes: Vec<Rc<Vec<OpAlternative>>>,
     /// By tensor: the layouts it may have; none for views.
     pub tensors: Vec<Vec<StickLayout>>,
 }
 
 /// The most layouts of one operand that are tried.
-const OPTIONS: usize = 20;
+const MAX_OPERAND_LAYOUTS: usize = 20;
 /// Graphs of at most this many operations have every stick of every operand as candidates; larger ones have what
 /// kernels, readers, pins and the caller ask for, so that compiling them stays quick.
 const EVERY_STICK: usize = 256;
@@ -97,7 +97,11 @@ const EVERY_ORDER: usize = 12;
 ///
 /// # Errors
 /// Pins that do not fit the size.
-pub fn pinned(pin: &LayoutRequest, size: &[i64], default: &StickLayout) -> Result<StickLayout> {
+pub fn resolve_pin(
+    pin: &LayoutRequest,
+    size: &[i64],
+    default: &StickLayout,
+) -> Result<StickLayout> {
     let format = default.device_dtype();
     let laid = |want: LayoutNeed| -> Result<StickLayout> {
         let storage = zellige_device::StoragePolicy::default();
@@ -127,39 +131,46 @@ pub fn pinned(pin: &LayoutRequest, size: &[i64], default: &StickLayout) -> Resul
 /// # Errors
 /// Operations that run with no layouts at all, with the reason of the kernel; with `strict`, what
 /// upstream refuses.
-pub fn propagate(graph: &Graph, options: &Options) -> Result<Candidates> {
+pub fn propagate_layouts(graph: &Graph, options: &CompilerOptions) -> Result<GraphCandidates> {
     let small = graph.nodes().count() <= EVERY_STICK;
-    candidates(graph, options, options.policy == Policy::Best && small)
+    collect_candidates(graph, options, options.policy == CompilePolicy::Best && small)
 }
 
 /// The same without every stick of every operand.
 ///
 /// # Errors
-/// As [`propagate`].
-pub(crate) fn propagate_asked(graph: &Graph, options: &Options) -> Result<Candidates> {
-    candidates(graph, options, false)
+/// As [`propagate_layouts`].
+pub(crate) fn propagate_asked_layouts(
+    graph: &Graph,
+    options: &CompilerOptions,
+) -> Result<GraphCandidates> {
+    collect_candidates(graph, options, false)
 }
 
-fn candidates(graph: &Graph, options: &Options, every_stick: bool) -> Result<Candidates> {
-    let mut pass = Propagation {
+fn collect_candidates(
+    graph: &Graph,
+    options: &CompilerOptions,
+    every_stick: bool,
+) -> Result<GraphCandidates> {
+    let mut pass = LayoutPropagation {
         graph,
         options,
         tensors: vec![Vec::new(); graph.tensors().count()],
-        wanted: wanted_results(graph, options)?,
-        returned: returned(graph),
+        wanted: collect_wanted_results(graph, options)?,
+        returned: find_returned_tensors(graph),
         every_stick,
         every_order: every_stick && graph.nodes().count() <= EVERY_ORDER,
         asked: HashMap::new(),
     };
-    let nodes = pass.all()?;
-    Ok(Candidates { nodes, tensors: pass.tensors })
+    let nodes = pass.propagate_all()?;
+    Ok(GraphCandidates { nodes, tensors: pass.tensors })
 }
 
 /// Layouts that somebody would like a tensor to have, beside those that kernels lead to.
 type WantedLayouts = BTreeMap<usize, Vec<StickLayout>>;
 
 /// Which tensors the caller gets, or views of them.
-fn returned(graph: &Graph) -> Vec<bool> {
+fn find_returned_tensors(graph: &Graph) -> Vec<bool> {
     let mut returned = vec![false; graph.tensors().count()];
     graph.outputs().iter().for_each(|o| returned[graph.base_and_view(*o).0.0] = true);
     returned
@@ -167,22 +178,22 @@ fn returned(graph: &Graph) -> Vec<bool> {
 
 /// Per tensor, the layouts in which its operation would best write it: what it is pinned to, what the caller
 /// wants of it or of a view of it, and what readers through merged views do.
-fn wanted_results(graph: &Graph, options: &Options) -> Result<WantedLayouts> {
+fn collect_wanted_results(graph: &Graph, options: &CompilerOptions) -> Result<WantedLayouts> {
     let mut wanted = WantedLayouts::new();
-    if options.policy != Policy::Best {
+    if options.policy != CompilePolicy::Best {
         return Ok(wanted);
     }
     for (id, t) in graph.tensors() {
         if let (TensorOrigin::Result(..), Some(pin)) = (&t.def, &t.pin) {
             let default =
                 zellige_device::default_layout(&t.size, None, t.dtype, options.storage.keep)?;
-            wanted.entry(id.0).or_default().push(pinned(pin, &t.size, &default)?);
+            wanted.entry(id.0).or_default().push(resolve_pin(pin, &t.size, &default)?);
         }
     }
     for output in graph.outputs() {
         let base = graph.base_and_view(*output).0;
-        if let Some(key) = demanded(graph, options, *output)?
-            && let Some(layout) = behind(options, graph.get(base), &key)
+        if let Some(key) = demanded_output_layout(graph, options, *output)?
+            && let Some(layout) = layout_behind_view(options, graph.get(base), &key)
         {
             wanted.entry(base.0).or_default().push(layout);
         }
@@ -202,7 +213,7 @@ fn wanted_results(graph: &Graph, options: &Options) -> Result<WantedLayouts> {
             let layout =
                 zellige_device::default_layout(&seen.size, None, t.dtype, options.storage.keep)?;
             let key = OperandLayout { view: Some(view.clone()), layout };
-            if let Some(layout) = behind(options, t, &key) {
+            if let Some(layout) = layout_behind_view(options, t, &key) {
                 wanted.entry(base.0).or_default().push(layout);
             }
         }
@@ -211,7 +222,11 @@ fn wanted_results(graph: &Graph, options: &Options) -> Result<WantedLayouts> {
 }
 
 /// The layout of a tensor of which a view lies as the key says, without a copy; none where there is none.
-fn behind(options: &Options, t: &GraphTensor, key: &OperandLayout) -> Option<StickLayout> {
+fn layout_behind_view(
+    options: &CompilerOptions,
+    t: &GraphTensor,
+    key: &OperandLayout,
+) -> Option<StickLayout> {
     let Some(view) = &key.view else { return Some(key.layout.clone()) };
     let plain = StridedLayout::new_contiguous(view.size()).ok()?;
     let step = |stride: i64| {
@@ -229,13 +244,13 @@ fn behind(options: &Options, t: &GraphTensor, key: &OperandLayout) -> Option<Sti
     let layout =
         StickLayout::from_size_and_stride_map(key.layout.device_size(), &map?, format).ok()?;
     let layout = layout.with_host(&t.size, None).ok()?;
-    reads_in_place(options, t, &layout, key).then_some(layout)
+    is_read_in_place(options, t, &layout, key).then_some(layout)
 }
 
 /// Whether an operand that is wanted so is there already, where its tensor lies in `own`: the tensor in exactly this
 /// layout, or a view of it whose elements lie where those of the copy would, in the same order.
-pub(crate) fn reads_in_place(
-    options: &Options,
+pub(crate) fn is_read_in_place(
+    options: &CompilerOptions,
     t: &GraphTensor,
     own: &StickLayout,
     key: &OperandLayout,
@@ -251,14 +266,15 @@ pub(crate) fn reads_in_place(
     }
     let dtype = t.dtype;
     let as_is = OperandLayout { view: None, layout: own.clone() };
-    let seen = laid(options, dtype, &as_is, Some(view)).and_then(|l| Ok(l.stick_form()?));
-    let copy = laid(options, dtype, key, None).and_then(|l| Ok(l.stick_form()?));
+    let seen =
+        bind_operand_layout(options, dtype, &as_is, Some(view)).and_then(|l| Ok(l.stick_form()?));
+    let copy = bind_operand_layout(options, dtype, key, None).and_then(|l| Ok(l.stick_form()?));
     matches!((seen, copy), (Ok(a), Ok(b)) if a == b)
 }
 
-struct Propagation<'a> {
+struct LayoutPropagation<'a> {
     graph: &'a Graph,
-    options: &'a Options,
+    options: &'a CompilerOptions,
     tensors: Vec<Vec<StickLayout>>,
     wanted: WantedLayouts,
     /// Which tensors the caller gets, or views of them.
@@ -267,7 +283,7 @@ struct Propagation<'a> {
     every_stick: bool,
     /// Whether every order of the dimensions of a result is a candidate, as far as the kernel writes it.
     every_order: bool,
-    asked: HashMap<OpQuestion, Rc<Vec<Alternative>>>,
+    asked: HashMap<OpQuestion, Rc<Vec<OpAlternative>>>,
 }
 
 /// Everything that the alternatives of an operation depend on.
@@ -275,7 +291,7 @@ struct Propagation<'a> {
 struct OpQuestion {
     op: &'static str,
     attributes: String,
-    operands: Vec<Asked>,
+    operands: Vec<AskedOperand>,
     wanted: Vec<StickLayout>,
     /// Which of the operands and results never stay in the scratchpads.
     through_memory: Vec<bool>,
@@ -284,22 +300,22 @@ struct OpQuestion {
 }
 
 /// An operand: size and dtype of its tensor, its view, and the layouts that the tensor may have.
-type Asked = (Vec<i64>, zellige_float::Dtype, Option<StridedLayout>, Vec<StickLayout>);
+type AskedOperand = (Vec<i64>, zellige_float::Dtype, Option<StridedLayout>, Vec<StickLayout>);
 
-impl Propagation<'_> {
+impl LayoutPropagation<'_> {
     /// The alternatives of every operation, in order.
-    fn all(&mut self) -> Result<Vec<Rc<Vec<Alternative>>>> {
+    fn propagate_all(&mut self) -> Result<Vec<Rc<Vec<OpAlternative>>>> {
         let graph = self.graph;
         for (id, t) in graph.tensors() {
             if matches!(t.def, TensorOrigin::Input(_) | TensorOrigin::Constant(_)) {
-                let layout = given_layout(graph, self.options, id)?;
+                let layout = input_layout(graph, self.options, id)?;
                 self.tensors[id.0].push(layout);
             }
         }
-        self.free_weights()?;
+        self.add_weight_layouts()?;
         let mut nodes = Vec::with_capacity(graph.nodes().count());
         for (id, node) in graph.nodes() {
-            let list = self.ask(id, node).map_err(|e| e.at_operation(graph, id))?;
+            let list = self.ask_kernel(id, node).map_err(|e| e.at_operation(graph, id))?;
             for (k, out) in node.outputs.iter().enumerate() {
                 let mut layouts: Vec<StickLayout> = Vec::new();
                 for a in list.iter() {
@@ -308,7 +324,7 @@ impl Propagation<'_> {
                     }
                 }
                 self.tensors[out.0] = match &graph.get(*out).pin {
-                    Some(pin) => vec![pinned(pin, &graph.get(*out).size, &layouts[0])?],
+                    Some(pin) => vec![resolve_pin(pin, &graph.get(*out).size, &layouts[0])?],
                     None => layouts,
                 };
             }
@@ -318,8 +334,8 @@ impl Propagation<'_> {
     }
 
     /// Weights may also be loaded in the layouts that their readers ask for.
-    fn free_weights(&mut self) -> Result<()> {
-        if self.options.weights == WeightLayouts::Given {
+    fn add_weight_layouts(&mut self) -> Result<()> {
+        if self.options.weights == WeightLayoutRule::Given {
             return Ok(());
         }
         for (_, node) in self.graph.nodes() {
@@ -340,9 +356,9 @@ impl Propagation<'_> {
                         let (base, view) = self.graph.base_and_view(*o);
                         let layout = match self.tensors[base.0].first() {
                             Some(l) => l.clone(),
-                            None => given_layout(self.graph, self.options, base)?,
+                            None => input_layout(self.graph, self.options, base)?,
                         };
-                        self.laid(*o, &OperandLayout { view: None, layout }, view)
+                        self.operand_tensor_layout(*o, &OperandLayout { view: None, layout }, view)
                     })
                     .collect();
                 let Ok(firsts) = firsts else { continue };
@@ -350,7 +366,7 @@ impl Propagation<'_> {
                 if !lay.inputs[k].accepts_layout(&firsts[k]) {
                     let wanted = lay.inputs[k].fitting_layout(&firsts[k])?;
                     let list = &mut self.tensors[base.0];
-                    if !list.contains(&wanted) && list.len() < OPTIONS {
+                    if !list.contains(&wanted) && list.len() < MAX_OPERAND_LAYOUTS {
                         list.push(wanted);
                     }
                 }
@@ -360,27 +376,27 @@ impl Propagation<'_> {
     }
 
     /// How an operand lies when it is read so.
-    fn laid(
+    fn operand_tensor_layout(
         &self,
         operand: TensorId,
         key: &OperandLayout,
         view: Option<&StridedLayout>,
     ) -> Result<TensorLayout> {
-        laid(self.options, self.graph.get(operand).dtype, key, view)
+        bind_operand_layout(self.options, self.graph.get(operand).dtype, key, view)
     }
 
     /// The layouts that somebody wants a result to have.
-    fn wanted_of(&self, id: TensorId) -> &[StickLayout] {
+    fn wanted_layouts(&self, id: TensorId) -> &[StickLayout] {
         self.wanted.get(&id.0).map_or(&[], Vec::as_slice)
     }
 
     /// Whether a tensor is read from or written to device memory whatever is decided: it comes from outside, is read
     /// through a view, or goes to the caller.
-    fn through_memory(&self, id: TensorId) -> bool {
+    fn passes_through_memory(&self, id: TensorId) -> bool {
         !matches!(self.graph.get(id).def, TensorOrigin::Result(..)) || self.returned[id.0]
     }
 
-    fn ask(&mut self, id: NodeId, node: &GraphNode) -> Result<Rc<Vec<Alternative>>> {
+    fn ask_kernel(&mut self, id: NodeId, node: &GraphNode) -> Result<Rc<Vec<OpAlternative>>> {
         let bases: Vec<TensorId> =
             node.inputs.iter().map(|o| self.graph.base_and_view(*o).0).collect();
         let operands = node.inputs.iter().map(|o| {
@@ -392,20 +408,24 @@ impl Propagation<'_> {
             op: node.op.name(),
             attributes: serde_json::to_string(&node.attributes).unwrap_or_default(),
             operands: operands.collect(),
-            wanted: node.outputs.iter().flat_map(|o| self.wanted_of(*o)).cloned().collect(),
+            wanted: node.outputs.iter().flat_map(|o| self.wanted_layouts(*o)).cloned().collect(),
             through_memory: node
                 .inputs
                 .iter()
                 .chain(&node.outputs)
-                .map(|t| self.through_memory(*t))
+                .map(|t| self.passes_through_memory(*t))
                 .collect(),
             same: bases.iter().map(|b| bases.iter().position(|o| o == b).unwrap_or(0)).collect(),
         };
         if let Some(known) = self.asked.get(&question) {
             return Ok(known.clone());
         }
-        let probe = Probe { pass: self, node, name: self.graph.get(node.outputs[0]).name.clone() };
-        let list = Rc::new(probe.alternatives(id)?);
+        let probe = AlternativeProbe {
+            pass: self,
+            node,
+            name: self.graph.get(node.outputs[0]).name.clone(),
+        };
+        let list = Rc::new(probe.find_alternatives(id)?);
         self.asked.insert(question, list.clone());
         Ok(list)
     }
@@ -415,18 +435,18 @@ impl Propagation<'_> {
 ///
 /// # Errors
 /// Sizes without a default layout, and pins that do not fit the size.
-fn given_layout(graph: &Graph, options: &Options, id: TensorId) -> Result<StickLayout> {
+fn input_layout(graph: &Graph, options: &CompilerOptions, id: TensorId) -> Result<StickLayout> {
     let t = graph.get(id);
     let default = zellige_device::default_layout(&t.size, None, t.dtype, options.storage.keep)?;
     match &t.pin {
-        Some(pin) => pinned(pin, &t.size, &default),
+        Some(pin) => resolve_pin(pin, &t.size, &default),
         None => Ok(default),
     }
 }
 
 /// How an operand of that dtype lies when it is read so through its view.
-pub(crate) fn laid(
-    options: &Options,
+pub(crate) fn bind_operand_layout(
+    options: &CompilerOptions,
     dtype: zellige_float::Dtype,
     key: &OperandLayout,
     view: Option<&StridedLayout>,

@@ -1,13 +1,13 @@
 //! The alternatives of one operation: its kernel is asked about combinations of layouts until none of them
 //! asks for a layout that was not tried.
 //!
-//! **Cost.** An operand has at most [`OPTIONS`] layouts. All combinations are tried where they are at most
-//! [`TUPLES`]; beyond, one operand is varied at a time, and then all of them together.
+//! **Cost.** An operand has at most [`MAX_OPERAND_LAYOUTS`] layouts. All combinations are tried where they are at most
+//! [`MAX_LAYOUT_TUPLES`]; beyond, one operand is varied at a time, and then all of them together.
 
 use super::orders::{batches_outermost, every_order_along, orders_along};
-use super::{Alternative, OPTIONS, OperandLayout, Propagation};
+use super::{LayoutPropagation, MAX_OPERAND_LAYOUTS, OpAlternative, OperandLayout};
 use crate::error::{CompileError, Result};
-use crate::options::Policy;
+use crate::options::CompilePolicy;
 use std::collections::HashSet;
 use zellige_device::PlanOp;
 use zellige_device::{LayoutNeed, TensorLayout, WorkDivision};
@@ -18,11 +18,11 @@ use zellige_op::TensorOp;
 use zellige_stick::StickLayout;
 
 /// The most combinations of layouts of all operands that are tried.
-const TUPLES: usize = 400;
+const MAX_LAYOUT_TUPLES: usize = 400;
 
 /// An operation whose alternatives are looked for.
-pub(super) struct Probe<'a, 'b> {
-    pub(super) pass: &'a Propagation<'b>,
+pub(super) struct AlternativeProbe<'a, 'b> {
+    pub(super) pass: &'a LayoutPropagation<'b>,
     pub(super) node: &'a GraphNode,
     pub(super) name: String,
 }
@@ -33,14 +33,18 @@ struct TriedLayout {
     laid: TensorLayout,
 }
 
-impl Probe<'_, '_> {
+impl AlternativeProbe<'_, '_> {
     /// An operation that the host does takes operands as they lie and gives default layouts.
-    fn on_host(&self) -> Result<Alternative> {
+    fn host_alternative(&self) -> Result<OpAlternative> {
         let mut operands = Vec::new();
         for o in &self.node.inputs {
             let (base, view) = self.pass.graph.base_and_view(*o);
             let layout = self.pass.tensors[base.0][0].clone();
-            operands.push(self.pass.laid(*o, &OperandLayout { view: None, layout }, view)?);
+            operands.push(self.pass.operand_tensor_layout(
+                *o,
+                &OperandLayout { view: None, layout },
+                view,
+            )?);
         }
         let keep = self.pass.options.storage.keep;
         let results: Vec<TensorLayout> = self
@@ -56,14 +60,14 @@ impl Probe<'_, '_> {
         let work = self.node.op.plan_round_trip(&operands, &results)?;
         let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
         let results = results.iter().map(|r| r.stick_layout().clone()).collect();
-        Ok(Alternative { operands: vec![None; operands.len()], results, cycles, least: cycles })
+        Ok(OpAlternative { operands: vec![None; operands.len()], results, cycles, least: cycles })
     }
 
     /// An operation without operands fills any layout.
-    fn factory(&self) -> Result<Vec<Alternative>> {
+    fn factory_alternatives(&self) -> Result<Vec<OpAlternative>> {
         let (metas, lay) = self.node.op.plan_layouts(&[])?;
         let options = self.pass.options;
-        let mut found: Vec<Alternative> = Vec::new();
+        let mut found: Vec<OpAlternative> = Vec::new();
         let dims = 0..metas.first().map_or(0, |m| m.size.len());
         let wants = std::iter::once(None).chain(dims.map(|d| Some(LayoutNeed::Along(d))));
         for want in wants {
@@ -79,8 +83,8 @@ impl Probe<'_, '_> {
             let results: Vec<StickLayout> = outs.iter().map(|o| o.stick_layout().clone()).collect();
             if !found.iter().any(|a| a.results == results) {
                 let cycles = options.hardware.operation_latency(&work).cycles;
-                let least = self.least(&[], &outs, cycles);
-                found.push(Alternative { operands: Vec::new(), results, cycles, least });
+                let least = self.least_cycles(&[], &outs, cycles);
+                found.push(OpAlternative { operands: Vec::new(), results, cycles, least });
             }
         }
         Ok(found)
@@ -90,12 +94,12 @@ impl Probe<'_, '_> {
     ///
     /// # Errors
     /// An operation that runs with none, with the reason of its kernel.
-    pub(super) fn alternatives(&self, id: NodeId) -> Result<Vec<Alternative>> {
+    pub(super) fn find_alternatives(&self, id: NodeId) -> Result<Vec<OpAlternative>> {
         if self.pass.options.coverage.runs_on_host(self.node.op.layer()) {
-            return Ok(vec![self.on_host()?]);
+            return Ok(vec![self.host_alternative()?]);
         }
         if self.node.inputs.is_empty() {
-            let list = self.factory()?;
+            let list = self.factory_alternatives()?;
             if !list.is_empty() {
                 return Ok(list);
             }
@@ -106,35 +110,35 @@ impl Probe<'_, '_> {
             let mut list = Vec::new();
             for layout in &self.pass.tensors[base.0] {
                 let key = OperandLayout { view: None, layout: layout.clone() };
-                let laid = self.pass.laid(*o, &key, view)?;
+                let laid = self.pass.operand_tensor_layout(*o, &key, view)?;
                 list.push(TriedLayout { key, laid });
             }
             options.push(list);
         }
         self.add_every_stick(&mut options)?;
-        let mut found: Vec<Alternative> = Vec::new();
+        let mut found: Vec<OpAlternative> = Vec::new();
         let mut done: HashSet<Vec<usize>> = HashSet::new();
         let mut refusal: Option<String> = None;
         loop {
             let mut wanted: Vec<(usize, StickLayout)> = Vec::new();
-            for tuple in tuples(&options) {
+            for tuple in combine_layouts(&options) {
                 if !done.insert(tuple.clone()) {
                     continue;
                 }
                 let operands: Vec<TensorLayout> =
                     tuple.iter().zip(&options).map(|(i, list)| list[*i].laid.clone()).collect();
-                match self.try_one(&operands, &mut wanted) {
+                match self.try_layouts(&operands, &mut wanted) {
                     Ok(Some((results, work))) => {
                         let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
                         let keys = tuple.iter().zip(&options).map(|(i, list)| list[*i].key.clone());
                         let keys: Vec<Option<OperandLayout>> = keys.map(Some).collect();
-                        let least = self.least_of(&operands, &results, cycles);
-                        for (results, cycles) in self.written_otherwise(&operands, &results) {
+                        let least = self.least_cycles_for(&operands, &results, cycles);
+                        for (results, cycles) in self.reorder_results(&operands, &results) {
                             let least = least.min(cycles);
                             let operands = keys.clone();
-                            found.push(Alternative { operands, results, cycles, least });
+                            found.push(OpAlternative { operands, results, cycles, least });
                         }
-                        found.push(Alternative { operands: keys, results, cycles, least });
+                        found.push(OpAlternative { operands: keys, results, cycles, least });
                     }
                     Ok(None) => {}
                     Err(e) => refusal = Some(e.to_string()),
@@ -142,17 +146,17 @@ impl Probe<'_, '_> {
             }
             let mut grown = false;
             for (k, layout) in wanted {
-                grown |= self.add(&mut options[k], k, layout)?;
+                grown |= self.add_layout(&mut options[k], k, layout)?;
             }
             if !grown {
                 break;
             }
         }
         if self.pass.options.strict {
-            self.refused_upstream(&options)?;
+            self.refuse_as_upstream(&options)?;
         }
         if found.is_empty() {
-            match self.as_the_kernel_wants(&mut options) {
+            match self.follow_kernel_wishes(&mut options) {
                 Ok(alternative) => found.extend(alternative),
                 Err(e) => refusal = Some(e.to_string()),
             }
@@ -185,7 +189,7 @@ impl Probe<'_, '_> {
             for d in (0..t.size().len()).filter(|d| t.size()[*d] > 1) {
                 let along = LayoutNeed::Along(d);
                 if !options[k].iter().any(|tried| along.accepts_layout(&tried.laid)) {
-                    self.add(&mut options[k], k, along.fitting_layout(t)?)?;
+                    self.add_layout(&mut options[k], k, along.fitting_layout(t)?)?;
                 }
             }
         }
@@ -194,14 +198,14 @@ impl Probe<'_, '_> {
 
     /// The results in other orders of their dimensions, each with what the operation then takes. A kernel writes
     /// any order whose sticks run as in its own; what only moves elements writes any layout.
-    fn written_otherwise(
+    fn reorder_results(
         &self,
         operands: &[TensorLayout],
         results: &[StickLayout],
     ) -> Vec<(Vec<StickLayout>, u64)> {
         let options = self.pass.options;
         let ([own], [out]) = (results, &self.node.outputs[..]) else { return Vec::new() };
-        if options.policy != Policy::Best {
+        if options.policy != CompilePolicy::Best {
             return Vec::new();
         }
         let dtype = self.pass.graph.get(*out).dtype;
@@ -225,7 +229,7 @@ impl Probe<'_, '_> {
             _ => Vec::new(),
         };
         let mut found: Vec<(Vec<StickLayout>, u64)> = Vec::new();
-        for layout in self.pass.wanted_of(*out).iter().chain(&orders) {
+        for layout in self.pass.wanted_layouts(*out).iter().chain(&orders) {
             let known = layout == own || found.iter().any(|(r, _)| r[0] == *layout);
             if known || layout.device_dtype() != own.device_dtype() {
                 continue;
@@ -246,16 +250,24 @@ impl Probe<'_, '_> {
     /// The combination to which the operation itself leads: every operand that does not fit is moved as it is wanted,
     /// as when operations run one by one. The combinations of many layouts are not all tried, and this one may not be
     /// among them.
-    fn as_the_kernel_wants(&self, options: &mut [Vec<TriedLayout>]) -> Result<Option<Alternative>> {
+    fn follow_kernel_wishes(
+        &self,
+        options: &mut [Vec<TriedLayout>],
+    ) -> Result<Option<OpAlternative>> {
         let mut at = vec![0; options.len()];
         for _ in 0..=options.len() {
             let operands: Vec<TensorLayout> =
                 at.iter().zip(&*options).map(|(i, list)| list[*i].laid.clone()).collect();
-            if let Some((results, work)) = self.try_one(&operands, &mut Vec::new())? {
+            if let Some((results, work)) = self.try_layouts(&operands, &mut Vec::new())? {
                 let keys = at.iter().zip(&*options).map(|(i, list)| Some(list[*i].key.clone()));
                 let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
-                let least = self.least_of(&operands, &results, cycles);
-                return Ok(Some(Alternative { operands: keys.collect(), results, cycles, least }));
+                let least = self.least_cycles_for(&operands, &results, cycles);
+                return Ok(Some(OpAlternative {
+                    operands: keys.collect(),
+                    results,
+                    cycles,
+                    least,
+                }));
             }
             let (_, lay) = self.node.op.plan_layouts(&operands)?;
             for (k, (want, t)) in lay.inputs.iter().zip(&operands).enumerate() {
@@ -264,7 +276,7 @@ impl Probe<'_, '_> {
                     let (_, view) = self.pass.graph.base_and_view(operand);
                     let key =
                         OperandLayout { view: view.cloned(), layout: want.fitting_layout(t)? };
-                    let laid = self.pass.laid(operand, &key, view)?;
+                    let laid = self.pass.operand_tensor_layout(operand, &key, view)?;
                     at[k] = options[k].len();
                     options[k].push(TriedLayout { key, laid });
                 }
@@ -275,7 +287,7 @@ impl Probe<'_, '_> {
 
     /// The results and the work of one combination; none where an operand has to be moved, and then the
     /// layouts that would do.
-    fn try_one(
+    fn try_layouts(
         &self,
         operands: &[TensorLayout],
         wanted: &mut Vec<(usize, StickLayout)>,
@@ -291,7 +303,7 @@ impl Probe<'_, '_> {
             wanted.push((k, want.fitting_layout(t)?));
             // The other way round: everybody else as this operand lies.
             if let (LayoutNeed::Along(_) | LayoutNeed::Sparse, Ok(form)) = (want, t.stick_form()) {
-                self.suit_others(k, form.stick, operands, wanted)?;
+                self.suit_other_operands(k, form.stick, operands, wanted)?;
             }
         }
         if !fits {
@@ -304,7 +316,7 @@ impl Probe<'_, '_> {
             .map(|(m, l)| TensorLayout::new(storage, m.dtype, l))
             .collect::<zellige_device::Result<_>>()?;
         let (_, work) = op.plan_work(operands, &outs, None, self.pass.options.cores)?;
-        let searches = self.pass.options.policy == Policy::Best;
+        let searches = self.pass.options.policy == CompilePolicy::Best;
         if searches && matches!(work.kind, WorkKind::BatchMatmulDefault { .. }) {
             for (k, t) in operands.iter().enumerate() {
                 if let Some(layout) = batches_outermost(t)? {
@@ -315,19 +327,24 @@ impl Probe<'_, '_> {
         Ok(Some((lay.outputs, work)))
     }
 
-    /// As [`Probe::least`], for results in these layouts.
-    fn least_of(&self, operands: &[TensorLayout], results: &[StickLayout], cycles: u64) -> u64 {
+    /// As [`AlternativeProbe::least_cycles`], for results in these layouts.
+    fn least_cycles_for(
+        &self,
+        operands: &[TensorLayout],
+        results: &[StickLayout],
+        cycles: u64,
+    ) -> u64 {
         let storage = self.pass.options.storage;
         let dtypes = self.node.outputs.iter().map(|o| self.pass.graph.get(*o).dtype);
         let outs: zellige_device::Result<Vec<TensorLayout>> =
             dtypes.zip(results).map(|(dtype, l)| TensorLayout::new(storage, dtype, l)).collect();
-        outs.map_or(0, |outs| self.least(operands, &outs, cycles))
+        outs.map_or(0, |outs| self.least_cycles(operands, &outs, cycles))
     }
 
     /// Cycles that the operation takes at least in every division, with everything in the scratchpads that could be
     /// there: what is given from outside, seen through a view or returned goes through memory. `cycles` is what it
     /// takes in one of them.
-    fn least(&self, operands: &[TensorLayout], outs: &[TensorLayout], cycles: u64) -> u64 {
+    fn least_cycles(&self, operands: &[TensorLayout], outs: &[TensorLayout], cycles: u64) -> u64 {
         let (graph, options, op) = (self.pass.graph, self.pass.options, &self.node.op);
         let Ok(Some(spans)) = op.iteration_space(operands, outs) else { return cycles };
         let one = WorkDivision::on_one_core(spans.len());
@@ -342,7 +359,7 @@ impl Probe<'_, '_> {
             let mut counted: Vec<TensorId> = Vec::new();
             for (id, t) in ids.zip(operands.iter().chain(outs)) {
                 let base = graph.base_and_view(*id).0;
-                if !self.pass.through_memory(*id) || counted.contains(&base) {
+                if !self.pass.passes_through_memory(*id) || counted.contains(&base) {
                     continue;
                 }
                 counted.push(base);
@@ -357,7 +374,7 @@ impl Probe<'_, '_> {
 
     /// Layouts of the other operands with lanes along what is dimension `stick` of operand `k`, where
     /// sizes broadcast.
-    fn suit_others(
+    fn suit_other_operands(
         &self,
         k: usize,
         stick: Option<usize>,
@@ -378,20 +395,25 @@ impl Probe<'_, '_> {
     }
 
     /// Adds a layout of an operand unless it is known or there are too many.
-    fn add(&self, list: &mut Vec<TriedLayout>, k: usize, layout: StickLayout) -> Result<bool> {
+    fn add_layout(
+        &self,
+        list: &mut Vec<TriedLayout>,
+        k: usize,
+        layout: StickLayout,
+    ) -> Result<bool> {
         let operand = self.node.inputs[k];
         let (_, view) = self.pass.graph.base_and_view(operand);
         let key = OperandLayout { view: view.cloned(), layout };
-        if list.len() >= OPTIONS || list.iter().any(|t| t.key == key) {
+        if list.len() >= MAX_OPERAND_LAYOUTS || list.iter().any(|t| t.key == key) {
             return Ok(false);
         }
-        let laid = self.pass.laid(operand, &key, view)?;
+        let laid = self.pass.operand_tensor_layout(operand, &key, view)?;
         list.push(TriedLayout { key, laid });
         Ok(true)
     }
 
     /// Refuses what upstream refuses at compile time.
-    fn refused_upstream(&self, options: &[Vec<TriedLayout>]) -> Result<()> {
+    fn refuse_as_upstream(&self, options: &[Vec<TriedLayout>]) -> Result<()> {
         let firsts: Vec<TensorLayout> = options.iter().map(|list| list[0].laid.clone()).collect();
         let Ok((_, lay)) = self.node.op.plan_layouts(&firsts) else { return Ok(()) };
         let form = self.node.op.form();
@@ -416,7 +438,7 @@ impl Probe<'_, '_> {
                 rule,
             });
         }
-        if let Some((operand, rule)) = self.written_inside_a_stick(&firsts, &lay.outputs)? {
+        if let Some((operand, rule)) = self.find_write_inside_stick(&firsts, &lay.outputs)? {
             return Err(CompileError::Strict {
                 op: self.node.op.name().into(),
                 result: self.name.clone(),
@@ -431,10 +453,10 @@ impl Probe<'_, '_> {
 
 /// Combinations of layouts: all of them, or where those are too many, the first layouts of all
 /// operands with one varied, and all operands at the same place of their lists.
-fn tuples(options: &[Vec<TriedLayout>]) -> Vec<Vec<usize>> {
+fn combine_layouts(options: &[Vec<TriedLayout>]) -> Vec<Vec<usize>> {
     let sizes: Vec<usize> = options.iter().map(Vec::len).collect();
     let all = sizes.iter().fold(1usize, |n, s| n.saturating_mul(*s));
-    if all <= TUPLES {
+    if all <= MAX_LAYOUT_TUPLES {
         let mut list = vec![Vec::new()];
         for n in sizes {
             list = list
@@ -454,6 +476,6 @@ fn tuples(options: &[Vec<TriedLayout>]) -> Vec<Vec<usize>> {
     }
     let most = sizes.iter().copied().max().unwrap_or(0);
     list.extend((1..most).map(|i| sizes.iter().map(|n| i.min(n - 1)).collect()));
-    list.truncate(TUPLES);
+    list.truncate(MAX_LAYOUT_TUPLES);
     list
 }

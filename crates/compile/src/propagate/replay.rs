@@ -5,13 +5,13 @@
 //! about that one combination alone, by the rules with which `probe` accepts a combination.
 //!
 //! **Invariant.** A record proves nothing: an alternative that its kernel does not accept, a layout that does not
-//! belong to the size of its tensor, or a record of other operations makes [`ChosenAlternatives::check`] answer
+//! belong to the size of its tensor, or a record of other operations makes [`ChosenAlternatives::check_alternatives`] answer
 //! `None`, and all alternatives are enumerated. Only the figures of the certificate (`cycles`, `least`) are taken over.
 //!
 //! **Cost.** One question per distinct operation, so repeated layers are checked once.
 
-use super::{Alternative, OperandLayout, given_layout, laid, pinned};
-use crate::options::Options;
+use super::{OpAlternative, OperandLayout, bind_operand_layout, input_layout, resolve_pin};
+use crate::options::CompilerOptions;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use zellige_device::{PlanOp, TensorLayout};
@@ -51,12 +51,12 @@ struct ChosenAlternative {
 
 /// The alternatives of all operations, and the layouts of all tensors that follow from them.
 pub(crate) struct ReplayedLayouts {
-    pub(crate) nodes: Vec<Alternative>,
+    pub(crate) nodes: Vec<OpAlternative>,
     pub(crate) tensors: Vec<Option<StickLayout>>,
 }
 
 impl LayoutFields {
-    fn of(layout: &StickLayout) -> LayoutFields {
+    fn from_layout(layout: &StickLayout) -> LayoutFields {
         LayoutFields {
             device_size: layout.device_size().to_vec(),
             stride_map: layout.stride_map().to_vec(),
@@ -66,7 +66,7 @@ impl LayoutFields {
     }
 
     /// The layout for a tensor of that size; none where there is no such layout.
-    fn bind(&self, size: &[i64]) -> Option<StickLayout> {
+    fn bind_to_size(&self, size: &[i64]) -> Option<StickLayout> {
         let format = DataFormat::from_name(&self.format)?;
         let layout =
             StickLayout::from_size_and_stride_map(&self.device_size, &self.stride_map, format)
@@ -81,7 +81,7 @@ impl LayoutFields {
 }
 
 /// The number of a value among distinct ones, which it joins if it is new.
-fn number_of<T: Clone + Eq + std::hash::Hash>(
+fn number_distinct<T: Clone + Eq + std::hash::Hash>(
     value: T,
     list: &mut Vec<T>,
     numbers: &mut HashMap<T, usize>,
@@ -94,17 +94,18 @@ fn number_of<T: Clone + Eq + std::hash::Hash>(
 
 impl ChosenAlternatives {
     /// The record of an assignment; none where a check would not restore exactly these layouts.
-    pub(crate) fn of(
+    pub(crate) fn from_alternatives(
         graph: &Graph,
-        options: &Options,
-        nodes: &[Alternative],
+        options: &CompilerOptions,
+        nodes: &[OpAlternative],
     ) -> Option<ChosenAlternatives> {
         let (mut layouts, mut layout_numbers) = (Vec::new(), HashMap::new());
         let (mut alternatives, mut alternative_numbers) = (Vec::new(), HashMap::new());
         let mut numbers = Vec::with_capacity(nodes.len());
         for alternative in nodes {
-            let mut number =
-                |l: &StickLayout| number_of(LayoutFields::of(l), &mut layouts, &mut layout_numbers);
+            let mut number = |l: &StickLayout| {
+                number_distinct(LayoutFields::from_layout(l), &mut layouts, &mut layout_numbers)
+            };
             let operands = alternative.operands.iter();
             let operands = operands
                 .map(|o| o.as_ref().map(|key| (key.view.is_some(), number(&key.layout))))
@@ -112,16 +113,20 @@ impl ChosenAlternatives {
             let results = alternative.results.iter().map(&mut number).collect();
             let (cycles, least) = (alternative.cycles, alternative.least);
             let chosen = ChosenAlternative { operands, results, cycles, least };
-            numbers.push(number_of(chosen, &mut alternatives, &mut alternative_numbers));
+            numbers.push(number_distinct(chosen, &mut alternatives, &mut alternative_numbers));
         }
         let sizes = graph.tensors().map(|(_, t)| t.size.to_vec()).collect();
         let record = ChosenAlternatives { layouts, alternatives, nodes: numbers, sizes };
-        let restored = record.check(graph, options)?;
+        let restored = record.check_alternatives(graph, options)?;
         (restored.nodes == nodes).then_some(record)
     }
 
     /// The alternatives, where every kernel accepts its own.
-    pub(crate) fn check(&self, graph: &Graph, options: &Options) -> Option<ReplayedLayouts> {
+    pub(crate) fn check_alternatives(
+        &self,
+        graph: &Graph,
+        options: &CompilerOptions,
+    ) -> Option<ReplayedLayouts> {
         let same_sizes = self.sizes.len() == graph.tensors().count()
             && graph.tensors().zip(&self.sizes).all(|((_, t), size)| t.size[..] == size[..]);
         if !same_sizes || self.nodes.len() != graph.nodes().count() {
@@ -143,9 +148,9 @@ impl ChosenAlternatives {
             let attributes = serde_json::to_string(&node.attributes).unwrap_or_default();
             let question = (*number, node.op.name(), attributes, operands, results);
             let alternative = match accepted.get(&question) {
-                Some(known) => Alternative::clone(known),
+                Some(known) => OpAlternative::clone(known),
                 None => {
-                    let made = self.alternative(graph, options, node, *number)?;
+                    let made = self.check_alternative(graph, options, node, *number)?;
                     accepted.insert(question, made.clone());
                     made
                 }
@@ -158,12 +163,12 @@ impl ChosenAlternatives {
                 TensorOrigin::Result(node, k) => {
                     let own = nodes.get(node.0)?.results.get(*k)?;
                     match &t.pin {
-                        Some(pin) => Some(pinned(pin, &t.size, own).ok()?),
+                        Some(pin) => Some(resolve_pin(pin, &t.size, own).ok()?),
                         None => Some(own.clone()),
                     }
                 }
                 TensorOrigin::Input(_) | TensorOrigin::Constant(_) => {
-                    Some(given_layout(graph, options, id).ok()?)
+                    Some(input_layout(graph, options, id).ok()?)
                 }
                 TensorOrigin::View { .. } => None,
             });
@@ -172,13 +177,13 @@ impl ChosenAlternatives {
     }
 
     /// One alternative of one operation, where the kernel runs with it.
-    fn alternative(
+    fn check_alternative(
         &self,
         graph: &Graph,
-        options: &Options,
+        options: &CompilerOptions,
         node: &GraphNode,
         number: usize,
-    ) -> Option<Alternative> {
+    ) -> Option<OpAlternative> {
         let chosen = self.alternatives.get(number)?;
         let same_counts = chosen.operands.len() == node.inputs.len()
             && chosen.results.len() == node.outputs.len();
@@ -189,7 +194,7 @@ impl ChosenAlternatives {
         let mut written = Vec::with_capacity(node.outputs.len());
         for (out, number) in node.outputs.iter().zip(&chosen.results) {
             let t = graph.get(*out);
-            let layout = self.layouts.get(*number)?.bind(&t.size)?;
+            let layout = self.layouts.get(*number)?.bind_to_size(&t.size)?;
             written.push(TensorLayout::new(options.storage, t.dtype, &layout).ok()?);
             results.push(layout);
         }
@@ -204,7 +209,7 @@ impl ChosenAlternatives {
             let defaults: Option<Vec<_>> = node.outputs.iter().map(default).collect();
             let as_they_are = chosen.operands.iter().all(Option::is_none);
             let operands = vec![None; node.inputs.len()];
-            return (as_they_are && defaults? == results).then_some(Alternative {
+            return (as_they_are && defaults? == results).then_some(OpAlternative {
                 operands,
                 results,
                 cycles,
@@ -221,29 +226,29 @@ impl ChosenAlternatives {
                 return None;
             }
             let seen = if copied { *operand } else { base };
-            let layout = self.layouts.get(number)?.bind(&graph.get(seen).size)?;
+            let layout = self.layouts.get(number)?.bind_to_size(&graph.get(seen).size)?;
             let key = OperandLayout { view: copied_view, layout };
-            read.push(laid(options, graph.get(*operand).dtype, &key, view).ok()?);
+            read.push(bind_operand_layout(options, graph.get(*operand).dtype, &key, view).ok()?);
             operands.push(Some(key));
         }
         let (_, wanted) = node.op.plan_layouts(&read).ok()?;
         let fits = wanted.inputs.iter().zip(&read).all(|(want, t)| want.accepts_layout(t));
         if !fits
             || !(wanted.outputs == results
-                || writes(node, options, &read, &wanted.outputs, &written))
+                || can_kernel_write(node, options, &read, &wanted.outputs, &written))
         {
             return None;
         }
         node.op.plan_work(&read, &written, None, options.cores).ok()?;
-        Some(Alternative { operands, results, cycles, least })
+        Some(OpAlternative { operands, results, cycles, least })
     }
 }
 
 /// Whether a kernel writes its results in other layouts than its own: a factory fills any layout; others
 /// write one result with sticks along the same dimension, or in any layout where they only move elements.
-fn writes(
+fn can_kernel_write(
     node: &GraphNode,
-    options: &Options,
+    options: &CompilerOptions,
     read: &[TensorLayout],
     own: &[StickLayout],
     written: &[TensorLayout],

@@ -1,15 +1,15 @@
 //! What the existing compiler refuses of operations that write into parts of their result.
 
-use super::probe::Probe;
+use super::probe::AlternativeProbe;
 use crate::error::Result;
 use zellige_device::TensorLayout;
 use zellige_op::OpForm;
 use zellige_stick::StickLayout;
 
-impl Probe<'_, '_> {
+impl AlternativeProbe<'_, '_> {
     /// The operand that would be written from the middle of a stick of the result on, with the reason. The
     /// existing compiler moves whole sticks, and has nothing that shifts lanes.
-    pub(super) fn written_inside_a_stick(
+    pub(super) fn find_write_inside_stick(
         &self,
         operands: &[TensorLayout],
         results: &[StickLayout],

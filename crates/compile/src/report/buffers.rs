@@ -1,11 +1,11 @@
 //! Every buffer: what it holds, its layout, its place in memory, its writer and its readers.
 
-use super::layout_summary::layout_summary;
-use crate::program::{Buffer, Origin, Place, Program};
+use super::layout_summary::summarize_layout;
+use crate::program::{BufferLocation, CompiledProgram, ElementOrigin, ProgramBuffer};
 use zellige_graph::InputRole;
 use zellige_report::{BufferOrigin, BufferPlace, ReportedBuffer};
 
-pub(super) fn buffers(program: &Program) -> Vec<ReportedBuffer> {
+pub(super) fn report_buffers(program: &CompiledProgram) -> Vec<ReportedBuffer> {
     let mut written = vec![None; program.buffers.len()];
     let mut read: Vec<Vec<usize>> = vec![Vec::new(); program.buffers.len()];
     for (i, step) in program.steps.iter().enumerate() {
@@ -18,21 +18,21 @@ pub(super) fn buffers(program: &Program) -> Vec<ReportedBuffer> {
             }
         }
     }
-    let one = |(i, b): (usize, &Buffer)| ReportedBuffer {
+    let one = |(i, b): (usize, &ProgramBuffer)| ReportedBuffer {
         name: b.name.clone(),
         tensor: program.graph.get(b.tensor).name.clone(),
-        origin: origin(b),
+        origin: report_origin(b),
         dtype: b.laid.dtype().name().into(),
-        layout: layout_summary(&b.laid),
+        layout: summarize_layout(&b.laid),
         bytes: b.bytes(),
-        padding: padding(b),
-        place: place(b.place),
+        padding: padding_share(b),
+        place: report_location(b.place),
         address: match b.place {
-            Place::Pool(at) | Place::Lx(at) => Some(at),
-            Place::Own | Place::Over(_) => None,
+            BufferLocation::Pool(at) | BufferLocation::Lx(at) => Some(at),
+            BufferLocation::Own | BufferLocation::Over(_) => None,
         },
         over: match b.place {
-            Place::Over(other) => Some(program.buffer(other).name.clone()),
+            BufferLocation::Over(other) => Some(program.buffer(other).name.clone()),
             _ => None,
         },
         loaded: b.loaded,
@@ -43,27 +43,27 @@ pub(super) fn buffers(program: &Program) -> Vec<ReportedBuffer> {
     program.buffers.iter().enumerate().map(one).collect()
 }
 
-fn origin(buffer: &Buffer) -> BufferOrigin {
+fn report_origin(buffer: &ProgramBuffer) -> BufferOrigin {
     match &buffer.origin {
-        Origin::Input(InputRole::Input) => BufferOrigin::Input,
-        Origin::Input(InputRole::Weight) => BufferOrigin::Weight,
-        Origin::Input(InputRole::State) => BufferOrigin::State,
-        Origin::Constant(_) => BufferOrigin::Constant,
-        Origin::Result => BufferOrigin::Result,
-        Origin::Copy(_) => BufferOrigin::Copy,
+        ElementOrigin::Input(InputRole::Input) => BufferOrigin::Input,
+        ElementOrigin::Input(InputRole::Weight) => BufferOrigin::Weight,
+        ElementOrigin::Input(InputRole::State) => BufferOrigin::State,
+        ElementOrigin::Constant(_) => BufferOrigin::Constant,
+        ElementOrigin::Result => BufferOrigin::Result,
+        ElementOrigin::Copy(_) => BufferOrigin::Copy,
     }
 }
 
-fn place(place: Place) -> BufferPlace {
+fn report_location(place: BufferLocation) -> BufferPlace {
     match place {
-        Place::Own => BufferPlace::Own,
-        Place::Pool(_) => BufferPlace::Pool,
-        Place::Lx(_) => BufferPlace::Lx,
-        Place::Over(_) => BufferPlace::Over,
+        BufferLocation::Own => BufferPlace::Own,
+        BufferLocation::Pool(_) => BufferPlace::Pool,
+        BufferLocation::Lx(_) => BufferPlace::Lx,
+        BufferLocation::Over(_) => BufferPlace::Over,
     }
 }
 
-fn padding(buffer: &Buffer) -> f64 {
+fn padding_share(buffer: &ProgramBuffer) -> f64 {
     let (all, valid) = (buffer.bytes(), buffer.laid.valid_bytes());
     if all == 0 { 0.0 } else { all.saturating_sub(valid) as f64 / all as f64 }
 }

@@ -3,14 +3,14 @@
 //! For each layout that the tensor may have, the choice is solved again with the tensor held to it and
 //! everything else free. The difference to the best is the price of that layout.
 
-use super::layout_summary::{describe, layout_summary};
-use super::us;
-use crate::choose::choose;
+use super::layout_summary::{describe_layout, summarize_layout};
+use super::to_microseconds;
+use crate::choose::choose_layouts;
 use crate::divide::AnsweredSteps;
 use crate::error::{CompileError, Result};
-use crate::lower::lower;
-use crate::program::Program;
-use crate::propagate::{Candidates, propagate};
+use crate::lower::lower_graph;
+use crate::program::CompiledProgram;
+use crate::propagate::{GraphCandidates, propagate_layouts};
 use std::rc::Rc;
 use zellige_device::TensorLayout;
 use zellige_graph::{InputRole, TensorId, TensorOrigin};
@@ -20,23 +20,24 @@ use zellige_report::{CandidateLayout, LayoutExplanation, RequiredMove};
 ///
 /// # Errors
 /// A name that the graph has not.
-pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
+pub fn explain_layout(program: &CompiledProgram, name: &str) -> Result<LayoutExplanation> {
     let graph = &program.graph;
     let Some(asked) = graph.tensor_id(name) else {
-        let reason = format!("the compiled graph has no such tensor{}", near(program, name));
+        let reason =
+            format!("the compiled graph has no such tensor{}", find_similar_names(program, name));
         return Err(CompileError::BadTensor { tensor: name.into(), reason });
     };
     let (id, view) = graph.base_and_view(asked);
-    let candidates = propagate(graph, &program.options)?;
+    let candidates = propagate_layouts(graph, &program.options)?;
     let chosen = program.assignment.tensors[id.0].as_ref();
     let t = graph.get(id);
     let mut options = Vec::new();
     for layout in &candidates.tensors[id.0] {
-        let held = candidates.with_held(graph, id, layout);
+        let held = candidates.with_held_tensor(graph, id, layout);
         let laid = TensorLayout::new(program.options.storage, t.dtype, layout)?;
         let mut option = CandidateLayout {
-            layout: layout_summary(&laid),
-            text: describe(&laid),
+            layout: summarize_layout(&laid),
+            text: describe_layout(&laid),
             chosen: chosen == Some(layout),
             cost: None,
             extra: None,
@@ -45,7 +46,7 @@ pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
             moves: Vec::new(),
             refused: None,
         };
-        match solve(program, &held) {
+        match solve_least_cost(program, &held) {
             Ok((cost, optimal, moves)) => {
                 (option.cost, option.optimal, option.moves) = (Some(cost), optimal, moves);
             }
@@ -60,12 +61,13 @@ pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
         let extra = i64::try_from(i128::from(cost) - i128::from(base)).unwrap_or(i64::MAX);
         option.extra = Some(extra);
         if unit == "cycles" {
-            let time = us(program.options.hardware.cycles_to_time(extra.unsigned_abs()));
+            let time =
+                to_microseconds(program.options.hardware.cycles_to_time(extra.unsigned_abs()));
             option.extra_us = Some(if extra < 0 { -time } else { time });
         }
     }
     options.sort_by_key(|o| (o.cost.unwrap_or(u64::MAX), !o.chosen));
-    let (decided_by, why) = why(program, id, &options);
+    let (decided_by, why) = explain_choice(program, id, &options);
     Ok(LayoutExplanation {
         tensor: t.name.clone(),
         view: view.map(|_| name.into()),
@@ -78,22 +80,29 @@ pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
 }
 
 /// The least cost of the whole graph, whether that is proved, and the moves of every run.
-fn solve(program: &Program, candidates: &Candidates) -> Result<(u64, bool, Vec<RequiredMove>)> {
+fn solve_least_cost(
+    program: &CompiledProgram,
+    candidates: &GraphCandidates,
+) -> Result<(u64, bool, Vec<RequiredMove>)> {
     let (graph, options) = (&program.graph, &program.options);
-    let assignment = choose(graph, options, candidates)?;
+    let assignment = choose_layouts(graph, options, candidates)?;
     let (cost, optimal) = (assignment.cost, assignment.is_optimal());
     let lowered =
-        lower(Rc::new(graph.clone()), options, assignment, &mut AnsweredSteps::default())?;
+        lower_graph(Rc::new(graph.clone()), options, assignment, &mut AnsweredSteps::default())?;
     let moves = lowered.run_moves().map(|(tensor, reason, time)| RequiredMove {
         tensor: graph.get(tensor).name.clone(),
         reason: reason.into(),
-        us: us(time),
+        us: to_microseconds(time),
     });
     let moves = moves.collect();
     Ok((cost, optimal, moves))
 }
 
-fn why(program: &Program, id: TensorId, options: &[CandidateLayout]) -> (&'static str, String) {
+fn explain_choice(
+    program: &CompiledProgram,
+    id: TensorId,
+    options: &[CandidateLayout],
+) -> (&'static str, String) {
     let t = program.graph.get(id);
     if t.pin.is_some() {
         return ("pin", "the programmer pinned it".into());
@@ -105,16 +114,16 @@ fn why(program: &Program, id: TensorId, options: &[CandidateLayout]) -> (&'stati
         }
         TensorOrigin::Input(_) => match options.iter().find(|o| !o.chosen).and_then(|o| o.extra_us)
         {
-            Some(_) => ("choice", chosen_because(options)),
+            Some(_) => ("choice", summarize_choice(options)),
             None => ("caller", "inputs come in the default layout".into()),
         },
         TensorOrigin::Constant(_) => ("caller", "a constant".into()),
         _ if only => ("operation", "the only layout that its operation gives".into()),
-        _ => ("choice", chosen_because(options)),
+        _ => ("choice", summarize_choice(options)),
     }
 }
 
-fn chosen_because(options: &[CandidateLayout]) -> String {
+fn summarize_choice(options: &[CandidateLayout]) -> String {
     let others = options.iter().filter(|o| !o.chosen);
     let next = others.filter_map(|o| Some((o.extra?, o.extra_us, &o.text))).min_by_key(|o| o.0);
     match next {
@@ -131,7 +140,7 @@ fn chosen_because(options: &[CandidateLayout]) -> String {
 }
 
 /// Names of the graph that resemble one.
-fn near(program: &Program, name: &str) -> String {
+fn find_similar_names(program: &CompiledProgram, name: &str) -> String {
     let tail = name.rsplit('.').next().unwrap_or(name);
     let names = program.graph.tensors().map(|(_, t)| t.name.as_str());
     let near: Vec<&str> = names.filter(|n| !tail.is_empty() && n.contains(tail)).take(5).collect();

@@ -5,12 +5,12 @@ use zellige_report::LayoutSummary;
 use zellige_stick::StickLayout;
 
 /// The layout of a tensor, as numbers and in short.
-pub(super) fn layout_summary(laid: &TensorLayout) -> LayoutSummary {
+pub(super) fn summarize_layout(laid: &TensorLayout) -> LayoutSummary {
     let layout = laid.stick_layout();
     LayoutSummary {
         size: laid.size().to_vec(),
         stick: laid.stick_form().ok().and_then(|s| s.stick),
-        order: if laid.is_base() { order(layout) } else { order_of_view(laid) },
+        order: if laid.is_base() { describe_order(layout) } else { describe_view_order(laid) },
         device_size: layout.device_size().to_vec(),
         stride_map: layout.stride_map().to_vec(),
         format: layout.device_dtype().name().into(),
@@ -18,7 +18,7 @@ pub(super) fn layout_summary(laid: &TensorLayout) -> LayoutSummary {
 }
 
 /// A layout in a sentence that needs no knowledge of stride maps.
-pub fn describe(laid: &TensorLayout) -> String {
+pub fn describe_layout(laid: &TensorLayout) -> String {
     let stick = match laid.stick_form() {
         Ok(form) => match form.stick {
             Some(d) => format!("sticks of {} along dimension {d}", form.eps),
@@ -27,13 +27,13 @@ pub fn describe(laid: &TensorLayout) -> String {
         },
         Err(_) => "no plain sticks".into(),
     };
-    format!("{stick}; {}", order(laid.stick_layout()))
+    format!("{stick}; {}", describe_order(laid.stick_layout()))
 }
 
 /// The device dimensions from the slowest to the fastest: `d1/64 d0 d1%64` are the sticks of dimension
 /// 1, in each of them all of dimension 0, and then the lanes. Where host dimensions are fused, the
 /// extents and their strides.
-fn order(layout: &StickLayout) -> String {
+fn describe_order(layout: &StickLayout) -> String {
     let eps = layout.elems_per_stick();
     let last = layout.device_rank() - 1;
     let sizes = layout.device_size();
@@ -57,9 +57,9 @@ fn order(layout: &StickLayout) -> String {
 }
 
 /// The same of a view, in its own dimensions.
-fn order_of_view(laid: &TensorLayout) -> String {
+fn describe_view_order(laid: &TensorLayout) -> String {
     let Ok(form) = laid.stick_form() else {
-        return format!("{} through a view", order(laid.stick_layout()));
+        return format!("{} through a view", describe_order(laid.stick_layout()));
     };
     let mut dims: Vec<usize> = (0..form.size.len()).filter(|d| form.size[*d] > 1).collect();
     dims.sort_by_key(|d| std::cmp::Reverse(form.stride[*d]));
@@ -91,11 +91,11 @@ mod tests {
             TensorLayout::new(StoragePolicy::default(), Dtype::Float16, &layout.expect("fits"))
                 .expect("fits")
         };
-        assert_eq!(layout_summary(&laid(&[300, 200], None)).order, "d1/64 d0 d1%64");
-        assert_eq!(layout_summary(&laid(&[300, 200], Some(&[1, 0]))).order, "d0/64 d1 d0%64");
+        assert_eq!(summarize_layout(&laid(&[300, 200], None)).order, "d1/64 d0 d1%64");
+        assert_eq!(summarize_layout(&laid(&[300, 200], Some(&[1, 0]))).order, "d0/64 d1 d0%64");
         let turned = laid(&[300, 200], None).view_layout(|v| v.transpose(0, 1)).expect("a view");
-        assert_eq!(layout_summary(&turned).order, "d0/64 d1 d0%64");
-        let words = describe(&laid(&[300, 200], Some(&[1, 0])));
+        assert_eq!(summarize_layout(&turned).order, "d0/64 d1 d0%64");
+        let words = describe_layout(&laid(&[300, 200], Some(&[1, 0])));
         assert_eq!(words, "sticks of 64 along dimension 0; d0/64 d1 d0%64");
     }
 }

@@ -22,51 +22,51 @@ mod occupancy;
 mod steps;
 mod summary;
 
-pub use explain::explain;
-pub use layout_summary::describe;
-pub use notes::refusal;
+pub use explain::explain_layout;
+pub use layout_summary::describe_layout;
+pub use notes::report_refusal;
 
-use crate::program::Program;
+use crate::program::CompiledProgram;
 use zellige_report::{Report, VERSION};
 
 /// The report of a program.
-pub fn report(program: &Program) -> Report {
+pub fn report_program(program: &CompiledProgram) -> Report {
     Report {
         version: VERSION,
         graph: program.graph.name().into(),
-        machine: summary::machine(program),
-        options: summary::options(program),
-        summary: summary::summary(program),
-        certificate: summary::certificate(program),
-        units: summary::units(program),
-        tensors: buffers::buffers(program),
-        moves: moves::moves(program),
-        steps: steps::steps(program),
-        lx: occupancy::lx(program).data(),
-        pool: occupancy::pool(program).data(),
-        fallbacks: notes::fallbacks(program),
-        casts: notes::casts(program),
-        notes: notes::notes(program),
+        machine: summary::report_machine(program),
+        options: summary::report_settings(program),
+        summary: summary::report_totals(program),
+        certificate: summary::report_certificate(program),
+        units: summary::bottleneck_times(program),
+        tensors: buffers::report_buffers(program),
+        moves: moves::report_moves(program),
+        steps: steps::report_steps(program),
+        lx: occupancy::scratchpad_levels(program).to_occupancy(),
+        pool: occupancy::pool_levels(program).to_occupancy(),
+        fallbacks: notes::report_fallbacks(program),
+        casts: notes::report_narrowed(program),
+        notes: notes::report_notes(program),
         comparison: None,
     }
 }
 
 /// The report of a program beside what another program for the same graph costs.
-pub fn compared(program: &Program, other: &Program) -> Report {
-    let mut report = report(program);
-    report.comparison = Some(summary::comparison(program, other));
+pub fn report_compared(program: &CompiledProgram, other: &CompiledProgram) -> Report {
+    let mut report = report_program(program);
+    report.comparison = Some(summary::compare_policies(program, other));
     report
 }
 
 /// What work does to memory and units: a read that several cores share counts as often as it is done.
-fn totals(
-    program: &Program,
+fn sum_work_totals(
+    program: &CompiledProgram,
     work: &zellige_machine::OperationWork,
 ) -> zellige_machine::account::WorkTotals {
     program.options.hardware.share_ring_reads(work).sum_over_cores()
 }
 
 /// A time in microseconds.
-fn us(time: zellige_machine::SimulatedTime) -> f64 {
+fn to_microseconds(time: zellige_machine::SimulatedTime) -> f64 {
     time.microseconds()
 }

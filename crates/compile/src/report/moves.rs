@@ -1,11 +1,11 @@
 //! Every inserted move with its cost and its reason.
 
-use super::layout_summary::layout_summary;
-use super::{totals, us};
-use crate::program::{Action, Program};
+use super::layout_summary::summarize_layout;
+use super::{sum_work_totals, to_microseconds};
+use crate::program::{CompiledProgram, StepAction};
 use zellige_report::{MoveEnd, ReportedMove};
 
-pub(super) fn moves(program: &Program) -> Vec<ReportedMove> {
+pub(super) fn report_moves(program: &CompiledProgram) -> Vec<ReportedMove> {
     let mut readers = vec![0; program.buffers.len()];
     for step in &program.steps {
         for read in &step.reads {
@@ -17,9 +17,9 @@ pub(super) fn moves(program: &Program) -> Vec<ReportedMove> {
     }
     let mut list = Vec::new();
     for (i, step) in program.steps.iter().enumerate() {
-        let Action::Move { reader, why } = &step.action else { continue };
+        let StepAction::Move { reader, why } = &step.action else { continue };
         let (Some(read), Some(to)) = (step.reads.first(), step.writes.first()) else { continue };
-        let totals = totals(program, &step.work);
+        let totals = sum_work_totals(program, &step.work);
         let (from, copy) = (program.buffer(read.buffer), program.buffer(*to));
         let name = |n: zellige_graph::NodeId| {
             let node = program.graph.node(n);
@@ -28,13 +28,13 @@ pub(super) fn moves(program: &Program) -> Vec<ReportedMove> {
         list.push(ReportedMove {
             step: i,
             tensor: program.graph.get(copy.tensor).name.clone(),
-            from: MoveEnd { buffer: from.name.clone(), layout: layout_summary(&read.laid) },
-            to: MoveEnd { buffer: copy.name.clone(), layout: layout_summary(&copy.laid) },
+            from: MoveEnd { buffer: from.name.clone(), layout: summarize_layout(&read.laid) },
+            to: MoveEnd { buffer: copy.name.clone(), layout: summarize_layout(&copy.laid) },
             reason: why.clone(),
             reader: reader.map(name),
             readers: readers[to.0],
             bytes: totals.bytes_in.saturating_add(totals.bytes_out),
-            us: us(step.duration),
+            us: to_microseconds(step.duration),
             load: step.load,
         });
     }

@@ -1,18 +1,18 @@
 //! What a reader should know beside the plan: work of the host, narrowed elements, idle cores; and
 //! why there is no plan, with what to do about it.
 
-use super::us;
+use super::to_microseconds;
 use crate::error::CompileError;
-use crate::program::{Action, Origin, Program, Step};
+use crate::program::{CompiledProgram, ElementOrigin, ProgramStep, StepAction};
 use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphNode, TensorOrigin};
 use zellige_report::{HostFallback, NarrowedTensor, ReportNote};
 
 /// Every operation of every run that the host does.
-pub(super) fn fallbacks(program: &Program) -> Vec<HostFallback> {
+pub(super) fn report_fallbacks(program: &CompiledProgram) -> Vec<HostFallback> {
     let mut list = Vec::new();
     for (i, step) in program.steps.iter().enumerate() {
-        let Action::Host(node, op) = &step.action else { continue };
+        let StepAction::Host(node, op) = &step.action else { continue };
         let totals = step.work.sum_over_cores();
         list.push(HostFallback {
             step: i,
@@ -21,7 +21,7 @@ pub(super) fn fallbacks(program: &Program) -> Vec<HostFallback> {
             at: program.graph.node(*node).at.clone(),
             layer: op.layer().name().into(),
             bytes: totals.host_in.saturating_add(totals.host_out),
-            us: us(step.duration),
+            us: to_microseconds(step.duration),
             remedy: "`--profile full` runs it on the card; on today's software, write it with \
                      operations of the layers native and custom (`zellige ops`)"
                 .into(),
@@ -31,10 +31,10 @@ pub(super) fn fallbacks(program: &Program) -> Vec<HostFallback> {
 }
 
 /// Every tensor of the graph that is narrower on the card.
-pub(super) fn casts(program: &Program) -> Vec<NarrowedTensor> {
+pub(super) fn report_narrowed(program: &CompiledProgram) -> Vec<NarrowedTensor> {
     let mut list = Vec::new();
     for buffer in &program.buffers {
-        if matches!(buffer.origin, Origin::Copy(_)) {
+        if matches!(buffer.origin, ElementOrigin::Copy(_)) {
             continue;
         }
         let dtype = buffer.laid.dtype();
@@ -65,18 +65,18 @@ pub(super) fn casts(program: &Program) -> Vec<NarrowedTensor> {
 }
 
 /// Steps that take less than this share of a run are not worth a note.
-const WORTH: f64 = 0.05;
+const MIN_NOTED_SHARE: f64 = 0.05;
 /// Notes of one kind.
-const MOST: usize = 5;
+const MAX_NOTES_PER_KIND: usize = 5;
 
-pub(super) fn notes(program: &Program) -> Vec<ReportNote> {
+pub(super) fn report_notes(program: &CompiledProgram) -> Vec<ReportNote> {
     let mut list: Vec<ReportNote> = Vec::new();
-    let latency = us(program.latency());
-    let mut idle: Vec<&Step> = Vec::new();
+    let latency = to_microseconds(program.latency());
+    let mut idle: Vec<&ProgramStep> = Vec::new();
     let mut on_host = false;
     for (_, step) in program.run_steps() {
         match &step.action {
-            Action::Host(node, op) if !on_host => {
+            StepAction::Host(node, op) if !on_host => {
                 let node = program.graph.node(*node);
                 list.push(ReportNote {
                     kind: "graph_break".into(),
@@ -88,25 +88,25 @@ pub(super) fn notes(program: &Program) -> Vec<ReportNote> {
                 });
                 on_host = true;
             }
-            Action::Host(..) => {}
-            Action::Op(..) | Action::Move { .. } => {
+            StepAction::Host(..) => {}
+            StepAction::Op(..) | StepAction::Move { .. } => {
                 on_host = false;
                 let few = step.work.sum_over_cores().cores * 2 <= program.options.cores;
-                if few && us(step.duration) > WORTH * latency {
+                if few && to_microseconds(step.duration) > MIN_NOTED_SHARE * latency {
                     idle.push(step);
                 }
             }
         }
     }
     let breaks = list.len();
-    if breaks > MOST {
-        list.truncate(MOST);
-        let text = format!("{} more graph breaks", breaks - MOST);
-        list.push(plain("graph_break", text));
+    if breaks > MAX_NOTES_PER_KIND {
+        list.truncate(MAX_NOTES_PER_KIND);
+        let text = format!("{} more graph breaks", breaks - MAX_NOTES_PER_KIND);
+        list.push(plain_note("graph_break", text));
     }
-    for step in idle.iter().take(MOST) {
+    for step in idle.iter().take(MAX_NOTES_PER_KIND) {
         let node = step.node().map(|n| program.graph.node(n));
-        let share = 100.0 * us(step.duration) / latency;
+        let share = 100.0 * to_microseconds(step.duration) / latency;
         list.push(ReportNote {
             kind: "idle_cores".into(),
             op: step.op().map(|o| o.name().into()),
@@ -124,12 +124,12 @@ pub(super) fn notes(program: &Program) -> Vec<ReportNote> {
     list
 }
 
-fn plain(kind: &str, text: String) -> ReportNote {
+fn plain_note(kind: &str, text: String) -> ReportNote {
     ReportNote { kind: kind.into(), op: None, name: None, at: None, text, remedy: None }
 }
 
 /// Why a graph does not compile: the operation, where it is written, and what to do.
-pub fn refusal(error: &CompileError, graph: &Graph) -> ReportNote {
+pub fn report_refusal(error: &CompileError, graph: &Graph) -> ReportNote {
     let (result, remedy): (Option<&str>, &str) = match error {
         CompileError::Strict { result, .. } => {
             (Some(result), "leave out `--strict`: a move mends the layout")
@@ -155,7 +155,7 @@ pub fn refusal(error: &CompileError, graph: &Graph) -> ReportNote {
         }
         _ => (None, ""),
     };
-    let node = result.and_then(|name| node_of(graph, name));
+    let node = result.and_then(|name| find_node(graph, name));
     ReportNote {
         kind: error.kind().into(),
         op: node.map(|n| n.op.name().into()),
@@ -166,7 +166,7 @@ pub fn refusal(error: &CompileError, graph: &Graph) -> ReportNote {
     }
 }
 
-fn node_of<'g>(graph: &'g Graph, result: &str) -> Option<&'g GraphNode> {
+fn find_node<'g>(graph: &'g Graph, result: &str) -> Option<&'g GraphNode> {
     match graph.tensor(result)?.def {
         TensorOrigin::Result(node, _) => Some(graph.node(node)),
         _ => None,

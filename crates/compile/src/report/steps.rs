@@ -1,55 +1,55 @@
 //! Every step: its operands, its division, its time and its point under the roofline.
 
-use super::us;
-use crate::program::{self, Action, BufferId, Place, Program};
+use super::to_microseconds;
+use crate::program::{self, BufferId, BufferLocation, CompiledProgram, StepAction};
 use serde_json::Value;
 use zellige_machine::WorkKind;
 use zellige_report::{BusyCores, LoopDimension, ReportedStep, StepFamily, StepKind, StepOperand};
 
-pub(super) fn steps(program: &Program) -> Vec<ReportedStep> {
-    program.steps.iter().map(|s| step(program, s)).collect()
+pub(super) fn report_steps(program: &CompiledProgram) -> Vec<ReportedStep> {
+    program.steps.iter().map(|s| report_step(program, s)).collect()
 }
 
-fn step(program: &Program, s: &program::Step) -> ReportedStep {
-    let full = super::totals(program, &s.full);
-    let totals = super::totals(program, &s.work);
+fn report_step(program: &CompiledProgram, s: &program::ProgramStep) -> ReportedStep {
+    let full = super::sum_work_totals(program, &s.full);
+    let totals = super::sum_work_totals(program, &s.work);
     let bytes = totals.bytes_in.saturating_add(totals.bytes_out);
     let all = full.bytes_in.saturating_add(full.bytes_out);
     let (kind, node) = match &s.action {
-        Action::Op(node, _) => (StepKind::Op, Some(*node)),
-        Action::Host(node, _) => (StepKind::Host, Some(*node)),
-        Action::Move { .. } => (StepKind::Move, None),
+        StepAction::Op(node, _) => (StepKind::Op, Some(*node)),
+        StepAction::Host(node, _) => (StepKind::Host, Some(*node)),
+        StepAction::Move { .. } => (StepKind::Move, None),
     };
     let node = node.map(|n| program.graph.node(n));
     let seconds = s.duration.seconds();
-    let attributes = node.map(|n| attributes(&n.attributes)).unwrap_or_default();
+    let attributes = node.map(|n| format_attributes(&n.attributes)).unwrap_or_default();
     let operand = |buffer: BufferId, size: &[i64]| StepOperand {
         buffer: buffer.0,
         name: program.buffer(buffer).name.clone(),
         size: size.to_vec(),
-        lx: in_lx(program, buffer),
+        lx: is_held_in_lx(program, buffer),
     };
     ReportedStep {
         name: s.name.clone(),
         op: s.op().map_or("move", zellige_op::TensorOp::name).into(),
         kind,
-        family: family(s),
+        family: find_step_family(s),
         attributes,
         at: node.and_then(|n| n.at.clone()),
         reads: s.reads.iter().map(|r| operand(r.buffer, r.laid.size())).collect(),
         writes: s.writes.iter().map(|b| operand(*b, program.buffer(*b).laid.size())).collect(),
         load: s.load,
-        dims: dims(s),
+        dims: report_dimensions(s),
         decided_by: s.decided.0.clone(),
         reason: match &s.action {
-            Action::Move { why, .. } => why.clone(),
+            StepAction::Move { why, .. } => why.clone(),
             _ => s.decided.1.clone(),
         },
         cores: if kind == StepKind::Host { 0 } else { totals.cores },
         first_core: s.first_core,
-        busy: busy(program, s),
-        start_us: us(s.start),
-        us: us(s.duration),
+        busy: report_busy_cores(program, s),
+        start_us: to_microseconds(s.start),
+        us: to_microseconds(s.duration),
         bottleneck: s.latency.bottleneck.to_string(),
         bytes_in: totals.bytes_in,
         bytes_out: totals.bytes_out,
@@ -61,20 +61,20 @@ fn step(program: &Program, s: &program::Step) -> ReportedStep {
 }
 
 /// Whether a buffer lives in scratchpads, also in the place of another.
-pub(super) fn in_lx(program: &Program, buffer: BufferId) -> bool {
+pub(super) fn is_held_in_lx(program: &CompiledProgram, buffer: BufferId) -> bool {
     let mut at = buffer;
     // A buffer takes the place of an earlier one, so this ends; the count guards a broken plan.
     for _ in 0..=program.buffers.len() {
         match program.buffer(at).place {
-            Place::Lx(_) => return true,
-            Place::Over(other) => at = other,
-            Place::Own | Place::Pool(_) => return false,
+            BufferLocation::Lx(_) => return true,
+            BufferLocation::Over(other) => at = other,
+            BufferLocation::Own | BufferLocation::Pool(_) => return false,
         }
     }
     false
 }
 
-fn dims(s: &program::Step) -> Vec<LoopDimension> {
+fn report_dimensions(s: &program::ProgramStep) -> Vec<LoopDimension> {
     let space = s.space.as_deref().unwrap_or_default();
     let splits = s.division.splits().iter().copied().chain(std::iter::repeat(1));
     let dim = |(i, (span, split)): (usize, (&zellige_device::LoopSpan, usize))| LoopDimension {
@@ -88,13 +88,13 @@ fn dims(s: &program::Step) -> Vec<LoopDimension> {
 }
 
 /// How long each core is busy, neighbours of equal times together.
-fn busy(program: &Program, s: &program::Step) -> Vec<BusyCores> {
-    if matches!(s.action, Action::Host(..)) {
+fn report_busy_cores(program: &CompiledProgram, s: &program::ProgramStep) -> Vec<BusyCores> {
+    if matches!(s.action, StepAction::Host(..)) {
         return Vec::new();
     }
     let mut list: Vec<BusyCores> = Vec::new();
     for core in &s.latency.cores {
-        let time = us(program.options.hardware.cycles_to_time(core.total));
+        let time = to_microseconds(program.options.hardware.cycles_to_time(core.total));
         match list.last_mut() {
             Some(last) if last.us == time => last.cores += 1,
             _ => list.push(BusyCores { cores: 1, us: time }),
@@ -103,10 +103,10 @@ fn busy(program: &Program, s: &program::Step) -> Vec<BusyCores> {
     list
 }
 
-fn family(s: &program::Step) -> StepFamily {
+fn find_step_family(s: &program::ProgramStep) -> StepFamily {
     match (&s.action, s.work.kind) {
-        (Action::Host(..), _) => StepFamily::Host,
-        (Action::Move { .. }, _) => StepFamily::Move,
+        (StepAction::Host(..), _) => StepFamily::Host,
+        (StepAction::Move { .. }, _) => StepFamily::Move,
         (_, WorkKind::Matmul | WorkKind::BatchMatmulDefault { .. }) => StepFamily::Matmul,
         (_, WorkKind::RowReduction | WorkKind::CrossRowReduction) => StepFamily::Reduction,
         (_, WorkKind::Pointwise) => StepFamily::Pointwise,
@@ -115,6 +115,6 @@ fn family(s: &program::Step) -> StepFamily {
 }
 
 /// Attributes as a reader writes them: `dim=3, keepdim=true`.
-fn attributes(map: &serde_json::Map<String, Value>) -> String {
+fn format_attributes(map: &serde_json::Map<String, Value>) -> String {
     map.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<_>>().join(", ")
 }

@@ -1,9 +1,9 @@
 //! Totals of all steps, the hardware they ran on, and what is proved of the choice of layouts.
 
-use super::{occupancy, steps, us};
-use crate::choose::LOADS;
-use crate::options::{self, Policy};
-use crate::program::{Action, Origin, Program, Step};
+use super::{occupancy, steps, to_microseconds};
+use crate::choose::LOAD_COST_DIVISOR;
+use crate::options::{self, CompilePolicy};
+use crate::program::{CompiledProgram, ElementOrigin, ProgramStep, StepAction};
 use zellige_graph::InputRole;
 use zellige_machine::{Key, SimulatedTime};
 use zellige_op::CoverageProfile;
@@ -12,7 +12,7 @@ use zellige_report::{
     OutputLayouts, PolicyComparison, PolicyName, RunTotals, WeightLayouts,
 };
 
-pub(super) fn machine(program: &Program) -> MachineFigures {
+pub(super) fn report_machine(program: &CompiledProgram) -> MachineFigures {
     let hw = &program.options.hardware;
     let number = |key| hw.find_figure(key).map(|_| hw.figure_number(key).to_f64());
     let (peak, memory) = (hw.peak_tflops(), hw.figure_number(Key::MemoryPeak).to_f64());
@@ -25,35 +25,35 @@ pub(super) fn machine(program: &Program) -> MachineFigures {
         memory_gb_s: memory,
         sustained_gb_s: number(Key::MemoryOneWay).unwrap_or(memory),
         host_gb_s: hw.figure_number(Key::HostLink).to_f64(),
-        launch_us: us(hw.launch_time()),
+        launch_us: to_microseconds(hw.launch_time()),
         lx_bytes: hw.figure_count(Key::LxSize),
         clock_ghz: hw.figure_number(Key::Clock).to_f64(),
     }
 }
 
-fn policy(policy: Policy) -> PolicyName {
+fn policy_name(policy: CompilePolicy) -> PolicyName {
     match policy {
-        Policy::Baseline => PolicyName::Baseline,
-        Policy::Best => PolicyName::Best,
+        CompilePolicy::Baseline => PolicyName::Baseline,
+        CompilePolicy::Best => PolicyName::Best,
     }
 }
 
-pub(super) fn options(program: &Program) -> CompileSettings {
+pub(super) fn report_settings(program: &CompiledProgram) -> CompileSettings {
     let o = &program.options;
     CompileSettings {
-        policy: policy(o.policy),
+        policy: policy_name(o.policy),
         coverage: match o.coverage {
             CoverageProfile::Full => CoverageName::Full,
             CoverageProfile::Card => CoverageName::Card,
         },
         cores: o.cores,
         weights: match o.weights {
-            options::WeightLayouts::Free => WeightLayouts::Free,
-            options::WeightLayouts::Given => WeightLayouts::Given,
+            options::WeightLayoutRule::Free => WeightLayouts::Free,
+            options::WeightLayoutRule::Given => WeightLayouts::Given,
         },
         outputs: match o.outputs {
-            options::OutputLayouts::Default => OutputLayouts::Default,
-            options::OutputLayouts::AsComputed => OutputLayouts::AsComputed,
+            options::OutputLayoutRule::Default => OutputLayouts::Default,
+            options::OutputLayoutRule::AsComputed => OutputLayouts::AsComputed,
         },
         strict: o.strict,
         scratchpads: o.scratchpads.map(|p| p.name().into()),
@@ -64,12 +64,13 @@ pub(super) fn options(program: &Program) -> CompileSettings {
     }
 }
 
-pub(super) fn summary(program: &Program) -> RunTotals {
+pub(super) fn report_totals(program: &CompiledProgram) -> RunTotals {
     let mut s = RunTotals {
-        latency_us: us(program.latency()),
-        launch_us: us(program.options.hardware.launch_time()) * launches(program) as f64,
-        launches: launches(program),
-        load_us: us(program.load_latency()),
+        latency_us: to_microseconds(program.latency()),
+        launch_us: to_microseconds(program.options.hardware.launch_time())
+            * count_launches(program) as f64,
+        launches: count_launches(program),
+        load_us: to_microseconds(program.load_latency()),
         ops: 0,
         moves: 0,
         load_moves: program.load_steps().filter(|(_, s)| s.is_move()).count(),
@@ -80,38 +81,40 @@ pub(super) fn summary(program: &Program) -> RunTotals {
         move_bytes: 0,
         move_us: 0.0,
         host_us: 0.0,
-        cores: at_once(program),
-        balance: balance(program),
-        utilisation: utilisation(program),
+        cores: max_active_cores(program),
+        balance: core_balance(program),
+        utilisation: core_utilisation(program),
         lx_buffers: program.buffers.iter().filter(|b| is_lx(b)).count(),
         lx_hits: 0,
         lx_saved_bytes: 0,
-        pool_peak: occupancy::pool(program).peak,
+        pool_peak: occupancy::pool_levels(program).peak,
         weight_bytes: 0,
         input_bytes: 0,
     };
     let mut padding = 0.0;
     for (_, step) in program.run_steps() {
-        let (totals, full) =
-            (super::totals(program, &step.work), super::totals(program, &step.full));
+        let (totals, full) = (
+            super::sum_work_totals(program, &step.work),
+            super::sum_work_totals(program, &step.full),
+        );
         let bytes = totals.bytes_in.saturating_add(totals.bytes_out);
         s.bytes = s.bytes.saturating_add(bytes);
         s.flops = s.flops.saturating_add(totals.flops);
         padding += step.work.sum_over_cores().padding_share() * bytes as f64;
         let all = full.bytes_in.saturating_add(full.bytes_out);
         s.lx_saved_bytes = s.lx_saved_bytes.saturating_add(all.saturating_sub(bytes));
-        s.lx_hits += step.reads.iter().filter(|r| steps::in_lx(program, r.buffer)).count();
+        s.lx_hits += step.reads.iter().filter(|r| steps::is_held_in_lx(program, r.buffer)).count();
         match &step.action {
-            Action::Move { .. } => {
+            StepAction::Move { .. } => {
                 s.moves += 1;
                 s.move_bytes = s.move_bytes.saturating_add(bytes);
-                s.move_us += us(step.duration);
+                s.move_us += to_microseconds(step.duration);
             }
-            Action::Host(..) => {
+            StepAction::Host(..) => {
                 s.ops += 1;
-                s.host_us += us(step.duration);
+                s.host_us += to_microseconds(step.duration);
             }
-            Action::Op(..) => s.ops += 1,
+            StepAction::Op(..) => s.ops += 1,
         }
     }
     s.padding = if s.bytes == 0 { 0.0 } else { padding / s.bytes as f64 };
@@ -120,27 +123,27 @@ pub(super) fn summary(program: &Program) -> RunTotals {
     s.padding_bytes = padding_bytes;
     for buffer in &program.buffers {
         match &buffer.origin {
-            Origin::Input(InputRole::Weight) | Origin::Constant(_) => {
+            ElementOrigin::Input(InputRole::Weight) | ElementOrigin::Constant(_) => {
                 s.weight_bytes += buffer.bytes()
             }
-            Origin::Input(_) => s.input_bytes += buffer.bytes(),
-            Origin::Result | Origin::Copy(_) => {}
+            ElementOrigin::Input(_) => s.input_bytes += buffer.bytes(),
+            ElementOrigin::Result | ElementOrigin::Copy(_) => {}
         }
     }
     s
 }
 
-fn is_lx(buffer: &crate::program::Buffer) -> bool {
-    matches!(buffer.place, crate::program::Place::Lx(_))
+fn is_lx(buffer: &crate::program::ProgramBuffer) -> bool {
+    matches!(buffer.place, crate::program::BufferLocation::Lx(_))
 }
 
 /// Steps of every run that cores do.
-fn on_cores(program: &Program) -> impl Iterator<Item = &Step> {
-    program.run_steps().map(|(_, s)| s).filter(|s| !matches!(s.action, Action::Host(..)))
+fn core_steps(program: &CompiledProgram) -> impl Iterator<Item = &ProgramStep> {
+    program.run_steps().map(|(_, s)| s).filter(|s| !matches!(s.action, StepAction::Host(..)))
 }
 
 /// How many waves every run launches.
-fn launches(program: &Program) -> usize {
+fn count_launches(program: &CompiledProgram) -> usize {
     let mut waves: Vec<usize> = program.run_steps().map(|(_, s)| s.wave).collect();
     waves.sort_unstable();
     waves.dedup();
@@ -148,12 +151,12 @@ fn launches(program: &Program) -> usize {
 }
 
 /// The most cores that work at the same time.
-fn at_once(program: &Program) -> usize {
+fn max_active_cores(program: &CompiledProgram) -> usize {
     let mut changes: Vec<(SimulatedTime, bool, usize)> = Vec::new();
-    for step in on_cores(program).filter(|s| s.duration > SimulatedTime::ZERO) {
+    for step in core_steps(program).filter(|s| s.duration > SimulatedTime::ZERO) {
         let cores = step.work.sum_over_cores().cores;
         changes.push((step.start, true, cores));
-        changes.push((step.end(), false, cores));
+        changes.push((step.end_time(), false, cores));
     }
     changes.sort_unstable();
     let (mut now, mut most) = (0usize, 0);
@@ -165,15 +168,15 @@ fn at_once(program: &Program) -> usize {
 }
 
 /// Mean cycles of the cores in use beside those of the slowest, weighed by time.
-fn balance(program: &Program) -> f64 {
+fn core_balance(program: &CompiledProgram) -> f64 {
     let (mut sum, mut weight) = (0.0, 0.0);
-    for step in on_cores(program) {
+    for step in core_steps(program) {
         let busy: Vec<u64> =
             step.latency.cores.iter().map(|c| c.total).filter(|t| *t > 0).collect();
         let most = busy.iter().copied().max().unwrap_or(0);
         if most > 0 {
             let mean = busy.iter().sum::<u64>() as f64 / busy.len() as f64;
-            let time = us(step.duration);
+            let time = to_microseconds(step.duration);
             sum += mean / most as f64 * time;
             weight += time;
         }
@@ -182,17 +185,17 @@ fn balance(program: &Program) -> f64 {
 }
 
 /// Busy time of cores, of the time of all cores that may be used.
-fn utilisation(program: &Program) -> f64 {
-    let cycles: u64 = on_cores(program)
+fn core_utilisation(program: &CompiledProgram) -> f64 {
+    let cycles: u64 = core_steps(program)
         .flat_map(|s| &s.latency.cores)
         .map(|c| c.total)
         .fold(0, u64::saturating_add);
-    let busy = us(program.options.hardware.cycles_to_time(cycles));
-    let all = us(program.latency()) * program.options.cores as f64;
+    let busy = to_microseconds(program.options.hardware.cycles_to_time(cycles));
+    let all = to_microseconds(program.latency()) * program.options.cores as f64;
     if all > 0.0 { (busy / all).min(1.0) } else { 0.0 }
 }
 
-pub(super) fn units(program: &Program) -> Vec<BottleneckTime> {
+pub(super) fn bottleneck_times(program: &CompiledProgram) -> Vec<BottleneckTime> {
     let mut list: Vec<BottleneckTime> = Vec::new();
     for (_, step) in program.run_steps() {
         let name = step.latency.bottleneck.to_string();
@@ -204,18 +207,18 @@ pub(super) fn units(program: &Program) -> Vec<BottleneckTime> {
             }
         };
         unit.steps += 1;
-        unit.us += us(step.duration);
+        unit.us += to_microseconds(step.duration);
     }
-    let launch = us(program.options.hardware.launch_time());
+    let launch = to_microseconds(program.options.hardware.launch_time());
     if launch > 0.0 {
-        let steps = launches(program);
+        let steps = count_launches(program);
         list.push(BottleneckTime { name: "launches".into(), steps, us: launch * steps as f64 });
     }
     list.sort_by(|a, b| b.us.total_cmp(&a.us));
     list
 }
 
-pub(super) fn certificate(program: &Program) -> LayoutCertificate {
+pub(super) fn report_certificate(program: &CompiledProgram) -> LayoutCertificate {
     let a = &program.assignment;
     let optimal = a.is_optimal();
     let share = |cost: u64, bound: u64| {
@@ -224,8 +227,10 @@ pub(super) fn certificate(program: &Program) -> LayoutCertificate {
     let gap = share(a.cost, a.bound);
     let hardware = &program.options.hardware;
     let launch = hardware.launch_cycles();
-    let cycles = |(_, step): (_, &Step)| hardware.operation_latency(&step.work).cycles + launch;
-    let loading = program.load_steps().map(|step| cycles(step).div_ceil(LOADS)).sum::<u64>();
+    let cycles =
+        |(_, step): (_, &ProgramStep)| hardware.operation_latency(&step.work).cycles + launch;
+    let loading =
+        program.load_steps().map(|step| cycles(step).div_ceil(LOAD_COST_DIVISOR)).sum::<u64>();
     let steps = program.run_steps().map(cycles).sum::<u64>() + loading;
     let steps_gap = share(steps, a.least);
     let choices = match a.choices_log2 {
@@ -288,10 +293,13 @@ pub(super) fn certificate(program: &Program) -> LayoutCertificate {
     }
 }
 
-pub(super) fn comparison(program: &Program, other: &Program) -> PolicyComparison {
-    let (mine, theirs) = (summary(program), summary(other));
+pub(super) fn compare_policies(
+    program: &CompiledProgram,
+    other: &CompiledProgram,
+) -> PolicyComparison {
+    let (mine, theirs) = (report_totals(program), report_totals(other));
     PolicyComparison {
-        policy: policy(other.options.policy),
+        policy: policy_name(other.options.policy),
         latency_us: theirs.latency_us,
         moves: theirs.moves,
         move_us: theirs.move_us,

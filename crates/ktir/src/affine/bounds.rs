@@ -1,10 +1,10 @@
 //! The smallest box that the conditions of one dimension each give, and the points of a set in it.
 
-use super::{Expr, Node, Set};
+use super::{KtirAffineExpr, KtirAffineNode, KtirAffineSet};
 
 /// A box around a set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Bounds {
+pub struct KtirSetBounds {
     /// The first coordinate of each dimension.
     pub low: Vec<i64>,
     /// How many coordinates each dimension has.
@@ -13,39 +13,42 @@ pub struct Bounds {
     pub exact: bool,
 }
 
-impl Bounds {
+impl KtirSetBounds {
     /// How many points the box has; none where that does not fit in 64 bits.
-    pub fn points(&self) -> Option<i64> {
+    pub fn point_count(&self) -> Option<i64> {
         self.extents.iter().try_fold(1_i64, |n, e| n.checked_mul(*e))
     }
 }
 
 /// Coefficients of the dimensions, and the rest.
-struct Linear {
+struct KtirLinearForm {
     coefficients: Vec<i64>,
     constant: i64,
 }
 
-fn linear(e: &Expr, dims: usize, symbols: &[i64]) -> Option<Linear> {
+fn extract_linear_form(e: &KtirAffineExpr, dims: usize, symbols: &[i64]) -> Option<KtirLinearForm> {
     let zero = || vec![0; dims];
     match &e.0 {
-        Node::Const(c) => Some(Linear { coefficients: zero(), constant: *c }),
-        Node::Symbol(s) => Some(Linear { coefficients: zero(), constant: *symbols.get(*s)? }),
-        Node::Dim(d) => {
+        KtirAffineNode::Const(c) => Some(KtirLinearForm { coefficients: zero(), constant: *c }),
+        KtirAffineNode::Symbol(s) => {
+            Some(KtirLinearForm { coefficients: zero(), constant: *symbols.get(*s)? })
+        }
+        KtirAffineNode::Dim(d) => {
             let mut coefficients = zero();
             *coefficients.get_mut(*d)? = 1;
-            Some(Linear { coefficients, constant: 0 })
+            Some(KtirLinearForm { coefficients, constant: 0 })
         }
-        Node::Add(a, b) => {
-            let (mut a, b) = (linear(a, dims, symbols)?, linear(b, dims, symbols)?);
+        KtirAffineNode::Add(a, b) => {
+            let (mut a, b) =
+                (extract_linear_form(a, dims, symbols)?, extract_linear_form(b, dims, symbols)?);
             for (x, y) in a.coefficients.iter_mut().zip(&b.coefficients) {
                 *x = x.checked_add(*y)?;
             }
             a.constant = a.constant.checked_add(b.constant)?;
             Some(a)
         }
-        Node::Mul(a, k) => {
-            let mut a = linear(a, dims, symbols)?;
+        KtirAffineNode::Mul(a, k) => {
+            let mut a = extract_linear_form(a, dims, symbols)?;
             for x in &mut a.coefficients {
                 *x = x.checked_mul(*k)?;
             }
@@ -53,22 +56,27 @@ fn linear(e: &Expr, dims: usize, symbols: &[i64]) -> Option<Linear> {
             Some(a)
         }
         // A quotient of symbols alone is a number.
-        Node::FloorDiv(a, _) | Node::CeilDiv(a, _) | Node::Mod(a, _) => {
-            let inner = linear(a, dims, symbols)?;
+        KtirAffineNode::FloorDiv(a, _)
+        | KtirAffineNode::CeilDiv(a, _)
+        | KtirAffineNode::Mod(a, _) => {
+            let inner = extract_linear_form(a, dims, symbols)?;
             if inner.coefficients.iter().any(|c| *c != 0) {
                 return None;
             }
-            Some(Linear { coefficients: zero(), constant: e.eval(&zero(), symbols)? })
+            Some(KtirLinearForm {
+                coefficients: zero(),
+                constant: e.evaluate_at(&zero(), symbols)?,
+            })
         }
     }
 }
 
-impl Set {
+impl KtirAffineSet {
     /// A box around the set for given symbols; none where a dimension has no bound of its own.
     ///
     /// Law: every point of the set is in the box, and where `exact`, every point of the box is in
     /// the set.
-    pub fn bounds(&self, symbols: &[i64]) -> Option<Bounds> {
+    pub fn bounding_box(&self, symbols: &[i64]) -> Option<KtirSetBounds> {
         if symbols.len() < self.symbols {
             return None;
         }
@@ -76,7 +84,7 @@ impl Set {
         let mut high = vec![i64::MAX; self.dims];
         let (mut exact, mut empty) = (true, false);
         for c in self.constraints.iter() {
-            let Some(l) = linear(&c.expr, self.dims, symbols) else {
+            let Some(l) = extract_linear_form(&c.expr, self.dims, symbols) else {
                 exact = false;
                 continue;
             };
@@ -103,7 +111,7 @@ impl Set {
         }
         if empty {
             let extents = vec![0; self.dims];
-            return Some(Bounds { low: vec![0; self.dims], extents, exact: true });
+            return Some(KtirSetBounds { low: vec![0; self.dims], extents, exact: true });
         }
         let mut extents = Vec::with_capacity(self.dims);
         for (l, h) in low.iter().zip(&high) {
@@ -112,13 +120,13 @@ impl Set {
             }
             extents.push(h.checked_sub(*l)?.checked_add(1)?.max(0));
         }
-        Some(Bounds { low, extents, exact })
+        Some(KtirSetBounds { low, extents, exact })
     }
 
     /// The points of the set in lexicographic order, up to `limit` points of the box around it.
-    pub fn points(&self, symbols: &[i64], limit: i64) -> Option<Vec<Vec<i64>>> {
-        let bounds = self.bounds(symbols)?;
-        let count = bounds.points().filter(|n| *n <= limit)?;
+    pub fn list_points(&self, symbols: &[i64], limit: i64) -> Option<Vec<Vec<i64>>> {
+        let bounds = self.bounding_box(symbols)?;
+        let count = bounds.point_count().filter(|n| *n <= limit)?;
         let mut points = Vec::new();
         if count == 0 {
             return Some(points);

@@ -1,43 +1,43 @@
 //! Writing affine things, so that reading gives the same tree.
 
-use super::{Expr, Map, Node, Set};
+use super::{KtirAffineExpr, KtirAffineMap, KtirAffineNode, KtirAffineSet};
 use std::fmt::{self, Display, Write};
 
 /// How dimensions and symbols are written.
-pub trait Names {
+pub trait KtirAffineNames {
     /// Dimension `i`.
-    fn dim(&self, i: usize) -> String;
+    fn dim_name(&self, i: usize) -> String;
     /// Symbol `i`.
-    fn symbol(&self, i: usize) -> String;
+    fn symbol_name(&self, i: usize) -> String;
 }
 
-struct Numbered;
+struct NumberedAffineNames;
 
-impl Names for Numbered {
-    fn dim(&self, i: usize) -> String {
+impl KtirAffineNames for NumberedAffineNames {
+    fn dim_name(&self, i: usize) -> String {
         format!("d{i}")
     }
-    fn symbol(&self, i: usize) -> String {
+    fn symbol_name(&self, i: usize) -> String {
         format!("s{i}")
     }
 }
 
 /// An expression with names of one's own.
-pub(crate) fn show_with(e: &Expr, names: &dyn Names) -> String {
+pub(crate) fn format_expr_with(e: &KtirAffineExpr, names: &dyn KtirAffineNames) -> String {
     let mut out = String::new();
     write_sum(&mut out, e, names);
     out
 }
 
 /// A sum: what needs no parentheses where a whole expression stands.
-fn write_sum(out: &mut String, e: &Expr, names: &dyn Names) {
-    let Node::Add(a, b) = &e.0 else { return write_term(out, e, names) };
+fn write_sum(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) {
+    let KtirAffineNode::Add(a, b) = &e.0 else { return write_term(out, e, names) };
     write_sum(out, a, names);
     match &b.0 {
-        Node::Const(c) if *c < 0 && *c > i64::MIN => {
+        KtirAffineNode::Const(c) if *c < 0 && *c > i64::MIN => {
             let _ = write!(out, " - {}", -c);
         }
-        Node::Mul(b, -1) => {
+        KtirAffineNode::Mul(b, -1) => {
             out.push_str(" - ");
             write_term(out, b, names);
         }
@@ -49,29 +49,29 @@ fn write_sum(out: &mut String, e: &Expr, names: &dyn Names) {
 }
 
 /// A product or quotient; anything looser in parentheses.
-fn write_term(out: &mut String, e: &Expr, names: &dyn Names) {
+fn write_term(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) {
     let (a, op, k) = match &e.0 {
-        Node::Mul(a, -1) => {
+        KtirAffineNode::Mul(a, -1) => {
             out.push('-');
             return write_primary(out, a, names);
         }
-        Node::Mul(a, k) => (a, "*", k),
-        Node::FloorDiv(a, k) => (a, "floordiv", k),
-        Node::CeilDiv(a, k) => (a, "ceildiv", k),
-        Node::Mod(a, k) => (a, "mod", k),
+        KtirAffineNode::Mul(a, k) => (a, "*", k),
+        KtirAffineNode::FloorDiv(a, k) => (a, "floordiv", k),
+        KtirAffineNode::CeilDiv(a, k) => (a, "ceildiv", k),
+        KtirAffineNode::Mod(a, k) => (a, "mod", k),
         _ => return write_primary(out, e, names),
     };
     write_term(out, a, names);
     let _ = write!(out, " {op} {k}");
 }
 
-fn write_primary(out: &mut String, e: &Expr, names: &dyn Names) {
+fn write_primary(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) {
     match &e.0 {
-        Node::Const(c) => {
+        KtirAffineNode::Const(c) => {
             let _ = write!(out, "{c}");
         }
-        Node::Dim(d) => out.push_str(&names.dim(*d)),
-        Node::Symbol(s) => out.push_str(&names.symbol(*s)),
+        KtirAffineNode::Dim(d) => out.push_str(&names.dim_name(*d)),
+        KtirAffineNode::Symbol(s) => out.push_str(&names.symbol_name(*s)),
         _ => {
             out.push('(');
             write_sum(out, e, names);
@@ -80,13 +80,13 @@ fn write_primary(out: &mut String, e: &Expr, names: &dyn Names) {
     }
 }
 
-impl Display for Expr {
+impl Display for KtirAffineExpr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&show_with(self, &Numbered))
+        f.write_str(&format_expr_with(self, &NumberedAffineNames))
     }
 }
 
-fn head(dims: usize, symbols: usize) -> String {
+fn format_header(dims: usize, symbols: usize) -> String {
     let list = |n: usize, c: char| (0..n).map(|i| format!("{c}{i}")).collect::<Vec<_>>().join(", ");
     let mut out = format!("({})", list(dims, 'd'));
     if symbols > 0 {
@@ -95,22 +95,22 @@ fn head(dims: usize, symbols: usize) -> String {
     out
 }
 
-impl Display for Map {
+impl Display for KtirAffineMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let results: Vec<String> = self.results.iter().map(ToString::to_string).collect();
-        let head = head(self.dims, self.symbols);
+        let head = format_header(self.dims, self.symbols);
         write!(f, "affine_map<{head} -> ({})>", results.join(", "))
     }
 }
 
-impl Display for Set {
+impl Display for KtirAffineSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let constraints: Vec<String> = self
             .constraints
             .iter()
             .map(|c| format!("{} {} 0", c.expr, if c.equal { "==" } else { ">=" }))
             .collect();
-        let head = head(self.dims, self.symbols);
+        let head = format_header(self.dims, self.symbols);
         write!(f, "affine_set<{head} : ({})>", constraints.join(", "))
     }
 }

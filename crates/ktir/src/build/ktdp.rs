@@ -1,234 +1,240 @@
 //! Memory, and what cores tell each other.
 
-use super::Builder;
-use crate::affine::{Expr, Map, Set};
-use crate::ir::{Attr, Space, Value};
-use crate::op::Kind;
-use crate::types::{Elem, Type};
+use super::KtirBuilder;
+use crate::affine::{KtirAffineExpr, KtirAffineMap, KtirAffineSet};
+use crate::ir::{KtirAttr, KtirMemorySpace, KtirValue};
+use crate::op::KtirOpKind;
+use crate::types::{KtirElem, KtirType};
 
 /// A subscript of an indirect access tile, over its variables and captured values.
 #[derive(Debug, Clone)]
-pub enum Subscript {
+pub enum KtirSubscript {
     /// An expression.
-    Direct(Expr),
+    Direct(KtirAffineExpr),
     /// What an index view holds at these coordinates.
-    Through(Value, Vec<Expr>),
+    Through(KtirValue, Vec<KtirAffineExpr>),
 }
 
-impl Builder {
+impl KtirBuilder {
     /// `ktdp.get_compute_tile_id`: the first `rank` coordinates in the grid.
-    pub fn tile_id(&mut self, rank: usize) -> Vec<Value> {
-        self.op(Kind::TileId, &[], vec![Type::INDEX; rank], vec![], vec![], "pid")
+    pub fn tile_id(&mut self, rank: usize) -> Vec<KtirValue> {
+        self.add_op(KtirOpKind::TileId, &[], vec![KtirType::INDEX; rank], vec![], vec![], "pid")
     }
 
     /// `ktdp.construct_memory_view` of numbers, with the whole shape as its coordinates.
     pub fn memory_view(
         &mut self,
-        ptr: Value,
+        ptr: KtirValue,
         sizes: &[i64],
         strides: &[i64],
-        elem: Elem,
-        space: Space,
-    ) -> Value {
-        self.partition(ptr, sizes, strides, elem, space, Set::boxed(sizes))
+        elem: KtirElem,
+        space: KtirMemorySpace,
+    ) -> KtirValue {
+        self.partition_view(ptr, sizes, strides, elem, space, KtirAffineSet::from_extents(sizes))
     }
 
     /// `ktdp.construct_memory_view` of a part of something larger, at these coordinates of it.
-    pub fn partition(
+    pub fn partition_view(
         &mut self,
-        ptr: Value,
+        ptr: KtirValue,
         sizes: &[i64],
         strides: &[i64],
-        elem: Elem,
-        space: Space,
-        coordinates: Set,
-    ) -> Value {
-        let ty = Type::MemRef(sizes.iter().map(|n| Some(*n)).collect(), elem);
+        elem: KtirElem,
+        space: KtirMemorySpace,
+        coordinates: KtirAffineSet,
+    ) -> KtirValue {
+        let ty = KtirType::MemRef(sizes.iter().map(|n| Some(*n)).collect(), elem);
         let attrs = vec![
-            ("sizes", Attr::Ints(sizes.to_vec())),
-            ("strides", Attr::Ints(strides.to_vec())),
-            ("coordinate_set", Attr::Set(coordinates)),
-            ("memory_space", Attr::Space(space)),
+            ("sizes", KtirAttr::Ints(sizes.to_vec())),
+            ("strides", KtirAttr::Ints(strides.to_vec())),
+            ("coordinate_set", KtirAttr::Set(coordinates)),
+            ("memory_space", KtirAttr::Space(space)),
         ];
-        self.one(Kind::MemoryView, &[ptr], ty, attrs, "view")
+        self.add_single_result_op(KtirOpKind::MemoryView, &[ptr], ty, attrs, "view")
     }
 
     /// `ktdp.construct_distributed_memory_view`.
-    pub fn distributed_view(&mut self, parts: &[Value], shape: &[i64]) -> Value {
-        let elem = parts.first().and_then(|v| self.ty(*v).elem()).unwrap_or(Elem::Index);
-        let ty = Type::MemRef(shape.iter().map(|n| Some(*n)).collect(), elem);
-        self.one(Kind::DistributedView, parts, ty, vec![], "view")
+    pub fn distributed_view(&mut self, parts: &[KtirValue], shape: &[i64]) -> KtirValue {
+        let elem =
+            parts.first().and_then(|v| self.value_type(*v).elem()).unwrap_or(KtirElem::Index);
+        let ty = KtirType::MemRef(shape.iter().map(|n| Some(*n)).collect(), elem);
+        self.add_single_result_op(KtirOpKind::DistributedView, parts, ty, vec![], "view")
     }
 
     /// `ktdp.construct_access_tile`: a box of these extents at these coordinates, row by row.
-    pub fn access_tile(&mut self, view: Value, at: &[Value], extents: &[i64]) -> Value {
-        let exprs: Vec<Expr> = (0..at.len()).map(Expr::dim).collect();
-        let order = Map::identity(extents.len());
-        self.access_tile_at(view, at, &exprs, extents, Set::boxed(extents), order)
+    pub fn access_tile(&mut self, view: KtirValue, at: &[KtirValue], extents: &[i64]) -> KtirValue {
+        let exprs: Vec<KtirAffineExpr> = (0..at.len()).map(KtirAffineExpr::dim).collect();
+        let order = KtirAffineMap::identity(extents.len());
+        self.access_tile_at(view, at, &exprs, extents, KtirAffineSet::from_extents(extents), order)
     }
 
     /// `ktdp.construct_access_tile` at expressions of values: dimension `i` of them is `values[i]`.
     pub fn access_tile_at(
         &mut self,
-        view: Value,
-        values: &[Value],
-        at: &[Expr],
+        view: KtirValue,
+        values: &[KtirValue],
+        at: &[KtirAffineExpr],
         shape: &[i64],
-        set: Set,
-        order: Map,
-    ) -> Value {
-        let (used, exprs) = compact(0, values, at.iter());
-        let indices = map_of(used.len(), exprs);
+        set: KtirAffineSet,
+        order: KtirAffineMap,
+    ) -> KtirValue {
+        let (used, exprs) = compact_mentions(0, values, at.iter());
+        let indices = build_map(used.len(), exprs);
         let attrs = vec![
-            ("indices", Attr::Map(indices)),
-            ("access_tile_set", Attr::Set(set)),
-            ("access_tile_order", Attr::Map(order)),
+            ("indices", KtirAttr::Map(indices)),
+            ("access_tile_set", KtirAttr::Set(set)),
+            ("access_tile_order", KtirAttr::Map(order)),
         ];
         let operands = [vec![view], used].concat();
-        let ty = Type::AccessTile(shape.to_vec());
-        self.one(Kind::AccessTile, &operands, ty, attrs, "tile")
+        let ty = KtirType::AccessTile(shape.to_vec());
+        self.add_single_result_op(KtirOpKind::AccessTile, &operands, ty, attrs, "tile")
     }
 
     /// `ktdp.construct_indirect_access_tile`: dimension `i` of a subscript is variable `i` of the
     /// `set`, and after the variables come the captured `values`.
     pub fn indirect_tile(
         &mut self,
-        view: Value,
-        subscripts: &[Subscript],
-        values: &[Value],
+        view: KtirValue,
+        subscripts: &[KtirSubscript],
+        values: &[KtirValue],
         shape: &[i64],
-        set: Set,
-        order: Map,
-    ) -> Value {
+        set: KtirAffineSet,
+        order: KtirAffineMap,
+    ) -> KtirValue {
         let variables = set.dims();
         let all = subscripts.iter().flat_map(|s| match s {
-            Subscript::Direct(e) => std::slice::from_ref(e),
-            Subscript::Through(_, list) => list,
+            KtirSubscript::Direct(e) => std::slice::from_ref(e),
+            KtirSubscript::Through(_, list) => list,
         });
-        let (used, exprs) = compact(variables, values, all);
+        let (used, exprs) = compact_mentions(variables, values, all);
         let mut exprs = exprs.into_iter();
         let dims = variables + used.len();
         let (mut maps, mut flags, mut sources) = (Vec::new(), Vec::new(), Vec::new());
         for s in subscripts {
-            let n = if let Subscript::Through(view, list) = s {
+            let n = if let KtirSubscript::Through(view, list) = s {
                 sources.push(*view);
                 list.len()
             } else {
                 1
             };
-            flags.push(i64::from(matches!(s, Subscript::Through(..))));
-            maps.push(map_of(dims, exprs.by_ref().take(n).collect()));
+            flags.push(i64::from(matches!(s, KtirSubscript::Through(..))));
+            maps.push(build_map(dims, exprs.by_ref().take(n).collect()));
         }
-        let names: Vec<String> = (0..variables).map(|_| self.unique("m")).collect();
+        let names: Vec<String> = (0..variables).map(|_| self.unique_name("m")).collect();
         let attrs = vec![
-            ("variables", Attr::Words(names)),
-            ("indirect", Attr::Ints(flags)),
-            ("subscripts", Attr::Maps(maps)),
-            ("variables_space_set", Attr::Set(set)),
-            ("variables_space_order", Attr::Map(order)),
+            ("variables", KtirAttr::Words(names)),
+            ("indirect", KtirAttr::Ints(flags)),
+            ("subscripts", KtirAttr::Maps(maps)),
+            ("variables_space_set", KtirAttr::Set(set)),
+            ("variables_space_order", KtirAttr::Map(order)),
         ];
         let operands = [vec![view], sources, used].concat();
-        let ty = Type::AccessTile(shape.to_vec());
-        self.one(Kind::IndirectTile, &operands, ty, attrs, "tile")
+        let ty = KtirType::AccessTile(shape.to_vec());
+        self.add_single_result_op(KtirOpKind::IndirectTile, &operands, ty, attrs, "tile")
     }
 
     /// `ktdp.load` of a whole tile, with its shape.
-    pub fn load(&mut self, tile: Value) -> Value {
-        let shape = self.ty(tile).shape().unwrap_or(&[]).to_vec();
-        self.load_as(tile, &shape)
+    pub fn load_tile(&mut self, tile: KtirValue) -> KtirValue {
+        let shape = self.value_type(tile).shape().unwrap_or(&[]).to_vec();
+        self.load_reshaped(tile, &shape)
     }
 
     /// `ktdp.load` into another shape of as many elements.
-    pub fn load_as(&mut self, tile: Value, shape: &[i64]) -> Value {
+    pub fn load_reshaped(&mut self, tile: KtirValue, shape: &[i64]) -> KtirValue {
         let made = self.blocks.iter().flatten().find(|op| op.results().contains(&tile));
-        let elem = made.and_then(|op| op.operands().first()).and_then(|v| self.ty(*v).elem());
-        let ty = Type::tensor(shape, elem.unwrap_or(Elem::Index));
-        self.one(Kind::Load, &[tile], ty, vec![], "load")
+        let elem =
+            made.and_then(|op| op.operands().first()).and_then(|v| self.value_type(*v).elem());
+        let ty = KtirType::tensor(shape, elem.unwrap_or(KtirElem::Index));
+        self.add_single_result_op(KtirOpKind::Load, &[tile], ty, vec![], "load")
     }
 
     /// `ktdp.store`.
-    pub fn store(&mut self, data: Value, tile: Value) {
-        self.op(Kind::Store, &[data, tile], vec![], vec![], vec![], "");
+    pub fn store_tile(&mut self, data: KtirValue, tile: KtirValue) {
+        self.add_op(KtirOpKind::Store, &[data, tile], vec![], vec![], vec![], "");
     }
 
     /// `ktdp.inter_tile_produce`: the cores `tiles` (a set `(i)[g]`) of each of `groups` contribute
     /// what `f` gives for their group.
-    pub fn produce(
+    pub fn inter_tile_produce(
         &mut self,
-        tiles: Set,
-        groups: Set,
-        f: impl FnOnce(&mut Builder, Value) -> Vec<Value>,
-    ) -> Value {
-        let gid = self.value("gid", Type::INDEX);
-        let block = self.block(vec![gid], Kind::YieldPartial, |b| f(b, gid));
+        tiles: KtirAffineSet,
+        groups: KtirAffineSet,
+        f: impl FnOnce(&mut KtirBuilder, KtirValue) -> Vec<KtirValue>,
+    ) -> KtirValue {
+        let gid = self.add_value("gid", KtirType::INDEX);
+        let block = self.build_block(vec![gid], KtirOpKind::YieldPartial, |b| f(b, gid));
         let given = block.ops.last().map_or(&[][..], |end| end.operands());
-        let types = given.iter().map(|v| self.ty(*v).clone()).collect();
-        let attrs = vec![("producer_tiles_per_group", Attr::Set(tiles))];
-        let ty = Type::TileFuture(types, Some(groups));
-        self.op(Kind::Produce, &[], vec![ty], attrs, vec![block], "future")[0]
+        let types = given.iter().map(|v| self.value_type(*v).clone()).collect();
+        let attrs = vec![("producer_tiles_per_group", KtirAttr::Set(tiles))];
+        let ty = KtirType::TileFuture(types, Some(groups));
+        self.add_op(KtirOpKind::Produce, &[], vec![ty], attrs, vec![block], "future")[0]
     }
 
     /// `ktdp.inter_tile_reduce`: every core of `tiles` gets the partials of its group combined by `f`,
     /// which takes two partials of each role and gives one.
     pub fn inter_tile_reduce(
         &mut self,
-        future: Value,
-        tiles: Set,
-        identity: &[Value],
-        f: impl FnOnce(&mut Builder, &[Value], &[Value]) -> Vec<Value>,
-    ) -> Vec<Value> {
-        let types: Vec<Type> = match self.ty(future) {
-            Type::TileFuture(types, _) => types.clone(),
+        future: KtirValue,
+        tiles: KtirAffineSet,
+        identity: &[KtirValue],
+        f: impl FnOnce(&mut KtirBuilder, &[KtirValue], &[KtirValue]) -> Vec<KtirValue>,
+    ) -> Vec<KtirValue> {
+        let types: Vec<KtirType> = match self.value_type(future) {
+            KtirType::TileFuture(types, _) => types.clone(),
             _ => Vec::new(),
         };
-        let mut side = |stem: &str| -> Vec<Value> {
-            types.iter().map(|t| self.value(stem, t.clone())).collect()
+        let mut side = |stem: &str| -> Vec<KtirValue> {
+            types.iter().map(|t| self.add_value(stem, t.clone())).collect()
         };
         let (lhs, rhs) = (side("lhs"), side("rhs"));
         let args = [lhs.clone(), rhs.clone()].concat();
-        let block = self.block(args, Kind::YieldReduced, |b| f(b, &lhs, &rhs));
+        let block = self.build_block(args, KtirOpKind::YieldReduced, |b| f(b, &lhs, &rhs));
         let operands = [vec![future], identity.to_vec()].concat();
-        let attrs = vec![("consumer_tiles_per_group", Attr::Set(tiles))];
-        self.op(Kind::InterReduce, &operands, types, attrs, vec![block], "reduced")
+        let attrs = vec![("consumer_tiles_per_group", KtirAttr::Set(tiles))];
+        self.add_op(KtirOpKind::InterReduce, &operands, types, attrs, vec![block], "reduced")
     }
 
     /// `ktdp.inter_tile_consume`: every core of `tiles` gets the partials of its group's producer.
-    pub fn inter_tile_consume(&mut self, future: Value, tiles: Set) -> Vec<Value> {
-        let types: Vec<Type> = match self.ty(future) {
-            Type::TileFuture(types, _) => types.clone(),
+    pub fn inter_tile_consume(
+        &mut self,
+        future: KtirValue,
+        tiles: KtirAffineSet,
+    ) -> Vec<KtirValue> {
+        let types: Vec<KtirType> = match self.value_type(future) {
+            KtirType::TileFuture(types, _) => types.clone(),
             _ => Vec::new(),
         };
-        let attrs = vec![("consumer_tiles_per_group", Attr::Set(tiles))];
-        self.op(Kind::Consume, &[future], types, attrs, vec![], "received")
+        let attrs = vec![("consumer_tiles_per_group", KtirAttr::Set(tiles))];
+        self.add_op(KtirOpKind::Consume, &[future], types, attrs, vec![], "received")
     }
 
     /// `ktdp.inter_tile_gather`: every core of `tiles` gets the partials of its group joined along
     /// a dimension.
     pub fn inter_tile_gather(
         &mut self,
-        future: Value,
-        tiles: Set,
+        future: KtirValue,
+        tiles: KtirAffineSet,
         dim: i64,
-        results: &[Type],
-    ) -> Vec<Value> {
+        results: &[KtirType],
+    ) -> Vec<KtirValue> {
         let attrs = vec![
-            ("consumer_tiles_per_group", Attr::Set(tiles)),
-            ("gather_dimensions", Attr::Ints(vec![dim])),
+            ("consumer_tiles_per_group", KtirAttr::Set(tiles)),
+            ("gather_dimensions", KtirAttr::Ints(vec![dim])),
         ];
-        self.op(Kind::Gather, &[future], results.to_vec(), attrs, vec![], "gathered")
+        self.add_op(KtirOpKind::Gather, &[future], results.to_vec(), attrs, vec![], "gathered")
     }
 }
 
 /// Values in the order in which expressions first mention them, each once, as texts are read.
-fn compact<'e>(
+fn compact_mentions<'e>(
     fixed: usize,
-    values: &[Value],
-    exprs: impl Iterator<Item = &'e Expr>,
-) -> (Vec<Value>, Vec<Expr>) {
-    let mut used: Vec<Value> = Vec::new();
+    values: &[KtirValue],
+    exprs: impl Iterator<Item = &'e KtirAffineExpr>,
+) -> (Vec<KtirValue>, Vec<KtirAffineExpr>) {
+    let mut used: Vec<KtirValue> = Vec::new();
     let exprs = exprs
         .map(|e| {
-            e.renamed(&mut |d| {
+            e.rename_dims(&mut |d| {
                 let Some(value) = d.checked_sub(fixed).and_then(|i| values.get(i)) else {
                     return d;
                 };
@@ -244,6 +250,6 @@ fn compact<'e>(
 }
 
 /// A map; one that mentions what is not there is left for the verifier to refuse.
-fn map_of(dims: usize, exprs: Vec<Expr>) -> Map {
-    Map::new(dims, 0, exprs).unwrap_or_else(|_| Map::identity(0))
+fn build_map(dims: usize, exprs: Vec<KtirAffineExpr>) -> KtirAffineMap {
+    KtirAffineMap::new(dims, 0, exprs).unwrap_or_else(|_| KtirAffineMap::identity(0))
 }

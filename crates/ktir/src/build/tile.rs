@@ -1,45 +1,63 @@
 //! Tiles: making, reshaping, reducing, multiplying.
 
-use super::{Builder, tail};
-use crate::affine::Map;
-use crate::ir::{Attr, Value};
-use crate::op::Kind;
-use crate::types::{Elem, Type};
+use super::{KtirBuilder, op_name_tail};
+use crate::affine::KtirAffineMap;
+use crate::ir::{KtirAttr, KtirValue};
+use crate::op::KtirOpKind;
+use crate::types::{KtirElem, KtirType};
 
-impl Builder {
+impl KtirBuilder {
     /// `tensor.empty`.
-    pub fn empty(&mut self, shape: &[i64], elem: Elem) -> Value {
-        self.one(Kind::TensorEmpty, &[], Type::tensor(shape, elem), vec![], "empty")
+    pub fn empty_tile(&mut self, shape: &[i64], elem: KtirElem) -> KtirValue {
+        self.add_single_result_op(
+            KtirOpKind::TensorEmpty,
+            &[],
+            KtirType::tensor(shape, elem),
+            vec![],
+            "empty",
+        )
     }
 
     /// `tensor.splat`: a tile with one value everywhere.
-    pub fn splat(&mut self, value: Value, shape: &[i64]) -> Value {
-        let elem = self.ty(value).elem().unwrap_or(Elem::Index);
-        self.one(Kind::Splat, &[value], Type::tensor(shape, elem), vec![], "splat")
+    pub fn splat_tile(&mut self, value: KtirValue, shape: &[i64]) -> KtirValue {
+        let elem = self.value_type(value).elem().unwrap_or(KtirElem::Index);
+        self.add_single_result_op(
+            KtirOpKind::Splat,
+            &[value],
+            KtirType::tensor(shape, elem),
+            vec![],
+            "splat",
+        )
     }
 
     /// `tensor.extract`.
-    pub fn extract(&mut self, tile: Value, at: &[Value]) -> Value {
-        let ty = Type::Scalar(self.ty(tile).elem().unwrap_or(Elem::Index));
+    pub fn extract_element(&mut self, tile: KtirValue, at: &[KtirValue]) -> KtirValue {
+        let ty = KtirType::Scalar(self.value_type(tile).elem().unwrap_or(KtirElem::Index));
         let operands = [vec![tile], at.to_vec()].concat();
-        self.one(Kind::Extract, &operands, ty, vec![], "extract")
+        self.add_single_result_op(KtirOpKind::Extract, &operands, ty, vec![], "extract")
     }
 
     /// `tensor.expand_shape` or `tensor.collapse_shape`, whichever takes the tile to the shape.
-    pub fn reassociate(&mut self, tile: Value, groups: &[Vec<i64>], shape: &[i64]) -> Value {
-        let (rank, elem) = match self.ty(tile) {
-            Type::Tensor(shape, elem) => (shape.len(), *elem),
-            _ => (0, Elem::Index),
+    pub fn reassociate_tile(
+        &mut self,
+        tile: KtirValue,
+        groups: &[Vec<i64>],
+        shape: &[i64],
+    ) -> KtirValue {
+        let (rank, elem) = match self.value_type(tile) {
+            KtirType::Tensor(shape, elem) => (shape.len(), *elem),
+            _ => (0, KtirElem::Index),
         };
-        let kind = if shape.len() >= rank { Kind::ExpandShape } else { Kind::CollapseShape };
-        let attrs = vec![("reassociation", Attr::Groups(groups.to_vec()))];
-        self.one(kind, &[tile], Type::tensor(shape, elem), attrs, "reshaped")
+        let kind =
+            if shape.len() >= rank { KtirOpKind::ExpandShape } else { KtirOpKind::CollapseShape };
+        let attrs = vec![("reassociation", KtirAttr::Groups(groups.to_vec()))];
+        self.add_single_result_op(kind, &[tile], KtirType::tensor(shape, elem), attrs, "reshaped")
     }
 
     /// A tile in another shape of as many elements, in row-major order: one `tensor.expand_shape` or
     /// `tensor.collapse_shape`, both where neither does it alone, nothing where the shape is the same.
-    pub fn reshape(&mut self, tile: Value, shape: &[i64]) -> Value {
-        let from = self.ty(tile).shape().unwrap_or(&[]).to_vec();
+    pub fn reshape_tile(&mut self, tile: KtirValue, shape: &[i64]) -> KtirValue {
+        let from = self.value_type(tile).shape().unwrap_or(&[]).to_vec();
         if from == shape {
             return tile;
         }
@@ -48,107 +66,160 @@ impl Builder {
         if long.len() > short.len()
             && let Some(groups) = group_dimensions(long, short)
         {
-            return self.reassociate(tile, &groups, shape);
+            return self.reassociate_tile(tile, &groups, shape);
         }
         let all =
             |rank: usize| vec![(0..rank).map(|d| i64::try_from(d).unwrap_or(i64::MAX)).collect()];
         let flat = [from.iter().product()];
-        let flat = self.reassociate(tile, &all(from.len()), &flat);
-        self.reassociate(flat, &all(shape.len()), shape)
+        let flat = self.reassociate_tile(tile, &all(from.len()), &flat);
+        self.reassociate_tile(flat, &all(shape.len()), shape)
     }
 
     /// `tensor.extract_slice` at numbers, with stride 1.
-    pub fn extract_slice(&mut self, tile: Value, offsets: &[i64], sizes: &[i64]) -> Value {
-        let elem = self.ty(tile).elem().unwrap_or(Elem::Index);
-        let attrs = slice(offsets, sizes);
-        self.one(Kind::ExtractSlice, &[tile], Type::tensor(sizes, elem), attrs, "slice")
+    pub fn extract_slice(&mut self, tile: KtirValue, offsets: &[i64], sizes: &[i64]) -> KtirValue {
+        let elem = self.value_type(tile).elem().unwrap_or(KtirElem::Index);
+        let attrs = slice_attributes(offsets, sizes);
+        self.add_single_result_op(
+            KtirOpKind::ExtractSlice,
+            &[tile],
+            KtirType::tensor(sizes, elem),
+            attrs,
+            "slice",
+        )
     }
 
     /// `tensor.insert_slice` at numbers, with stride 1.
-    pub fn insert_slice(&mut self, part: Value, into: Value, offsets: &[i64]) -> Value {
-        let sizes = self.ty(part).shape().unwrap_or(&[]).to_vec();
-        let ty = self.ty(into).clone();
-        self.one(Kind::InsertSlice, &[part, into], ty, slice(offsets, &sizes), "inserted")
+    pub fn insert_slice(&mut self, part: KtirValue, into: KtirValue, offsets: &[i64]) -> KtirValue {
+        let sizes = self.value_type(part).shape().unwrap_or(&[]).to_vec();
+        let ty = self.value_type(into).clone();
+        self.add_single_result_op(
+            KtirOpKind::InsertSlice,
+            &[part, into],
+            ty,
+            slice_attributes(offsets, &sizes),
+            "inserted",
+        )
     }
 
     /// `tensor.concat`.
-    pub fn concat(&mut self, dim: usize, parts: &[Value], shape: &[i64]) -> Value {
-        let elem = parts.first().and_then(|v| self.ty(*v).elem()).unwrap_or(Elem::Index);
-        let attrs = vec![("dim", Attr::Int(i64::try_from(dim).unwrap_or(i64::MAX)))];
-        self.one(Kind::Concat, parts, Type::tensor(shape, elem), attrs, "concat")
+    pub fn concat_tiles(&mut self, dim: usize, parts: &[KtirValue], shape: &[i64]) -> KtirValue {
+        let elem =
+            parts.first().and_then(|v| self.value_type(*v).elem()).unwrap_or(KtirElem::Index);
+        let attrs = vec![("dim", KtirAttr::Int(i64::try_from(dim).unwrap_or(i64::MAX)))];
+        self.add_single_result_op(
+            KtirOpKind::Concat,
+            parts,
+            KtirType::tensor(shape, elem),
+            attrs,
+            "concat",
+        )
     }
 
     /// A named operation `ins(..) outs(..)`: `linalg.add`, `linalg.matmul`, `linalg.fill`.
-    pub fn structured(&mut self, kind: Kind, inputs: &[Value], output: Value) -> Value {
-        let ty = self.ty(output).clone();
+    pub fn structured_op(
+        &mut self,
+        kind: KtirOpKind,
+        inputs: &[KtirValue],
+        output: KtirValue,
+    ) -> KtirValue {
+        let ty = self.value_type(output).clone();
         let operands = [inputs.to_vec(), vec![output]].concat();
-        self.one(kind, &operands, ty, vec![], tail(kind))
+        self.add_single_result_op(kind, &operands, ty, vec![], op_name_tail(kind))
     }
 
     /// `linalg.matmul` added to `output`.
-    pub fn matmul(&mut self, a: Value, b: Value, output: Value) -> Value {
-        self.structured(Kind::Matmul, &[a, b], output)
+    pub fn matmul(&mut self, a: KtirValue, b: KtirValue, output: KtirValue) -> KtirValue {
+        self.structured_op(KtirOpKind::Matmul, &[a, b], output)
     }
 
     /// `linalg.reduce` over dimensions by an operation of two elements, beginning with `init`.
-    pub fn reduce(&mut self, combiner: Kind, tile: Value, init: Value, dims: &[i64]) -> Value {
-        let ty = self.ty(init).clone();
+    pub fn reduce_tile(
+        &mut self,
+        combiner: KtirOpKind,
+        tile: KtirValue,
+        init: KtirValue,
+        dims: &[i64],
+    ) -> KtirValue {
+        let ty = self.value_type(init).clone();
         let attrs = vec![
-            ("inputs", Attr::Int(1)),
-            ("dimensions", Attr::Ints(dims.to_vec())),
-            ("combiner", Attr::Word(combiner.name().into())),
+            ("inputs", KtirAttr::Int(1)),
+            ("dimensions", KtirAttr::Ints(dims.to_vec())),
+            ("combiner", KtirAttr::Word(combiner.name().into())),
         ];
-        self.one(Kind::Reduce, &[tile, init], ty, attrs, "reduced")
+        self.add_single_result_op(KtirOpKind::Reduce, &[tile, init], ty, attrs, "reduced")
     }
 
     /// `linalg.broadcast` into a shape that has `dims` more than the tile.
-    pub fn broadcast(&mut self, tile: Value, shape: &[i64], dims: &[i64]) -> Value {
-        let elem = self.ty(tile).elem().unwrap_or(Elem::Index);
-        let out = self.empty(shape, elem);
-        let attrs = vec![("dimensions", Attr::Ints(dims.to_vec()))];
-        self.one(Kind::Broadcast, &[tile, out], Type::tensor(shape, elem), attrs, "broadcasted")
+    pub fn broadcast_tile(&mut self, tile: KtirValue, shape: &[i64], dims: &[i64]) -> KtirValue {
+        let elem = self.value_type(tile).elem().unwrap_or(KtirElem::Index);
+        let out = self.empty_tile(shape, elem);
+        let attrs = vec![("dimensions", KtirAttr::Ints(dims.to_vec()))];
+        self.add_single_result_op(
+            KtirOpKind::Broadcast,
+            &[tile, out],
+            KtirType::tensor(shape, elem),
+            attrs,
+            "broadcasted",
+        )
     }
 
     /// `linalg.transpose`: dimension `i` of the result is dimension `permutation[i]` of the tile.
-    pub fn transpose(&mut self, tile: Value, permutation: &[i64]) -> Value {
-        let (shape, elem) = match self.ty(tile) {
-            Type::Tensor(shape, elem) => (shape.clone(), *elem),
-            _ => (Vec::new(), Elem::Index),
+    pub fn transpose_tile(&mut self, tile: KtirValue, permutation: &[i64]) -> KtirValue {
+        let (shape, elem) = match self.value_type(tile) {
+            KtirType::Tensor(shape, elem) => (shape.clone(), *elem),
+            _ => (Vec::new(), KtirElem::Index),
         };
         let size = |d: &i64| usize::try_from(*d).ok().and_then(|d| shape.get(d)).copied();
         let to: Vec<i64> = permutation.iter().map(|d| size(d).unwrap_or(0)).collect();
-        let out = self.empty(&to, elem);
-        let attrs = vec![("permutation", Attr::Ints(permutation.to_vec()))];
-        self.one(Kind::Transpose, &[tile, out], Type::tensor(&to, elem), attrs, "transposed")
+        let out = self.empty_tile(&to, elem);
+        let attrs = vec![("permutation", KtirAttr::Ints(permutation.to_vec()))];
+        self.add_single_result_op(
+            KtirOpKind::Transpose,
+            &[tile, out],
+            KtirType::tensor(&to, elem),
+            attrs,
+            "transposed",
+        )
     }
 
     /// `linalg.generic`: `f` gets an element of every operand and gives one for every output.
-    pub fn generic(
+    pub fn generic_op(
         &mut self,
-        maps: &[Map],
+        maps: &[KtirAffineMap],
         iterators: &[&str],
-        inputs: &[Value],
-        outputs: &[Value],
-        f: impl FnOnce(&mut Builder, &[Value]) -> Vec<Value>,
-    ) -> Vec<Value> {
+        inputs: &[KtirValue],
+        outputs: &[KtirValue],
+        f: impl FnOnce(&mut KtirBuilder, &[KtirValue]) -> Vec<KtirValue>,
+    ) -> Vec<KtirValue> {
         let operands = [inputs.to_vec(), outputs.to_vec()].concat();
-        let elems: Vec<Elem> =
-            operands.iter().map(|v| self.ty(*v).elem().unwrap_or(Elem::Index)).collect();
-        let args: Vec<Value> =
-            elems.into_iter().map(|e| self.value("x", Type::Scalar(e))).collect();
-        let block = self.block(args.clone(), Kind::LinalgYield, |b| f(b, &args));
-        let types = outputs.iter().map(|v| self.ty(*v).clone()).collect();
+        let elems: Vec<KtirElem> = operands
+            .iter()
+            .map(|v| self.value_type(*v).elem().unwrap_or(KtirElem::Index))
+            .collect();
+        let args: Vec<KtirValue> =
+            elems.into_iter().map(|e| self.add_value("x", KtirType::Scalar(e))).collect();
+        let block = self.build_block(args.clone(), KtirOpKind::LinalgYield, |b| f(b, &args));
+        let types = outputs.iter().map(|v| self.value_type(*v).clone()).collect();
         let attrs = vec![
-            ("inputs", Attr::Int(i64::try_from(inputs.len()).unwrap_or(i64::MAX))),
-            ("indexing_maps", Attr::Maps(maps.to_vec())),
-            ("iterator_types", Attr::Words(iterators.iter().map(ToString::to_string).collect())),
+            ("inputs", KtirAttr::Int(i64::try_from(inputs.len()).unwrap_or(i64::MAX))),
+            ("indexing_maps", KtirAttr::Maps(maps.to_vec())),
+            (
+                "iterator_types",
+                KtirAttr::Words(iterators.iter().map(ToString::to_string).collect()),
+            ),
         ];
-        self.op(Kind::Generic, &operands, types, attrs, vec![block], "generic")
+        self.add_op(KtirOpKind::Generic, &operands, types, attrs, vec![block], "generic")
     }
 
     /// `linalg.index`, in the body of a generic.
-    pub fn loop_index(&mut self, dim: i64) -> Value {
-        self.one(Kind::LinalgIndex, &[], Type::INDEX, vec![("dim", Attr::Int(dim))], "at")
+    pub fn loop_index(&mut self, dim: i64) -> KtirValue {
+        self.add_single_result_op(
+            KtirOpKind::LinalgIndex,
+            &[],
+            KtirType::INDEX,
+            vec![("dim", KtirAttr::Int(dim))],
+            "at",
+        )
     }
 }
 
@@ -174,10 +245,10 @@ fn group_dimensions(long: &[i64], short: &[i64]) -> Option<Vec<Vec<i64>>> {
     Some(groups)
 }
 
-fn slice(offsets: &[i64], sizes: &[i64]) -> Vec<(&'static str, Attr)> {
+fn slice_attributes(offsets: &[i64], sizes: &[i64]) -> Vec<(&'static str, KtirAttr)> {
     vec![
-        ("offsets", Attr::Ints(offsets.to_vec())),
-        ("sizes", Attr::Ints(sizes.to_vec())),
-        ("strides", Attr::Ints(vec![1; sizes.len()])),
+        ("offsets", KtirAttr::Ints(offsets.to_vec())),
+        ("sizes", KtirAttr::Ints(sizes.to_vec())),
+        ("strides", KtirAttr::Ints(vec![1; sizes.len()])),
     ]
 }

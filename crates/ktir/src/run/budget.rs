@@ -4,9 +4,9 @@
 //! loop over an extent takes its steps before it begins, and everything that stays in memory takes its
 //! bytes, so a run that would take more ends with the operation and the core that asked for it.
 
-use super::error::Fault;
-use crate::ir::{Function, Op};
-use crate::types::{Elem, Type};
+use super::error::KtirFault;
+use crate::ir::{KtirFunction, KtirOp};
+use crate::types::{KtirElem, KtirType};
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -17,11 +17,11 @@ pub const DEFAULT_STEPS: u64 = 1 << 30;
 pub const DEFAULT_BYTES: u64 = 4 << 30;
 
 /// Elements, or products that are added up, that an operation works on in one step.
-pub(super) const ELEMENTS: u64 = 64;
+pub(super) const ELEMENTS_PER_STEP: u64 = 64;
 
 /// What is left of both.
 #[derive(Debug)]
-pub(super) struct Meter {
+pub(super) struct KtirRunBudget {
     steps: Cell<u64>,
     max_steps: u64,
     bytes: Cell<u64>,
@@ -30,67 +30,70 @@ pub(super) struct Meter {
 
 /// Bytes that are given back in the end.
 #[derive(Debug)]
-pub(super) struct Held {
-    meter: Rc<Meter>,
+pub(super) struct KtirHeldBytes {
+    meter: Rc<KtirRunBudget>,
     bytes: u64,
 }
 
-impl Drop for Held {
+impl Drop for KtirHeldBytes {
     fn drop(&mut self) {
         self.meter.bytes.set(self.meter.bytes.get().saturating_sub(self.bytes));
     }
 }
 
-impl Meter {
-    pub(super) fn new(max_steps: u64, max_bytes: u64) -> Rc<Meter> {
-        Rc::new(Meter { steps: Cell::new(0), max_steps, bytes: Cell::new(0), max_bytes })
+impl KtirRunBudget {
+    pub(super) fn new(max_steps: u64, max_bytes: u64) -> Rc<KtirRunBudget> {
+        Rc::new(KtirRunBudget { steps: Cell::new(0), max_steps, bytes: Cell::new(0), max_bytes })
     }
 
     /// Takes steps.
-    pub(super) fn steps(&self, n: u64) -> Result<(), Fault> {
+    pub(super) fn take_steps(&self, n: u64) -> Result<(), KtirFault> {
         zellige_guard::count_many_steps(usize::try_from(n).unwrap_or(usize::MAX));
         let now = self.steps.get().saturating_add(n);
         self.steps.set(now);
-        if now > self.max_steps { Err(Fault::TooLong(self.max_steps)) } else { Ok(()) }
+        if now > self.max_steps { Err(KtirFault::TooLong(self.max_steps)) } else { Ok(()) }
     }
 
     /// Takes the steps of work on so many elements.
-    pub(super) fn elements(&self, n: u64) -> Result<(), Fault> {
-        self.steps(n / ELEMENTS)
+    pub(super) fn take_element_steps(&self, n: u64) -> Result<(), KtirFault> {
+        self.take_steps(n / ELEMENTS_PER_STEP)
     }
 
     /// Refuses what there is no room for.
-    pub(super) fn fits(&self, bytes: u64) -> Result<(), Fault> {
+    pub(super) fn check_room(&self, bytes: u64) -> Result<(), KtirFault> {
         let (used, limit) = (self.bytes.get(), self.max_bytes);
         if used.saturating_add(bytes) > limit {
-            return Err(Fault::OutOfMemory { bytes, used, limit });
+            return Err(KtirFault::OutOfMemory { bytes, used, limit });
         }
         Ok(())
     }
 
     /// Takes bytes until the end of the run.
-    pub(super) fn keep(&self, bytes: u64) -> Result<(), Fault> {
-        self.fits(bytes)?;
+    pub(super) fn take_bytes(&self, bytes: u64) -> Result<(), KtirFault> {
+        self.check_room(bytes)?;
         self.bytes.set(self.bytes.get() + bytes);
         Ok(())
     }
 
     /// Takes bytes for as long as what is returned lives.
-    pub(super) fn hold(self: &Rc<Meter>, bytes: u64) -> Result<Held, Fault> {
-        self.keep(bytes)?;
-        Ok(Held { meter: self.clone(), bytes })
+    pub(super) fn hold_bytes(
+        self: &Rc<KtirRunBudget>,
+        bytes: u64,
+    ) -> Result<KtirHeldBytes, KtirFault> {
+        self.take_bytes(bytes)?;
+        Ok(KtirHeldBytes { meter: self.clone(), bytes })
     }
 }
 
 /// Bytes of the host that elements take while a kernel runs.
-pub(super) fn host_bytes(elem: Elem, n: u64) -> u64 {
+pub(super) fn host_bytes(elem: KtirElem, n: u64) -> u64 {
     n.saturating_mul(if elem.is_float() { 4 } else { 8 })
 }
 
 /// Elements of a type; one that is no tile has one.
-pub(super) fn elements(ty: &Type) -> u64 {
+pub(super) fn count_elements(ty: &KtirType) -> u64 {
     match ty {
-        Type::Tensor(shape, _) => shape
+        KtirType::Tensor(shape, _) => shape
             .iter()
             .fold(1, |n: u64, d| n.saturating_mul(u64::try_from(*d).unwrap_or(u64::MAX))),
         _ => 1,
@@ -99,8 +102,8 @@ pub(super) fn elements(ty: &Type) -> u64 {
 
 /// Steps of an operation by itself: one, and those of the elements that it takes and gives. What its
 /// loops take beyond that is counted where they are.
-pub(super) fn steps(f: &Function, op: &Op) -> u64 {
+pub(super) fn op_steps(f: &KtirFunction, op: &KtirOp) -> u64 {
     let values = op.operands.iter().chain(&op.results);
-    let touched = values.fold(0, |n: u64, v| n.saturating_add(elements(f.ty(*v))));
-    1 + touched / ELEMENTS
+    let touched = values.fold(0, |n: u64, v| n.saturating_add(count_elements(f.value_type(*v))));
+    1 + touched / ELEMENTS_PER_STEP
 }

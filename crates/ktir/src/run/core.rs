@@ -1,41 +1,45 @@
 //! One core: its calls, its frames, what is alive, what it did.
 
-use super::budget::{self, Held, Meter, host_bytes};
-use super::cost::Ledger;
-use super::error::{Fault, RunError};
-use super::exchange::Exchange;
-use super::flow::{Frame, What};
-use super::memory::Memory;
-use super::value::{Charge, Data, Tile, Val, bytes};
-use crate::ir::{Block, Function, Module, Op, Value};
-use crate::types::{Elem, Type};
+use super::budget::{self, KtirHeldBytes, KtirRunBudget, host_bytes};
+use super::cost::KtirCoreLedger;
+use super::error::{KtirFault, KtirRunError};
+use super::exchange::PartialExchange;
+use super::flow::{KtirFrame, KtirFrameKind};
+use super::memory::KtirMemory;
+use super::value::{KtirElements, KtirRunValue, KtirTile, ScratchpadCharge, bytes_in_scratchpad};
+use crate::ir::{KtirBlock, KtirFunction, KtirModule, KtirOp, KtirValue};
+use crate::types::{KtirElem, KtirType};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// For each block, what dies after each of its operations.
-type Drops = HashMap<*const Block, Vec<Vec<Value>>>;
+type LastUseDrops = HashMap<*const KtirBlock, Vec<Vec<KtirValue>>>;
 
 /// What dies where: a value dies after the last operation of its block that mentions it, itself or
 /// in a region; one that nobody mentions dies at once.
-fn liveness(module: &Module) -> Drops {
-    let mut drops = Drops::new();
+fn compute_liveness(module: &KtirModule) -> LastUseDrops {
+    let mut drops = LastUseDrops::new();
     for f in &module.functions {
         let mut last = HashMap::new();
-        block_liveness(&f.body, &mut last, &mut drops);
+        collect_block_liveness(&f.body, &mut last, &mut drops);
     }
     drops
 }
 
-fn block_liveness(block: &Block, last: &mut HashMap<Value, usize>, drops: &mut Drops) {
-    let mut uses: HashMap<Value, usize> = HashMap::new();
+fn collect_block_liveness(
+    block: &KtirBlock,
+    last: &mut HashMap<KtirValue, usize>,
+    drops: &mut LastUseDrops,
+) {
+    let mut uses: HashMap<KtirValue, usize> = HashMap::new();
     for (i, op) in block.ops.iter().enumerate() {
         for v in &op.operands {
             uses.insert(*v, i);
         }
         for region in &op.regions {
             let mut inner = HashMap::new();
-            block_liveness(region, &mut inner, drops);
+            collect_block_liveness(region, &mut inner, drops);
             for v in inner.keys() {
                 uses.insert(*v, i);
             }
@@ -60,88 +64,88 @@ fn block_liveness(block: &Block, last: &mut HashMap<Value, usize>, drops: &mut D
 
 /// A module as cores run it.
 #[derive(Debug)]
-pub(super) struct Program<'m> {
-    functions: HashMap<&'m str, &'m Function>,
-    drops: Drops,
+pub(super) struct KtirRunProgram<'m> {
+    functions: HashMap<&'m str, &'m KtirFunction>,
+    drops: LastUseDrops,
 }
 
-impl<'m> Program<'m> {
-    pub(super) fn new(module: &'m Module) -> Program<'m> {
+impl<'m> KtirRunProgram<'m> {
+    pub(super) fn new(module: &'m KtirModule) -> KtirRunProgram<'m> {
         let functions = module.functions.iter().map(|f| (f.name.as_str(), f)).collect();
-        Program { functions, drops: liveness(module) }
+        KtirRunProgram { functions, drops: compute_liveness(module) }
     }
 }
 
 /// A function that is being run.
 #[derive(Debug)]
-pub(super) struct Call<'m> {
-    pub(super) f: &'m Function,
-    pub(super) env: Vec<Option<Val>>,
-    pub(super) frames: Vec<Frame<'m>>,
+pub(super) struct KtirCall<'m> {
+    pub(super) f: &'m KtirFunction,
+    pub(super) env: Vec<Option<KtirRunValue>>,
+    pub(super) frames: Vec<KtirFrame<'m>>,
     /// The call that waits for it.
-    pub(super) from: Option<&'m Op>,
-    _held: Held,
+    pub(super) from: Option<&'m KtirOp>,
+    _held: KtirHeldBytes,
 }
 
 #[derive(Debug)]
-pub(super) struct Core<'m> {
-    program: &'m Program<'m>,
+pub(super) struct KtirCore<'m> {
+    program: &'m KtirRunProgram<'m>,
     pub(super) id: usize,
     pub(super) grid: Vec<i64>,
     pub(super) cores: usize,
-    pub(super) calls: Vec<Call<'m>>,
+    pub(super) calls: Vec<KtirCall<'m>>,
     pub(super) used: Rc<Cell<u64>>,
     pub(super) capacity: u64,
-    pub(super) ledger: Ledger,
+    pub(super) ledger: KtirCoreLedger,
     /// How often each produce was run.
-    pub(super) turns: HashMap<*const Op, u64>,
+    pub(super) turns: HashMap<*const KtirOp, u64>,
     /// Cores that it waits for.
     pub(super) waits: Vec<usize>,
     /// What all cores together may take.
-    pub(super) meter: Rc<Meter>,
+    pub(super) meter: Rc<KtirRunBudget>,
 }
 
-impl<'m> Core<'m> {
+impl<'m> KtirCore<'m> {
     pub(super) fn new(
-        program: &'m Program<'m>,
-        f: &'m Function,
+        program: &'m KtirRunProgram<'m>,
+        f: &'m KtirFunction,
         id: usize,
-        args: &[Val],
+        args: &[KtirRunValue],
         capacity: u64,
         traced: usize,
-        meter: &Rc<Meter>,
-    ) -> Result<Core<'m>, Fault> {
-        let mut core = Core {
+        meter: &Rc<KtirRunBudget>,
+    ) -> Result<KtirCore<'m>, KtirFault> {
+        let mut core = KtirCore {
             program,
             id,
             grid: f.grid.clone(),
-            cores: f.cores(),
+            cores: f.core_count(),
             calls: Vec::new(),
             used: Rc::default(),
             capacity,
-            ledger: Ledger::new(traced),
+            ledger: KtirCoreLedger::new(traced),
             turns: HashMap::new(),
             waits: Vec::new(),
             meter: meter.clone(),
         };
-        core.enter(f, args.to_vec(), None)?;
+        core.enter_function(f, args.to_vec(), None)?;
         Ok(core)
     }
 
-    pub(super) fn enter(
+    pub(super) fn enter_function(
         &mut self,
-        f: &'m Function,
-        args: Vec<Val>,
-        from: Option<&'m Op>,
-    ) -> Result<(), Fault> {
-        let slots = f.values.len() * size_of::<Option<Val>>();
-        let _held = self.meter.hold((slots + size_of::<Core<'_>>()) as u64)?;
+        f: &'m KtirFunction,
+        args: Vec<KtirRunValue>,
+        from: Option<&'m KtirOp>,
+    ) -> Result<(), KtirFault> {
+        let slots = f.values.len() * size_of::<Option<KtirRunValue>>();
+        let _held = self.meter.hold_bytes((slots + size_of::<KtirCore<'_>>()) as u64)?;
         let mut env = vec![None; f.values.len()];
         for (v, value) in f.body.args.iter().zip(args) {
             env[v.index()] = Some(value);
         }
-        let frames = vec![Frame { block: &f.body, pc: 0, what: What::Body }];
-        self.calls.push(Call { f, env, frames, from, _held });
+        let frames = vec![KtirFrame { block: &f.body, pc: 0, what: KtirFrameKind::Body }];
+        self.calls.push(KtirCall { f, env, frames, from, _held });
         Ok(())
     }
 
@@ -150,67 +154,69 @@ impl<'m> Core<'m> {
     }
 
     /// Runs until the end or until it has to wait; whether anything was done.
-    pub(super) fn go(
+    pub(super) fn run_until_blocked(
         &mut self,
-        memory: &mut Memory,
-        exchange: &mut Exchange,
-    ) -> Result<bool, RunError> {
+        memory: &mut KtirMemory,
+        exchange: &mut PartialExchange,
+    ) -> Result<bool, KtirRunError> {
         let mut moved = false;
         while let Some(call) = self.calls.last() {
             let Some(frame) = call.frames.last() else { break };
             let op = &frame.block.ops[frame.pc];
             let id = self.id;
             let (name, span) = (op.kind.name(), op.span());
-            let steps = budget::steps(call.f, op);
-            let stepped = self.meter.steps(steps).and_then(|()| {
-                let moved = self.step(op, memory, exchange)?;
-                self.meter.keep(self.ledger.grown())?;
+            let steps = budget::op_steps(call.f, op);
+            let stepped = self.meter.take_steps(steps).and_then(|()| {
+                let moved = self.run_op(op, memory, exchange)?;
+                self.meter.take_bytes(self.ledger.take_grown_bytes())?;
                 Ok(moved)
             });
             match stepped {
                 Ok(true) => moved = true,
                 Ok(false) => return Ok(moved),
                 Err(fault) => {
-                    return Err(RunError { fault, core: Some(id), op: Some(name), span });
+                    return Err(KtirRunError { fault, core: Some(id), op: Some(name), span });
                 }
             }
         }
         Ok(moved)
     }
 
-    pub(super) fn call(&mut self) -> &mut Call<'m> {
+    pub(super) fn current_call(&mut self) -> &mut KtirCall<'m> {
         let at = self.calls.len() - 1;
         &mut self.calls[at]
     }
 
-    pub(super) fn f(&self) -> &'m Function {
+    pub(super) fn current_function(&self) -> &'m KtirFunction {
         self.calls[self.calls.len() - 1].f
     }
 
-    pub(super) fn get(&self, v: Value) -> Result<Val, Fault> {
+    pub(super) fn read_value(&self, v: KtirValue) -> Result<KtirRunValue, KtirFault> {
         let call = &self.calls[self.calls.len() - 1];
         let value = call.env.get(v.index()).and_then(Clone::clone);
-        value.ok_or_else(|| Fault::Invalid(format!("`%{}` has no value", call.f.value(v).name)))
+        value.ok_or_else(|| {
+            KtirFault::Invalid(format!("`%{}` has no value", call.f.value_def(v).name))
+        })
     }
 
-    pub(super) fn ints(&self, values: &[Value]) -> Result<Vec<i64>, Fault> {
-        values.iter().map(|v| Ok(self.get(*v)?.int())).collect()
+    pub(super) fn read_ints(&self, values: &[KtirValue]) -> Result<Vec<i64>, KtirFault> {
+        values.iter().map(|v| Ok(self.read_value(*v)?.as_int())).collect()
     }
 
-    pub(super) fn set(&mut self, v: Value, value: Val) {
-        if let Some(slot) = self.call().env.get_mut(v.index()) {
+    pub(super) fn write_value(&mut self, v: KtirValue, value: KtirRunValue) {
+        if let Some(slot) = self.current_call().env.get_mut(v.index()) {
             *slot = Some(value);
         }
     }
 
-    pub(super) fn ty(&self, v: Value) -> &'m Type {
-        self.f().ty(v)
+    pub(super) fn value_type(&self, v: KtirValue) -> &'m KtirType {
+        self.current_function().value_type(v)
     }
 
     /// What the current operation was the last to use goes, and the next one comes.
-    pub(super) fn advance(&mut self) {
+    pub(super) fn advance_to_next_op(&mut self) {
         let drops = &self.program.drops;
-        let call = self.call();
+        let call = self.current_call();
         let Some(frame) = call.frames.last_mut() else { return };
         if let Some(dead) =
             drops.get(&std::ptr::from_ref(frame.block)).and_then(|d| d.get(frame.pc))
@@ -223,46 +229,55 @@ impl<'m> Core<'m> {
     }
 
     /// A tile of a type, charged to the scratchpad.
-    pub(super) fn tile(&mut self, ty: &Type, data: Data) -> Result<Val, Fault> {
-        self.tile_of(ty, Rc::new(data))
+    pub(super) fn make_tile(
+        &mut self,
+        ty: &KtirType,
+        data: KtirElements,
+    ) -> Result<KtirRunValue, KtirFault> {
+        self.make_shared_tile(ty, Rc::new(data))
     }
 
-    pub(super) fn tile_of(&mut self, ty: &Type, data: Rc<Data>) -> Result<Val, Fault> {
-        let Type::Tensor(shape, elem) = ty else { return Ok(data.first()) };
-        let bytes = self.room(ty)?;
-        let _held = self.meter.hold(host_bytes(*elem, data.len() as u64))?;
+    pub(super) fn make_shared_tile(
+        &mut self,
+        ty: &KtirType,
+        data: Rc<KtirElements>,
+    ) -> Result<KtirRunValue, KtirFault> {
+        let KtirType::Tensor(shape, elem) = ty else { return Ok(data.first_value()) };
+        let bytes = self.check_tile_room(ty)?;
+        let _held = self.meter.hold_bytes(host_bytes(*elem, data.len() as u64))?;
         self.used.set(self.used.get() + bytes);
-        self.ledger.peak(self.used.get());
-        let _charge = Charge { bytes, used: self.used.clone() };
-        Ok(Val::Tile(Rc::new(Tile { shape: shape.clone(), data, _charge, _held })))
+        self.ledger.record_peak(self.used.get());
+        let _charge = ScratchpadCharge { bytes, used: self.used.clone() };
+        Ok(KtirRunValue::Tile(Rc::new(KtirTile { shape: shape.clone(), data, _charge, _held })))
     }
 
     /// What a tile takes; refused where the scratchpad does not have it.
-    pub(super) fn room(&self, ty: &Type) -> Result<u64, Fault> {
-        let (bytes, used) = (bytes(ty).div_ceil(128).saturating_mul(128), self.used.get());
+    pub(super) fn check_tile_room(&self, ty: &KtirType) -> Result<u64, KtirFault> {
+        let (bytes, used) =
+            (bytes_in_scratchpad(ty).div_ceil(128).saturating_mul(128), self.used.get());
         if used.saturating_add(bytes) > self.capacity {
             let (tile, capacity) = (ty.to_string(), self.capacity);
-            return Err(Fault::LxOverflow { tile, bytes, used, capacity });
+            return Err(KtirFault::LxOverflow { tile, bytes, used, capacity });
         }
         // The elements, and what the host needs to compute them.
-        let host = host_bytes(ty.elem().unwrap_or(Elem::Index), budget::elements(ty));
-        self.meter.fits(host.saturating_mul(4))?;
+        let host = host_bytes(ty.elem().unwrap_or(KtirElem::Index), budget::count_elements(ty));
+        self.meter.check_room(host.saturating_mul(4))?;
         Ok(bytes)
     }
 
     /// A function of the module.
-    pub(super) fn function(&self, name: &str) -> Option<&'m Function> {
+    pub(super) fn find_function(&self, name: &str) -> Option<&'m KtirFunction> {
         self.program.functions.get(name).copied()
     }
 
     /// Coordinates in the grid.
-    pub(super) fn coordinate(&self, d: usize) -> i64 {
+    pub(super) fn grid_coordinate(&self, d: usize) -> i64 {
         let size = |d: usize| self.grid.get(d).copied().unwrap_or(1);
         let before: i64 = (0..d).map(size).product();
         i64::try_from(self.id).unwrap_or(0) / before % size(d)
     }
 
-    pub(super) fn elem(&self, v: Value) -> Elem {
-        self.ty(v).elem().unwrap_or(Elem::Index)
+    pub(super) fn value_elem(&self, v: KtirValue) -> KtirElem {
+        self.value_type(v).elem().unwrap_or(KtirElem::Index)
     }
 }

@@ -1,104 +1,104 @@
 //! What a core did, operation by operation.
 
-use super::access::{Place, Runs};
-use crate::op::Class;
+use super::access::{KtirAccessRuns, KtirByteSpace};
+use crate::op::KtirCostClass;
 use zellige_machine::account::{CoreWork, RingMove};
 
 /// One operation that took time.
 #[derive(Debug, Clone)]
-pub(super) struct Spent {
+pub(super) struct KtirOpCost {
     pub(super) name: &'static str,
     pub(super) work: CoreWork,
-    pub(super) groups: Vec<Sent>,
+    pub(super) groups: Vec<KtirRingSend>,
 }
 
 /// Bytes to a group of so many cores.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sent {
+pub(super) struct KtirRingSend {
     pub(super) bytes: u64,
     pub(super) group: u64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct KtirCoreLedger {
     pub(super) work: CoreWork,
-    pub(super) sent: Vec<Sent>,
+    pub(super) sent: Vec<KtirRingSend>,
     /// Sticks touched by loads and stores, each operation by itself.
     sticks: u64,
     /// Events that are kept, at most.
     traced: usize,
-    pub(super) events: Vec<Spent>,
-    now: Option<Spent>,
+    pub(super) events: Vec<KtirOpCost>,
+    now: Option<KtirOpCost>,
     /// Entries of lists that were added, in bytes, and not told yet.
     grown: u64,
 }
 
-impl Ledger {
-    pub(super) fn new(traced: usize) -> Ledger {
+impl KtirCoreLedger {
+    pub(super) fn new(traced: usize) -> KtirCoreLedger {
         let work = CoreWork { unique_sticks: Some(0), ..CoreWork::default() };
-        Ledger { work, traced, ..Ledger::default() }
+        KtirCoreLedger { work, traced, ..KtirCoreLedger::default() }
     }
 
     /// Begins an operation.
-    pub(super) fn begin(&mut self, name: &'static str) {
+    pub(super) fn begin_op(&mut self, name: &'static str) {
         if self.events.len() < self.traced {
             let work = CoreWork { unique_sticks: Some(0), ..CoreWork::default() };
-            self.now = Some(Spent { name, work, groups: Vec::new() });
+            self.now = Some(KtirOpCost { name, work, groups: Vec::new() });
         }
     }
 
     /// Ends it; one that cost nothing leaves no event.
-    pub(super) fn end(&mut self) {
+    pub(super) fn end_op(&mut self) {
         if let Some(spent) = self.now.take()
             && (!spent.work.is_idle() || !spent.groups.is_empty())
         {
-            self.grown += size_of::<Spent>() as u64;
+            self.grown += size_of::<KtirOpCost>() as u64;
             self.events.push(spent);
         }
     }
 
     /// Bytes that the lists have grown by since this was asked last.
-    pub(super) fn grown(&mut self) -> u64 {
+    pub(super) fn take_grown_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.grown)
     }
 
-    fn each(&mut self, f: impl Fn(&mut CoreWork)) {
+    fn update_works(&mut self, f: impl Fn(&mut CoreWork)) {
         f(&mut self.work);
         if let Some(now) = &mut self.now {
             f(&mut now.work);
         }
     }
 
-    pub(super) fn peak(&mut self, used: u64) {
+    pub(super) fn record_peak(&mut self, used: u64) {
         self.work.lx_peak = self.work.lx_peak.max(used);
     }
 
     /// Elements of an operation; `scalar` where no tile takes part.
-    pub(super) fn compute(&mut self, class: Class, n: usize, scalar: bool) {
+    pub(super) fn record_elements(&mut self, class: KtirCostClass, n: usize, scalar: bool) {
         let n = n as u64;
         match class {
-            Class::Float => self.each(|w| w.sfu += n),
-            Class::Int if !scalar => self.each(|w| w.sfu += n),
-            Class::Transcendental => self.each(|w| w.sfu_transcendental += n),
+            KtirCostClass::Float => self.update_works(|w| w.sfu += n),
+            KtirCostClass::Int if !scalar => self.update_works(|w| w.sfu += n),
+            KtirCostClass::Transcendental => self.update_works(|w| w.sfu_transcendental += n),
             _ => {}
         }
     }
 
-    pub(super) fn macs(&mut self, n: u64) {
-        self.each(|w| {
+    pub(super) fn record_macs(&mut self, n: u64) {
+        self.update_works(|w| {
             w.macs = w.macs.saturating_add(n);
             w.macs_valid = w.macs_valid.saturating_add(n);
         });
     }
 
-    pub(super) fn lx(&mut self, bytes: u64) {
-        self.each(|w| w.lx_bytes = w.lx_bytes.saturating_add(bytes));
+    pub(super) fn record_lx_bytes(&mut self, bytes: u64) {
+        self.update_works(|w| w.lx_bytes = w.lx_bytes.saturating_add(bytes));
     }
 
-    pub(super) fn send(&mut self, bytes: u64, group: usize) {
-        let sent = Sent { bytes, group: group as u64 };
+    pub(super) fn record_send(&mut self, bytes: u64, group: usize) {
+        let sent = KtirRingSend { bytes, group: group as u64 };
         // Each becomes a move on the ring in the end.
-        self.grown += (size_of::<Sent>() + size_of::<RingMove>()) as u64;
+        self.grown += (size_of::<KtirRingSend>() + size_of::<RingMove>()) as u64;
         self.sent.push(sent);
         if let Some(now) = &mut self.now {
             now.groups.push(sent);
@@ -106,21 +106,21 @@ impl Ledger {
     }
 
     /// A load or store.
-    pub(super) fn transfer(
+    pub(super) fn record_transfer(
         &mut self,
-        runs: &Runs,
+        runs: &KtirAccessRuns,
         size: usize,
         write: bool,
         core: usize,
         cores: usize,
     ) {
-        self.touch(&runs.runs, runs.len * size, write, core, cores);
-        self.touch(&runs.index, runs.index_size, false, core, cores);
+        self.record_runs(&runs.runs, runs.len * size, write, core, cores);
+        self.record_runs(&runs.index, runs.index_size, false, core, cores);
     }
 
-    fn touch(
+    fn record_runs(
         &mut self,
-        runs: &[(Place, i64)],
+        runs: &[(KtirByteSpace, i64)],
         bytes: usize,
         write: bool,
         core: usize,
@@ -133,17 +133,17 @@ impl Ledger {
         let mut spans: Vec<(i64, i64)> = Vec::new();
         for (place, at) in runs {
             match place {
-                Place::Global => {
+                KtirByteSpace::Global => {
                     let last = at + i64::try_from(bytes).unwrap_or(1) - 1;
                     spans.push((at.div_euclid(128), last.div_euclid(128)));
                 }
-                Place::Pad(other) => {
-                    self.each(|w| w.lx_bytes = w.lx_bytes.saturating_add(length));
+                KtirByteSpace::Pad(other) => {
+                    self.update_works(|w| w.lx_bytes = w.lx_bytes.saturating_add(length));
                     if *other != core {
                         let apart = core.abs_diff(*other);
                         let hops = apart.min(cores.saturating_sub(apart)) as u64;
                         self.grown += 2 * size_of::<RingMove>() as u64;
-                        self.each(|w| w.ring.push(RingMove { bytes: length, hops }));
+                        self.update_works(|w| w.ring.push(RingMove { bytes: length, hops }));
                     }
                 }
             }
@@ -162,7 +162,7 @@ impl Ledger {
             upto = upto.max(last);
         }
         self.sticks += sticks;
-        self.each(|w| {
+        self.update_works(|w| {
             let traffic = if write { &mut w.writes } else { &mut w.reads };
             traffic.add_bursts(length, count);
             w.unique_sticks = w.unique_sticks.map(|n| n + sticks);

@@ -6,9 +6,9 @@ use zellige_notation::Diagnostic;
 
 /// A run that stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunError {
+pub struct KtirRunError {
     /// What happened.
-    pub fault: Fault,
+    pub fault: KtirFault,
     /// The core that it happened on, where it is one.
     pub core: Option<usize>,
     /// The operation.
@@ -19,7 +19,7 @@ pub struct RunError {
 
 /// A core that waits, for which cores, and which of those have ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Waits {
+pub struct WaitingCore {
     /// Who waits.
     pub core: usize,
     /// For whom.
@@ -31,7 +31,7 @@ pub struct Waits {
 /// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum KtirFault {
     /// The module breaks a rule.
     #[error("{0}")]
     Invalid(String),
@@ -106,8 +106,8 @@ pub enum Fault {
         element: usize,
     },
     /// Cores wait for each other, or for one that has ended.
-    #[error("deadlock: {}", waiting(.0))]
-    Deadlock(Vec<Waits>),
+    #[error("deadlock: {}", format_waits(.0))]
+    Deadlock(Vec<WaitingCore>),
     /// A division of integers by zero.
     #[error("division by zero")]
     DivisionByZero,
@@ -123,7 +123,7 @@ pub enum Fault {
     /// More steps than were allowed.
     #[error(
         "the run takes more than {0} steps; a step is an operation of a core, or {each} elements of one",
-        each = super::budget::ELEMENTS
+        each = super::budget::ELEMENTS_PER_STEP
     )]
     TooLong(u64),
     /// More bytes than were allowed.
@@ -141,8 +141,8 @@ pub enum Fault {
     TooLarge(String),
 }
 
-fn waiting(waits: &[Waits]) -> String {
-    let one = |w: &Waits| {
+fn format_waits(waits: &[WaitingCore]) -> String {
+    let one = |w: &WaitingCore| {
         let list = |cores: &[usize]| {
             cores.iter().take(8).map(ToString::to_string).collect::<Vec<_>>().join(", ")
         };
@@ -162,38 +162,38 @@ fn waiting(waits: &[Waits]) -> String {
     shown.join("; ")
 }
 
-impl Fault {
+impl KtirFault {
     /// A stable identifier.
     pub fn kind(&self) -> &'static str {
         match self {
-            Fault::Invalid(_) => "invalid",
-            Fault::UnknownKernel { .. } => "unknown_kernel",
-            Fault::BadArgument { .. } => "bad_argument",
-            Fault::OutOfBounds { .. } | Fault::NoPartition { .. } | Fault::Address { .. } => {
-                "out_of_bounds"
-            }
-            Fault::NegativeIndex { .. } => "negative_index",
-            Fault::LxOverflow { .. } => "lx_overflow",
-            Fault::Race { .. } => "race",
-            Fault::Deadlock(_) => "deadlock",
-            Fault::DivisionByZero => "division_by_zero",
-            Fault::Step(_) => "step",
-            Fault::Overflow(_) => "overflow",
-            Fault::Groups(_) => "groups",
-            Fault::TooLong(_) => "too_long",
-            Fault::OutOfMemory { .. } => "out_of_memory",
-            Fault::TooLarge(_) => "too_large",
+            KtirFault::Invalid(_) => "invalid",
+            KtirFault::UnknownKernel { .. } => "unknown_kernel",
+            KtirFault::BadArgument { .. } => "bad_argument",
+            KtirFault::OutOfBounds { .. }
+            | KtirFault::NoPartition { .. }
+            | KtirFault::Address { .. } => "out_of_bounds",
+            KtirFault::NegativeIndex { .. } => "negative_index",
+            KtirFault::LxOverflow { .. } => "lx_overflow",
+            KtirFault::Race { .. } => "race",
+            KtirFault::Deadlock(_) => "deadlock",
+            KtirFault::DivisionByZero => "division_by_zero",
+            KtirFault::Step(_) => "step",
+            KtirFault::Overflow(_) => "overflow",
+            KtirFault::Groups(_) => "groups",
+            KtirFault::TooLong(_) => "too_long",
+            KtirFault::OutOfMemory { .. } => "out_of_memory",
+            KtirFault::TooLarge(_) => "too_large",
         }
     }
 }
 
-impl RunError {
-    pub(super) fn before(fault: Fault) -> RunError {
-        RunError { fault, core: None, op: None, span: 0..0 }
+impl KtirRunError {
+    pub(super) fn before_start(fault: KtirFault) -> KtirRunError {
+        KtirRunError { fault, core: None, op: None, span: 0..0 }
     }
 
     /// The error as one about the text of the module.
-    pub fn diagnostic(&self) -> Diagnostic {
+    pub fn to_diagnostic(&self) -> Diagnostic {
         let label = match (self.core, self.op) {
             (Some(core), _) => format!("on core {core}"),
             _ => "here".into(),
@@ -202,7 +202,7 @@ impl RunError {
     }
 }
 
-impl fmt::Display for RunError {
+impl fmt::Display for KtirRunError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(core) = self.core {
             write!(f, "core {core}, ")?;
@@ -214,4 +214,4 @@ impl fmt::Display for RunError {
     }
 }
 
-impl std::error::Error for RunError {}
+impl std::error::Error for KtirRunError {}

@@ -1,139 +1,154 @@
 //! What cores tell each other.
 
-use super::budget::{self, Meter};
-use super::core::Core;
-use super::error::{Fault, RunError, Waits};
-use super::flow::What;
-use super::value::{Data, Val, count};
-use crate::affine::Set;
-use crate::ir::Op;
-use crate::op::Kind;
-use crate::types::Type;
+use super::budget::{self, KtirRunBudget};
+use super::core::KtirCore;
+use super::error::{KtirFault, KtirRunError, WaitingCore};
+use super::flow::KtirFrameKind;
+use super::value::{KtirElements, KtirRunValue, element_count};
+use crate::affine::KtirAffineSet;
+use crate::ir::KtirOp;
+use crate::op::KtirOpKind;
+use crate::types::KtirType;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 /// Groups that an operation may have.
-const GROUPS: i64 = 1 << 16;
+const MAX_GROUPS: i64 = 1 << 16;
 
 /// A produce that was run: which one, for which time.
 #[derive(Debug)]
-pub(super) struct Handle {
+pub(super) struct ProduceHandle {
     key: (usize, u64),
-    producers: Set,
-    groups: Set,
+    producers: KtirAffineSet,
+    groups: KtirAffineSet,
 }
 
 /// Which produce, for which time, of which group.
-type Key = (usize, u64, i64);
+type PartialKey = (usize, u64, i64);
 
 /// The partials of every group, by the core that contributed them.
 #[derive(Debug, Default)]
-pub(super) struct Exchange {
-    posted: HashMap<Key, BTreeMap<usize, Vec<Rc<Data>>>>,
+pub(super) struct PartialExchange {
+    posted: HashMap<PartialKey, BTreeMap<usize, Vec<Rc<KtirElements>>>>,
 }
 
 /// The report of cores that all wait.
-pub(super) fn deadlock(cores: &[Core<'_>]) -> RunError {
-    let waits = cores.iter().filter(|c| !c.is_done()).map(|c| Waits {
+pub(super) fn report_deadlock(cores: &[KtirCore<'_>]) -> KtirRunError {
+    let waits = cores.iter().filter(|c| !c.is_done()).map(|c| WaitingCore {
         core: c.id,
         for_cores: c.waits.clone(),
         ended: c.waits.iter().copied().filter(|w| cores[*w].is_done()).collect(),
     });
-    let waits: Vec<Waits> = waits.collect();
+    let waits: Vec<WaitingCore> = waits.collect();
     let first = cores.iter().find(|c| !c.is_done());
     let op = first
         .and_then(|c| c.calls.last())
         .and_then(|c| c.frames.last())
         .map(|f| &f.block.ops[f.pc]);
-    RunError {
-        fault: Fault::Deadlock(waits),
+    KtirRunError {
+        fault: KtirFault::Deadlock(waits),
         core: first.map(|c| c.id),
         op: op.map(|op| op.kind.name()),
-        span: op.map_or(0..0, Op::span),
+        span: op.map_or(0..0, KtirOp::span),
     }
 }
 
-fn groups_of(set: &Set, groups: &Set, core: usize, meter: &Meter) -> Result<Option<i64>, Fault> {
-    let count = groups.bounds(&[]).and_then(|b| b.points()).filter(|n| *n <= GROUPS);
+fn find_group(
+    set: &KtirAffineSet,
+    groups: &KtirAffineSet,
+    core: usize,
+    meter: &KtirRunBudget,
+) -> Result<Option<i64>, KtirFault> {
+    let count = groups.bounding_box(&[]).and_then(|b| b.point_count()).filter(|n| *n <= MAX_GROUPS);
     let count = count.and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-    meter.elements(count * (1 + (set.nodes() + groups.nodes()) as u64))?;
+    meter.take_element_steps(count * (1 + (set.count_nodes() + groups.count_nodes()) as u64))?;
     let all = groups
-        .points(&[], GROUPS)
-        .ok_or_else(|| Fault::Groups(format!("more than {GROUPS} groups")))?;
+        .list_points(&[], MAX_GROUPS)
+        .ok_or_else(|| KtirFault::Groups(format!("more than {MAX_GROUPS} groups")))?;
     let at = [i64::try_from(core).unwrap_or(i64::MAX)];
     let mut mine = all.iter().filter(|g| set.contains(&at, g)).map(|g| g[0]);
     let first = mine.next();
     match (first, mine.next()) {
         (Some(a), Some(b)) => {
-            Err(Fault::Groups(format!("core {core} is in group {a} and in group {b}")))
+            Err(KtirFault::Groups(format!("core {core} is in group {a} and in group {b}")))
         }
         _ => Ok(first),
     }
 }
 
-fn members(set: &Set, symbols: &[i64], cores: usize, meter: &Meter) -> Result<Vec<usize>, Fault> {
-    meter.elements((cores * (1 + set.nodes())) as u64)?;
+fn list_group_members(
+    set: &KtirAffineSet,
+    symbols: &[i64],
+    cores: usize,
+    meter: &KtirRunBudget,
+) -> Result<Vec<usize>, KtirFault> {
+    meter.take_element_steps((cores * (1 + set.count_nodes())) as u64)?;
     let inside = |c: &usize| set.contains(&[i64::try_from(*c).unwrap_or(i64::MAX)], symbols);
     Ok((0..cores).filter(inside).collect())
 }
 
-impl<'m> Core<'m> {
-    pub(super) fn produce(&mut self, op: &'m Op) -> Result<(), Fault> {
-        let (Some(producers), Type::TileFuture(_, Some(groups))) =
-            (op.set("producer_tiles_per_group"), self.ty(op.results[0]))
+impl<'m> KtirCore<'m> {
+    pub(super) fn run_produce(&mut self, op: &'m KtirOp) -> Result<(), KtirFault> {
+        let (Some(producers), KtirType::TileFuture(_, Some(groups))) =
+            (op.set_attr("producer_tiles_per_group"), self.value_type(op.results[0]))
         else {
-            return Err(Fault::Groups("a produce without its groups".into()));
+            return Err(KtirFault::Groups("a produce without its groups".into()));
         };
         let turn = self.turns.entry(std::ptr::from_ref(op)).or_insert(0);
         *turn += 1;
         let key = (std::ptr::from_ref(op).addr(), *turn);
-        let handle = Handle { key, producers: producers.clone(), groups: groups.clone() };
+        let handle = ProduceHandle { key, producers: producers.clone(), groups: groups.clone() };
         let handle = Rc::new(handle);
-        match groups_of(producers, groups, self.id, &self.meter)? {
+        match find_group(producers, groups, self.id, &self.meter)? {
             Some(group) => {
-                let what = What::Produce { op, handle, group };
-                self.push(&op.regions[0], vec![Val::I(group)], what);
+                let what = KtirFrameKind::Produce { op, handle, group };
+                self.push_frame(&op.regions[0], vec![KtirRunValue::I(group)], what);
             }
-            None => self.leave(op, vec![Val::Future(handle)]),
+            None => self.leave_regions(op, vec![KtirRunValue::Future(handle)]),
         }
         Ok(())
     }
 
     /// Partials of this core for its group.
-    pub(super) fn post(
+    pub(super) fn post_partials(
         &mut self,
-        exchange: &mut Exchange,
-        handle: &Handle,
+        exchange: &mut PartialExchange,
+        handle: &ProduceHandle,
         group: i64,
-        values: &[Val],
-    ) -> Result<(), Fault> {
+        values: &[KtirRunValue],
+    ) -> Result<(), KtirFault> {
         let key = (handle.key.0, handle.key.1, group);
-        let partials: Vec<Rc<Data>> = values.iter().map(Val::data).collect();
+        let partials: Vec<Rc<KtirElements>> =
+            values.iter().map(KtirRunValue::to_elements).collect();
         // Who still comes for them is not known, so they stay.
         let bytes = partials.iter().map(|d| 64 + 8 * d.len() as u64).sum();
-        self.meter.keep(bytes)?;
+        self.meter.take_bytes(bytes)?;
         exchange.posted.entry(key).or_default().insert(self.id, partials);
         Ok(())
     }
 
     /// Receives, or waits: whether it went on.
-    pub(super) fn deliver(&mut self, op: &'m Op, exchange: &Exchange) -> Result<bool, Fault> {
-        let Val::Future(handle) = self.get(op.operands[0])? else {
-            return Err(Fault::Groups("a delivery without a future".into()));
+    pub(super) fn run_delivery(
+        &mut self,
+        op: &'m KtirOp,
+        exchange: &PartialExchange,
+    ) -> Result<bool, KtirFault> {
+        let KtirRunValue::Future(handle) = self.read_value(op.operands[0])? else {
+            return Err(KtirFault::Groups("a delivery without a future".into()));
         };
-        let Type::TileFuture(types, _) = self.ty(op.operands[0]) else {
-            return Err(Fault::Groups("a delivery without a future".into()));
+        let KtirType::TileFuture(types, _) = self.value_type(op.operands[0]) else {
+            return Err(KtirFault::Groups("a delivery without a future".into()));
         };
-        let Some(consumers) = op.set("consumer_tiles_per_group") else {
-            return Err(Fault::Groups("a delivery without consumers".into()));
+        let Some(consumers) = op.set_attr("consumer_tiles_per_group") else {
+            return Err(KtirFault::Groups("a delivery without consumers".into()));
         };
-        let Some(group) = groups_of(consumers, &handle.groups, self.id, &self.meter)? else {
-            return self.nothing(op).map(|()| true);
+        let Some(group) = find_group(consumers, &handle.groups, self.id, &self.meter)? else {
+            return self.deliver_nothing(op).map(|()| true);
         };
-        let mut from = members(&handle.producers, &[group], self.cores, &self.meter)?;
-        if let Some(needs) = op.set("producer_dependency_per_consumer") {
+        let mut from = list_group_members(&handle.producers, &[group], self.cores, &self.meter)?;
+        if let Some(needs) = op.set_attr("producer_dependency_per_consumer") {
             let me = i64::try_from(self.id).unwrap_or(i64::MAX);
-            let wanted = members(needs, &[me, group], self.cores, &self.meter)?;
+            let wanted = list_group_members(needs, &[me, group], self.cores, &self.meter)?;
             from.retain(|p| wanted.binary_search(p).is_ok());
         }
         let posted = exchange.posted.get(&(handle.key.0, handle.key.1, group));
@@ -142,41 +157,44 @@ impl<'m> Core<'m> {
         if !self.waits.is_empty() {
             return Ok(false);
         }
-        let partials: Vec<Vec<Rc<Data>>> =
+        let partials: Vec<Vec<Rc<KtirElements>>> =
             from.iter().filter_map(|p| posted.and_then(|all| all.get(p)).cloned()).collect();
-        let place = members(consumers, &[group], self.cores, &self.meter)?;
+        let place = list_group_members(consumers, &[group], self.cores, &self.meter)?;
         let position = place.iter().position(|c| *c == self.id).unwrap_or(0);
-        let sent = types.iter().map(super::value::bytes).fold(0, u64::saturating_add);
-        let arrived = types.iter().map(budget::elements).fold(0, u64::saturating_add);
-        self.meter.elements(arrived.saturating_mul(partials.len() as u64))?;
-        self.ledger.begin(op.kind.name());
-        self.ledger.send(sent, partials.len());
-        self.ledger.end();
+        let sent = types.iter().map(super::value::bytes_in_scratchpad).fold(0, u64::saturating_add);
+        let arrived = types.iter().map(budget::count_elements).fold(0, u64::saturating_add);
+        self.meter.take_element_steps(arrived.saturating_mul(partials.len() as u64))?;
+        self.ledger.begin_op(op.kind.name());
+        self.ledger.record_send(sent, partials.len());
+        self.ledger.end_op();
         let shapes: Vec<&[i64]> = types.iter().map(|t| t.shape().unwrap_or(&[])).collect();
         let dim = |key: &str| {
-            op.ints(key).and_then(|d| d.first()).and_then(|d| usize::try_from(*d).ok()).unwrap_or(0)
+            op.ints_attr(key)
+                .and_then(|d| d.first())
+                .and_then(|d| usize::try_from(*d).ok())
+                .unwrap_or(0)
         };
         match op.kind {
-            Kind::InterReduce | Kind::ReduceScatter => {
+            KtirOpKind::InterReduce | KtirOpKind::ReduceScatter => {
                 let share = (place.len(), position);
                 let mut rest = VecDeque::from(partials);
                 match rest.pop_front() {
-                    None => self.nothing(op)?,
-                    Some(first) => self.combine(op, &first, rest, share)?,
+                    None => self.deliver_nothing(op)?,
+                    Some(first) => self.combine_partials(op, &first, rest, share)?,
                 }
             }
-            Kind::Consume | Kind::Scatter => {
+            KtirOpKind::Consume | KtirOpKind::Scatter => {
                 let [only] = partials.as_slice() else {
                     let n = partials.len();
                     let me = self.id;
-                    return Err(Fault::Groups(format!(
+                    return Err(KtirFault::Groups(format!(
                         "core {me} receives from {n} producers of group {group}, needs one"
                     )));
                 };
                 let mut out = Vec::new();
                 for (data, shape) in only.iter().zip(&shapes) {
-                    out.push(if op.kind == Kind::Scatter {
-                        Rc::new(part(
+                    out.push(if op.kind == KtirOpKind::Scatter {
+                        Rc::new(split_along(
                             data,
                             shape,
                             dim("scatter_dimensions"),
@@ -187,7 +205,7 @@ impl<'m> Core<'m> {
                         data.clone()
                     });
                 }
-                self.receive(op, out)?;
+                self.receive_results(op, out)?;
             }
             _ => {
                 let mut out = Vec::new();
@@ -196,108 +214,130 @@ impl<'m> Core<'m> {
                     let mut each = shape.to_vec();
                     for p in &partials {
                         let data = &p[role];
-                        if op.kind == Kind::AllToAll {
+                        if op.kind == KtirOpKind::AllToAll {
                             let d = dim("split_dimensions");
-                            pieces.push(Rc::new(part(data, shape, d, place.len(), position)?));
+                            pieces.push(Rc::new(split_along(
+                                data,
+                                shape,
+                                d,
+                                place.len(),
+                                position,
+                            )?));
                             each[d] = shape[d] / i64::try_from(place.len()).unwrap_or(1).max(1);
                         } else {
                             pieces.push(data.clone());
                         }
                     }
-                    let result = self.ty(op.results[role]);
-                    self.room(result)?;
-                    let arrive = pieces.iter().map(|p: &Rc<Data>| p.len()).sum();
-                    self.arrives(arrive, result)?;
-                    let along = if op.kind == Kind::Gather {
+                    let result = self.value_type(op.results[role]);
+                    self.check_tile_room(result)?;
+                    let arrive = pieces.iter().map(|p: &Rc<KtirElements>| p.len()).sum();
+                    self.check_delivered_size(arrive, result)?;
+                    let along = if op.kind == KtirOpKind::Gather {
                         "gather_dimensions"
                     } else {
                         "concat_dimensions"
                     };
-                    out.push(Rc::new(join(&pieces, &each, dim(along))));
+                    out.push(Rc::new(join_along(&pieces, &each, dim(along))));
                 }
-                self.receive(op, out)?;
+                self.receive_results(op, out)?;
             }
         }
         Ok(true)
     }
 
     /// What a core that receives nothing holds: the identity, or zeros.
-    fn nothing(&mut self, op: &'m Op) -> Result<(), Fault> {
+    fn deliver_nothing(&mut self, op: &'m KtirOp) -> Result<(), KtirFault> {
         let mut out = Vec::new();
         for (i, v) in op.results.iter().enumerate() {
-            let ty = self.ty(*v);
-            self.room(ty)?;
-            let n = count(ty.shape().unwrap_or(&[]));
+            let ty = self.value_type(*v);
+            self.check_tile_room(ty)?;
+            let n = element_count(ty.shape().unwrap_or(&[]));
             let data = match op.operands.get(1 + i) {
-                Some(identity) => self.get(*identity)?.data(),
-                None => Rc::new(Data::zeros(self.elem(*v), n)),
+                Some(identity) => self.read_value(*identity)?.to_elements(),
+                None => Rc::new(KtirElements::zeros(self.value_elem(*v), n)),
             };
-            out.push(if data.len() == n { data } else { Rc::new(Data::zeros(self.elem(*v), n)) });
+            out.push(if data.len() == n {
+                data
+            } else {
+                Rc::new(KtirElements::zeros(self.value_elem(*v), n))
+            });
         }
-        self.receive(op, out)
+        self.receive_results(op, out)
     }
 
     /// Refuses another number of elements than a result has.
-    fn arrives(&self, have: usize, ty: &Type) -> Result<(), Fault> {
-        let n = count(ty.shape().unwrap_or(&[]));
+    fn check_delivered_size(&self, have: usize, ty: &KtirType) -> Result<(), KtirFault> {
+        let n = element_count(ty.shape().unwrap_or(&[]));
         if have == n {
             return Ok(());
         }
-        Err(Fault::Groups(format!("{have} elements arrive for the {n} of {ty}")))
+        Err(KtirFault::Groups(format!("{have} elements arrive for the {n} of {ty}")))
     }
 
     /// Results of a delivery.
-    fn receive(&mut self, op: &'m Op, data: Vec<Rc<Data>>) -> Result<(), Fault> {
+    fn receive_results(
+        &mut self,
+        op: &'m KtirOp,
+        data: Vec<Rc<KtirElements>>,
+    ) -> Result<(), KtirFault> {
         let mut out = Vec::new();
         for (v, data) in op.results.iter().zip(data) {
-            let ty = self.ty(*v);
-            self.arrives(data.len(), ty)?;
-            out.push(self.tile_of(ty, data)?);
+            let ty = self.value_type(*v);
+            self.check_delivered_size(data.len(), ty)?;
+            out.push(self.make_shared_tile(ty, data)?);
         }
         self.waits.clear();
-        self.leave(op, out);
+        self.leave_regions(op, out);
         Ok(())
     }
 
     /// Combines what is there with the next partial, or ends.
-    pub(super) fn combine(
+    pub(super) fn combine_partials(
         &mut self,
-        op: &'m Op,
-        so_far: &[Rc<Data>],
-        mut rest: VecDeque<Vec<Rc<Data>>>,
+        op: &'m KtirOp,
+        so_far: &[Rc<KtirElements>],
+        mut rest: VecDeque<Vec<Rc<KtirElements>>>,
         share: (usize, usize),
-    ) -> Result<(), Fault> {
-        let Type::TileFuture(types, _) = self.ty(op.operands[0]) else {
-            return Err(Fault::Groups("a delivery without a future".into()));
+    ) -> Result<(), KtirFault> {
+        let KtirType::TileFuture(types, _) = self.value_type(op.operands[0]) else {
+            return Err(KtirFault::Groups("a delivery without a future".into()));
         };
         let Some(next) = rest.pop_front() else {
             let mut out = Vec::new();
             for (data, ty) in so_far.iter().zip(types) {
-                let dims = op.ints("scatter_dimensions").and_then(|d| d.first());
+                let dims = op.ints_attr("scatter_dimensions").and_then(|d| d.first());
                 out.push(match dims.and_then(|d| usize::try_from(*d).ok()) {
-                    Some(d) => Rc::new(part(data, ty.shape().unwrap_or(&[]), d, share.0, share.1)?),
+                    Some(d) => {
+                        Rc::new(split_along(data, ty.shape().unwrap_or(&[]), d, share.0, share.1)?)
+                    }
                     None => data.clone(),
                 });
             }
-            return self.receive(op, out);
+            return self.receive_results(op, out);
         };
         let mut args = Vec::new();
         for (data, ty) in so_far.iter().chain(&next).zip(types.iter().chain(types)) {
-            args.push(self.tile_of(ty, data.clone())?);
+            args.push(self.make_shared_tile(ty, data.clone())?);
         }
-        self.push(&op.regions[0], args, What::Combine { op, rest, share });
+        self.push_frame(&op.regions[0], args, KtirFrameKind::Combine { op, rest, share });
         Ok(())
     }
 }
 
 /// Piece `index` of `parts` along a dimension.
-fn part(data: &Data, shape: &[i64], dim: usize, parts: usize, index: usize) -> Result<Data, Fault> {
+fn split_along(
+    data: &KtirElements,
+    shape: &[i64],
+    dim: usize,
+    parts: usize,
+    index: usize,
+) -> Result<KtirElements, KtirFault> {
     let n = usize::try_from(shape[dim]).unwrap_or(0);
     if parts == 0 || !n.is_multiple_of(parts) {
-        return Err(Fault::Groups(format!("{n} elements do not divide among {parts} cores")));
+        return Err(KtirFault::Groups(format!("{n} elements do not divide among {parts} cores")));
     }
-    let inner: usize = count(&shape[dim + 1..]);
-    let outer: usize = count(&shape[..dim]);
+    let inner: usize = element_count(&shape[dim + 1..]);
+    let outer: usize = element_count(&shape[..dim]);
     let each = n / parts * inner;
     // An empty piece may be cut out of a huge number of places.
     let outer = if each == 0 { 0 } else { outer };
@@ -309,14 +349,14 @@ fn part(data: &Data, shape: &[i64], dim: usize, parts: usize, index: usize) -> R
 }
 
 /// Pieces of one shape joined along a dimension.
-fn join(pieces: &[Rc<Data>], shape: &[i64], dim: usize) -> Data {
-    let Some(first) = pieces.first() else { return Data::I(Vec::new()) };
-    let chunk: usize = count(&shape[dim..]);
-    let mut out = first.slice(0..0);
-    let outer = if chunk == 0 { 0 } else { count(&shape[..dim]) };
+fn join_along(pieces: &[Rc<KtirElements>], shape: &[i64], dim: usize) -> KtirElements {
+    let Some(first) = pieces.first() else { return KtirElements::I(Vec::new()) };
+    let chunk: usize = element_count(&shape[dim..]);
+    let mut out = first.slice_range(0..0);
+    let outer = if chunk == 0 { 0 } else { element_count(&shape[..dim]) };
     for o in 0..outer {
         for p in pieces {
-            out.append(&p.slice(o * chunk..(o + 1) * chunk));
+            out.append(&p.slice_range(o * chunk..(o + 1) * chunk));
         }
     }
     out

@@ -1,159 +1,176 @@
 //! Frames: loops, branches and calls.
 
-use super::core::Core;
-use super::error::Fault;
-use super::exchange::{Exchange, Handle};
-use super::value::{Data, Val};
-use crate::ir::{Block, Op};
-use crate::op::Kind;
+use super::core::KtirCore;
+use super::error::KtirFault;
+use super::exchange::{PartialExchange, ProduceHandle};
+use super::value::{KtirElements, KtirRunValue};
+use crate::ir::{KtirBlock, KtirOp};
+use crate::op::KtirOpKind;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// A block that is being run.
 #[derive(Debug)]
-pub(super) struct Frame<'m> {
-    pub(super) block: &'m Block,
+pub(super) struct KtirFrame<'m> {
+    pub(super) block: &'m KtirBlock,
     pub(super) pc: usize,
-    pub(super) what: What<'m>,
+    pub(super) what: KtirFrameKind<'m>,
 }
 
 /// Why it is run.
 #[derive(Debug)]
-pub(super) enum What<'m> {
+pub(super) enum KtirFrameKind<'m> {
     Body,
-    For { op: &'m Op, at: i64, end: i64, step: i64 },
-    If { op: &'m Op },
-    While { op: &'m Op },
-    Do { op: &'m Op },
-    Parallel { op: &'m Op, at: Vec<i64> },
-    Produce { op: &'m Op, handle: Rc<Handle>, group: i64 },
-    Combine { op: &'m Op, rest: VecDeque<Vec<Rc<Data>>>, share: (usize, usize) },
+    For { op: &'m KtirOp, at: i64, end: i64, step: i64 },
+    If { op: &'m KtirOp },
+    While { op: &'m KtirOp },
+    Do { op: &'m KtirOp },
+    Parallel { op: &'m KtirOp, at: Vec<i64> },
+    Produce { op: &'m KtirOp, handle: Rc<ProduceHandle>, group: i64 },
+    Combine { op: &'m KtirOp, rest: VecDeque<Vec<Rc<KtirElements>>>, share: (usize, usize) },
 }
 
-impl<'m> Core<'m> {
-    pub(super) fn push(&mut self, block: &'m Block, args: Vec<Val>, what: What<'m>) {
+impl<'m> KtirCore<'m> {
+    pub(super) fn push_frame(
+        &mut self,
+        block: &'m KtirBlock,
+        args: Vec<KtirRunValue>,
+        what: KtirFrameKind<'m>,
+    ) {
         for (v, value) in block.args.iter().zip(args) {
-            self.set(*v, value);
+            self.write_value(*v, value);
         }
-        self.call().frames.push(Frame { block, pc: 0, what });
+        self.current_call().frames.push(KtirFrame { block, pc: 0, what });
     }
 
     /// Results of an operation that had regions, and on to the next one.
-    pub(super) fn leave(&mut self, op: &'m Op, values: Vec<Val>) {
+    pub(super) fn leave_regions(&mut self, op: &'m KtirOp, values: Vec<KtirRunValue>) {
         for (v, value) in op.results.iter().zip(values) {
-            self.set(*v, value);
+            self.write_value(*v, value);
         }
-        self.advance();
+        self.advance_to_next_op();
     }
 
-    pub(super) fn control(&mut self, op: &'m Op) -> Result<(), Fault> {
+    pub(super) fn run_control(&mut self, op: &'m KtirOp) -> Result<(), KtirFault> {
         let o = &op.operands;
         match op.kind {
-            Kind::For => {
-                let bounds = self.ints(&o[..3])?;
+            KtirOpKind::For => {
+                let bounds = self.read_ints(&o[..3])?;
                 let (at, end, step) = (bounds[0], bounds[1], bounds[2]);
                 if step < 1 {
-                    return Err(Fault::Step(step));
+                    return Err(KtirFault::Step(step));
                 }
-                let carried: Vec<Val> =
-                    o[3..].iter().map(|v| self.get(*v)).collect::<Result<_, _>>()?;
+                let carried: Vec<KtirRunValue> =
+                    o[3..].iter().map(|v| self.read_value(*v)).collect::<Result<_, _>>()?;
                 if at >= end {
-                    self.leave(op, carried);
+                    self.leave_regions(op, carried);
                     return Ok(());
                 }
-                let args = [vec![Val::I(at)], carried].concat();
-                self.push(&op.regions[0], args, What::For { op, at, end, step });
+                let args = [vec![KtirRunValue::I(at)], carried].concat();
+                self.push_frame(&op.regions[0], args, KtirFrameKind::For { op, at, end, step });
             }
-            Kind::If => {
-                let yes = self.get(o[0])?.int() != 0;
+            KtirOpKind::If => {
+                let yes = self.read_value(o[0])?.as_int() != 0;
                 match op.regions.get(usize::from(!yes)) {
-                    Some(region) => self.push(region, vec![], What::If { op }),
-                    None => self.leave(op, vec![]),
+                    Some(region) => self.push_frame(region, vec![], KtirFrameKind::If { op }),
+                    None => self.leave_regions(op, vec![]),
                 }
             }
-            Kind::While => {
-                let carried: Vec<Val> = o.iter().map(|v| self.get(*v)).collect::<Result<_, _>>()?;
-                self.push(&op.regions[0], carried, What::While { op });
+            KtirOpKind::While => {
+                let carried: Vec<KtirRunValue> =
+                    o.iter().map(|v| self.read_value(*v)).collect::<Result<_, _>>()?;
+                self.push_frame(&op.regions[0], carried, KtirFrameKind::While { op });
             }
-            Kind::Parallel => {
+            KtirOpKind::Parallel => {
                 let n = o.len() / 3;
-                let bounds = self.ints(o)?;
+                let bounds = self.read_ints(o)?;
                 if let Some(step) = bounds[2 * n..].iter().find(|s| **s < 1) {
-                    return Err(Fault::Step(*step));
+                    return Err(KtirFault::Step(*step));
                 }
                 if (0..n).any(|d| bounds[d] >= bounds[n + d]) {
-                    self.leave(op, vec![]);
+                    self.leave_regions(op, vec![]);
                     return Ok(());
                 }
                 let at = bounds[..n].to_vec();
-                let args = at.iter().map(|i| Val::I(*i)).collect();
-                self.push(&op.regions[0], args, What::Parallel { op, at });
+                let args = at.iter().map(|i| KtirRunValue::I(*i)).collect();
+                self.push_frame(&op.regions[0], args, KtirFrameKind::Parallel { op, at });
             }
             _ => {
-                let callee = op.word("callee").unwrap_or_default();
-                let Some(f) = self.function(callee) else {
-                    return Err(Fault::Invalid(format!("there is no function `@{callee}`")));
+                let callee = op.word_attr("callee").unwrap_or_default();
+                let Some(f) = self.find_function(callee) else {
+                    return Err(KtirFault::Invalid(format!("there is no function `@{callee}`")));
                 };
-                let args: Vec<Val> = o.iter().map(|v| self.get(*v)).collect::<Result<_, _>>()?;
-                self.enter(f, args, Some(op))?;
+                let args: Vec<KtirRunValue> =
+                    o.iter().map(|v| self.read_value(*v)).collect::<Result<_, _>>()?;
+                self.enter_function(f, args, Some(op))?;
             }
         }
         Ok(())
     }
 
     /// The end of a block.
-    pub(super) fn end(&mut self, op: &'m Op, exchange: &mut Exchange) -> Result<(), Fault> {
-        let values: Vec<Val> =
-            op.operands.iter().map(|v| self.get(*v)).collect::<Result<_, _>>()?;
-        self.advance();
-        let Some(frame) = self.call().frames.pop() else { return Ok(()) };
+    pub(super) fn end_block(
+        &mut self,
+        op: &'m KtirOp,
+        exchange: &mut PartialExchange,
+    ) -> Result<(), KtirFault> {
+        let values: Vec<KtirRunValue> =
+            op.operands.iter().map(|v| self.read_value(*v)).collect::<Result<_, _>>()?;
+        self.advance_to_next_op();
+        let Some(frame) = self.current_call().frames.pop() else { return Ok(()) };
         match frame.what {
-            What::Body => {
+            KtirFrameKind::Body => {
                 let done = self.calls.pop();
                 if let Some(from) = done.and_then(|c| c.from) {
-                    self.leave(from, values);
+                    self.leave_regions(from, values);
                 }
             }
-            What::If { op } => self.leave(op, values),
-            What::Produce { op, handle, group } => {
-                self.post(exchange, &handle, group, &values)?;
-                self.leave(op, vec![Val::Future(handle)]);
+            KtirFrameKind::If { op } => self.leave_regions(op, values),
+            KtirFrameKind::Produce { op, handle, group } => {
+                self.post_partials(exchange, &handle, group, &values)?;
+                self.leave_regions(op, vec![KtirRunValue::Future(handle)]);
             }
-            What::Combine { op, rest, share } => {
-                let so_far: Vec<Rc<Data>> = values.iter().map(Val::data).collect();
+            KtirFrameKind::Combine { op, rest, share } => {
+                let so_far: Vec<Rc<KtirElements>> =
+                    values.iter().map(KtirRunValue::to_elements).collect();
                 drop(values);
-                self.combine(op, &so_far, rest, share)?;
+                self.combine_partials(op, &so_far, rest, share)?;
             }
-            What::For { op, at, end, step } => match at.checked_add(step).filter(|at| *at < end) {
+            KtirFrameKind::For { op, at, end, step } => match at
+                .checked_add(step)
+                .filter(|at| *at < end)
+            {
                 Some(at) => {
-                    let args = [vec![Val::I(at)], values].concat();
-                    self.push(frame.block, args, What::For { op, at, end, step });
+                    let args = [vec![KtirRunValue::I(at)], values].concat();
+                    self.push_frame(frame.block, args, KtirFrameKind::For { op, at, end, step });
                 }
-                None => self.leave(op, values),
+                None => self.leave_regions(op, values),
             },
-            What::While { op } => {
-                let go_on = values.first().is_some_and(|v| v.int() != 0);
+            KtirFrameKind::While { op } => {
+                let go_on = values.first().is_some_and(|v| v.as_int() != 0);
                 let passed = values.into_iter().skip(1).collect();
                 if go_on {
-                    self.push(&op.regions[1], passed, What::Do { op });
+                    self.push_frame(&op.regions[1], passed, KtirFrameKind::Do { op });
                 } else {
-                    self.leave(op, passed);
+                    self.leave_regions(op, passed);
                 }
             }
-            What::Do { op } => self.push(&op.regions[0], values, What::While { op }),
-            What::Parallel { op, mut at } => {
+            KtirFrameKind::Do { op } => {
+                self.push_frame(&op.regions[0], values, KtirFrameKind::While { op })
+            }
+            KtirFrameKind::Parallel { op, mut at } => {
                 let n = at.len();
-                let bounds = self.ints(&op.operands)?;
+                let bounds = self.read_ints(&op.operands)?;
                 for d in (0..n).rev() {
                     at[d] = at[d].saturating_add(bounds[2 * n + d]);
                     if at[d] < bounds[n + d] {
-                        let args = at.iter().map(|i| Val::I(*i)).collect();
-                        self.push(frame.block, args, What::Parallel { op, at });
+                        let args = at.iter().map(|i| KtirRunValue::I(*i)).collect();
+                        self.push_frame(frame.block, args, KtirFrameKind::Parallel { op, at });
                         return Ok(());
                     }
                     at[d] = bounds[d];
                 }
-                self.leave(op, vec![]);
+                self.leave_regions(op, vec![]);
             }
         }
         Ok(())

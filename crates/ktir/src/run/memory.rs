@@ -1,25 +1,25 @@
 //! Flat memory, the scratchpads, and who wrote what.
 
-use super::access::Place;
-use super::budget::Meter;
-use super::error::Fault;
-use super::value::Data;
-use super::{Array, BTreeMap};
-use crate::types::Elem;
+use super::access::KtirByteSpace;
+use super::budget::KtirRunBudget;
+use super::error::KtirFault;
+use super::value::KtirElements;
+use super::{BTreeMap, KtirArray};
+use crate::types::KtirElem;
 use std::rc::Rc;
 use zellige_float::{Converter, Format};
 
 /// Where the first array lies.
-const FIRST: usize = 0x10000;
+const FIRST_ARRAY_ADDRESS: usize = 0x10000;
 
 /// Arrays begin at multiples of this.
-const STICK: usize = 128;
+const ARRAY_ALIGNMENT_BYTES: usize = 128;
 
 /// Nobody has written here.
-const NOBODY: u16 = u16::MAX;
+const NO_WRITER: u16 = u16::MAX;
 
 #[derive(Debug)]
-struct Area {
+struct KtirArrayArea {
     name: String,
     start: usize,
     end: usize,
@@ -30,30 +30,30 @@ struct Area {
 }
 
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct KtirMemory {
     bytes: Vec<u8>,
-    areas: Vec<Area>,
+    areas: Vec<KtirArrayArea>,
     pads: Vec<Vec<u8>>,
     pad_size: usize,
-    meter: Rc<Meter>,
+    meter: Rc<KtirRunBudget>,
 }
 
-impl Memory {
-    pub(super) fn new(spare: usize, meter: &Rc<Meter>) -> Result<Memory, Fault> {
-        meter.keep(spare as u64)?;
+impl KtirMemory {
+    pub(super) fn new(spare: usize, meter: &Rc<KtirRunBudget>) -> Result<KtirMemory, KtirFault> {
+        meter.take_bytes(spare as u64)?;
         let mut areas = Vec::new();
         if spare > 0 {
             let name = "memory".to_string();
-            areas.push(Area { name, start: 0, end: spare, unit: 1, writers: Vec::new() });
+            areas.push(KtirArrayArea { name, start: 0, end: spare, unit: 1, writers: Vec::new() });
         }
         let meter = meter.clone();
-        Ok(Memory { bytes: vec![0; spare], areas, pads: Vec::new(), pad_size: 0, meter })
+        Ok(KtirMemory { bytes: vec![0; spare], areas, pads: Vec::new(), pad_size: 0, meter })
     }
 
     /// Puts an array into memory; the index of its first element.
-    pub(super) fn place(&mut self, name: &str, array: &Array) -> Result<i64, Fault> {
-        let bad = |reason: String| Fault::BadArgument { name: name.into(), reason };
-        let unit = array.elem.size();
+    pub(super) fn place_array(&mut self, name: &str, array: &KtirArray) -> Result<i64, KtirFault> {
+        let bad = |reason: String| KtirFault::BadArgument { name: name.into(), reason };
+        let unit = array.elem.byte_size();
         let n =
             array.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(usize::try_from(*d).ok()?));
         let want = n.and_then(|n| n.checked_mul(unit));
@@ -62,22 +62,26 @@ impl Memory {
             let (elem, shape) = (array.elem, &array.shape);
             return Err(bad(format!("has {have} bytes, which are no {elem} of {shape:?}")));
         }
-        self.meter.keep(array.bytes.len() as u64)?;
-        let start = self.bytes.len().max(FIRST).next_multiple_of(STICK);
+        self.meter.take_bytes(array.bytes.len() as u64)?;
+        let start =
+            self.bytes.len().max(FIRST_ARRAY_ADDRESS).next_multiple_of(ARRAY_ALIGNMENT_BYTES);
         let end = start + array.bytes.len();
-        self.bytes.resize(end.next_multiple_of(STICK), 0);
+        self.bytes.resize(end.next_multiple_of(ARRAY_ALIGNMENT_BYTES), 0);
         self.bytes[start..end].copy_from_slice(&array.bytes);
-        self.areas.push(Area { name: name.into(), start, end, unit, writers: Vec::new() });
+        self.areas.push(KtirArrayArea { name: name.into(), start, end, unit, writers: Vec::new() });
         i64::try_from(start / unit).map_err(|_| bad("is too large".to_string()))
     }
 
-    pub(super) fn scratchpads(&mut self, cores: usize, size: usize) {
+    pub(super) fn add_scratchpads(&mut self, cores: usize, size: usize) {
         self.pads = vec![Vec::new(); cores];
         self.pad_size = size;
     }
 
     /// The arrays as the kernel left them.
-    pub(super) fn read_back(&self, mut arrays: BTreeMap<String, Array>) -> BTreeMap<String, Array> {
+    pub(super) fn read_back(
+        &self,
+        mut arrays: BTreeMap<String, KtirArray>,
+    ) -> BTreeMap<String, KtirArray> {
         for area in &self.areas {
             if let Some(array) = arrays.get_mut(&area.name) {
                 array.bytes.copy_from_slice(&self.bytes[area.start..area.end]);
@@ -86,8 +90,8 @@ impl Memory {
         arrays
     }
 
-    fn area(&self, start: i64, end: i64) -> Result<usize, Fault> {
-        let inside = |a: &Area| {
+    fn find_area(&self, start: i64, end: i64) -> Result<usize, KtirFault> {
+        let inside = |a: &KtirArrayArea| {
             usize::try_from(start).is_ok_and(|s| s >= a.start)
                 && usize::try_from(end).is_ok_and(|e| e <= a.end)
         };
@@ -98,75 +102,75 @@ impl Memory {
             let near = before.map_or(String::new(), |a| {
                 format!("; `{}` has bytes {}..{}", a.name, a.start, a.end)
             });
-            Fault::Address { start, end, near }
+            KtirFault::Address { start, end, near }
         })
     }
 
     /// Reads runs of `len` elements each.
-    pub(super) fn read(
+    pub(super) fn read_runs(
         &mut self,
-        runs: &[(Place, i64)],
+        runs: &[(KtirByteSpace, i64)],
         len: usize,
-        elem: Elem,
-    ) -> Result<Data, Fault> {
-        let size = elem.size() * len;
+        elem: KtirElem,
+    ) -> Result<KtirElements, KtirFault> {
+        let size = elem.byte_size() * len;
         let mut raw = Vec::with_capacity(runs.len() * size);
         for (place, at) in runs {
             let end = at.saturating_add(i64::try_from(size).unwrap_or(i64::MAX));
             match place {
-                Place::Global => {
-                    self.area(*at, end)?;
+                KtirByteSpace::Global => {
+                    self.find_area(*at, end)?;
                     let from = usize::try_from(*at).unwrap_or(0);
                     raw.extend_from_slice(&self.bytes[from..from + size]);
                 }
-                Place::Pad(core) => {
-                    let pad = self.pad(*core, *at, end)?;
+                KtirByteSpace::Pad(core) => {
+                    let pad = self.scratchpad_bytes(*core, *at, end)?;
                     let from = usize::try_from(*at).unwrap_or(0);
                     raw.extend_from_slice(&pad[from..from + size]);
                 }
             }
         }
-        Ok(decode(&raw, elem))
+        Ok(decode_elements(&raw, elem))
     }
 
     /// Writes runs of `len` elements each, for a core.
-    pub(super) fn write(
+    pub(super) fn write_runs(
         &mut self,
-        runs: &[(Place, i64)],
+        runs: &[(KtirByteSpace, i64)],
         len: usize,
-        elem: Elem,
-        data: &Data,
+        elem: KtirElem,
+        data: &KtirElements,
         core: usize,
-    ) -> Result<(), Fault> {
-        let size = elem.size() * len;
-        let raw = encode(data, elem);
-        let writer = u16::try_from(core).unwrap_or(NOBODY - 1);
+    ) -> Result<(), KtirFault> {
+        let size = elem.byte_size() * len;
+        let raw = encode_elements(data, elem);
+        let writer = u16::try_from(core).unwrap_or(NO_WRITER - 1);
         for (i, (place, at)) in runs.iter().enumerate() {
             let end = at.saturating_add(i64::try_from(size).unwrap_or(i64::MAX));
             let from = usize::try_from(*at).unwrap_or(0);
             let part = &raw[i * size..(i + 1) * size];
             match place {
-                Place::Global => {
-                    let area = self.area(*at, end)?;
+                KtirByteSpace::Global => {
+                    let area = self.find_area(*at, end)?;
                     let area = &mut self.areas[area];
                     if area.writers.is_empty() {
                         let elements = (area.end - area.start).div_ceil(area.unit);
-                        self.meter.keep(2 * elements as u64)?;
-                        area.writers = vec![NOBODY; elements];
+                        self.meter.take_bytes(2 * elements as u64)?;
+                        area.writers = vec![NO_WRITER; elements];
                     }
                     let first = (from - area.start) / area.unit;
                     let last = (from + size - area.start).div_ceil(area.unit);
                     for (k, w) in area.writers[first..last].iter_mut().enumerate() {
-                        if *w != NOBODY && *w != writer {
+                        if *w != NO_WRITER && *w != writer {
                             let (array, other) = (area.name.clone(), usize::from(*w));
-                            return Err(Fault::Race { other, array, element: first + k });
+                            return Err(KtirFault::Race { other, array, element: first + k });
                         }
                         *w = writer;
                     }
                     self.bytes[from..from + size].copy_from_slice(part);
                 }
-                Place::Pad(core) => {
-                    let pad = self.pad(*core, *at, end)?;
+                KtirByteSpace::Pad(core) => {
+                    let pad = self.scratchpad_bytes(*core, *at, end)?;
                     pad[from..from + size].copy_from_slice(part);
                 }
             }
@@ -175,58 +179,63 @@ impl Memory {
     }
 
     /// The bytes of a scratchpad up to `end`.
-    fn pad(&mut self, core: usize, start: i64, end: i64) -> Result<&mut Vec<u8>, Fault> {
+    fn scratchpad_bytes(
+        &mut self,
+        core: usize,
+        start: i64,
+        end: i64,
+    ) -> Result<&mut Vec<u8>, KtirFault> {
         let limit = self.pad_size;
         let fits = start >= 0 && usize::try_from(end).is_ok_and(|e| e <= limit);
         match (self.pads.get_mut(core), fits) {
             (Some(pad), true) => {
                 let end = usize::try_from(end).unwrap_or(0);
                 if pad.len() < end {
-                    self.meter.keep((end - pad.len()) as u64)?;
+                    self.meter.take_bytes((end - pad.len()) as u64)?;
                     pad.resize(end, 0);
                 }
                 Ok(pad)
             }
             (None, _) => {
-                Err(Fault::Groups(format!("there is no core {core} whose LX could be used")))
+                Err(KtirFault::Groups(format!("there is no core {core} whose LX could be used")))
             }
             _ => {
                 let near = format!("; LX of core {core} has {limit} bytes");
-                Err(Fault::Address { start, end, near })
+                Err(KtirFault::Address { start, end, near })
             }
         }
     }
 }
 
 /// Bytes as elements.
-pub(super) fn decode(raw: &[u8], elem: Elem) -> Data {
-    let n = raw.len() / elem.size();
+pub(super) fn decode_elements(raw: &[u8], elem: KtirElem) -> KtirElements {
+    let n = raw.len() / elem.byte_size();
     if elem.is_float() {
-        let wide = convert(raw, elem.format(), Format::F32, n);
+        let wide = convert_format(raw, elem.format(), Format::F32, n);
         let word = |c: &[u8]| f32::from_le_bytes([c[0], c[1], c[2], c[3]]);
-        Data::F(wide.chunks_exact(4).map(word).collect())
+        KtirElements::F(wide.chunks_exact(4).map(word).collect())
     } else {
-        let wide = convert(raw, elem.format(), Format::I64, n);
+        let wide = convert_format(raw, elem.format(), Format::I64, n);
         let word = |c: &[u8]| i64::from_le_bytes([c[0], c[1], c[2], c[3], c[4], c[5], c[6], c[7]]);
-        Data::I(wide.chunks_exact(8).map(word).collect())
+        KtirElements::I(wide.chunks_exact(8).map(word).collect())
     }
 }
 
 /// Elements as bytes; they hold values of their type, so nothing is rounded.
-pub(super) fn encode(data: &Data, elem: Elem) -> Vec<u8> {
+pub(super) fn encode_elements(data: &KtirElements, elem: KtirElem) -> Vec<u8> {
     match data {
-        Data::F(v) => {
+        KtirElements::F(v) => {
             let wide: Vec<u8> = v.iter().flat_map(|x| x.to_le_bytes()).collect();
-            convert(&wide, Format::F32, elem.format(), v.len())
+            convert_format(&wide, Format::F32, elem.format(), v.len())
         }
-        Data::I(v) => {
+        KtirElements::I(v) => {
             let wide: Vec<u8> = v.iter().flat_map(|x| x.to_le_bytes()).collect();
-            convert(&wide, Format::I64, elem.format(), v.len())
+            convert_format(&wide, Format::I64, elem.format(), v.len())
         }
     }
 }
 
-fn convert(raw: &[u8], from: Format, to: Format, n: usize) -> Vec<u8> {
+fn convert_format(raw: &[u8], from: Format, to: Format, n: usize) -> Vec<u8> {
     if from == to {
         return raw.to_vec();
     }

@@ -1,51 +1,53 @@
 //! Operations on elements, over whole slices.
 
-use super::error::Fault;
-use super::value::Data;
-use crate::ir::Op;
-use crate::number::{bits_of, of_bits};
-use crate::op::Kind;
-use crate::types::Elem;
+use super::error::KtirFault;
+use super::value::KtirElements;
+use crate::ir::KtirOp;
+use crate::number::{decode_bits, encode_bits};
+use crate::op::KtirOpKind;
+use crate::types::KtirElem;
 use zellige_float::Element;
 use zellige_math::{Binary, Unary, map1, map2};
 
 /// A number in a float type, rounded once.
-pub(super) fn rounded(value: f64, elem: Elem) -> f32 {
-    of_bits(bits_of(value, elem), elem)
+pub(super) fn round_float(value: f64, elem: KtirElem) -> f32 {
+    decode_bits(encode_bits(value, elem), elem)
 }
 
 /// The low bits of an integer as a number of its type.
-pub(super) fn wrap(value: i64, elem: Elem) -> i64 {
+pub(super) fn wrap_integer(value: i64, elem: KtirElem) -> i64 {
     #[allow(clippy::cast_possible_truncation, reason = "integers wrap")]
     match elem {
-        Elem::I1 => value & 1,
-        Elem::I8 => i64::from(value as i8),
-        Elem::I16 => i64::from(value as i16),
-        Elem::I32 => i64::from(value as i32),
+        KtirElem::I1 => value & 1,
+        KtirElem::I8 => i64::from(value as i8),
+        KtirElem::I16 => i64::from(value as i16),
+        KtirElem::I32 => i64::from(value as i32),
         _ => value,
     }
 }
 
 /// The same bits without a sign.
 #[allow(clippy::cast_sign_loss, reason = "the bits are meant")]
-fn unsigned(value: i64, elem: Elem) -> u64 {
-    let bits = elem.bits();
+fn to_unsigned_bits(value: i64, elem: KtirElem) -> u64 {
+    let bits = elem.value_bits();
     let mask = if bits == 64 { u64::MAX } else { (1 << bits) - 1 };
     value as u64 & mask
 }
 
 #[allow(clippy::cast_possible_wrap, reason = "the bits are meant")]
-fn signed(value: u64, elem: Elem) -> i64 {
-    wrap(value as i64, elem)
+fn to_signed_integer(value: u64, elem: KtirElem) -> i64 {
+    wrap_integer(value as i64, elem)
 }
 
 /// Rounds float32 numbers to an element type, in place.
-pub(super) fn round(values: &mut [f32], elem: Elem) {
+pub(super) fn round_elements(values: &mut [f32], elem: KtirElem) {
     match elem {
-        Elem::F16 => values.iter_mut().for_each(|x| *x = round_f16(*x)),
-        Elem::BF16 => values.iter_mut().for_each(|x| *x = round_bf16(*x)),
-        Elem::F32 => {}
-        _ => values.iter_mut().for_each(|x| *x = of_bits(bits_of(f64::from(*x), elem), elem)),
+        KtirElem::F16 => values.iter_mut().for_each(|x| *x = round_f16(*x)),
+        KtirElem::BF16 => values.iter_mut().for_each(|x| *x = round_bf16(*x)),
+        KtirElem::F32 => {}
+        _ => {
+            values.iter_mut().for_each(|x| *x = decode_bits(encode_bits(f64::from(*x), elem), elem))
+        }
     }
 }
 
@@ -76,47 +78,52 @@ fn round_bf16(x: f32) -> f32 {
 
 /// An operation on elements. Inputs have as many elements as the result, or one; `from` is the type
 /// of the first operand (of the choices, for a select), `to` that of the result.
-pub(super) fn apply(op: &Op, inputs: &[&Data], from: Elem, to: Elem) -> Result<Data, Fault> {
+pub(super) fn apply_pointwise(
+    op: &KtirOp,
+    inputs: &[&KtirElements],
+    from: KtirElem,
+    to: KtirElem,
+) -> Result<KtirElements, KtirFault> {
     let n = inputs.iter().map(|d| d.len()).max().unwrap_or(1);
     // An empty tile has nothing to compute, whatever a scalar beside it holds.
     let n = if inputs.iter().any(|d| d.len() == 0) { 0 } else { n };
-    let wide: Vec<Data>;
-    let mut inputs: Vec<&Data> = inputs.to_vec();
+    let wide: Vec<KtirElements>;
+    let mut inputs: Vec<&KtirElements> = inputs.to_vec();
     if inputs.iter().any(|d| d.len() != n) {
-        wide = inputs.iter().map(|d| (*d).clone().spread(n)).collect();
+        wide = inputs.iter().map(|d| (*d).clone().broadcast_to(n)).collect();
         inputs = wide.iter().collect();
     }
-    named(op.kind, op.word("predicate").unwrap_or(""), &inputs, from, to)
+    apply_pointwise_kind(op.kind, op.word_attr("predicate").unwrap_or(""), &inputs, from, to)
 }
 
 /// The same by kind, of inputs of equal lengths.
-pub(super) fn named(
-    kind: Kind,
+pub(super) fn apply_pointwise_kind(
+    kind: KtirOpKind,
     predicate: &str,
-    inputs: &[&Data],
-    from: Elem,
-    to: Elem,
-) -> Result<Data, Fault> {
-    if let Some(f) = unary(kind) {
-        let x = inputs[0].floats();
+    inputs: &[&KtirElements],
+    from: KtirElem,
+    to: KtirElem,
+) -> Result<KtirElements, KtirFault> {
+    if let Some(f) = find_unary_function(kind) {
+        let x = inputs[0].as_floats();
         let mut out = vec![0.0; x.len()];
         map1(f, x, &mut out);
-        round(&mut out, to);
-        return Ok(Data::F(out));
+        round_elements(&mut out, to);
+        return Ok(KtirElements::F(out));
     }
-    if let Some(f) = binary(kind) {
-        let (a, b) = (inputs[0].floats(), inputs[1].floats());
+    if let Some(f) = find_binary_function(kind) {
+        let (a, b) = (inputs[0].as_floats(), inputs[1].as_floats());
         let mut out = vec![0.0; a.len()];
         map2(f, a, b, &mut out);
-        round(&mut out, to);
-        return Ok(Data::F(out));
+        round_elements(&mut out, to);
+        return Ok(KtirElements::F(out));
     }
     match kind {
-        Kind::MaxNumF | Kind::MinNumF => {
+        KtirOpKind::MaxNumF | KtirOpKind::MinNumF => {
             let pick = |a: f32, b: f32| match (a.is_nan(), b.is_nan()) {
                 (true, _) => b,
                 (_, true) => a,
-                _ if kind == Kind::MaxNumF => {
+                _ if kind == KtirOpKind::MaxNumF => {
                     if b > a {
                         b
                     } else {
@@ -131,106 +138,108 @@ pub(super) fn named(
                     }
                 }
             };
-            let pairs = inputs[0].floats().iter().zip(inputs[1].floats());
-            Ok(Data::F(pairs.map(|(a, b)| pick(*a, *b)).collect()))
+            let pairs = inputs[0].as_floats().iter().zip(inputs[1].as_floats());
+            Ok(KtirElements::F(pairs.map(|(a, b)| pick(*a, *b)).collect()))
         }
-        Kind::RSqrt => {
+        KtirOpKind::RSqrt => {
             let mut out = vec![0.0; inputs[0].len()];
-            map1(Unary::Sqrt, inputs[0].floats(), &mut out);
-            round(&mut out, to);
+            map1(Unary::Sqrt, inputs[0].as_floats(), &mut out);
+            round_elements(&mut out, to);
             out.iter_mut().for_each(|x| *x = 1.0 / *x);
-            round(&mut out, to);
-            Ok(Data::F(out))
+            round_elements(&mut out, to);
+            Ok(KtirElements::F(out))
         }
-        Kind::Fma => {
-            let (a, b, c) = (inputs[0].floats(), inputs[1].floats(), inputs[2].floats());
+        KtirOpKind::Fma => {
+            let (a, b, c) = (inputs[0].as_floats(), inputs[1].as_floats(), inputs[2].as_floats());
             let terms = a.iter().zip(b).zip(c);
             let mut out: Vec<f32> = terms.map(|((a, b), c)| a.mul_add(*b, *c)).collect();
-            round(&mut out, to);
-            Ok(Data::F(out))
+            round_elements(&mut out, to);
+            Ok(KtirElements::F(out))
         }
-        Kind::CmpF => {
-            let pairs = inputs[0].floats().iter().zip(inputs[1].floats());
-            Ok(Data::I(pairs.map(|(a, b)| i64::from(compare_floats(predicate, *a, *b))).collect()))
+        KtirOpKind::CmpF => {
+            let pairs = inputs[0].as_floats().iter().zip(inputs[1].as_floats());
+            Ok(KtirElements::I(
+                pairs.map(|(a, b)| i64::from(compare_floats(predicate, *a, *b))).collect(),
+            ))
         }
-        Kind::CmpI => {
-            let pairs = inputs[0].ints().iter().zip(inputs[1].ints());
+        KtirOpKind::CmpI => {
+            let pairs = inputs[0].as_ints().iter().zip(inputs[1].as_ints());
             let holds = |a: i64, b: i64| compare_ints(predicate, a, b, from);
-            Ok(Data::I(pairs.map(|(a, b)| i64::from(holds(*a, *b))).collect()))
+            Ok(KtirElements::I(pairs.map(|(a, b)| i64::from(holds(*a, *b))).collect()))
         }
-        Kind::ArithSelect => {
-            let c = inputs[0].ints();
+        KtirOpKind::ArithSelect => {
+            let c = inputs[0].as_ints();
             Ok(match (inputs[1], inputs[2]) {
-                (Data::F(a), Data::F(b)) => {
+                (KtirElements::F(a), KtirElements::F(b)) => {
                     let each = c.iter().zip(a.iter().zip(b));
-                    Data::F(each.map(|(c, (a, b))| if *c != 0 { *a } else { *b }).collect())
+                    KtirElements::F(each.map(|(c, (a, b))| if *c != 0 { *a } else { *b }).collect())
                 }
                 (a, b) => {
-                    let each = c.iter().zip(a.ints().iter().zip(b.ints()));
-                    Data::I(each.map(|(c, (a, b))| if *c != 0 { *a } else { *b }).collect())
+                    let each = c.iter().zip(a.as_ints().iter().zip(b.as_ints()));
+                    KtirElements::I(each.map(|(c, (a, b))| if *c != 0 { *a } else { *b }).collect())
                 }
             })
         }
-        Kind::AbsI => {
-            Ok(Data::I(inputs[0].ints().iter().map(|x| wrap(x.wrapping_abs(), to)).collect()))
-        }
-        Kind::ExtF
-        | Kind::TruncF
-        | Kind::SIToFP
-        | Kind::UIToFP
-        | Kind::FPToSI
-        | Kind::FPToUI
-        | Kind::IndexCast
-        | Kind::IndexCastUI
-        | Kind::ExtSI
-        | Kind::ExtUI
-        | Kind::TruncI
-        | Kind::Bitcast
-        | Kind::TensorCast => Ok(cast(kind, inputs[0], from, to)),
+        KtirOpKind::AbsI => Ok(KtirElements::I(
+            inputs[0].as_ints().iter().map(|x| wrap_integer(x.wrapping_abs(), to)).collect(),
+        )),
+        KtirOpKind::ExtF
+        | KtirOpKind::TruncF
+        | KtirOpKind::SIToFP
+        | KtirOpKind::UIToFP
+        | KtirOpKind::FPToSI
+        | KtirOpKind::FPToUI
+        | KtirOpKind::IndexCast
+        | KtirOpKind::IndexCastUI
+        | KtirOpKind::ExtSI
+        | KtirOpKind::ExtUI
+        | KtirOpKind::TruncI
+        | KtirOpKind::Bitcast
+        | KtirOpKind::TensorCast => Ok(cast_elements(kind, inputs[0], from, to)),
         _ => {
-            let pairs = inputs[0].ints().iter().zip(inputs[1].ints());
-            let each = |(a, b): (&i64, &i64)| integer(kind, *a, *b, to);
-            Ok(Data::I(pairs.map(each).collect::<Result<_, _>>()?))
+            let pairs = inputs[0].as_ints().iter().zip(inputs[1].as_ints());
+            let each = |(a, b): (&i64, &i64)| apply_integer_op(kind, *a, *b, to);
+            Ok(KtirElements::I(pairs.map(each).collect::<Result<_, _>>()?))
         }
     }
 }
 
-fn unary(kind: Kind) -> Option<Unary> {
+fn find_unary_function(kind: KtirOpKind) -> Option<Unary> {
     Some(match kind {
-        Kind::NegF | Kind::LinalgNegF => Unary::Neg,
-        Kind::Exp | Kind::SpyreExp | Kind::LinalgExp => Unary::Exp,
-        Kind::Exp2 => Unary::Exp2,
-        Kind::ExpM1 => Unary::Expm1,
-        Kind::Log | Kind::LinalgLog => Unary::Log,
-        Kind::Log2 => Unary::Log2,
-        Kind::Log10 => Unary::Log10,
-        Kind::Log1P => Unary::Log1p,
-        Kind::Sqrt | Kind::SpyreSqrt | Kind::LinalgSqrt => Unary::Sqrt,
-        Kind::Tanh | Kind::LinalgTanh => Unary::Tanh,
-        Kind::Erf => Unary::Erf,
-        Kind::Sin => Unary::Sin,
-        Kind::Cos => Unary::Cos,
-        Kind::AbsF | Kind::LinalgAbs => Unary::Abs,
-        Kind::Ceil => Unary::Ceil,
-        Kind::Floor => Unary::Floor,
-        Kind::SpyreGelu => Unary::Gelu,
-        Kind::SpyreSigmoid => Unary::Sigmoid,
-        Kind::SpyreSilu => Unary::Silu,
-        Kind::SpyreReciprocal => Unary::Reciprocal,
+        KtirOpKind::NegF | KtirOpKind::LinalgNegF => Unary::Neg,
+        KtirOpKind::Exp | KtirOpKind::SpyreExp | KtirOpKind::LinalgExp => Unary::Exp,
+        KtirOpKind::Exp2 => Unary::Exp2,
+        KtirOpKind::ExpM1 => Unary::Expm1,
+        KtirOpKind::Log | KtirOpKind::LinalgLog => Unary::Log,
+        KtirOpKind::Log2 => Unary::Log2,
+        KtirOpKind::Log10 => Unary::Log10,
+        KtirOpKind::Log1P => Unary::Log1p,
+        KtirOpKind::Sqrt | KtirOpKind::SpyreSqrt | KtirOpKind::LinalgSqrt => Unary::Sqrt,
+        KtirOpKind::Tanh | KtirOpKind::LinalgTanh => Unary::Tanh,
+        KtirOpKind::Erf => Unary::Erf,
+        KtirOpKind::Sin => Unary::Sin,
+        KtirOpKind::Cos => Unary::Cos,
+        KtirOpKind::AbsF | KtirOpKind::LinalgAbs => Unary::Abs,
+        KtirOpKind::Ceil => Unary::Ceil,
+        KtirOpKind::Floor => Unary::Floor,
+        KtirOpKind::SpyreGelu => Unary::Gelu,
+        KtirOpKind::SpyreSigmoid => Unary::Sigmoid,
+        KtirOpKind::SpyreSilu => Unary::Silu,
+        KtirOpKind::SpyreReciprocal => Unary::Reciprocal,
         _ => return None,
     })
 }
 
-fn binary(kind: Kind) -> Option<Binary> {
+fn find_binary_function(kind: KtirOpKind) -> Option<Binary> {
     Some(match kind {
-        Kind::AddF => Binary::Add,
-        Kind::SubF => Binary::Sub,
-        Kind::MulF => Binary::Mul,
-        Kind::DivF | Kind::SpyreRealDiv => Binary::Div,
-        Kind::RemF => Binary::Fmod,
-        Kind::MaximumF => Binary::Maximum,
-        Kind::MinimumF => Binary::Minimum,
-        Kind::PowF => Binary::Pow,
+        KtirOpKind::AddF => Binary::Add,
+        KtirOpKind::SubF => Binary::Sub,
+        KtirOpKind::MulF => Binary::Mul,
+        KtirOpKind::DivF | KtirOpKind::SpyreRealDiv => Binary::Div,
+        KtirOpKind::RemF => Binary::Fmod,
+        KtirOpKind::MaximumF => Binary::Maximum,
+        KtirOpKind::MinimumF => Binary::Minimum,
+        KtirOpKind::PowF => Binary::Pow,
         _ => return None,
     })
 }
@@ -257,8 +266,8 @@ fn compare_floats(predicate: &str, a: f32, b: f32) -> bool {
     }
 }
 
-fn compare_ints(predicate: &str, a: i64, b: i64, elem: Elem) -> bool {
-    let (x, y) = (unsigned(a, elem), unsigned(b, elem));
+fn compare_ints(predicate: &str, a: i64, b: i64, elem: KtirElem) -> bool {
+    let (x, y) = (to_unsigned_bits(a, elem), to_unsigned_bits(b, elem));
     match predicate {
         "eq" => a == b,
         "ne" => a != b,
@@ -273,122 +282,134 @@ fn compare_ints(predicate: &str, a: i64, b: i64, elem: Elem) -> bool {
     }
 }
 
-fn integer(kind: Kind, a: i64, b: i64, elem: Elem) -> Result<i64, Fault> {
-    let (x, y) = (unsigned(a, elem), unsigned(b, elem));
-    let zero = || if b == 0 { Err(Fault::DivisionByZero) } else { Ok(()) };
-    let shift = u32::try_from(y).ok().filter(|s| *s < elem.bits());
+fn apply_integer_op(kind: KtirOpKind, a: i64, b: i64, elem: KtirElem) -> Result<i64, KtirFault> {
+    let (x, y) = (to_unsigned_bits(a, elem), to_unsigned_bits(b, elem));
+    let zero = || if b == 0 { Err(KtirFault::DivisionByZero) } else { Ok(()) };
+    let shift = u32::try_from(y).ok().filter(|s| *s < elem.value_bits());
     let out = match kind {
-        Kind::AddI => a.wrapping_add(b),
-        Kind::SubI => a.wrapping_sub(b),
-        Kind::MulI => a.wrapping_mul(b),
-        Kind::DivSI => {
+        KtirOpKind::AddI => a.wrapping_add(b),
+        KtirOpKind::SubI => a.wrapping_sub(b),
+        KtirOpKind::MulI => a.wrapping_mul(b),
+        KtirOpKind::DivSI => {
             zero()?;
             a.wrapping_div(b)
         }
-        Kind::DivUI => {
+        KtirOpKind::DivUI => {
             zero()?;
-            signed(x / y, elem)
+            to_signed_integer(x / y, elem)
         }
-        Kind::CeilDivSI => {
+        KtirOpKind::CeilDivSI => {
             zero()?;
             let q = a.wrapping_div(b);
             q.wrapping_add(i64::from(a.wrapping_rem(b) != 0 && (a < 0) == (b < 0)))
         }
-        Kind::CeilDivUI => {
+        KtirOpKind::CeilDivUI => {
             zero()?;
-            signed(x.div_ceil(y), elem)
+            to_signed_integer(x.div_ceil(y), elem)
         }
-        Kind::FloorDivSI => {
+        KtirOpKind::FloorDivSI => {
             zero()?;
             let q = a.wrapping_div(b);
             q.wrapping_sub(i64::from(a.wrapping_rem(b) != 0 && (a < 0) != (b < 0)))
         }
-        Kind::RemSI => {
+        KtirOpKind::RemSI => {
             zero()?;
             a.wrapping_rem(b)
         }
-        Kind::RemUI => {
+        KtirOpKind::RemUI => {
             zero()?;
-            signed(x % y, elem)
+            to_signed_integer(x % y, elem)
         }
-        Kind::AndI => a & b,
-        Kind::OrI => a | b,
-        Kind::XOrI => a ^ b,
+        KtirOpKind::AndI => a & b,
+        KtirOpKind::OrI => a | b,
+        KtirOpKind::XOrI => a ^ b,
         // A shift by all bits or more has no meaning in the text; here nothing is left.
-        Kind::ShLI => shift.map_or(0, |s| a.wrapping_shl(s)),
-        Kind::ShRSI => shift.map_or(a >> 63, |s| a >> s),
-        Kind::ShRUI => shift.map_or(0, |s| signed(x >> s, elem)),
-        Kind::MaxSI => a.max(b),
-        Kind::MinSI => a.min(b),
-        Kind::MaxUI => signed(x.max(y), elem),
-        Kind::MinUI => signed(x.min(y), elem),
-        _ => return Err(Fault::Invalid(format!("`{}` is no operation on integers", kind.name()))),
+        KtirOpKind::ShLI => shift.map_or(0, |s| a.wrapping_shl(s)),
+        KtirOpKind::ShRSI => shift.map_or(a >> 63, |s| a >> s),
+        KtirOpKind::ShRUI => shift.map_or(0, |s| to_signed_integer(x >> s, elem)),
+        KtirOpKind::MaxSI => a.max(b),
+        KtirOpKind::MinSI => a.min(b),
+        KtirOpKind::MaxUI => to_signed_integer(x.max(y), elem),
+        KtirOpKind::MinUI => to_signed_integer(x.min(y), elem),
+        _ => {
+            return Err(KtirFault::Invalid(format!(
+                "`{}` is no operation on integers",
+                kind.name()
+            )));
+        }
     };
-    Ok(wrap(out, elem))
+    Ok(wrap_integer(out, elem))
 }
 
-fn cast(kind: Kind, data: &Data, from: Elem, to: Elem) -> Data {
-    let bits = |x: f32| bits_of(f64::from(x), from);
+fn cast_elements(
+    kind: KtirOpKind,
+    data: &KtirElements,
+    from: KtirElem,
+    to: KtirElem,
+) -> KtirElements {
+    let bits = |x: f32| encode_bits(f64::from(x), from);
     match (data, to.is_float()) {
-        (Data::F(v), true) if kind == Kind::Bitcast => {
-            Data::F(v.iter().map(|x| of_bits(bits(*x), to)).collect())
+        (KtirElements::F(v), true) if kind == KtirOpKind::Bitcast => {
+            KtirElements::F(v.iter().map(|x| decode_bits(bits(*x), to)).collect())
         }
-        (Data::F(v), false) if kind == Kind::Bitcast => {
-            Data::I(v.iter().map(|x| signed(bits(*x), to)).collect())
+        (KtirElements::F(v), false) if kind == KtirOpKind::Bitcast => {
+            KtirElements::I(v.iter().map(|x| to_signed_integer(bits(*x), to)).collect())
         }
-        (Data::I(v), true) if kind == Kind::Bitcast => {
-            Data::F(v.iter().map(|n| of_bits(unsigned(*n, from), to)).collect())
+        (KtirElements::I(v), true) if kind == KtirOpKind::Bitcast => {
+            KtirElements::F(v.iter().map(|n| decode_bits(to_unsigned_bits(*n, from), to)).collect())
         }
-        (Data::F(v), true) => {
+        (KtirElements::F(v), true) => {
             let mut out = v.clone();
-            round(&mut out, to);
-            Data::F(out)
+            round_elements(&mut out, to);
+            KtirElements::F(out)
         }
-        (Data::F(v), false) => {
+        (KtirElements::F(v), false) => {
             let whole = |x: &f32| i64::cast_from(*x);
-            let (low, high) = match (kind, to.bits()) {
+            let (low, high) = match (kind, to.value_bits()) {
                 (_, 64) => (i64::MIN, i64::MAX),
-                (Kind::FPToUI, b) => (0, (1_i64 << b) - 1),
+                (KtirOpKind::FPToUI, b) => (0, (1_i64 << b) - 1),
                 (_, b) => (-(1_i64 << (b - 1)), (1_i64 << (b - 1)) - 1),
             };
-            Data::I(v.iter().map(|x| wrap(whole(x).clamp(low, high), to)).collect())
+            KtirElements::I(v.iter().map(|x| wrap_integer(whole(x).clamp(low, high), to)).collect())
         }
-        (Data::I(v), true) => {
+        (KtirElements::I(v), true) => {
             let wide = |n: i64| match kind {
-                Kind::UIToFP => bits_of_unsigned(unsigned(n, from), to),
+                KtirOpKind::UIToFP => bits_of_unsigned(to_unsigned_bits(n, from), to),
                 // One bit is 0 or 1 here, and -1 as a signed number.
-                _ if from == Elem::I1 => bits_of(if n != 0 { -1.0 } else { 0.0 }, to),
+                _ if from == KtirElem::I1 => encode_bits(if n != 0 { -1.0 } else { 0.0 }, to),
                 _ => bits_of_int(n, to),
             };
-            Data::F(v.iter().map(|n| of_bits(wide(*n), to)).collect())
+            KtirElements::F(v.iter().map(|n| decode_bits(wide(*n), to)).collect())
         }
-        (Data::I(v), false) => {
+        (KtirElements::I(v), false) => {
             let one = |n: i64| match kind {
-                Kind::ExtUI | Kind::IndexCastUI => signed(unsigned(n, from), to),
-                Kind::ExtSI if from == Elem::I1 => wrap(-n, to),
-                _ => wrap(n, to),
+                KtirOpKind::ExtUI | KtirOpKind::IndexCastUI => {
+                    to_signed_integer(to_unsigned_bits(n, from), to)
+                }
+                KtirOpKind::ExtSI if from == KtirElem::I1 => wrap_integer(-n, to),
+                _ => wrap_integer(n, to),
             };
-            Data::I(v.iter().map(|n| one(*n)).collect())
+            KtirElements::I(v.iter().map(|n| one(*n)).collect())
         }
     }
 }
 
 /// A whole number in a float type, rounded once: to float64 with a sticky last bit, then on.
-fn bits_of_int(n: i64, to: Elem) -> u64 {
+fn bits_of_int(n: i64, to: KtirElem) -> u64 {
     bits_of_unsigned_with(n.unsigned_abs(), n < 0, to)
 }
 
-fn bits_of_unsigned(n: u64, to: Elem) -> u64 {
+fn bits_of_unsigned(n: u64, to: KtirElem) -> u64 {
     bits_of_unsigned_with(n, false, to)
 }
 
-fn bits_of_unsigned_with(n: u64, negative: bool, to: Elem) -> u64 {
+fn bits_of_unsigned_with(n: u64, negative: bool, to: KtirElem) -> u64 {
     // 53 bits are exact; below them only whether anything is left matters.
     let extra = (64 - n.leading_zeros()).saturating_sub(53);
     let kept = (n >> extra) << extra;
     let sticky = u64::from(kept != n) << extra;
     let value = (kept | sticky) as f64;
-    bits_of(if negative { -value } else { value }, to)
+    encode_bits(if negative { -value } else { value }, to)
 }
 
 #[cfg(test)]
@@ -414,8 +435,12 @@ mod tests {
     #[test]
     fn whole_numbers_round_once() {
         for n in [0, 1, -1, 2049, 65519, 65520, i64::MAX, i64::MIN, (1 << 24) + 1, (1 << 53) + 1] {
-            assert_eq!(of_bits(bits_of_int(n, Elem::F32), Elem::F32), f32::cast_from(n), "{n}");
-            assert_eq!(bits_of_int(n, Elem::F16), u64::from(F16::cast_from(n).0), "{n}");
+            assert_eq!(
+                decode_bits(bits_of_int(n, KtirElem::F32), KtirElem::F32),
+                f32::cast_from(n),
+                "{n}"
+            );
+            assert_eq!(bits_of_int(n, KtirElem::F16), u64::from(F16::cast_from(n).0), "{n}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! What a run gives: arrays, cycles, a trace.
 
-use super::core::Core;
-use super::cost::{Sent, Spent};
-use super::{Array, BTreeMap};
-use crate::ir::Function;
+use super::core::KtirCore;
+use super::cost::{KtirOpCost, KtirRingSend};
+use super::{BTreeMap, KtirArray};
+use crate::ir::KtirFunction;
 use serde_json::json;
 use std::collections::HashMap;
 use std::fmt;
@@ -15,9 +15,9 @@ use zellige_machine::{CycleModel, Hardware, OperationCost, SimulatedTime, Timeli
 
 /// A run that ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcome {
+pub struct KtirRunOutcome {
     /// Every array that was given, as the kernel left it.
-    pub arrays: BTreeMap<String, Array>,
+    pub arrays: BTreeMap<String, KtirArray>,
     /// What it cost, core by core.
     pub cost: OperationCost,
     /// The hardware that it was priced on.
@@ -26,26 +26,26 @@ pub struct Outcome {
     pub timeline: Option<Timeline>,
 }
 
-impl Outcome {
+impl KtirRunOutcome {
     /// Cycles of the slowest core.
     pub fn cycles(&self) -> u64 {
         self.cost.latency.cycles
     }
 
     /// Cycles of a core by compute, memory and communication.
-    pub fn split(cycles: &CoreCycles) -> [u64; 3] {
+    pub fn split_cycles(cycles: &CoreCycles) -> [u64; 3] {
         [cycles.pt.saturating_add(cycles.sfu), cycles.memory, cycles.ring]
     }
 
     /// Floating-point operations per byte of memory traffic.
-    pub fn intensity(&self) -> f64 {
+    pub fn arithmetic_intensity(&self) -> f64 {
         let t = &self.cost.totals;
         let bytes = t.bytes_in.saturating_add(t.bytes_out);
         if bytes == 0 { 0.0 } else { t.flops as f64 / bytes as f64 }
     }
 
     /// Floating-point operations per nanosecond.
-    pub fn rate(&self) -> f64 {
+    pub fn flops_per_nanosecond(&self) -> f64 {
         let picoseconds = self.cost.latency.time.picoseconds();
         if picoseconds == 0 {
             0.0
@@ -62,7 +62,7 @@ impl Outcome {
             .cores
             .iter()
             .map(|c| {
-                let [compute, memory, comm] = Outcome::split(c);
+                let [compute, memory, comm] = KtirRunOutcome::split_cycles(c);
                 json!({"compute": compute, "memory": memory, "comm": comm, "total": c.total})
             })
             .collect();
@@ -73,20 +73,20 @@ impl Outcome {
             "cycles": self.cycles(),
             "nanoseconds": self.cost.latency.time.picoseconds() as f64 / 1000.0,
             "critical_core": self.cost.latency.critical_core,
-            "bottleneck": bottleneck(self.cost.latency.bottleneck),
+            "bottleneck": bottleneck_name(self.cost.latency.bottleneck),
             "flops": t.flops,
             "bytes_in": t.bytes_in,
             "bytes_out": t.bytes_out,
             "ring_bytes": t.ring_bytes,
             "lx_peak": t.lx_peak,
-            "flops_per_byte": self.intensity(),
-            "flops_per_ns": self.rate(),
+            "flops_per_byte": self.arithmetic_intensity(),
+            "flops_per_ns": self.flops_per_nanosecond(),
             "cores": cores,
         })
     }
 }
 
-fn bottleneck(b: Bottleneck) -> &'static str {
+fn bottleneck_name(b: Bottleneck) -> &'static str {
     match b {
         Bottleneck::Nothing => "nothing",
         Bottleneck::Pt | Bottleneck::Sfu => "compute",
@@ -96,7 +96,7 @@ fn bottleneck(b: Bottleneck) -> &'static str {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for KtirRunOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let latency = &self.cost.latency;
         writeln!(
@@ -105,7 +105,7 @@ impl fmt::Display for Outcome {
             self.cost.name, self.hardware, latency.cycles, latency.time
         )?;
         if let Some(core) = latency.critical_core {
-            let [compute, memory, comm] = Outcome::split(&latency.cores[core]);
+            let [compute, memory, comm] = KtirRunOutcome::split_cycles(&latency.cores[core]);
             writeln!(
                 f,
                 "critical core {core} of {}: {compute} compute + {memory} memory + {comm} comm cycles, {}",
@@ -122,14 +122,19 @@ impl fmt::Display for Outcome {
         write!(
             f,
             "roofline: {:.3} FLOP per byte, {:.1} GFLOP/s reached",
-            self.intensity(),
-            self.rate()
+            self.arithmetic_intensity(),
+            self.flops_per_nanosecond()
         )
     }
 }
 
 /// Ring moves as the model charges them: around the grid, or around the group.
-fn priced(mut work: CoreWork, sent: &[Sent], model: CycleModel, cores: usize) -> CoreWork {
+fn price_ring_moves(
+    mut work: CoreWork,
+    sent: &[KtirRingSend],
+    model: CycleModel,
+    cores: usize,
+) -> CoreWork {
     for s in sent {
         let hops = match model {
             CycleModel::Ktir => (cores as u64).saturating_sub(1),
@@ -142,34 +147,34 @@ fn priced(mut work: CoreWork, sent: &[Sent], model: CycleModel, cores: usize) ->
     work
 }
 
-pub(super) fn outcome(
-    f: &Function,
+pub(super) fn build_outcome(
+    f: &KtirFunction,
     hardware: &Hardware,
-    cores: Vec<Core<'_>>,
-    arrays: BTreeMap<String, Array>,
+    cores: Vec<KtirCore<'_>>,
+    arrays: BTreeMap<String, KtirArray>,
     traced: usize,
-) -> Outcome {
+) -> KtirRunOutcome {
     let (model, count) = (hardware.cycle_model(), cores.len());
     let mut all = Vec::with_capacity(count);
-    let mut events: Vec<Vec<Spent>> = Vec::new();
+    let mut events: Vec<Vec<KtirOpCost>> = Vec::new();
     for core in cores {
-        all.push(priced(core.ledger.work, &core.ledger.sent, model, count));
+        all.push(price_ring_moves(core.ledger.work, &core.ledger.sent, model, count));
         events.push(core.ledger.events);
     }
     let products = all.iter().any(|w| w.macs > 0);
     let kind = if products { WorkKind::Matmul } else { WorkKind::Pointwise };
     let work = OperationWork::new(f.name(), kind, all);
-    let timeline = (traced > 0).then(|| timeline(hardware, &work, events, traced));
+    let timeline = (traced > 0).then(|| build_timeline(hardware, &work, events, traced));
     let cost = hardware.operation_cost(&work);
-    Outcome { arrays, cost, hardware: hardware.name().into(), timeline }
+    KtirRunOutcome { arrays, cost, hardware: hardware.name().into(), timeline }
 }
 
 /// Operations one after the other on each core; what each takes, it takes while as many cores share
 /// the memory as in the whole kernel.
-fn timeline(
+fn build_timeline(
     hardware: &Hardware,
     work: &OperationWork,
-    events: Vec<Vec<Spent>>,
+    events: Vec<Vec<KtirOpCost>>,
     limit: usize,
 ) -> Timeline {
     let mut timeline = Timeline::new(0, limit);
@@ -178,7 +183,12 @@ fn timeline(
     for (core, list) in events.into_iter().enumerate() {
         let mut now = 0_u64;
         for spent in list {
-            let each = priced(spent.work, &spent.groups, hardware.cycle_model(), work.cores.len());
+            let each = price_ring_moves(
+                spent.work,
+                &spent.groups,
+                hardware.cycle_model(),
+                work.cores.len(),
+            );
             // Few operations differ, so most are priced once.
             let cycles = *known.entry(format!("{each:?}")).or_insert_with(|| {
                 hardware

@@ -1,272 +1,321 @@
 //! One operation of a core.
 
-use super::access::{Access, Part, Place, Subscript, View, place};
-use super::core::Core;
-use super::error::Fault;
-use super::exchange::Exchange;
-use super::memory::Memory;
+use super::access::{
+    BoundSubscript, KtirAccess, KtirByteSpace, KtirView, KtirViewPart, resolve_space,
+};
+use super::core::KtirCore;
+use super::error::KtirFault;
+use super::exchange::PartialExchange;
+use super::memory::KtirMemory;
 use super::pointwise;
-use super::value::{Data, Val, count};
-use crate::affine::Set;
-use crate::ir::{Attr, DYNAMIC, Op, Space, Value};
-use crate::number::float_of;
-use crate::op::{Form, Kind};
-use crate::types::{Elem, Type};
+use super::value::{KtirElements, KtirRunValue, element_count};
+use crate::affine::KtirAffineSet;
+use crate::ir::{DYNAMIC_SIZE, KtirAttr, KtirMemorySpace, KtirOp, KtirValue};
+use crate::number::literal_to_float;
+use crate::op::{KtirOpForm, KtirOpKind};
+use crate::types::{KtirElem, KtirType};
 use std::rc::Rc;
 
-impl<'m> Core<'m> {
+impl<'m> KtirCore<'m> {
     /// Runs one operation; false where it has to wait.
-    pub(super) fn step(
+    pub(super) fn run_op(
         &mut self,
-        op: &'m Op,
-        memory: &mut Memory,
-        exchange: &mut Exchange,
-    ) -> Result<bool, Fault> {
+        op: &'m KtirOp,
+        memory: &mut KtirMemory,
+        exchange: &mut PartialExchange,
+    ) -> Result<bool, KtirFault> {
         match op.kind {
-            Kind::For | Kind::If | Kind::While | Kind::Parallel | Kind::Call => self.control(op)?,
-            Kind::Produce => self.produce(op)?,
-            k if k.is_delivery() => return self.deliver(op, exchange),
-            k if k.is_terminator() => self.end(op, exchange)?,
+            KtirOpKind::For
+            | KtirOpKind::If
+            | KtirOpKind::While
+            | KtirOpKind::Parallel
+            | KtirOpKind::Call => self.run_control(op)?,
+            KtirOpKind::Produce => self.run_produce(op)?,
+            k if k.is_delivery() => return self.run_delivery(op, exchange),
+            k if k.is_terminator() => self.end_block(op, exchange)?,
             _ => {
-                self.ledger.begin(op.kind.name());
-                let values = self.values(op, memory)?;
-                self.ledger.end();
+                self.ledger.begin_op(op.kind.name());
+                let values = self.evaluate_op(op, memory)?;
+                self.ledger.end_op();
                 for (v, value) in op.results.iter().zip(values) {
-                    self.set(*v, value);
+                    self.write_value(*v, value);
                 }
-                self.advance();
+                self.advance_to_next_op();
             }
         }
         Ok(true)
     }
 
     /// What an operation without blocks of its own to run gives.
-    fn values(&mut self, op: &'m Op, memory: &mut Memory) -> Result<Vec<Val>, Fault> {
+    fn evaluate_op(
+        &mut self,
+        op: &'m KtirOp,
+        memory: &mut KtirMemory,
+    ) -> Result<Vec<KtirRunValue>, KtirFault> {
         for v in &op.results {
-            self.room(self.ty(*v))?;
+            self.check_tile_room(self.value_type(*v))?;
         }
         let value = match op.kind.form() {
-            Form::Constant => self.constant(op)?,
-            Form::Structured(n) => self.structured(op, n)?,
-            Form::Same(_) | Form::Compare | Form::Select | Form::Cast => self.pointwise(op)?,
+            KtirOpForm::Constant => self.evaluate_constant(op)?,
+            KtirOpForm::Structured(n) => self.run_structured(op, n)?,
+            KtirOpForm::Same(_) | KtirOpForm::Compare | KtirOpForm::Select | KtirOpForm::Cast => {
+                self.evaluate_pointwise(op)?
+            }
             _ => match op.kind {
-                Kind::TileId => {
-                    let dims = match op.int("dim") {
+                KtirOpKind::TileId => {
+                    let dims = match op.int_attr("dim") {
                         Some(d) => vec![usize::try_from(d).unwrap_or(0)],
                         None => (0..op.results.len()).collect(),
                     };
-                    return Ok(dims.into_iter().map(|d| Val::I(self.coordinate(d))).collect());
+                    return Ok(dims
+                        .into_iter()
+                        .map(|d| KtirRunValue::I(self.grid_coordinate(d)))
+                        .collect());
                 }
-                Kind::AffineApply => {
-                    let Some(map) = op.map("map") else { return Ok(vec![]) };
-                    let at = self.ints(&op.operands)?;
+                KtirOpKind::AffineApply => {
+                    let Some(map) = op.map_attr("map") else { return Ok(vec![]) };
+                    let at = self.read_ints(&op.operands)?;
                     let (dims, symbols) = at.split_at(map.dims().min(at.len()));
-                    let out = map.eval(dims, symbols).ok_or(Fault::Overflow("an index"))?;
-                    Val::I(out.first().copied().unwrap_or(0))
+                    let out =
+                        map.evaluate_at(dims, symbols).ok_or(KtirFault::Overflow("an index"))?;
+                    KtirRunValue::I(out.first().copied().unwrap_or(0))
                 }
-                Kind::MemoryView => self.memory_view(op)?,
-                Kind::DistributedView => self.distributed(op)?,
-                Kind::AccessTile => self.access_tile(op)?,
-                Kind::IndirectTile => self.indirect_tile(op)?,
-                Kind::Load => self.load(op, memory)?,
-                Kind::Store => {
-                    self.store(op, memory)?;
+                KtirOpKind::MemoryView => self.make_memory_view(op)?,
+                KtirOpKind::DistributedView => self.make_distributed_view(op)?,
+                KtirOpKind::AccessTile => self.make_access_tile(op)?,
+                KtirOpKind::IndirectTile => self.make_indirect_tile(op)?,
+                KtirOpKind::Load => self.run_load(op, memory)?,
+                KtirOpKind::Store => {
+                    self.run_store(op, memory)?;
                     return Ok(vec![]);
                 }
-                Kind::MemRefLoad => {
-                    let view = self.view(op.operands[0])?;
-                    let byte = view.byte(&self.ints(&op.operands[1..])?)?;
-                    let value = memory.read(&[byte], 1, view.elem)?.first();
-                    self.one_element(byte, view.elem, false);
+                KtirOpKind::MemRefLoad => {
+                    let view = self.read_view(op.operands[0])?;
+                    let byte = view.element_byte(&self.read_ints(&op.operands[1..])?)?;
+                    let value = memory.read_runs(&[byte], 1, view.elem)?.first_value();
+                    self.record_element_access(byte, view.elem, false);
                     value
                 }
-                Kind::MemRefStore => {
-                    let view = self.view(op.operands[1])?;
-                    let byte = view.byte(&self.ints(&op.operands[2..])?)?;
-                    let data = self.get(op.operands[0])?.data();
-                    memory.write(&[byte], 1, view.elem, &data, self.id)?;
-                    self.one_element(byte, view.elem, true);
+                KtirOpKind::MemRefStore => {
+                    let view = self.read_view(op.operands[1])?;
+                    let byte = view.element_byte(&self.read_ints(&op.operands[2..])?)?;
+                    let data = self.read_value(op.operands[0])?.to_elements();
+                    memory.write_runs(&[byte], 1, view.elem, &data, self.id)?;
+                    self.record_element_access(byte, view.elem, true);
                     return Ok(vec![]);
                 }
-                Kind::Generic | Kind::Reduce | Kind::LinalgMap => return self.looped(op),
-                _ => self.tile_op(op)?,
+                KtirOpKind::Generic | KtirOpKind::Reduce | KtirOpKind::LinalgMap => {
+                    return self.run_looped_body(op);
+                }
+                _ => self.run_tile_op(op)?,
             },
         };
         Ok(vec![value])
     }
 
-    fn one_element(&mut self, byte: (Place, i64), elem: Elem, write: bool) {
-        let runs = super::access::Runs { runs: vec![byte], len: 1, index: vec![], index_size: 0 };
-        self.ledger.transfer(&runs, elem.size(), write, self.id, self.cores);
+    fn record_element_access(&mut self, byte: (KtirByteSpace, i64), elem: KtirElem, write: bool) {
+        let runs = super::access::KtirAccessRuns {
+            runs: vec![byte],
+            len: 1,
+            index: vec![],
+            index_size: 0,
+        };
+        self.ledger.record_transfer(&runs, elem.byte_size(), write, self.id, self.cores);
     }
 
-    fn constant(&mut self, op: &Op) -> Result<Val, Fault> {
-        let ty = self.ty(op.results[0]);
-        let elem = ty.elem().unwrap_or(Elem::Index);
-        let data = constant(op, elem, count(ty.shape().unwrap_or(&[])));
-        self.tile(ty, data)
+    fn evaluate_constant(&mut self, op: &KtirOp) -> Result<KtirRunValue, KtirFault> {
+        let ty = self.value_type(op.results[0]);
+        let elem = ty.elem().unwrap_or(KtirElem::Index);
+        let data = constant_elements(op, elem, element_count(ty.shape().unwrap_or(&[])));
+        self.make_tile(ty, data)
     }
 
-    fn pointwise(&mut self, op: &Op) -> Result<Val, Fault> {
-        let values: Vec<Rc<Data>> =
-            op.operands.iter().map(|v| Ok(self.get(*v)?.data())).collect::<Result<_, Fault>>()?;
-        let inputs: Vec<&Data> = values.iter().map(AsRef::as_ref).collect();
-        let ty = self.ty(op.results[0]);
-        let from = self.elem(op.operands[if op.kind == Kind::ArithSelect { 1 } else { 0 }]);
-        let data = pointwise::apply(op, &inputs, from, ty.elem().unwrap_or(from))?;
-        let scalar = matches!(ty, Type::Scalar(_));
-        self.ledger.compute(op.kind.class(), data.len(), scalar);
+    fn evaluate_pointwise(&mut self, op: &KtirOp) -> Result<KtirRunValue, KtirFault> {
+        let values: Vec<Rc<KtirElements>> = op
+            .operands
+            .iter()
+            .map(|v| Ok(self.read_value(*v)?.to_elements()))
+            .collect::<Result<_, KtirFault>>()?;
+        let inputs: Vec<&KtirElements> = values.iter().map(AsRef::as_ref).collect();
+        let ty = self.value_type(op.results[0]);
+        let from =
+            self.value_elem(op.operands[if op.kind == KtirOpKind::ArithSelect { 1 } else { 0 }]);
+        let data = pointwise::apply_pointwise(op, &inputs, from, ty.elem().unwrap_or(from))?;
+        let scalar = matches!(ty, KtirType::Scalar(_));
+        self.ledger.record_elements(op.kind.class(), data.len(), scalar);
         if !scalar {
-            self.touched(op);
+            self.record_tile_traffic(op);
         }
-        self.tile(ty, data)
+        self.make_tile(ty, data)
     }
 
     /// Tiles that an operation reads and writes pass the scratchpad's port.
-    pub(super) fn touched(&mut self, op: &Op) {
+    pub(super) fn record_tile_traffic(&mut self, op: &KtirOp) {
         let all = op.operands.iter().chain(&op.results);
-        let bytes = all.map(|v| super::value::bytes(self.ty(*v))).fold(0, u64::saturating_add);
-        self.ledger.lx(bytes);
+        let bytes = all
+            .map(|v| super::value::bytes_in_scratchpad(self.value_type(*v)))
+            .fold(0, u64::saturating_add);
+        self.ledger.record_lx_bytes(bytes);
     }
 
-    fn view(&self, v: Value) -> Result<Rc<View>, Fault> {
-        match self.get(v)? {
-            Val::View(view) => Ok(view),
-            _ => Err(Fault::Invalid("a view is needed".into())),
+    fn read_view(&self, v: KtirValue) -> Result<Rc<KtirView>, KtirFault> {
+        match self.read_value(v)? {
+            KtirRunValue::View(view) => Ok(view),
+            _ => Err(KtirFault::Invalid("a view is needed".into())),
         }
     }
 
-    fn memory_view(&mut self, op: &Op) -> Result<Val, Fault> {
-        let at = self.ints(&op.operands)?;
+    fn make_memory_view(&mut self, op: &KtirOp) -> Result<KtirRunValue, KtirFault> {
+        let at = self.read_ints(&op.operands)?;
         let mut dynamic = at[1..].iter().copied();
         let mut fill = |key: &str| -> Vec<i64> {
-            let list = op.ints(key).unwrap_or(&[]);
+            let list = op.ints_attr(key).unwrap_or(&[]);
             list.iter()
-                .map(|n| if *n == DYNAMIC { dynamic.next().unwrap_or(0) } else { *n })
+                .map(|n| if *n == DYNAMIC_SIZE { dynamic.next().unwrap_or(0) } else { *n })
                 .collect()
         };
         let (shape, strides) = (fill("sizes"), fill("strides"));
         let space = match op.attr("memory_space") {
-            Some(Attr::Space(space)) => *space,
-            _ => Space::Global,
+            Some(KtirAttr::Space(space)) => *space,
+            _ => KtirMemorySpace::Global,
         };
         // Symbols of the coordinates are the sizes that are values, in their order.
-        let sizes = op.ints("sizes").unwrap_or(&[]);
-        let symbols: Vec<i64> =
-            sizes.iter().zip(&shape).filter(|(n, _)| **n == DYNAMIC).map(|(_, n)| *n).collect();
-        let coordinates = op.set("coordinate_set").and_then(|set| {
-            let low = set.bounds(&symbols)?.low;
+        let sizes = op.ints_attr("sizes").unwrap_or(&[]);
+        let symbols: Vec<i64> = sizes
+            .iter()
+            .zip(&shape)
+            .filter(|(n, _)| **n == DYNAMIC_SIZE)
+            .map(|(_, n)| *n)
+            .collect();
+        let coordinates = op.set_attr("coordinate_set").and_then(|set| {
+            let low = set.bounding_box(&symbols)?.low;
             Some((set.clone(), symbols, low))
         });
-        let part = Part { base: at[0], strides, place: place(space, self.id), coordinates };
-        let elem = self.elem(op.results[0]);
-        Ok(Val::View(Rc::new(View { elem, shape, parts: vec![part], joined: false })))
+        let part = KtirViewPart {
+            base: at[0],
+            strides,
+            place: resolve_space(space, self.id),
+            coordinates,
+        };
+        let elem = self.value_elem(op.results[0]);
+        Ok(KtirRunValue::View(Rc::new(KtirView { elem, shape, parts: vec![part], joined: false })))
     }
 
-    fn distributed(&mut self, op: &Op) -> Result<Val, Fault> {
+    fn make_distributed_view(&mut self, op: &KtirOp) -> Result<KtirRunValue, KtirFault> {
         let mut parts = Vec::new();
         for v in &op.operands {
-            parts.extend(self.view(*v)?.parts.iter().cloned());
+            parts.extend(self.read_view(*v)?.parts.iter().cloned());
         }
-        let shape = match self.ty(op.results[0]) {
-            Type::MemRef(shape, _) => shape.iter().map(|n| n.unwrap_or(i64::MAX)).collect(),
+        let shape = match self.value_type(op.results[0]) {
+            KtirType::MemRef(shape, _) => shape.iter().map(|n| n.unwrap_or(i64::MAX)).collect(),
             _ => Vec::new(),
         };
-        let elem = self.elem(op.results[0]);
-        Ok(Val::View(Rc::new(View { elem, shape, parts, joined: true })))
+        let elem = self.value_elem(op.results[0]);
+        Ok(KtirRunValue::View(Rc::new(KtirView { elem, shape, parts, joined: true })))
     }
 
-    fn access_tile(&mut self, op: &Op) -> Result<Val, Fault> {
-        let view = self.view(op.operands[0])?;
-        let at = self.ints(&op.operands[1..])?;
-        let far = || Fault::Overflow("a coordinate");
-        let Some(indices) = op.map("indices") else { return Err(far()) };
-        let mut base = indices.eval(&at, &[]).ok_or_else(far)?;
-        if let Some(map) = op.map("base_map") {
-            base = map.eval(&base, &[]).ok_or_else(far)?;
+    fn make_access_tile(&mut self, op: &KtirOp) -> Result<KtirRunValue, KtirFault> {
+        let view = self.read_view(op.operands[0])?;
+        let at = self.read_ints(&op.operands[1..])?;
+        let far = || KtirFault::Overflow("a coordinate");
+        let Some(indices) = op.map_attr("indices") else { return Err(far()) };
+        let mut base = indices.evaluate_at(&at, &[]).ok_or_else(far)?;
+        if let Some(map) = op.map_attr("base_map") {
+            base = map.evaluate_at(&base, &[]).ok_or_else(far)?;
         }
-        let shape = self.ty(op.results[0]).shape().unwrap_or(&[]);
-        let set = op.set("access_tile_set").cloned().unwrap_or_else(|| Set::boxed(shape));
-        let order = op.map("access_tile_order").cloned();
-        Ok(Val::Access(Rc::new(Access::Direct { view, base, set, order })))
+        let shape = self.value_type(op.results[0]).shape().unwrap_or(&[]);
+        let set = op
+            .set_attr("access_tile_set")
+            .cloned()
+            .unwrap_or_else(|| KtirAffineSet::from_extents(shape));
+        let order = op.map_attr("access_tile_order").cloned();
+        Ok(KtirRunValue::Access(Rc::new(KtirAccess::Direct { view, base, set, order })))
     }
 
-    fn indirect_tile(&mut self, op: &Op) -> Result<Val, Fault> {
-        let view = self.view(op.operands[0])?;
-        let flags = op.ints("indirect").unwrap_or(&[]);
+    fn make_indirect_tile(&mut self, op: &KtirOp) -> Result<KtirRunValue, KtirFault> {
+        let view = self.read_view(op.operands[0])?;
+        let flags = op.ints_attr("indirect").unwrap_or(&[]);
         let sources = flags.iter().filter(|f| **f != 0).count();
-        let captured = self.ints(&op.operands[1 + sources..])?;
+        let captured = self.read_ints(&op.operands[1 + sources..])?;
         let mut next = op.operands[1..].iter();
         let mut subscripts = Vec::new();
-        for (map, flag) in op.maps("subscripts").iter().zip(flags) {
+        for (map, flag) in op.maps_attr("subscripts").iter().zip(flags) {
             let through = match (*flag != 0).then(|| next.next()).flatten() {
-                Some(v) => Some(self.view(*v)?),
+                Some(v) => Some(self.read_view(*v)?),
                 None => None,
             };
-            subscripts.push(Subscript { map: map.clone(), captured: captured.clone(), through });
+            subscripts.push(BoundSubscript {
+                map: map.clone(),
+                captured: captured.clone(),
+                through,
+            });
         }
-        let Some(set) = op.set("variables_space_set").cloned() else {
-            return Err(Fault::Invalid("an indirect tile without its set".into()));
+        let Some(set) = op.set_attr("variables_space_set").cloned() else {
+            return Err(KtirFault::Invalid("an indirect tile without its set".into()));
         };
-        let order = op.map("variables_space_order").cloned();
-        Ok(Val::Access(Rc::new(Access::Indirect { view, subscripts, set, order })))
+        let order = op.map_attr("variables_space_order").cloned();
+        Ok(KtirRunValue::Access(Rc::new(KtirAccess::Indirect { view, subscripts, set, order })))
     }
 
-    fn access(&self, v: Value) -> Result<Rc<Access>, Fault> {
-        match self.get(v)? {
-            Val::Access(access) => Ok(access),
-            _ => Err(Fault::Invalid("an access tile is needed".into())),
+    fn read_access(&self, v: KtirValue) -> Result<Rc<KtirAccess>, KtirFault> {
+        match self.read_value(v)? {
+            KtirRunValue::Access(access) => Ok(access),
+            _ => Err(KtirFault::Invalid("an access tile is needed".into())),
         }
     }
 
-    fn load(&mut self, op: &Op, memory: &mut Memory) -> Result<Val, Fault> {
-        let access = self.access(op.operands[0])?;
+    fn run_load(
+        &mut self,
+        op: &KtirOp,
+        memory: &mut KtirMemory,
+    ) -> Result<KtirRunValue, KtirFault> {
+        let access = self.read_access(op.operands[0])?;
         let elem = access.view().elem;
-        let runs = access.runs(memory, &self.meter)?;
-        let ty = self.ty(op.results[0]);
-        self.fits(runs.runs.len() * runs.len, ty)?;
-        let data = memory.read(&runs.runs, runs.len, elem)?;
-        self.ledger.transfer(&runs, elem.size(), false, self.id, self.cores);
-        self.touched(op);
-        self.tile(ty, data)
+        let runs = access.resolve_runs(memory, &self.meter)?;
+        let ty = self.value_type(op.results[0]);
+        self.check_element_count(runs.runs.len() * runs.len, ty)?;
+        let data = memory.read_runs(&runs.runs, runs.len, elem)?;
+        self.ledger.record_transfer(&runs, elem.byte_size(), false, self.id, self.cores);
+        self.record_tile_traffic(op);
+        self.make_tile(ty, data)
     }
 
-    fn store(&mut self, op: &Op, memory: &mut Memory) -> Result<(), Fault> {
-        let access = self.access(op.operands[1])?;
+    fn run_store(&mut self, op: &KtirOp, memory: &mut KtirMemory) -> Result<(), KtirFault> {
+        let access = self.read_access(op.operands[1])?;
         let elem = access.view().elem;
-        let runs = access.runs(memory, &self.meter)?;
-        self.fits(runs.runs.len() * runs.len, self.ty(op.operands[0]))?;
-        let data = self.get(op.operands[0])?.data();
-        memory.write(&runs.runs, runs.len, elem, &data, self.id)?;
-        self.ledger.transfer(&runs, elem.size(), true, self.id, self.cores);
-        self.touched(op);
+        let runs = access.resolve_runs(memory, &self.meter)?;
+        self.check_element_count(runs.runs.len() * runs.len, self.value_type(op.operands[0]))?;
+        let data = self.read_value(op.operands[0])?.to_elements();
+        memory.write_runs(&runs.runs, runs.len, elem, &data, self.id)?;
+        self.ledger.record_transfer(&runs, elem.byte_size(), true, self.id, self.cores);
+        self.record_tile_traffic(op);
         Ok(())
     }
 
-    fn fits(&self, elements: usize, ty: &Type) -> Result<(), Fault> {
-        let n = count(ty.shape().unwrap_or(&[]));
+    fn check_element_count(&self, elements: usize, ty: &KtirType) -> Result<(), KtirFault> {
+        let n = element_count(ty.shape().unwrap_or(&[]));
         if n == elements {
             return Ok(());
         }
-        Err(Fault::Invalid(format!("the access tile has {elements} elements, {ty} has {n}")))
+        Err(KtirFault::Invalid(format!("the access tile has {elements} elements, {ty} has {n}")))
     }
 }
 
 /// The elements of a constant.
-pub(super) fn constant(op: &Op, elem: Elem, n: usize) -> Data {
+pub(super) fn constant_elements(op: &KtirOp, elem: KtirElem, n: usize) -> KtirElements {
     let list = match op.attr("value") {
-        Some(Attr::Literal(l)) => std::slice::from_ref(l),
-        Some(Attr::Dense(list)) => list.as_slice(),
+        Some(KtirAttr::Literal(l)) => std::slice::from_ref(l),
+        Some(KtirAttr::Dense(list)) => list.as_slice(),
         _ => &[],
     };
     let data = if elem.is_float() {
-        Data::F(list.iter().map(|l| float_of(*l, elem)).collect())
+        KtirElements::F(list.iter().map(|l| literal_to_float(*l, elem)).collect())
     } else {
-        let int = |l: &crate::ir::Literal| match l {
-            crate::ir::Literal::Int(n) => pointwise::wrap(*n, elem),
+        let int = |l: &crate::ir::KtirLiteral| match l {
+            crate::ir::KtirLiteral::Int(n) => pointwise::wrap_integer(*n, elem),
             _ => 0,
         };
-        Data::I(list.iter().map(int).collect())
+        KtirElements::I(list.iter().map(int).collect())
     };
-    if n == 0 { Data::zeros(elem, 0) } else { data.spread(n) }
+    if n == 0 { KtirElements::zeros(elem, 0) } else { data.broadcast_to(n) }
 }

@@ -1,42 +1,42 @@
 //! Reading affine sets, maps and expressions.
 
-use super::parser::{Parser, Result};
-use crate::affine::{Constraint, Expr, Map, Set};
-use crate::ir::{Alias, Value};
+use super::parser::{KtirParser, Result};
+use crate::affine::{KtirAffineConstraint, KtirAffineExpr, KtirAffineMap, KtirAffineSet};
+use crate::ir::{KtirAlias, KtirValue};
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
 /// What the names of an expression stand for.
-pub(super) enum Scope<'s> {
+pub(super) enum AffineScope<'s> {
     /// Those of a set or map: dimensions, then symbols.
     Listed(&'s [String], &'s [String]),
     /// Values; each new one becomes a dimension. The first ones may be given names of their own.
-    Values(&'s [String], &'s mut Vec<Value>),
+    Values(&'s [String], &'s mut Vec<KtirValue>),
 }
 
 /// Nodes of one expression, at most; it is walked recursively.
-const NODES: usize = 2048;
+const MAX_EXPR_NODES: usize = 2048;
 
 /// Names and numbers of one expression or condition, at most. An expression that has no more than
-/// `NODES` is written with fewer.
-const LEAVES: usize = 4 * NODES;
+/// `MAX_EXPR_NODES` is written with fewer.
+const MAX_EXPR_LEAVES: usize = 4 * MAX_EXPR_NODES;
 
 /// Dimensions and symbols of one set or map, at most.
-const NAMES: usize = 256;
+const MAX_AFFINE_NAMES: usize = 256;
 
-impl Parser<'_> {
+impl KtirParser<'_> {
     /// `affine_set<..>` or an alias of one.
-    pub(super) fn set(&mut self) -> Result<Spanned<Set>> {
+    pub(super) fn parse_set(&mut self) -> Result<Spanned<KtirAffineSet>> {
         let start = self.c.next_token_start();
-        let value = if self.sees("#") {
-            match self.alias()? {
-                (_, Alias::Set(set)) => set,
-                (span, Alias::Map(_)) => {
-                    return self.syntax(span, "a set is needed here", "this is a map");
+        let value = if self.is_next("#") {
+            match self.parse_alias()? {
+                (_, KtirAlias::Set(set)) => set,
+                (span, KtirAlias::Map(_)) => {
+                    return self.syntax_error(span, "a set is needed here", "this is a map");
                 }
             }
         } else if self.eat_word("affine_set") {
-            self.set_body()?
+            self.parse_set_body()?
         } else {
             return Err(self.c.refuse_next_token("a set: `affine_set<..>` or `#name`"));
         };
@@ -44,25 +44,25 @@ impl Parser<'_> {
     }
 
     /// `affine_map<..>` or an alias of one.
-    pub(super) fn map(&mut self) -> Result<Spanned<Map>> {
+    pub(super) fn parse_map(&mut self) -> Result<Spanned<KtirAffineMap>> {
         let start = self.c.next_token_start();
-        let value = if self.sees("#") {
-            match self.alias()? {
-                (_, Alias::Map(map)) => map,
-                (span, Alias::Set(_)) => {
-                    return self.syntax(span, "a map is needed here", "this is a set");
+        let value = if self.is_next("#") {
+            match self.parse_alias()? {
+                (_, KtirAlias::Map(map)) => map,
+                (span, KtirAlias::Set(_)) => {
+                    return self.syntax_error(span, "a map is needed here", "this is a set");
                 }
             }
         } else if self.eat_word("affine_map") {
-            self.map_body()?
+            self.parse_map_body()?
         } else {
             return Err(self.c.refuse_next_token("a map: `affine_map<..>` or `#name`"));
         };
         Ok(Spanned { value, span: start..self.c.last_token_end() })
     }
 
-    fn alias(&mut self) -> Result<(std::ops::Range<usize>, Alias)> {
-        let name = self.name_after('#', "an alias, such as #set")?;
+    fn parse_alias(&mut self) -> Result<(std::ops::Range<usize>, KtirAlias)> {
+        let name = self.parse_name_after('#', "an alias, such as #set")?;
         match self.alias_index.get(name.value).map(|i| &self.aliases[*i]) {
             Some((_, alias)) => Ok((name.span, alias.clone())),
             None => {
@@ -80,85 +80,88 @@ impl Parser<'_> {
         }
     }
 
-    fn heads(&mut self) -> Result<(Vec<String>, Vec<String>)> {
+    fn parse_dims_and_symbols(&mut self) -> Result<(Vec<String>, Vec<String>)> {
         let name = |p: &mut Self| match p.c.read_word() {
             Some(w) => Ok(w.value.to_string()),
             None => Err(p.c.refuse_next_token("the name of a dimension, such as d0")),
         };
         let start = self.c.next_token_start();
-        self.expect("(")?;
-        let dims = self.list(")", name)?;
-        let symbols = if self.eat("[") { self.list("]", name)? } else { Vec::new() };
-        if dims.len() + symbols.len() > NAMES {
-            let message = format!("more than {NAMES} dimensions and symbols");
-            return self.syntax(start..self.c.last_token_end(), message, "too many");
+        self.expect_token("(")?;
+        let dims = self.parse_list(")", name)?;
+        let symbols = if self.eat_token("[") { self.parse_list("]", name)? } else { Vec::new() };
+        if dims.len() + symbols.len() > MAX_AFFINE_NAMES {
+            let message = format!("more than {MAX_AFFINE_NAMES} dimensions and symbols");
+            return self.syntax_error(start..self.c.last_token_end(), message, "too many");
         }
         Ok((dims, symbols))
     }
 
-    pub(super) fn set_body(&mut self) -> Result<Set> {
-        self.expect("<")?;
+    pub(super) fn parse_set_body(&mut self) -> Result<KtirAffineSet> {
+        self.expect_token("<")?;
         let start = self.c.next_token_start();
-        let (dims, symbols) = self.heads()?;
-        self.expect(":")?;
-        self.expect("(")?;
-        let constraints = self.list(")", |p| {
+        let (dims, symbols) = self.parse_dims_and_symbols()?;
+        self.expect_token(":")?;
+        self.expect_token("(")?;
+        let constraints = self.parse_list(")", |p| {
             let from = p.c.next_token_start();
             p.leaves = 0;
-            let left = p.sum(&mut Scope::Listed(&dims, &symbols))?;
-            let op = ["==", ">=", "<="].into_iter().find(|op| p.eat(op));
+            let left = p.parse_sum(&mut AffineScope::Listed(&dims, &symbols))?;
+            let op = ["==", ">=", "<="].into_iter().find(|op| p.eat_token(op));
             let Some(op) = op else { return Err(p.c.refuse_next_token("`>=`, `<=` or `==`")) };
-            let right = p.sum(&mut Scope::Listed(&dims, &symbols))?;
-            let minus = |a: Expr, b: Expr| if b.as_constant() == Some(0) { a } else { a - b };
+            let right = p.parse_sum(&mut AffineScope::Listed(&dims, &symbols))?;
+            let minus = |a: KtirAffineExpr, b: KtirAffineExpr| {
+                if b.as_constant() == Some(0) { a } else { a - b }
+            };
             let expr = if op == "<=" { minus(right, left) } else { minus(left, right) };
-            p.bounded(from, &expr)?;
-            Ok(Constraint { expr, equal: op == "==" })
+            p.check_expr_size(from, &expr)?;
+            Ok(KtirAffineConstraint { expr, equal: op == "==" })
         })?;
-        self.expect(">")?;
+        self.expect_token(">")?;
         let span = start..self.c.last_token_end();
-        Set::new(dims.len(), symbols.len(), constraints)
+        KtirAffineSet::new(dims.len(), symbols.len(), constraints)
             .map_err(|e| Diagnostic::syntax_error(span, e.to_string(), "here"))
     }
 
-    pub(super) fn map_body(&mut self) -> Result<Map> {
-        self.expect("<")?;
+    pub(super) fn parse_map_body(&mut self) -> Result<KtirAffineMap> {
+        self.expect_token("<")?;
         let start = self.c.next_token_start();
-        let (dims, symbols) = self.heads()?;
-        self.expect("->")?;
-        self.expect("(")?;
-        let results = self.list(")", |p| p.expr(&mut Scope::Listed(&dims, &symbols)))?;
-        self.expect(">")?;
+        let (dims, symbols) = self.parse_dims_and_symbols()?;
+        self.expect_token("->")?;
+        self.expect_token("(")?;
+        let results =
+            self.parse_list(")", |p| p.parse_expr(&mut AffineScope::Listed(&dims, &symbols)))?;
+        self.expect_token(">")?;
         let span = start..self.c.last_token_end();
-        Map::new(dims.len(), symbols.len(), results)
+        KtirAffineMap::new(dims.len(), symbols.len(), results)
             .map_err(|e| Diagnostic::syntax_error(span, e.to_string(), "here"))
     }
 
     /// A whole expression.
-    pub(super) fn expr(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
+    pub(super) fn parse_expr(&mut self, scope: &mut AffineScope<'_>) -> Result<KtirAffineExpr> {
         let from = self.c.next_token_start();
         self.leaves = 0;
-        let sum = self.sum(scope)?;
-        self.bounded(from, &sum)?;
+        let sum = self.parse_sum(scope)?;
+        self.check_expr_size(from, &sum)?;
         Ok(sum)
     }
 
-    fn bounded(&mut self, from: usize, e: &Expr) -> Result<()> {
-        if e.nodes() <= NODES {
+    fn check_expr_size(&mut self, from: usize, e: &KtirAffineExpr) -> Result<()> {
+        if e.count_nodes() <= MAX_EXPR_NODES {
             return Ok(());
         }
-        let message = format!("an expression of more than {NODES} terms and operators");
-        self.syntax(from..self.c.last_token_end(), message, "too long")
+        let message = format!("an expression of more than {MAX_EXPR_NODES} terms and operators");
+        self.syntax_error(from..self.c.last_token_end(), message, "too long")
     }
 
-    fn sum(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
-        self.deeper(|p| {
-            let mut sum = p.term(scope)?;
+    fn parse_sum(&mut self, scope: &mut AffineScope<'_>) -> Result<KtirAffineExpr> {
+        self.parse_deeper(|p| {
+            let mut sum = p.parse_term(scope)?;
             loop {
-                if p.eat("+") {
-                    sum = sum + p.term(scope)?;
-                } else if p.c.peek_char() == Some('-') && !p.sees("->") {
-                    p.expect("-")?;
-                    sum = sum - p.term(scope)?;
+                if p.eat_token("+") {
+                    sum = sum + p.parse_term(scope)?;
+                } else if p.c.peek_char() == Some('-') && !p.is_next("->") {
+                    p.expect_token("-")?;
+                    sum = sum - p.parse_term(scope)?;
                 } else {
                     return Ok(sum);
                 }
@@ -166,26 +169,26 @@ impl Parser<'_> {
         })
     }
 
-    fn term(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
-        let mut product = self.unary(scope)?;
+    fn parse_term(&mut self, scope: &mut AffineScope<'_>) -> Result<KtirAffineExpr> {
+        let mut product = self.parse_unary(scope)?;
         loop {
             let start = self.c.next_token_start();
-            if self.eat("*") {
-                let right = self.unary(scope)?;
+            if self.eat_token("*") {
+                let right = self.parse_unary(scope)?;
                 product = match (product.as_constant(), right.as_constant()) {
                     (_, Some(k)) => product * k,
                     (Some(k), None) => right * k,
                     (None, None) => {
                         let span = start..self.c.last_token_end();
                         let message = "a product of two unknowns is not affine";
-                        return self.syntax(span, message, "one factor must be a number");
+                        return self.syntax_error(span, message, "one factor must be a number");
                     }
                 };
                 continue;
             }
             let op = ["floordiv", "ceildiv", "mod"].into_iter().find(|op| self.eat_word(op));
             let Some(op) = op else { return Ok(product) };
-            let right = self.unary(scope)?;
+            let right = self.parse_unary(scope)?;
             let by = right.as_constant();
             let quotient = by.and_then(|k| match op {
                 "floordiv" => product.clone().floor_div(k),
@@ -194,43 +197,43 @@ impl Parser<'_> {
             });
             let Some(quotient) = quotient else {
                 let message = format!("the right side of `{op}` is a positive number");
-                return self.syntax(start..self.c.last_token_end(), message, "not this");
+                return self.syntax_error(start..self.c.last_token_end(), message, "not this");
             };
             product = quotient;
         }
     }
 
-    fn unary(&mut self, scope: &mut Scope<'_>) -> Result<Expr> {
+    fn parse_unary(&mut self, scope: &mut AffineScope<'_>) -> Result<KtirAffineExpr> {
         let start = self.c.next_token_start();
         // Every name and number is counted while it is read: a tree that is too deep must not even
         // be dropped.
         self.leaves += 1;
-        if self.leaves > LEAVES {
-            let message = format!("an expression of more than {LEAVES} names and numbers");
-            return self.syntax(start..start, message, "too long");
+        if self.leaves > MAX_EXPR_LEAVES {
+            let message = format!("an expression of more than {MAX_EXPR_LEAVES} names and numbers");
+            return self.syntax_error(start..start, message, "too long");
         }
         let rest = &self.text[start..];
         let digit = |s: &str| s.starts_with(|c: char| c.is_ascii_digit());
         if digit(rest) || rest.strip_prefix('-').is_some_and(digit) {
-            return Ok(Expr::constant(self.c.read_integer("a number")?.value));
+            return Ok(KtirAffineExpr::constant(self.c.read_integer("a number")?.value));
         }
-        if self.eat("-") {
-            return Ok(-self.deeper(|p| p.unary(scope))?);
+        if self.eat_token("-") {
+            return Ok(-self.parse_deeper(|p| p.parse_unary(scope))?);
         }
-        if self.eat("(") {
-            let inner = self.sum(scope)?;
-            self.expect(")")?;
+        if self.eat_token("(") {
+            let inner = self.parse_sum(scope)?;
+            self.expect_token(")")?;
             return Ok(inner);
         }
         match scope {
-            Scope::Listed(dims, symbols) => {
+            AffineScope::Listed(dims, symbols) => {
                 let Some(word) = self.c.read_word() else {
                     return Err(self.c.refuse_next_token("a dimension, a symbol or a number"));
                 };
                 let place = |list: &[String]| list.iter().position(|n| n == word.value);
                 match (place(dims), place(symbols)) {
-                    (Some(d), _) => Ok(Expr::dim(d)),
-                    (_, Some(s)) => Ok(Expr::symbol(s)),
+                    (Some(d), _) => Ok(KtirAffineExpr::dim(d)),
+                    (_, Some(s)) => Ok(KtirAffineExpr::symbol(s)),
                     _ => {
                         let message = format!("`{}` is no dimension or symbol here", word.value);
                         let known = [*dims, *symbols].concat().join(", ");
@@ -239,17 +242,17 @@ impl Parser<'_> {
                     }
                 }
             }
-            Scope::Values(own, values) => {
-                let name = self.value_name()?;
+            AffineScope::Values(own, values) => {
+                let name = self.parse_value_name()?;
                 if let Some(i) = own.iter().position(|n| *n == name.value) {
-                    return Ok(Expr::dim(i));
+                    return Ok(KtirAffineExpr::dim(i));
                 }
-                let value = self.lookup(&name.value, name.span)?;
+                let value = self.look_up_value(&name.value, name.span)?;
                 let at = values.iter().position(|v| *v == value).unwrap_or_else(|| {
                     values.push(value);
                     values.len() - 1
                 });
-                Ok(Expr::dim(own.len() + at))
+                Ok(KtirAffineExpr::dim(own.len() + at))
             }
         }
     }

@@ -1,70 +1,78 @@
 //! Reading constants: numbers, bit patterns, dense tiles.
 
-use super::parser::{Parser, Parts, Result};
-use crate::ir::{Attr, Literal};
-use crate::types::{Elem, Type};
+use super::parser::{KtirOpParts, KtirParser, Result};
+use crate::ir::{KtirAttr, KtirLiteral};
+use crate::types::{KtirElem, KtirType};
 
-impl Parser<'_> {
-    pub(super) fn constant(&mut self) -> Result<Parts> {
+impl KtirParser<'_> {
+    pub(super) fn parse_constant(&mut self) -> Result<KtirOpParts> {
         let start = self.c.next_token_start();
-        let attrs = self.dict()?;
+        let attrs = self.parse_dict()?;
         if self.eat_word("true") || self.eat_word("false") {
             let yes = self.text[start..self.c.last_token_end()].ends_with("true");
-            if self.eat(":") {
-                self.ty()?;
+            if self.eat_token(":") {
+                self.parse_type()?;
             }
-            let attr = Attr::Literal(Literal::Int(i64::from(yes)));
-            return Ok(Parts::new(vec![], vec![Type::Scalar(Elem::I1)])
-                .attr("value", attr)
-                .attrs(attrs));
+            let attr = KtirAttr::Literal(KtirLiteral::Int(i64::from(yes)));
+            return Ok(KtirOpParts::new(vec![], vec![KtirType::Scalar(KtirElem::I1)])
+                .with_attr("value", attr)
+                .with_attrs(attrs));
         }
         if self.eat_word("dense") {
-            self.expect("<")?;
+            self.expect_token("<")?;
             let mut literals = Vec::new();
-            self.dense(&mut literals)?;
-            self.expect(">")?;
-            self.expect(":")?;
-            let ty = self.ty()?;
-            let Type::Tensor(_, elem) = &ty.value else {
-                return self.syntax(ty.span, "a dense constant is a tensor", "not a tensor");
+            self.parse_dense(&mut literals)?;
+            self.expect_token(">")?;
+            self.expect_token(":")?;
+            let ty = self.parse_type()?;
+            let KtirType::Tensor(_, elem) = &ty.value else {
+                return self.syntax_error(ty.span, "a dense constant is a tensor", "not a tensor");
             };
-            let literals = literals.into_iter().map(|l| settle(l, *elem)).collect();
-            return Ok(Parts::new(vec![], vec![ty.value])
-                .attr("value", Attr::Dense(literals))
-                .attrs(attrs));
+            let literals = literals.into_iter().map(|l| resolve_literal(l, *elem)).collect();
+            return Ok(KtirOpParts::new(vec![], vec![ty.value])
+                .with_attr("value", KtirAttr::Dense(literals))
+                .with_attrs(attrs));
         }
-        let literal = self.literal()?;
+        let literal = self.parse_literal()?;
         let span = start..self.c.last_token_end();
-        self.expect(":")?;
-        let ty = self.ty()?;
-        let Type::Scalar(elem) = ty.value else {
-            return self.syntax(ty.span, "write `dense<..>` for a constant tile", "not one number");
+        self.expect_token(":")?;
+        let ty = self.parse_type()?;
+        let KtirType::Scalar(elem) = ty.value else {
+            return self.syntax_error(
+                ty.span,
+                "write `dense<..>` for a constant tile",
+                "not one number",
+            );
         };
-        if !elem.is_float() && matches!(literal, Literal::Float(_)) {
-            return self.syntax(span, format!("a constant of type {elem} is whole"), "a fraction");
+        if !elem.is_float() && matches!(literal, KtirLiteral::Float(_)) {
+            return self.syntax_error(
+                span,
+                format!("a constant of type {elem} is whole"),
+                "a fraction",
+            );
         }
-        Ok(Parts::new(vec![], vec![ty.value])
-            .attr("value", Attr::Literal(settle(literal, elem)))
-            .attrs(attrs))
+        Ok(KtirOpParts::new(vec![], vec![ty.value])
+            .with_attr("value", KtirAttr::Literal(resolve_literal(literal, elem)))
+            .with_attrs(attrs))
     }
 
-    fn dense(&mut self, out: &mut Vec<Literal>) -> Result<()> {
-        if self.eat("[") {
-            self.list("]", |p| p.deeper(|p| p.dense(out)))?;
+    fn parse_dense(&mut self, out: &mut Vec<KtirLiteral>) -> Result<()> {
+        if self.eat_token("[") {
+            self.parse_list("]", |p| p.parse_deeper(|p| p.parse_dense(out)))?;
             return Ok(());
         }
         if self.eat_word("true") {
-            out.push(Literal::Int(1));
+            out.push(KtirLiteral::Int(1));
         } else if self.eat_word("false") {
-            out.push(Literal::Int(0));
+            out.push(KtirLiteral::Int(0));
         } else {
-            out.push(self.literal()?);
+            out.push(self.parse_literal()?);
         }
         Ok(())
     }
 
     /// `-1`, `0.5`, `1.0e-3`, `0xFC00`.
-    pub(super) fn literal(&mut self) -> Result<Literal> {
+    pub(super) fn parse_literal(&mut self) -> Result<KtirLiteral> {
         let start = self.c.next_token_start();
         let rest = &self.text[start..];
         let ok = |c: char| c.is_ascii_alphanumeric() || c == '.';
@@ -81,11 +89,11 @@ impl Parser<'_> {
         }
         let token = &rest[..len];
         let literal = if let Some(hex) = token.strip_prefix("0x") {
-            u64::from_str_radix(hex, 16).ok().map(Literal::Bits)
+            u64::from_str_radix(hex, 16).ok().map(KtirLiteral::Bits)
         } else if token[sign..].bytes().all(|b| b.is_ascii_digit()) && len > sign {
-            token.parse().ok().map(Literal::Int)
+            token.parse().ok().map(KtirLiteral::Int)
         } else if token[sign..].starts_with(|c: char| c.is_ascii_digit()) {
-            token.parse::<f64>().ok().and_then(Literal::float)
+            token.parse::<f64>().ok().and_then(KtirLiteral::from_finite_float)
         } else {
             None
         };
@@ -94,27 +102,29 @@ impl Parser<'_> {
                 self.c.skip_to_place(start + len);
                 Ok(literal)
             }
-            None if len > sign => {
-                self.syntax(start..start + len, format!("`{token}` is no number"), "not a number")
-            }
+            None if len > sign => self.syntax_error(
+                start..start + len,
+                format!("`{token}` is no number"),
+                "not a number",
+            ),
             None => Err(self.c.refuse_next_token("a number")),
         }
     }
 }
 
 /// Bit patterns of integers are their numbers.
-fn settle(literal: Literal, elem: Elem) -> Literal {
+fn resolve_literal(literal: KtirLiteral, elem: KtirElem) -> KtirLiteral {
     match literal {
-        Literal::Bits(bits) if !elem.is_float() => {
-            let unused = 64 - elem.bits();
+        KtirLiteral::Bits(bits) if !elem.is_float() => {
+            let unused = 64 - elem.value_bits();
             #[allow(clippy::cast_possible_wrap, reason = "the bits of a two's complement number")]
             let value = ((bits << unused) as i64) >> unused;
-            Literal::Int(if elem == Elem::I1 { value & 1 } else { value })
+            KtirLiteral::Int(if elem == KtirElem::I1 { value & 1 } else { value })
         }
-        Literal::Int(n) if elem.is_float() => {
+        KtirLiteral::Int(n) if elem.is_float() => {
             #[allow(clippy::cast_precision_loss, reason = "a float was asked for")]
             let value = n as f64;
-            Literal::Float(value.to_bits())
+            KtirLiteral::Float(value.to_bits())
         }
         other => other,
     }

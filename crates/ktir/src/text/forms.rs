@@ -1,145 +1,149 @@
 //! Reading what follows the name of an operation, form by form.
 
-use super::parser::{Parser, Parts, Result};
-use crate::ir::{Attr, Value};
-use crate::op::{Form, Kind};
-use crate::types::{Elem, Type};
+use super::parser::{KtirOpParts, KtirParser, Result};
+use crate::ir::{KtirAttr, KtirValue};
+use crate::op::{KtirOpForm, KtirOpKind};
+use crate::types::{KtirElem, KtirType};
 
 /// Flags that may follow the operands: `fastmath<fast>`.
-const FLAGS: [&str; 3] = ["fastmath", "overflow", "exact"];
+const KNOWN_FLAGS: [&str; 3] = ["fastmath", "overflow", "exact"];
 
-impl Parser<'_> {
-    pub(super) fn parts(&mut self, kind: Kind) -> Result<Parts> {
+impl KtirParser<'_> {
+    pub(super) fn parse_op_parts(&mut self, kind: KtirOpKind) -> Result<KtirOpParts> {
         match kind.form() {
-            Form::Same(n) => self.same(n),
-            Form::Compare => self.compare(),
-            Form::Select => self.select(),
-            Form::Cast => self.cast(),
-            Form::Constant => self.constant(),
-            Form::Structured(n) => self.structured(n),
-            Form::Yield => self.yields(),
-            Form::Own => self.own(kind),
+            KtirOpForm::Same(n) => self.parse_same_types(n),
+            KtirOpForm::Compare => self.parse_compare(),
+            KtirOpForm::Select => self.parse_select(),
+            KtirOpForm::Cast => self.parse_cast(),
+            KtirOpForm::Constant => self.parse_constant(),
+            KtirOpForm::Structured(n) => self.parse_structured(n),
+            KtirOpForm::Yield => self.parse_yield(),
+            KtirOpForm::Own => self.parse_own_form(kind),
         }
     }
 
-    fn own(&mut self, kind: Kind) -> Result<Parts> {
+    fn parse_own_form(&mut self, kind: KtirOpKind) -> Result<KtirOpParts> {
         match kind {
-            Kind::TileId => self.tile_id(),
-            Kind::MemoryView => self.memory_view(),
-            Kind::DistributedView => self.distributed_view(),
-            Kind::AccessTile => self.access(),
-            Kind::IndirectTile => self.indirect(),
-            Kind::Load => self.load(),
-            Kind::Store => self.store(),
-            Kind::Produce => self.produce(),
-            k if k.is_delivery() => self.delivery(k),
-            Kind::Generic => self.generic(),
-            Kind::Reduce => self.reduce(),
-            Kind::Broadcast => self.rearranged("dimensions"),
-            Kind::Transpose => self.rearranged("permutation"),
-            Kind::LinalgMap => self.linalg_map(),
-            Kind::LinalgIndex => self.linalg_index(),
-            Kind::For => self.scf_for(),
-            Kind::If => self.scf_if(),
-            Kind::While => self.scf_while(),
-            Kind::Condition => self.scf_condition(),
-            Kind::Parallel => self.scf_parallel(),
-            Kind::AffineApply => self.affine_apply(),
-            Kind::Call => self.call(),
-            Kind::MemRefLoad => self.memref_load(),
-            Kind::MemRefStore => self.memref_store(),
-            _ => self.tensor_op(kind),
+            KtirOpKind::TileId => self.parse_tile_id(),
+            KtirOpKind::MemoryView => self.parse_memory_view(),
+            KtirOpKind::DistributedView => self.parse_distributed_view(),
+            KtirOpKind::AccessTile => self.parse_access(),
+            KtirOpKind::IndirectTile => self.parse_indirect(),
+            KtirOpKind::Load => self.parse_load(),
+            KtirOpKind::Store => self.parse_store(),
+            KtirOpKind::Produce => self.parse_produce(),
+            k if k.is_delivery() => self.parse_delivery(k),
+            KtirOpKind::Generic => self.parse_generic(),
+            KtirOpKind::Reduce => self.parse_reduce(),
+            KtirOpKind::Broadcast => self.parse_rearranged("dimensions"),
+            KtirOpKind::Transpose => self.parse_rearranged("permutation"),
+            KtirOpKind::LinalgMap => self.parse_linalg_map(),
+            KtirOpKind::LinalgIndex => self.parse_linalg_index(),
+            KtirOpKind::For => self.parse_scf_for(),
+            KtirOpKind::If => self.parse_scf_if(),
+            KtirOpKind::While => self.parse_scf_while(),
+            KtirOpKind::Condition => self.parse_scf_condition(),
+            KtirOpKind::Parallel => self.parse_scf_parallel(),
+            KtirOpKind::AffineApply => self.parse_affine_apply(),
+            KtirOpKind::Call => self.parse_call(),
+            KtirOpKind::MemRefLoad => self.parse_memref_load(),
+            KtirOpKind::MemRefStore => self.parse_memref_store(),
+            _ => self.parse_tensor_op(kind),
         }
     }
 
     /// Operands between commas.
-    pub(super) fn values(&mut self, n: usize) -> Result<Vec<Value>> {
+    pub(super) fn parse_values(&mut self, n: usize) -> Result<Vec<KtirValue>> {
         let mut out = Vec::with_capacity(n);
         for i in 0..n {
             if i > 0 {
-                self.expect(",")?;
+                self.expect_token(",")?;
             }
-            out.push(self.value()?);
+            out.push(self.parse_value()?);
         }
         Ok(out)
     }
 
-    fn flags(&mut self) -> Result<Vec<(String, Attr)>> {
+    fn parse_flags(&mut self) -> Result<Vec<(String, KtirAttr)>> {
         let mut out = Vec::new();
-        for flag in FLAGS {
+        for flag in KNOWN_FLAGS {
             if self.eat_word(flag) {
                 let at = self.c.next_token_start();
-                let len = if self.sees("<") { 1 + self.balanced(at + 1, &['>']) + 1 } else { 0 };
+                let len = if self.is_next("<") {
+                    1 + self.balanced_length(at + 1, &['>']) + 1
+                } else {
+                    0
+                };
                 let text = self.text.get(at..at + len).unwrap_or_default();
-                out.push((flag.to_string(), Attr::Raw(text.into())));
+                out.push((flag.to_string(), KtirAttr::Raw(text.into())));
                 self.c.skip_to_place(at + len);
             }
         }
-        out.extend(self.dict()?);
+        out.extend(self.parse_dict()?);
         Ok(out)
     }
 
-    fn same(&mut self, n: usize) -> Result<Parts> {
-        let operands = self.values(n)?;
-        let attrs = self.flags()?;
-        self.expect(":")?;
-        let ty = self.ty()?;
-        operands.iter().try_for_each(|v| self.agree(*v, &ty))?;
-        Ok(Parts::new(operands, vec![ty.value]).attrs(attrs))
+    fn parse_same_types(&mut self, n: usize) -> Result<KtirOpParts> {
+        let operands = self.parse_values(n)?;
+        let attrs = self.parse_flags()?;
+        self.expect_token(":")?;
+        let ty = self.parse_type()?;
+        operands.iter().try_for_each(|v| self.check_written_type(*v, &ty))?;
+        Ok(KtirOpParts::new(operands, vec![ty.value]).with_attrs(attrs))
     }
 
-    fn compare(&mut self) -> Result<Parts> {
+    fn parse_compare(&mut self) -> Result<KtirOpParts> {
         let Some(predicate) = self.c.read_word() else {
             return Err(self.c.refuse_next_token("a comparison, such as slt or olt"));
         };
-        self.expect(",")?;
-        let operands = self.values(2)?;
-        let attrs = self.flags()?;
-        self.expect(":")?;
-        let ty = self.ty()?;
-        operands.iter().try_for_each(|v| self.agree(*v, &ty))?;
-        let result = ty.value.with_elem(Elem::I1);
-        Ok(Parts::new(operands, vec![result])
-            .attr("predicate", Attr::Word(predicate.value.into()))
-            .attrs(attrs))
+        self.expect_token(",")?;
+        let operands = self.parse_values(2)?;
+        let attrs = self.parse_flags()?;
+        self.expect_token(":")?;
+        let ty = self.parse_type()?;
+        operands.iter().try_for_each(|v| self.check_written_type(*v, &ty))?;
+        let result = ty.value.with_elem(KtirElem::I1);
+        Ok(KtirOpParts::new(operands, vec![result])
+            .with_attr("predicate", KtirAttr::Word(predicate.value.into()))
+            .with_attrs(attrs))
     }
 
-    fn select(&mut self) -> Result<Parts> {
-        let operands = self.values(3)?;
-        let attrs = self.dict()?;
-        self.expect(":")?;
-        let mut ty = self.ty()?;
-        if self.eat(",") {
-            self.agree(operands[0], &ty)?;
-            ty = self.ty()?;
+    fn parse_select(&mut self) -> Result<KtirOpParts> {
+        let operands = self.parse_values(3)?;
+        let attrs = self.parse_dict()?;
+        self.expect_token(":")?;
+        let mut ty = self.parse_type()?;
+        if self.eat_token(",") {
+            self.check_written_type(operands[0], &ty)?;
+            ty = self.parse_type()?;
         }
-        operands[1..].iter().try_for_each(|v| self.agree(*v, &ty))?;
-        Ok(Parts::new(operands, vec![ty.value]).attrs(attrs))
+        operands[1..].iter().try_for_each(|v| self.check_written_type(*v, &ty))?;
+        Ok(KtirOpParts::new(operands, vec![ty.value]).with_attrs(attrs))
     }
 
-    fn cast(&mut self) -> Result<Parts> {
-        let operand = self.value()?;
-        let attrs = self.flags()?;
-        self.expect(":")?;
-        let from = self.ty()?;
-        self.agree(operand, &from)?;
+    fn parse_cast(&mut self) -> Result<KtirOpParts> {
+        let operand = self.parse_value()?;
+        let attrs = self.parse_flags()?;
+        self.expect_token(":")?;
+        let from = self.parse_type()?;
+        self.check_written_type(operand, &from)?;
         self.expect_word("to")?;
-        let to = self.ty()?.value;
-        Ok(Parts::new(vec![operand], vec![to]).attrs(attrs))
+        let to = self.parse_type()?.value;
+        Ok(KtirOpParts::new(vec![operand], vec![to]).with_attrs(attrs))
     }
 
-    fn yields(&mut self) -> Result<Parts> {
+    fn parse_yield(&mut self) -> Result<KtirOpParts> {
         let mut operands = Vec::new();
-        if self.c.peek_char() == Some('%') && !self.defines_next() {
-            operands = self.some(Self::value)?;
-            self.expect(":")?;
-            self.agree_all(&operands)?;
+        if self.c.peek_char() == Some('%') && !self.is_definition_next() {
+            operands = self.parse_one_or_more(Self::parse_value)?;
+            self.expect_token(":")?;
+            self.parse_agreeing_types(&operands)?;
         }
-        Ok(Parts::new(operands, vec![]))
+        Ok(KtirOpParts::new(operands, vec![]))
     }
 
     /// Whether what follows begins an operation with results: `%a =`, `%a, %b =` or `%a:2 =`.
-    fn defines_next(&mut self) -> bool {
+    fn is_definition_next(&mut self) -> bool {
         let rest = &self.text[self.c.next_token_start()..];
         let names = |c: char| c.is_ascii_alphanumeric() || "_$.-%, \t#".contains(c);
         let tail = rest.trim_start_matches(names);
@@ -150,25 +154,25 @@ impl Parser<'_> {
     }
 
     /// `%a, %b : T, U` in parentheses.
-    pub(super) fn typed_operands(&mut self) -> Result<Vec<Value>> {
-        self.expect("(")?;
-        if self.eat(")") {
+    pub(super) fn parse_typed_operands(&mut self) -> Result<Vec<KtirValue>> {
+        self.expect_token("(")?;
+        if self.eat_token(")") {
             return Ok(Vec::new());
         }
-        let values = self.some(Self::value)?;
-        self.expect(":")?;
-        self.agree_all(&values)?;
-        self.expect(")")?;
+        let values = self.parse_one_or_more(Self::parse_value)?;
+        self.expect_token(":")?;
+        self.parse_agreeing_types(&values)?;
+        self.expect_token(")")?;
         Ok(values)
     }
 
-    fn affine_apply(&mut self) -> Result<Parts> {
-        let map = self.map()?;
-        self.expect("(")?;
-        let mut operands = self.list(")", Self::value)?;
+    fn parse_affine_apply(&mut self) -> Result<KtirOpParts> {
+        let map = self.parse_map()?;
+        self.expect_token("(")?;
+        let mut operands = self.parse_list(")", Self::parse_value)?;
         let dims = operands.len();
-        if self.eat("[") {
-            operands.extend(self.list("]", Self::value)?);
+        if self.eat_token("[") {
+            operands.extend(self.parse_list("]", Self::parse_value)?);
         }
         let symbols = operands.len() - dims;
         if (map.value.dims(), map.value.symbols()) != (dims, symbols) {
@@ -177,44 +181,45 @@ impl Parser<'_> {
                 map.value.dims(),
                 map.value.symbols()
             );
-            return self.syntax(map.span, message, "another arity");
+            return self.syntax_error(map.span, message, "another arity");
         }
-        Ok(Parts::new(operands, vec![Type::INDEX]).attr("map", Attr::Map(map.value)))
+        Ok(KtirOpParts::new(operands, vec![KtirType::INDEX])
+            .with_attr("map", KtirAttr::Map(map.value)))
     }
 
-    fn call(&mut self) -> Result<Parts> {
-        let name = self.name_after('@', "a function, such as @helper")?.value.to_string();
-        self.expect("(")?;
-        let operands = self.list(")", Self::value)?;
-        self.expect(":")?;
-        self.expect("(")?;
-        self.agree_all(&operands)?;
-        self.expect(")")?;
-        self.expect("->")?;
-        let results = self.type_list()?;
-        Ok(Parts::new(operands, results).attr("callee", Attr::Word(name)))
+    fn parse_call(&mut self) -> Result<KtirOpParts> {
+        let name = self.parse_name_after('@', "a function, such as @helper")?.value.to_string();
+        self.expect_token("(")?;
+        let operands = self.parse_list(")", Self::parse_value)?;
+        self.expect_token(":")?;
+        self.expect_token("(")?;
+        self.parse_agreeing_types(&operands)?;
+        self.expect_token(")")?;
+        self.expect_token("->")?;
+        let results = self.parse_type_list()?;
+        Ok(KtirOpParts::new(operands, results).with_attr("callee", KtirAttr::Word(name)))
     }
 
-    fn memref_load(&mut self) -> Result<Parts> {
-        let view = self.value()?;
-        self.expect("[")?;
-        let indices = self.list("]", Self::value)?;
-        self.expect(":")?;
-        let ty = self.ty()?;
-        self.agree(view, &ty)?;
+    fn parse_memref_load(&mut self) -> Result<KtirOpParts> {
+        let view = self.parse_value()?;
+        self.expect_token("[")?;
+        let indices = self.parse_list("]", Self::parse_value)?;
+        self.expect_token(":")?;
+        let ty = self.parse_type()?;
+        self.check_written_type(view, &ty)?;
         let Some(elem) = ty.value.elem() else {
-            return self.syntax(ty.span, "a memref is needed here", "not a memref");
+            return self.syntax_error(ty.span, "a memref is needed here", "not a memref");
         };
-        Ok(Parts::new([vec![view], indices].concat(), vec![Type::Scalar(elem)]))
+        Ok(KtirOpParts::new([vec![view], indices].concat(), vec![KtirType::Scalar(elem)]))
     }
 
-    fn memref_store(&mut self) -> Result<Parts> {
-        let values = self.values(2)?;
-        self.expect("[")?;
-        let indices = self.list("]", Self::value)?;
-        self.expect(":")?;
-        let ty = self.ty()?;
-        self.agree(values[1], &ty)?;
-        Ok(Parts::new([values, indices].concat(), vec![]))
+    fn parse_memref_store(&mut self) -> Result<KtirOpParts> {
+        let values = self.parse_values(2)?;
+        self.expect_token("[")?;
+        let indices = self.parse_list("]", Self::parse_value)?;
+        self.expect_token(":")?;
+        let ty = self.parse_type()?;
+        self.check_written_type(values[1], &ty)?;
+        Ok(KtirOpParts::new([values, indices].concat(), vec![]))
     }
 }

@@ -1,38 +1,38 @@
 //! Reading modules and functions.
 
-use super::parser::{Parser, Result};
-use crate::ir::{Alias, Block, Function, Module, Op, Place};
-use crate::op::Kind;
-use crate::types::Type;
+use super::parser::{KtirParser, Result};
+use crate::ir::{KtirAlias, KtirBlock, KtirFunction, KtirModule, KtirOp, KtirSourceSpan};
+use crate::op::KtirOpKind;
+use crate::types::KtirType;
 use std::collections::HashSet;
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
-impl Parser<'_> {
-    pub(super) fn module(mut self) -> Result<Module> {
-        let mut module = Module::default();
+impl KtirParser<'_> {
+    pub(super) fn parse_module(mut self) -> Result<KtirModule> {
+        let mut module = KtirModule::default();
         let mut names = HashSet::new();
         let mut wrapped = false;
         while self.c.peek_char().is_some() {
             if self.c.peek_char() == Some('#') {
-                self.define_alias()?;
+                self.parse_alias_definition()?;
             } else if self.eat_word("module") {
                 if wrapped {
                     return Err(self.c.refuse_next_token("one module"));
                 }
                 wrapped = true;
                 if self.c.peek_char() == Some('@') {
-                    module.name = Some(self.name_after('@', "a name")?.value.into());
+                    module.name = Some(self.parse_name_after('@', "a name")?.value.into());
                 }
                 if self.eat_word("attributes") {
-                    self.dict()?;
+                    self.parse_dict()?;
                 }
-                self.expect("{")?;
-                while !self.eat("}") {
-                    self.function_into(&mut module, &mut names)?;
+                self.expect_token("{")?;
+                while !self.eat_token("}") {
+                    self.parse_function_into(&mut module, &mut names)?;
                 }
             } else {
-                self.function_into(&mut module, &mut names)?;
+                self.parse_function_into(&mut module, &mut names)?;
             }
         }
         if module.functions.is_empty() {
@@ -44,18 +44,18 @@ impl Parser<'_> {
         Ok(module)
     }
 
-    fn define_alias(&mut self) -> Result<()> {
-        let name = self.name_after('#', "an alias")?;
+    fn parse_alias_definition(&mut self) -> Result<()> {
+        let name = self.parse_name_after('#', "an alias")?;
         if self.alias_index.insert(name.value, self.aliases.len()).is_some() {
             let message = format!("`#{}` is defined already", name.value);
             let d = Diagnostic::syntax_error(name.span, message, "a second definition");
             return Err(d.with_id("Z203"));
         }
-        self.expect("=")?;
+        self.expect_token("=")?;
         let alias = if self.eat_word("affine_set") {
-            Alias::Set(self.set_body()?)
+            KtirAlias::Set(self.parse_set_body()?)
         } else if self.eat_word("affine_map") {
-            Alias::Map(self.map_body()?)
+            KtirAlias::Map(self.parse_map_body()?)
         } else {
             return Err(self.c.refuse_next_token("`affine_set<..>` or `affine_map<..>`"));
         };
@@ -63,8 +63,12 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn function_into(&mut self, module: &mut Module, names: &mut HashSet<String>) -> Result<()> {
-        let function = self.function()?;
+    fn parse_function_into(
+        &mut self,
+        module: &mut KtirModule,
+        names: &mut HashSet<String>,
+    ) -> Result<()> {
+        let function = self.parse_function()?;
         if !names.insert(function.name.clone()) {
             let message = format!("`@{}` is defined already", function.name);
             let d =
@@ -75,7 +79,7 @@ impl Parser<'_> {
         Ok(())
     }
 
-    fn function(&mut self) -> Result<Function> {
+    fn parse_function(&mut self) -> Result<KtirFunction> {
         let at = self.c.next_token_start();
         match self.c.read_dotted_word() {
             Some(w) if w.value == "func.func" => {}
@@ -92,28 +96,29 @@ impl Parser<'_> {
         for word in ["public", "private"] {
             self.eat_word(word);
         }
-        let name = self.name_after('@', "the name of the function, such as @add")?;
+        let name = self.parse_name_after('@', "the name of the function, such as @add")?;
         self.values.clear();
-        let (span, name) = (Place(name.span), name.value.to_string());
-        self.scoped(|p| {
-            p.expect("(")?;
-            let args = p.list(")", Self::argument)?;
-            let results = if p.eat("->") { p.type_list()? } else { Vec::new() };
-            let grid = if p.eat_word("attributes") { p.function_attributes()? } else { Vec::new() };
-            p.expect("{")?;
-            let mut body = Block { args, ops: p.ops_until_brace()? };
+        let (span, name) = (KtirSourceSpan(name.span), name.value.to_string());
+        self.parse_scoped(|p| {
+            p.expect_token("(")?;
+            let args = p.parse_list(")", Self::parse_argument)?;
+            let results = if p.eat_token("->") { p.parse_type_list()? } else { Vec::new() };
+            let grid =
+                if p.eat_word("attributes") { p.parse_function_attributes()? } else { Vec::new() };
+            p.expect_token("{")?;
+            let mut body = KtirBlock { args, ops: p.parse_ops_until_brace()? };
             if !body.ops.last().is_some_and(|op| op.kind.is_terminator()) {
-                body.ops.push(implicit(Kind::Return));
+                body.ops.push(implicit_terminator(KtirOpKind::Return));
             }
             let values = std::mem::take(&mut p.values);
-            Ok(Function { name, grid, results, values, body, span }.canonical())
+            Ok(KtirFunction { name, grid, results, values, body, span }.renumber_canonically())
         })
     }
 
-    fn function_attributes(&mut self) -> Result<Vec<i64>> {
+    fn parse_function_attributes(&mut self) -> Result<Vec<i64>> {
         let mut grid = Vec::new();
-        self.expect("{")?;
-        self.list("}", |p| {
+        self.expect_token("{")?;
+        self.parse_list("}", |p| {
             let Some(key) = p.c.read_dotted_word() else {
                 return Err(p.c.refuse_next_token("the name of an attribute, such as grid"));
             };
@@ -122,15 +127,15 @@ impl Parser<'_> {
                 let d = Diagnostic::syntax_error(key.span, message, "not known");
                 return Err(d.with_help("a function has `grid = [x, y, z]`"));
             }
-            p.expect("=")?;
+            p.expect_token("=")?;
             let at = p.c.next_token_start();
-            grid = p.ints("a number of cores")?;
+            grid = p.parse_ints("a number of cores")?;
             let span = at..p.c.last_token_end();
             if grid.is_empty() || grid.len() > 3 || grid.iter().any(|n| *n < 1) {
-                return p.syntax(span, "a grid has 1 to 3 sizes of 1 or more", "not a grid");
+                return p.syntax_error(span, "a grid has 1 to 3 sizes of 1 or more", "not a grid");
             }
             if grid.iter().try_fold(1_i64, |n, d| n.checked_mul(*d)).is_none_or(|n| n > 4096) {
-                return p.syntax(span, "a grid has at most 4096 cores", "too many cores");
+                return p.syntax_error(span, "a grid has at most 4096 cores", "too many cores");
             }
             Ok(())
         })?;
@@ -138,59 +143,61 @@ impl Parser<'_> {
     }
 
     /// `%a: T`.
-    pub(super) fn argument(&mut self) -> Result<crate::ir::Value> {
-        let name = self.value_name()?;
-        self.expect(":")?;
-        let ty = self.ty()?;
-        self.define(&name, ty.value)
+    pub(super) fn parse_argument(&mut self) -> Result<crate::ir::KtirValue> {
+        let name = self.parse_value_name()?;
+        self.expect_token(":")?;
+        let ty = self.parse_type()?;
+        self.define_value(&name, ty.value)
     }
 
-    pub(super) fn ops_until_brace(&mut self) -> Result<Vec<Op>> {
-        let mut ops: Vec<Op> = Vec::new();
-        while !self.eat("}") {
+    pub(super) fn parse_ops_until_brace(&mut self) -> Result<Vec<KtirOp>> {
+        let mut ops: Vec<KtirOp> = Vec::new();
+        while !self.eat_token("}") {
             if self.c.peek_char().is_none() {
                 return Err(self.c.refuse_next_token("an operation or `}`"));
             }
             if let Some(last) = ops.last().filter(|op| op.kind.is_terminator()) {
                 let message = format!("nothing follows `{}`", last.kind.name());
                 let (span, _) = self.c.next_token();
-                return self.syntax(span, message, "after the end of the block");
+                return self.syntax_error(span, message, "after the end of the block");
             }
-            ops.push(self.op()?);
+            ops.push(self.parse_op()?);
         }
         Ok(ops)
     }
 
     /// `{ ops }` with arguments from the outside and those of a `^bb0(..):`, ending in `end`.
-    pub(super) fn region(
+    pub(super) fn parse_region(
         &mut self,
-        given: &[(Spanned<String>, Type)],
-        end: Option<Kind>,
-    ) -> Result<Block> {
-        self.scoped(|p| {
-            let mut args =
-                given.iter().map(|(n, t)| p.define(n, t.clone())).collect::<Result<Vec<_>>>()?;
-            p.expect("{")?;
+        given: &[(Spanned<String>, KtirType)],
+        end: Option<KtirOpKind>,
+    ) -> Result<KtirBlock> {
+        self.parse_scoped(|p| {
+            let mut args = given
+                .iter()
+                .map(|(n, t)| p.define_value(n, t.clone()))
+                .collect::<Result<Vec<_>>>()?;
+            p.expect_token("{")?;
             if p.c.peek_char() == Some('^') {
-                p.name_after('^', "a label")?;
-                if p.eat("(") {
-                    args.extend(p.list(")", Self::argument)?);
+                p.parse_name_after('^', "a label")?;
+                if p.eat_token("(") {
+                    args.extend(p.parse_list(")", Self::parse_argument)?);
                 }
-                p.expect(":")?;
+                p.expect_token(":")?;
             }
-            let mut ops = p.ops_until_brace()?;
+            let mut ops = p.parse_ops_until_brace()?;
             if let Some(end) = end
                 && !ops.last().is_some_and(|op| op.kind.is_terminator())
             {
-                ops.push(implicit(end));
+                ops.push(implicit_terminator(end));
             }
-            Ok(Block { args, ops })
+            Ok(KtirBlock { args, ops })
         })
     }
 }
 
 /// An end that the text may leave out.
-fn implicit(kind: Kind) -> Op {
+fn implicit_terminator(kind: KtirOpKind) -> KtirOp {
     let (operands, results, attrs, regions) = (vec![], vec![], vec![], vec![]);
-    Op { kind, operands, results, attrs, regions, span: Place::default() }
+    KtirOp { kind, operands, results, attrs, regions, span: KtirSourceSpan::default() }
 }

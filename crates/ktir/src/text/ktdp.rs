@@ -1,88 +1,93 @@
 //! Reading the operations of ktdp.
 
-use super::affine::Scope;
-use super::parser::{Parser, Parts, Result};
-use crate::affine::{Expr, Map, Set};
-use crate::ir::{Attr, Value};
-use crate::op::Kind;
-use crate::types::Type;
+use super::affine::AffineScope;
+use super::parser::{KtirOpParts, KtirParser, Result};
+use crate::affine::{KtirAffineExpr, KtirAffineMap, KtirAffineSet};
+use crate::ir::{KtirAttr, KtirValue};
+use crate::op::KtirOpKind;
+use crate::types::KtirType;
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
 /// Whether the conditions on a dimension alone make it 0 at every point of a set.
-fn is_always_zero(set: &Set, dim: usize) -> bool {
-    let Some(bounds) = set.bounds(&[]) else { return false };
+fn is_always_zero(set: &KtirAffineSet, dim: usize) -> bool {
+    let Some(bounds) = set.bounding_box(&[]) else { return false };
     let empty = bounds.extents.contains(&0);
     empty || (bounds.low.get(dim), bounds.extents.get(dim)) == (Some(&0), Some(&1))
 }
 
-impl Parser<'_> {
-    pub(super) fn tile_id(&mut self) -> Result<Parts> {
-        let attrs = self.dict()?;
-        self.expect(":")?;
-        let types = self.some(|p| Ok(p.ty()?.value))?;
-        Ok(Parts::new(vec![], types).attrs(attrs))
+impl KtirParser<'_> {
+    pub(super) fn parse_tile_id(&mut self) -> Result<KtirOpParts> {
+        let attrs = self.parse_dict()?;
+        self.expect_token(":")?;
+        let types = self.parse_one_or_more(|p| Ok(p.parse_type()?.value))?;
+        Ok(KtirOpParts::new(vec![], types).with_attrs(attrs))
     }
 
-    pub(super) fn memory_view(&mut self) -> Result<Parts> {
-        let ptr = self.value()?;
-        self.expect(",")?;
+    pub(super) fn parse_memory_view(&mut self) -> Result<KtirOpParts> {
+        let ptr = self.parse_value()?;
+        self.expect_token(",")?;
         self.expect_word("sizes")?;
-        self.expect(":")?;
-        let (sizes, dynamic) = self.mixed()?;
-        self.expect(",")?;
+        self.expect_token(":")?;
+        let (sizes, dynamic) = self.parse_mixed_list()?;
+        self.expect_token(",")?;
         self.expect_word("strides")?;
-        self.expect(":")?;
-        let (strides, more) = self.mixed()?;
-        let attrs = self.dict()?;
-        self.expect(":")?;
-        let ty = self.ty()?.value;
-        Ok(Parts::new([vec![ptr], dynamic, more].concat(), vec![ty])
-            .attr("sizes", Attr::Ints(sizes))
-            .attr("strides", Attr::Ints(strides))
-            .attrs(attrs))
+        self.expect_token(":")?;
+        let (strides, more) = self.parse_mixed_list()?;
+        let attrs = self.parse_dict()?;
+        self.expect_token(":")?;
+        let ty = self.parse_type()?.value;
+        Ok(KtirOpParts::new([vec![ptr], dynamic, more].concat(), vec![ty])
+            .with_attr("sizes", KtirAttr::Ints(sizes))
+            .with_attr("strides", KtirAttr::Ints(strides))
+            .with_attrs(attrs))
     }
 
-    pub(super) fn distributed_view(&mut self) -> Result<Parts> {
-        let views = self.typed_operands()?;
-        let attrs = self.dict()?;
-        self.expect(":")?;
-        let ty = self.ty()?.value;
-        Ok(Parts::new(views, vec![ty]).attrs(attrs))
+    pub(super) fn parse_distributed_view(&mut self) -> Result<KtirOpParts> {
+        let views = self.parse_typed_operands()?;
+        let attrs = self.parse_dict()?;
+        self.expect_token(":")?;
+        let ty = self.parse_type()?.value;
+        Ok(KtirOpParts::new(views, vec![ty]).with_attrs(attrs))
     }
 
-    pub(super) fn access(&mut self) -> Result<Parts> {
-        let view = self.value()?;
-        self.expect("[")?;
+    pub(super) fn parse_access(&mut self) -> Result<KtirOpParts> {
+        let view = self.parse_value()?;
+        self.expect_token("[")?;
         let mut values = Vec::new();
-        let exprs = self.list("]", |p| p.expr(&mut Scope::Values(&[], &mut values)))?;
-        let attrs = self.dict()?;
-        self.expect(":")?;
-        let from = self.ty()?;
-        self.agree(view, &from)?;
-        self.expect("->")?;
-        let ty = self.ty()?.value;
-        let indices = self.index_map(values.len(), exprs)?;
-        Ok(Parts::new([vec![view], values].concat(), vec![ty])
-            .attr("indices", Attr::Map(indices))
-            .attrs(attrs))
+        let exprs =
+            self.parse_list("]", |p| p.parse_expr(&mut AffineScope::Values(&[], &mut values)))?;
+        let attrs = self.parse_dict()?;
+        self.expect_token(":")?;
+        let from = self.parse_type()?;
+        self.check_written_type(view, &from)?;
+        self.expect_token("->")?;
+        let ty = self.parse_type()?.value;
+        let indices = self.build_index_map(values.len(), exprs)?;
+        Ok(KtirOpParts::new([vec![view], values].concat(), vec![ty])
+            .with_attr("indices", KtirAttr::Map(indices))
+            .with_attrs(attrs))
     }
 
-    fn index_map(&mut self, dims: usize, results: Vec<Expr>) -> Result<Map> {
+    fn build_index_map(
+        &mut self,
+        dims: usize,
+        results: Vec<KtirAffineExpr>,
+    ) -> Result<KtirAffineMap> {
         let at = self.c.next_token_start();
-        Map::new(dims, 0, results)
+        KtirAffineMap::new(dims, 0, results)
             .map_err(|e| Diagnostic::syntax_error(at..at, e.to_string(), "here"))
     }
 
-    pub(super) fn indirect(&mut self) -> Result<Parts> {
+    pub(super) fn parse_indirect(&mut self) -> Result<KtirOpParts> {
         self.expect_word("intermediate_variables")?;
-        self.expect("(")?;
+        self.expect_token("(")?;
         let mut names: Vec<String> = Vec::new();
-        let listed = self.list(")", |p| {
-            let name = p.value_name()?;
+        let listed = self.parse_list(")", |p| {
+            let name = p.parse_value_name()?;
             if names.contains(&name.value) {
                 let message = format!("variable `%{}` is given twice", name.value);
-                return p.syntax(name.span, message, "already given");
+                return p.syntax_error(name.span, message, "already given");
             }
             names.push(name.value.clone());
             Ok(name)
@@ -95,62 +100,62 @@ impl Parser<'_> {
             false => n.value.clone(),
         };
         let variables: Vec<String> = listed.iter().zip(&fixed).map(own).collect();
-        let view = self.value()?;
-        self.expect("[")?;
-        let mut captured: Vec<Value> = Vec::new();
-        let mut sources: Vec<Value> = Vec::new();
+        let view = self.parse_value()?;
+        self.expect_token("[")?;
+        let mut captured: Vec<KtirValue> = Vec::new();
+        let mut sources: Vec<KtirValue> = Vec::new();
         let mut indirect: Vec<i64> = Vec::new();
-        let subscripts: Vec<Vec<Expr>> = self.list("]", |p| {
-            let mut scope = Scope::Values(&variables, &mut captured);
+        let subscripts: Vec<Vec<KtirAffineExpr>> = self.parse_list("]", |p| {
+            let mut scope = AffineScope::Values(&variables, &mut captured);
             if p.eat_word("ind") {
-                p.expect("(")?;
-                sources.push(p.value()?);
-                p.expect("[")?;
-                let exprs = p.list("]", |p| p.expr(&mut scope))?;
-                p.expect(")")?;
+                p.expect_token("(")?;
+                sources.push(p.parse_value()?);
+                p.expect_token("[")?;
+                let exprs = p.parse_list("]", |p| p.parse_expr(&mut scope))?;
+                p.expect_token(")")?;
                 indirect.push(1);
                 return Ok(exprs);
             }
             indirect.push(0);
-            Ok(vec![p.expr(&mut scope)?])
+            Ok(vec![p.parse_expr(&mut scope)?])
         })?;
         let dims = variables.len() + captured.len();
-        let maps: Vec<Map> =
-            subscripts.into_iter().map(|e| self.index_map(dims, e)).collect::<Result<_>>()?;
-        let attrs = self.dict()?;
+        let maps: Vec<KtirAffineMap> =
+            subscripts.into_iter().map(|e| self.build_index_map(dims, e)).collect::<Result<_>>()?;
+        let attrs = self.parse_dict()?;
         let space = attrs.iter().find_map(|(name, attr)| match attr {
-            Attr::Set(set) if name == "variables_space_set" => Some(set),
+            KtirAttr::Set(set) if name == "variables_space_set" => Some(set),
             _ => None,
         });
         for (i, name) in listed.iter().enumerate().filter(|(i, _)| fixed[*i]) {
             if space.is_some_and(|set| !is_always_zero(set, i)) {
-                return self.moving_outer_value(name);
+                return self.refuse_moving_outer_value(name);
             }
         }
-        self.expect(":")?;
+        self.expect_token(":")?;
         let operands = [vec![view], sources].concat();
-        self.agree_all(&operands)?;
-        self.expect("->")?;
-        let ty = self.ty()?.value;
-        Ok(Parts::new([operands, captured].concat(), vec![ty])
-            .attr("variables", Attr::Words(names))
-            .attr("indirect", Attr::Ints(indirect))
-            .attr("subscripts", Attr::Maps(maps))
-            .attrs(attrs))
+        self.parse_agreeing_types(&operands)?;
+        self.expect_token("->")?;
+        let ty = self.parse_type()?.value;
+        Ok(KtirOpParts::new([operands, captured].concat(), vec![ty])
+            .with_attr("variables", KtirAttr::Words(names))
+            .with_attr("indirect", KtirAttr::Ints(indirect))
+            .with_attr("subscripts", KtirAttr::Maps(maps))
+            .with_attrs(attrs))
     }
 
     /// Whether a variable of an indirect access has the name of a number that is defined outside.
     fn is_outer_index(&self, name: &Spanned<String>) -> bool {
-        let value = self.lookup(&name.value, name.span.clone());
+        let value = self.look_up_value(&name.value, name.span.clone());
         let ty = value.ok().map(|v| &self.values[v.index()].ty);
         match ty {
-            Some(Type::Scalar(elem)) => !elem.is_float(),
-            Some(Type::RuntimeArg(_)) => true,
+            Some(KtirType::Scalar(elem)) => !elem.is_float(),
+            Some(KtirType::RuntimeArg(_)) => true,
             _ => false,
         }
     }
 
-    fn moving_outer_value(&self, name: &Spanned<String>) -> Result<Parts> {
+    fn refuse_moving_outer_value(&self, name: &Spanned<String>) -> Result<KtirOpParts> {
         let message = format!(
             "`%{}` is a value from outside, and variables_space_set gives it other places than 0",
             name.value
@@ -162,108 +167,108 @@ impl Parser<'_> {
             )))
     }
 
-    pub(super) fn load(&mut self) -> Result<Parts> {
-        let tile = self.value()?;
-        let attrs = self.dict()?;
-        self.expect(":")?;
-        let from = self.ty()?;
-        self.agree(tile, &from)?;
-        self.expect("->")?;
-        let ty = self.ty()?.value;
-        Ok(Parts::new(vec![tile], vec![ty]).attrs(attrs))
+    pub(super) fn parse_load(&mut self) -> Result<KtirOpParts> {
+        let tile = self.parse_value()?;
+        let attrs = self.parse_dict()?;
+        self.expect_token(":")?;
+        let from = self.parse_type()?;
+        self.check_written_type(tile, &from)?;
+        self.expect_token("->")?;
+        let ty = self.parse_type()?.value;
+        Ok(KtirOpParts::new(vec![tile], vec![ty]).with_attrs(attrs))
     }
 
-    pub(super) fn store(&mut self) -> Result<Parts> {
-        let operands = self.values(2)?;
-        let attrs = self.dict()?;
-        self.expect(":")?;
-        self.agree_all(&operands)?;
-        Ok(Parts::new(operands, vec![]).attrs(attrs))
+    pub(super) fn parse_store(&mut self) -> Result<KtirOpParts> {
+        let operands = self.parse_values(2)?;
+        let attrs = self.parse_dict()?;
+        self.expect_token(":")?;
+        self.parse_agreeing_types(&operands)?;
+        Ok(KtirOpParts::new(operands, vec![]).with_attrs(attrs))
     }
 
-    pub(super) fn produce(&mut self) -> Result<Parts> {
+    pub(super) fn parse_produce(&mut self) -> Result<KtirOpParts> {
         self.expect_word("producer_tiles_per_group")?;
-        self.expect("=")?;
-        let tiles = self.set()?.value;
+        self.expect_token("=")?;
+        let tiles = self.parse_set()?.value;
         let mut groups = None;
-        if self.eat(",") {
+        if self.eat_token(",") {
             self.expect_word("groups")?;
-            self.expect("=")?;
-            groups = Some(self.set()?.value);
+            self.expect_token("=")?;
+            groups = Some(self.parse_set()?.value);
         }
-        let attrs = self.dict()?;
+        let attrs = self.parse_dict()?;
         let mut written = None;
-        if self.eat(":") {
+        if self.eat_token(":") {
             let at = self.c.next_token_start();
-            let types = self.some(|p| Ok(p.ty()?.value))?;
+            let types = self.parse_one_or_more(|p| Ok(p.parse_type()?.value))?;
             written = Some((types, at..self.c.last_token_end()));
         }
-        self.expect("->")?;
-        let future = self.ty()?;
-        let Type::TileFuture(types, own) = future.value else {
+        self.expect_token("->")?;
+        let future = self.parse_type()?;
+        let KtirType::TileFuture(types, own) = future.value else {
             let message = "a produce gives a future: !ktdp.tile_future<T, groups = S>";
-            return self.syntax(future.span, message, "not a future");
+            return self.syntax_error(future.span, message, "not a future");
         };
         if let Some((written, span)) = written.filter(|(w, _)| *w != types) {
             let message = format!("the future has {} partials of other types", types.len());
             let label = format!("{} written here", written.len());
-            return self.syntax(span, message, label);
+            return self.syntax_error(span, message, label);
         }
-        let ty = Type::TileFuture(types, own.or(groups));
-        let region = self.region(&[], Some(Kind::YieldPartial))?;
-        Ok(Parts::new(vec![], vec![ty])
-            .attr("producer_tiles_per_group", Attr::Set(tiles))
-            .attrs(attrs)
-            .region(region))
+        let ty = KtirType::TileFuture(types, own.or(groups));
+        let region = self.parse_region(&[], Some(KtirOpKind::YieldPartial))?;
+        Ok(KtirOpParts::new(vec![], vec![ty])
+            .with_attr("producer_tiles_per_group", KtirAttr::Set(tiles))
+            .with_attrs(attrs)
+            .with_region(region))
     }
 
-    pub(super) fn delivery(&mut self, kind: Kind) -> Result<Parts> {
-        self.expect("(")?;
-        let future = self.value()?;
-        self.expect(")")?;
+    pub(super) fn parse_delivery(&mut self, kind: KtirOpKind) -> Result<KtirOpParts> {
+        self.expect_token("(")?;
+        let future = self.parse_value()?;
+        self.expect_token(")")?;
         let mut operands = vec![future];
-        let mut attrs: Vec<(String, Attr)> = Vec::new();
+        let mut attrs: Vec<(String, KtirAttr)> = Vec::new();
         loop {
             let Some(word) = self.c.read_word() else {
                 return Err(self.c.refuse_next_token("consumer_tiles_per_group = S"));
             };
             match word.value {
                 key @ ("consumer_tiles_per_group" | "producer_dependency_per_consumer") => {
-                    self.expect("=")?;
-                    let set = self.set()?.value;
-                    attrs.push((key.into(), Attr::Set(set)));
+                    self.expect_token("=")?;
+                    let set = self.parse_set()?.value;
+                    attrs.push((key.into(), KtirAttr::Set(set)));
                 }
                 "groups" => {
                     // Older texts say again what the future knows.
-                    self.expect("=")?;
-                    self.set()?;
+                    self.expect_token("=")?;
+                    self.parse_set()?;
                 }
                 key @ ("scatter_dimensions" | "gather_dimensions" | "split_dimensions"
                 | "concat_dimensions") => {
-                    self.expect("=")?;
-                    let dims = self.ints("a dimension")?;
-                    attrs.push((key.into(), Attr::Ints(dims)));
+                    self.expect_token("=")?;
+                    let dims = self.parse_ints("a dimension")?;
+                    attrs.push((key.into(), KtirAttr::Ints(dims)));
                 }
-                "identity" => operands.extend(self.typed_operands()?),
+                "identity" => operands.extend(self.parse_typed_operands()?),
                 other => {
                     let message = format!("`{}` has no `{other}`", kind.name());
-                    return self.syntax(word.span, message, "unknown");
+                    return self.syntax_error(word.span, message, "unknown");
                 }
             }
-            if !self.eat(",") {
+            if !self.eat_token(",") {
                 break;
             }
         }
-        attrs.extend(self.dict()?);
-        self.expect(":")?;
-        let ty = self.ty()?;
-        self.agree(future, &ty)?;
-        self.expect("->")?;
-        let results = self.type_list()?;
-        let mut parts = Parts::new(operands, results).attrs(attrs);
-        if matches!(kind, Kind::InterReduce | Kind::ReduceScatter) {
-            let region = self.region(&[], Some(Kind::YieldReduced))?;
-            parts = parts.region(region);
+        attrs.extend(self.parse_dict()?);
+        self.expect_token(":")?;
+        let ty = self.parse_type()?;
+        self.check_written_type(future, &ty)?;
+        self.expect_token("->")?;
+        let results = self.parse_type_list()?;
+        let mut parts = KtirOpParts::new(operands, results).with_attrs(attrs);
+        if matches!(kind, KtirOpKind::InterReduce | KtirOpKind::ReduceScatter) {
+            let region = self.parse_region(&[], Some(KtirOpKind::YieldReduced))?;
+            parts = parts.with_region(region);
         }
         Ok(parts)
     }

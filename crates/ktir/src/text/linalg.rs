@@ -1,155 +1,156 @@
 //! Reading the operations of linalg.
 
-use super::parser::{Parser, Parts, Result};
-use crate::ir::{Attr, Block, Value};
-use crate::op::Kind;
-use crate::types::Type;
+use super::parser::{KtirOpParts, KtirParser, Result};
+use crate::ir::{KtirAttr, KtirBlock, KtirValue};
+use crate::op::KtirOpKind;
+use crate::types::KtirType;
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
-impl Parser<'_> {
+impl KtirParser<'_> {
     /// `ins(..) outs(..)`.
-    fn ins_outs(&mut self) -> Result<(Vec<Value>, Vec<Value>)> {
-        let ins = if self.eat_word("ins") { self.typed_operands()? } else { Vec::new() };
+    fn parse_ins_outs(&mut self) -> Result<(Vec<KtirValue>, Vec<KtirValue>)> {
+        let ins = if self.eat_word("ins") { self.parse_typed_operands()? } else { Vec::new() };
         self.expect_word("outs")?;
-        let outs = self.typed_operands()?;
+        let outs = self.parse_typed_operands()?;
         Ok((ins, outs))
     }
 
     /// `-> T` if it comes; the results are the outputs either way.
-    fn arrow(&mut self, outs: &[Value]) -> Result<Vec<Type>> {
-        if self.eat("->") {
-            if self.eat("(") {
-                self.agree_all(outs)?;
-                self.expect(")")?;
+    fn parse_arrow_types(&mut self, outs: &[KtirValue]) -> Result<Vec<KtirType>> {
+        if self.eat_token("->") {
+            if self.eat_token("(") {
+                self.parse_agreeing_types(outs)?;
+                self.expect_token(")")?;
             } else {
-                self.agree_all(outs)?;
+                self.parse_agreeing_types(outs)?;
             }
         }
-        Ok(outs.iter().map(|v| self.ty_of(*v).clone()).collect())
+        Ok(outs.iter().map(|v| self.value_type(*v).clone()).collect())
     }
 
-    pub(super) fn structured(&mut self, inputs: usize) -> Result<Parts> {
-        let mut attrs = self.dict()?;
+    pub(super) fn parse_structured(&mut self, inputs: usize) -> Result<KtirOpParts> {
+        let mut attrs = self.parse_dict()?;
         let at = self.c.next_token_start();
-        let (ins, outs) = self.ins_outs()?;
+        let (ins, outs) = self.parse_ins_outs()?;
         if (ins.len(), outs.len()) != (inputs, 1) {
             let message = format!("{inputs} inputs and 1 output are needed");
             let label = format!("{} and {} are given", ins.len(), outs.len());
-            return self.syntax(at..self.c.last_token_end(), message, label);
+            return self.syntax_error(at..self.c.last_token_end(), message, label);
         }
-        attrs.extend(self.dict()?);
-        let results = self.arrow(&outs)?;
-        Ok(Parts::new([ins, outs].concat(), results).attrs(attrs))
+        attrs.extend(self.parse_dict()?);
+        let results = self.parse_arrow_types(&outs)?;
+        Ok(KtirOpParts::new([ins, outs].concat(), results).with_attrs(attrs))
     }
 
-    pub(super) fn generic(&mut self) -> Result<Parts> {
-        let attrs = self.dict()?;
-        let (ins, outs) = self.ins_outs()?;
-        let region = self.region(&[], None)?;
-        let results = self.arrow(&outs)?;
+    pub(super) fn parse_generic(&mut self) -> Result<KtirOpParts> {
+        let attrs = self.parse_dict()?;
+        let (ins, outs) = self.parse_ins_outs()?;
+        let region = self.parse_region(&[], None)?;
+        let results = self.parse_arrow_types(&outs)?;
         let count = i64::try_from(ins.len()).unwrap_or(i64::MAX);
-        Ok(Parts::new([ins, outs].concat(), results)
-            .attr("inputs", Attr::Int(count))
-            .attrs(attrs)
-            .region(region))
+        Ok(KtirOpParts::new([ins, outs].concat(), results)
+            .with_attr("inputs", KtirAttr::Int(count))
+            .with_attrs(attrs)
+            .with_region(region))
     }
 
     /// `{ arith.addf }` if it comes: one operation for the whole body.
-    fn combiner(&mut self) -> Result<Option<String>> {
-        if !self.eat("{") {
+    fn parse_combiner(&mut self) -> Result<Option<String>> {
+        if !self.eat_token("{") {
             return Ok(None);
         }
         let Some(word) = self.c.read_dotted_word() else {
             return Err(self.c.refuse_next_token("an operation, such as arith.addf"));
         };
-        match Kind::from_name(word.value) {
+        match KtirOpKind::from_name(word.value) {
             Some(kind) if kind.is_pointwise() => {}
             _ => {
                 let message = format!("`{}` combines no elements", word.value);
                 let mut d =
                     Diagnostic::syntax_error(word.span, message, "not a combiner").with_id("Z202");
-                if let Some(near) = Kind::nearest(word.value) {
+                if let Some(near) = KtirOpKind::nearest_by_name(word.value) {
                     d = d.with_help(format!("did you mean `{}`?", near.name()));
                 }
                 return Err(d);
             }
         }
-        self.expect("}")?;
+        self.expect_token("}")?;
         Ok(Some(word.value.to_string()))
     }
 
     /// `(%in: f16, %out: f16) { .. }`, the body with its arguments outside.
-    fn body(&mut self) -> Result<Block> {
-        self.expect("(")?;
-        let args = self.list(")", |p| {
-            let name = p.value_name()?;
-            p.expect(":")?;
-            let ty = p.ty()?.value;
+    fn parse_body(&mut self) -> Result<KtirBlock> {
+        self.expect_token("(")?;
+        let args = self.parse_list(")", |p| {
+            let name = p.parse_value_name()?;
+            p.expect_token(":")?;
+            let ty = p.parse_type()?.value;
             Ok((Spanned { value: name.value, span: name.span }, ty))
         })?;
-        self.region(&args, None)
+        self.parse_region(&args, None)
     }
 
-    pub(super) fn reduce(&mut self) -> Result<Parts> {
-        let combiner = self.combiner()?;
-        let (ins, outs) = self.ins_outs()?;
+    pub(super) fn parse_reduce(&mut self) -> Result<KtirOpParts> {
+        let combiner = self.parse_combiner()?;
+        let (ins, outs) = self.parse_ins_outs()?;
         self.expect_word("dimensions")?;
-        self.expect("=")?;
-        let dims = self.ints("a dimension")?;
-        let results = self.arrow(&outs)?;
+        self.expect_token("=")?;
+        let dims = self.parse_ints("a dimension")?;
+        let results = self.parse_arrow_types(&outs)?;
         let count = i64::try_from(ins.len()).unwrap_or(i64::MAX);
-        let mut parts = Parts::new([ins, outs].concat(), results)
-            .attr("inputs", Attr::Int(count))
-            .attr("dimensions", Attr::Ints(dims));
+        let mut parts = KtirOpParts::new([ins, outs].concat(), results)
+            .with_attr("inputs", KtirAttr::Int(count))
+            .with_attr("dimensions", KtirAttr::Ints(dims));
         parts = match combiner {
-            Some(name) => parts.attr("combiner", Attr::Word(name)),
+            Some(name) => parts.with_attr("combiner", KtirAttr::Word(name)),
             None => {
-                let body = self.body()?;
-                parts.region(body)
+                let body = self.parse_body()?;
+                parts.with_region(body)
             }
         };
         Ok(parts)
     }
 
-    pub(super) fn linalg_map(&mut self) -> Result<Parts> {
-        let combiner = self.combiner()?;
-        let (ins, outs) = self.ins_outs()?;
+    pub(super) fn parse_linalg_map(&mut self) -> Result<KtirOpParts> {
+        let combiner = self.parse_combiner()?;
+        let (ins, outs) = self.parse_ins_outs()?;
         let count = i64::try_from(ins.len()).unwrap_or(i64::MAX);
-        let results: Vec<Type> = outs.iter().map(|v| self.ty_of(*v).clone()).collect();
-        let mut parts = Parts::new([ins, outs].concat(), results).attr("inputs", Attr::Int(count));
+        let results: Vec<KtirType> = outs.iter().map(|v| self.value_type(*v).clone()).collect();
+        let mut parts = KtirOpParts::new([ins, outs].concat(), results)
+            .with_attr("inputs", KtirAttr::Int(count));
         parts = match combiner {
-            Some(name) => parts.attr("combiner", Attr::Word(name)),
+            Some(name) => parts.with_attr("combiner", KtirAttr::Word(name)),
             None => {
-                let body = self.body()?;
-                parts.region(body)
+                let body = self.parse_body()?;
+                parts.with_region(body)
             }
         };
         Ok(parts)
     }
 
     /// Broadcast and transpose: `ins(..) outs(..) KEY = [..]`.
-    pub(super) fn rearranged(&mut self, key: &str) -> Result<Parts> {
+    pub(super) fn parse_rearranged(&mut self, key: &str) -> Result<KtirOpParts> {
         let at = self.c.next_token_start();
-        let (ins, outs) = self.ins_outs()?;
+        let (ins, outs) = self.parse_ins_outs()?;
         if (ins.len(), outs.len()) != (1, 1) {
-            return self.syntax(
+            return self.syntax_error(
                 at..self.c.last_token_end(),
                 "one input and one output are needed",
                 "here",
             );
         }
         self.expect_word(key)?;
-        self.expect("=")?;
-        let dims = self.ints("a dimension")?;
-        let results = self.arrow(&outs)?;
-        Ok(Parts::new([ins, outs].concat(), results).attr(key, Attr::Ints(dims)))
+        self.expect_token("=")?;
+        let dims = self.parse_ints("a dimension")?;
+        let results = self.parse_arrow_types(&outs)?;
+        Ok(KtirOpParts::new([ins, outs].concat(), results).with_attr(key, KtirAttr::Ints(dims)))
     }
 
-    pub(super) fn linalg_index(&mut self) -> Result<Parts> {
+    pub(super) fn parse_linalg_index(&mut self) -> Result<KtirOpParts> {
         let dim = self.c.read_integer("a dimension")?.value;
-        self.expect(":")?;
-        let ty = self.ty()?.value;
-        Ok(Parts::new(vec![], vec![ty]).attr("dim", Attr::Int(dim)))
+        self.expect_token(":")?;
+        let ty = self.parse_type()?.value;
+        Ok(KtirOpParts::new(vec![], vec![ty]).with_attr("dim", KtirAttr::Int(dim)))
     }
 }

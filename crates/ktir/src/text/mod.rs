@@ -1,6 +1,6 @@
 //! KTIR as text: MLIR's syntax for the operations of the table.
 //!
-//! [`parse`] reads and verifies; [`print()`] writes what [`parse`] reads back to the same module. Sets
+//! [`parse`] reads and verifies; [`print_module()`] writes what [`parse`] reads back to the same module. Sets
 //! and maps are written by their alias where the module has one.
 
 mod affine;
@@ -16,10 +16,10 @@ mod scf;
 mod tensor;
 mod types;
 
-pub use print::print;
+pub use print::print_module;
 
-use crate::ir::Module;
-use parser::Parser;
+use crate::ir::KtirModule;
+use parser::KtirParser;
 use std::ops::Range;
 use zellige_notation::Diagnostic;
 
@@ -27,9 +27,9 @@ use zellige_notation::Diagnostic;
 ///
 /// # Errors
 /// A diagnostic that underlines the place.
-pub fn parse(text: &str) -> Result<Module, Diagnostic> {
+pub fn parse(text: &str) -> Result<KtirModule, Diagnostic> {
     let module = parse_unverified(text)?;
-    crate::verify::verify(&module)?;
+    crate::verify::verify_module(&module)?;
     Ok(module)
 }
 
@@ -37,12 +37,12 @@ pub fn parse(text: &str) -> Result<Module, Diagnostic> {
 ///
 /// # Errors
 /// A diagnostic that underlines the place.
-pub fn parse_unverified(text: &str) -> Result<Module, Diagnostic> {
-    Parser::new(text).module()
+pub fn parse_unverified(text: &str) -> Result<KtirModule, Diagnostic> {
+    KtirParser::new(text).parse_module()
 }
 
 /// Line and column of the beginning of a span, both from 1; columns count characters.
-pub fn location(text: &str, span: &Range<usize>) -> (usize, usize) {
+pub fn find_line_and_column(text: &str, span: &Range<usize>) -> (usize, usize) {
     let mut at = span.start.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;

@@ -1,8 +1,8 @@
 //! What every part of the reader uses: tokens, names, scopes.
 
-use crate::ir::{Alias, Attr, Block, Op, Place, Value, ValueDef};
-use crate::op::Kind;
-use crate::types::Type;
+use crate::ir::{KtirAlias, KtirAttr, KtirBlock, KtirOp, KtirSourceSpan, KtirValue, KtirValueDef};
+use crate::op::KtirOpKind;
+use crate::types::KtirType;
 use std::collections::HashMap;
 use std::ops::Range;
 use zellige_notation::Diagnostic;
@@ -11,54 +11,54 @@ use zellige_notation::cursor::{Spanned, TextCursor};
 pub(super) type Result<T> = std::result::Result<T, Diagnostic>;
 
 /// Regions in regions, and parentheses in parentheses, at most.
-const DEPTH: usize = 100;
+const MAX_NESTING_DEPTH: usize = 100;
 
-pub(super) struct Parser<'a> {
+pub(super) struct KtirParser<'a> {
     pub(super) text: &'a str,
     pub(super) c: TextCursor<'a>,
-    pub(super) aliases: Vec<(String, Alias)>,
+    pub(super) aliases: Vec<(String, KtirAlias)>,
     /// Where each of them is.
     pub(super) alias_index: HashMap<&'a str, usize>,
     /// Names and numbers of the affine expression being read.
     pub(super) leaves: usize,
     /// Values of the function being read.
-    pub(super) values: Vec<ValueDef>,
-    scopes: Vec<HashMap<String, Value>>,
+    pub(super) values: Vec<KtirValueDef>,
+    scopes: Vec<HashMap<String, KtirValue>>,
     depth: usize,
 }
 
 /// An operation without its results' names.
-pub(super) struct Parts {
-    pub(super) operands: Vec<Value>,
-    pub(super) results: Vec<Type>,
-    pub(super) attrs: Vec<(String, Attr)>,
-    pub(super) regions: Vec<Block>,
+pub(super) struct KtirOpParts {
+    pub(super) operands: Vec<KtirValue>,
+    pub(super) results: Vec<KtirType>,
+    pub(super) attrs: Vec<(String, KtirAttr)>,
+    pub(super) regions: Vec<KtirBlock>,
 }
 
-impl Parts {
-    pub(super) fn new(operands: Vec<Value>, results: Vec<Type>) -> Parts {
-        Parts { operands, results, attrs: Vec::new(), regions: Vec::new() }
+impl KtirOpParts {
+    pub(super) fn new(operands: Vec<KtirValue>, results: Vec<KtirType>) -> KtirOpParts {
+        KtirOpParts { operands, results, attrs: Vec::new(), regions: Vec::new() }
     }
 
-    pub(super) fn attr(mut self, name: &str, attr: Attr) -> Parts {
+    pub(super) fn with_attr(mut self, name: &str, attr: KtirAttr) -> KtirOpParts {
         self.attrs.push((name.into(), attr));
         self
     }
 
-    pub(super) fn attrs(mut self, attrs: Vec<(String, Attr)>) -> Parts {
+    pub(super) fn with_attrs(mut self, attrs: Vec<(String, KtirAttr)>) -> KtirOpParts {
         self.attrs.extend(attrs);
         self
     }
 
-    pub(super) fn region(mut self, region: Block) -> Parts {
+    pub(super) fn with_region(mut self, region: KtirBlock) -> KtirOpParts {
         self.regions.push(region);
         self
     }
 }
 
-impl<'a> Parser<'a> {
-    pub(super) fn new(text: &'a str) -> Parser<'a> {
-        Parser {
+impl<'a> KtirParser<'a> {
+    pub(super) fn new(text: &'a str) -> KtirParser<'a> {
+        KtirParser {
             text,
             c: TextCursor::with_comments_from(text, "//"),
             aliases: Vec::new(),
@@ -71,10 +71,10 @@ impl<'a> Parser<'a> {
     }
 
     /// Goes one level deeper, which has an end.
-    pub(super) fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth >= DEPTH {
+    pub(super) fn parse_deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= MAX_NESTING_DEPTH {
             let at = self.c.next_token_start();
-            let message = format!("nested more than {DEPTH} deep");
+            let message = format!("nested more than {MAX_NESTING_DEPTH} deep");
             return Err(Diagnostic::syntax_error(at..at, message, "too deep"));
         }
         self.depth += 1;
@@ -84,13 +84,13 @@ impl<'a> Parser<'a> {
     }
 
     /// Whether this comes next, as it stands.
-    pub(super) fn sees(&mut self, what: &str) -> bool {
+    pub(super) fn is_next(&mut self, what: &str) -> bool {
         let at = self.c.next_token_start();
         self.text[at..].starts_with(what)
     }
 
     /// Eats this if it comes next.
-    pub(super) fn eat(&mut self, what: &str) -> bool {
+    pub(super) fn eat_token(&mut self, what: &str) -> bool {
         let at = self.c.next_token_start();
         let found = self.text[at..].starts_with(what);
         if found {
@@ -99,8 +99,12 @@ impl<'a> Parser<'a> {
         found
     }
 
-    pub(super) fn expect(&mut self, what: &str) -> Result<()> {
-        if self.eat(what) { Ok(()) } else { Err(self.c.refuse_next_token(&format!("`{what}`"))) }
+    pub(super) fn expect_token(&mut self, what: &str) -> Result<()> {
+        if self.eat_token(what) {
+            Ok(())
+        } else {
+            Err(self.c.refuse_next_token(&format!("`{what}`")))
+        }
     }
 
     /// Eats a whole word if it is this one.
@@ -117,14 +121,14 @@ impl<'a> Parser<'a> {
     }
 
     /// A list up to `close`, which is eaten.
-    pub(super) fn list<T>(
+    pub(super) fn parse_list<T>(
         &mut self,
         close: &str,
         mut item: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Vec<T>> {
         let mut out = Vec::new();
-        while !self.eat(close) {
-            if !out.is_empty() && !self.eat(",") {
+        while !self.eat_token(close) {
+            if !out.is_empty() && !self.eat_token(",") {
                 return Err(self.c.refuse_next_token(&format!("`,` or `{close}`")));
             }
             out.push(item(self)?);
@@ -133,19 +137,19 @@ impl<'a> Parser<'a> {
     }
 
     /// One or more, between commas.
-    pub(super) fn some<T>(
+    pub(super) fn parse_one_or_more<T>(
         &mut self,
         mut item: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Vec<T>> {
         let mut out = vec![item(self)?];
-        while self.eat(",") {
+        while self.eat_token(",") {
             out.push(item(self)?);
         }
         Ok(out)
     }
 
     /// Characters of a name after its sigil.
-    pub(super) fn name_after(&mut self, sigil: char, what: &str) -> Result<Spanned<&'a str>> {
+    pub(super) fn parse_name_after(&mut self, sigil: char, what: &str) -> Result<Spanned<&'a str>> {
         let start = self.c.next_token_start();
         let rest = &self.text[start..];
         if !rest.starts_with(sigil) {
@@ -167,8 +171,8 @@ impl<'a> Parser<'a> {
     }
 
     /// `%a` or `%g#1`, as the name of a value.
-    pub(super) fn value_name(&mut self) -> Result<Spanned<String>> {
-        let name = self.name_after('%', "a value, such as %a")?;
+    pub(super) fn parse_value_name(&mut self) -> Result<Spanned<String>> {
+        let name = self.parse_name_after('%', "a value, such as %a")?;
         let (mut value, mut span) = (name.value.to_string(), name.span);
         if self.text[span.end..].starts_with('#') {
             let tail = &self.text[span.end + 1..];
@@ -183,17 +187,17 @@ impl<'a> Parser<'a> {
     }
 
     /// A value that is defined.
-    pub(super) fn value(&mut self) -> Result<Value> {
-        Ok(self.spanned_value()?.value)
+    pub(super) fn parse_value(&mut self) -> Result<KtirValue> {
+        Ok(self.parse_spanned_value()?.value)
     }
 
-    pub(super) fn spanned_value(&mut self) -> Result<Spanned<Value>> {
-        let name = self.value_name()?;
-        let value = self.lookup(&name.value, name.span.clone())?;
+    pub(super) fn parse_spanned_value(&mut self) -> Result<Spanned<KtirValue>> {
+        let name = self.parse_value_name()?;
+        let value = self.look_up_value(&name.value, name.span.clone())?;
         Ok(Spanned { value, span: name.span })
     }
 
-    pub(super) fn lookup(&self, name: &str, span: Range<usize>) -> Result<Value> {
+    pub(super) fn look_up_value(&self, name: &str, span: Range<usize>) -> Result<KtirValue> {
         if let Some(v) = self.scopes.iter().rev().find_map(|s| s.get(name)) {
             return Ok(*v);
         }
@@ -204,7 +208,7 @@ impl<'a> Parser<'a> {
             .iter()
             .flat_map(|s| s.keys())
             .filter(|k| k.len().max(name.len()) <= crate::op::LONGEST_NAME)
-            .map(|k| (crate::op::distance(name, k), k))
+            .map(|k| (crate::op::edit_distance(name, k), k))
             .min()
             .filter(|(n, _)| *n <= 2.max(name.len() / 4) && *n < name.len());
         if let Some((_, near)) = near {
@@ -214,14 +218,18 @@ impl<'a> Parser<'a> {
     }
 
     /// A new value, without a name in any scope.
-    pub(super) fn fresh(&mut self, name: &str, ty: Type) -> Value {
-        let value = Value(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
-        self.values.push(ValueDef { name: name.into(), ty });
+    pub(super) fn add_value(&mut self, name: &str, ty: KtirType) -> KtirValue {
+        let value = KtirValue(u32::try_from(self.values.len()).unwrap_or(u32::MAX));
+        self.values.push(KtirValueDef { name: name.into(), ty });
         value
     }
 
     /// A new value with a name.
-    pub(super) fn define(&mut self, name: &Spanned<String>, ty: Type) -> Result<Value> {
+    pub(super) fn define_value(
+        &mut self,
+        name: &Spanned<String>,
+        ty: KtirType,
+    ) -> Result<KtirValue> {
         if self.scopes.iter().any(|s| s.contains_key(&name.value)) {
             let message = format!("`%{}` is defined already", name.value);
             let d = Diagnostic::syntax_error(name.span.clone(), message, "a second definition");
@@ -229,7 +237,7 @@ impl<'a> Parser<'a> {
                 .with_id("Z203")
                 .with_help("every value has one definition; use another name"));
         }
-        let value = self.fresh(&name.value, ty);
+        let value = self.add_value(&name.value, ty);
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.value.clone(), value);
         }
@@ -237,23 +245,27 @@ impl<'a> Parser<'a> {
     }
 
     /// Runs `f` in a scope of its own.
-    pub(super) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+    pub(super) fn parse_scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.scopes.push(HashMap::new());
-        let out = self.deeper(f);
+        let out = self.parse_deeper(f);
         self.scopes.pop();
         out
     }
 
-    pub(super) fn ty_of(&self, value: Value) -> &Type {
+    pub(super) fn value_type(&self, value: KtirValue) -> &KtirType {
         &self.values[value.index()].ty
     }
 
     /// Refuses a type that is not the one of the value.
-    pub(super) fn agree(&self, value: Value, written: &Spanned<Type>) -> Result<()> {
-        let have = self.ty_of(value);
+    pub(super) fn check_written_type(
+        &self,
+        value: KtirValue,
+        written: &Spanned<KtirType>,
+    ) -> Result<()> {
+        let have = self.value_type(value);
         let same = match (have, &written.value) {
             // Older texts say the groups elsewhere.
-            (Type::TileFuture(a, _), Type::TileFuture(b, None)) => a == b,
+            (KtirType::TileFuture(a, _), KtirType::TileFuture(b, None)) => a == b,
             (a, b) => a == b,
         };
         if same {
@@ -265,18 +277,18 @@ impl<'a> Parser<'a> {
     }
 
     /// `: T, U`, the types of these values.
-    pub(super) fn agree_all(&mut self, values: &[Value]) -> Result<()> {
+    pub(super) fn parse_agreeing_types(&mut self, values: &[KtirValue]) -> Result<()> {
         for (i, value) in values.iter().enumerate() {
             if i > 0 {
-                self.expect(",")?;
+                self.expect_token(",")?;
             }
-            let ty = self.ty()?;
-            self.agree(*value, &ty)?;
+            let ty = self.parse_type()?;
+            self.check_written_type(*value, &ty)?;
         }
         Ok(())
     }
 
-    pub(super) fn syntax<T>(
+    pub(super) fn syntax_error<T>(
         &self,
         span: Range<usize>,
         message: impl Into<String>,
@@ -286,69 +298,73 @@ impl<'a> Parser<'a> {
     }
 
     /// An operation with its results.
-    pub(super) fn op(&mut self) -> Result<Op> {
+    pub(super) fn parse_op(&mut self) -> Result<KtirOp> {
         let start = self.c.next_token_start();
         let mut names: Vec<Spanned<String>> = Vec::new();
         if self.c.peek_char() == Some('%') {
-            names = self.some(Self::result_names)?.concat();
-            self.expect("=")?;
+            names = self.parse_one_or_more(Self::parse_result_names)?.concat();
+            self.expect_token("=")?;
         }
         let at = self.c.next_token_start();
         let Some(word) = self.c.read_dotted_word() else {
             return Err(self.c.refuse_next_token("an operation, such as `arith.addf`"));
         };
-        let Some(kind) = Kind::from_name(word.value) else {
+        let Some(kind) = KtirOpKind::from_name(word.value) else {
             let message = format!("unknown operation `{}`", word.value);
             let mut d =
                 Diagnostic::syntax_error(word.span, message, "not in the table").with_id("Z202");
-            if let Some(near) = Kind::nearest(word.value) {
+            if let Some(near) = KtirOpKind::nearest_by_name(word.value) {
                 d = d.with_help(format!("did you mean `{}`?", near.name()));
             }
             return Err(d);
         };
-        let parts = self.parts(kind)?;
+        let parts = self.parse_op_parts(kind)?;
         let span = at..self.c.last_token_end();
-        let results = self.results(&names, parts.results, &(start..span.end), kind)?;
-        Ok(Op {
+        let results = self.define_results(&names, parts.results, &(start..span.end), kind)?;
+        Ok(KtirOp {
             kind,
             operands: parts.operands,
             results,
             attrs: parts.attrs,
             regions: parts.regions,
-            span: Place(span),
+            span: KtirSourceSpan(span),
         })
     }
 
-    fn results(
+    fn define_results(
         &mut self,
         names: &[Spanned<String>],
-        types: Vec<Type>,
+        types: Vec<KtirType>,
         span: &Range<usize>,
-        kind: Kind,
-    ) -> Result<Vec<Value>> {
+        kind: KtirOpKind,
+    ) -> Result<Vec<KtirValue>> {
         if names.is_empty() {
             // Results that nobody names.
-            return Ok(types.into_iter().map(|ty| self.fresh("", ty)).collect());
+            return Ok(types.into_iter().map(|ty| self.add_value("", ty)).collect());
         }
         if names.len() != types.len() {
             let (n, m) = (types.len(), names.len());
             let span = names.first().map_or(span.clone(), |f| f.span.start..names[m - 1].span.end);
             let s = if n == 1 { "" } else { "s" };
             let message = format!("`{}` has {n} result{s}, but {m} are named", kind.name());
-            return self.syntax(span, message, "these names");
+            return self.syntax_error(span, message, "these names");
         }
-        names.iter().zip(types).map(|(name, ty)| self.define(name, ty)).collect()
+        names.iter().zip(types).map(|(name, ty)| self.define_value(name, ty)).collect()
     }
 
     /// `%a`, or `%g:2` for two at once.
-    fn result_names(&mut self) -> Result<Vec<Spanned<String>>> {
-        let name = self.name_after('%', "the name of a result, such as %a")?;
-        if !self.eat(":") {
+    fn parse_result_names(&mut self) -> Result<Vec<Spanned<String>>> {
+        let name = self.parse_name_after('%', "the name of a result, such as %a")?;
+        if !self.eat_token(":") {
             return Ok(vec![Spanned { value: name.value.into(), span: name.span }]);
         }
         let n = self.c.read_integer("the number of results")?;
         if !(1..=1000).contains(&n.value) {
-            return self.syntax(n.span, "an operation has 1 to 1000 results", "not this many");
+            return self.syntax_error(
+                n.span,
+                "an operation has 1 to 1000 results",
+                "not this many",
+            );
         }
         let of = |i| Spanned { value: format!("{}#{i}", name.value), span: name.span.clone() };
         Ok((0..n.value).map(of).collect())

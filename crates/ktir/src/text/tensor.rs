@@ -1,148 +1,153 @@
 //! Reading the operations of tensor.
 
-use super::parser::{Parser, Parts, Result};
-use crate::ir::{Attr, Value};
-use crate::op::Kind;
-use crate::types::Type;
+use super::parser::{KtirOpParts, KtirParser, Result};
+use crate::ir::{KtirAttr, KtirValue};
+use crate::op::KtirOpKind;
+use crate::types::KtirType;
 
-type Attrs = Vec<(String, Attr)>;
+type KtirAttrs = Vec<(String, KtirAttr)>;
 
-impl Parser<'_> {
-    pub(super) fn tensor_op(&mut self, kind: Kind) -> Result<Parts> {
+impl KtirParser<'_> {
+    pub(super) fn parse_tensor_op(&mut self, kind: KtirOpKind) -> Result<KtirOpParts> {
         match kind {
-            Kind::TensorEmpty => {
-                self.expect("(")?;
-                self.expect(")")?;
-                self.expect(":")?;
-                Ok(Parts::new(vec![], vec![self.ty()?.value]))
+            KtirOpKind::TensorEmpty => {
+                self.expect_token("(")?;
+                self.expect_token(")")?;
+                self.expect_token(":")?;
+                Ok(KtirOpParts::new(vec![], vec![self.parse_type()?.value]))
             }
-            Kind::Splat => {
-                let value = self.value()?;
-                self.expect(":")?;
-                Ok(Parts::new(vec![value], vec![self.ty()?.value]))
+            KtirOpKind::Splat => {
+                let value = self.parse_value()?;
+                self.expect_token(":")?;
+                Ok(KtirOpParts::new(vec![value], vec![self.parse_type()?.value]))
             }
-            Kind::FromElements => {
-                let values = if self.sees(":") { Vec::new() } else { self.some(Self::value)? };
-                self.expect(":")?;
-                Ok(Parts::new(values, vec![self.ty()?.value]))
+            KtirOpKind::FromElements => {
+                let values = if self.is_next(":") {
+                    Vec::new()
+                } else {
+                    self.parse_one_or_more(Self::parse_value)?
+                };
+                self.expect_token(":")?;
+                Ok(KtirOpParts::new(values, vec![self.parse_type()?.value]))
             }
-            Kind::Extract => self.extract(),
-            Kind::ExtractSlice => {
-                let tile = self.value()?;
-                let (operands, attrs) = self.slice(vec![tile])?;
-                self.between(tile, "to", operands, attrs)
+            KtirOpKind::Extract => self.parse_extract(),
+            KtirOpKind::ExtractSlice => {
+                let tile = self.parse_value()?;
+                let (operands, attrs) = self.parse_slice(vec![tile])?;
+                self.parse_from_to_types(tile, "to", operands, attrs)
             }
-            Kind::InsertSlice => {
-                let source = self.value()?;
+            KtirOpKind::InsertSlice => {
+                let source = self.parse_value()?;
                 self.expect_word("into")?;
-                let target = self.value()?;
-                let (operands, attrs) = self.slice(vec![source, target])?;
-                self.between(source, "into", operands, attrs)
+                let target = self.parse_value()?;
+                let (operands, attrs) = self.parse_slice(vec![source, target])?;
+                self.parse_from_to_types(source, "into", operands, attrs)
             }
-            Kind::ExpandShape | Kind::CollapseShape => self.reassociated(kind),
-            Kind::Reshape => {
-                let tile = self.value()?;
-                self.expect("(")?;
-                let shape = self.value()?;
-                self.expect(")")?;
-                self.expect(":")?;
-                self.expect("(")?;
-                self.agree_all(&[tile, shape])?;
-                self.expect(")")?;
-                self.expect("->")?;
-                Ok(Parts::new(vec![tile, shape], vec![self.ty()?.value]))
+            KtirOpKind::ExpandShape | KtirOpKind::CollapseShape => self.parse_reassociated(kind),
+            KtirOpKind::Reshape => {
+                let tile = self.parse_value()?;
+                self.expect_token("(")?;
+                let shape = self.parse_value()?;
+                self.expect_token(")")?;
+                self.expect_token(":")?;
+                self.expect_token("(")?;
+                self.parse_agreeing_types(&[tile, shape])?;
+                self.expect_token(")")?;
+                self.expect_token("->")?;
+                Ok(KtirOpParts::new(vec![tile, shape], vec![self.parse_type()?.value]))
             }
-            Kind::Generate => {
-                let region = self.region(&[], None)?;
-                self.expect(":")?;
-                let ty = self.ty()?.value;
-                Ok(Parts::new(vec![], vec![ty]).region(region))
+            KtirOpKind::Generate => {
+                let region = self.parse_region(&[], None)?;
+                self.expect_token(":")?;
+                let ty = self.parse_type()?.value;
+                Ok(KtirOpParts::new(vec![], vec![ty]).with_region(region))
             }
-            Kind::Pad => self.pad(),
-            Kind::Concat => {
+            KtirOpKind::Pad => self.parse_pad(),
+            KtirOpKind::Concat => {
                 self.expect_word("dim")?;
-                self.expect("(")?;
+                self.expect_token("(")?;
                 let dim = self.c.read_integer("a dimension")?.value;
-                self.expect(")")?;
-                let values = self.some(Self::value)?;
-                self.expect(":")?;
-                self.expect("(")?;
-                self.agree_all(&values)?;
-                self.expect(")")?;
-                self.expect("->")?;
-                let ty = self.ty()?.value;
-                Ok(Parts::new(values, vec![ty]).attr("dim", Attr::Int(dim)))
+                self.expect_token(")")?;
+                let values = self.parse_one_or_more(Self::parse_value)?;
+                self.expect_token(":")?;
+                self.expect_token("(")?;
+                self.parse_agreeing_types(&values)?;
+                self.expect_token(")")?;
+                self.expect_token("->")?;
+                let ty = self.parse_type()?.value;
+                Ok(KtirOpParts::new(values, vec![ty]).with_attr("dim", KtirAttr::Int(dim)))
             }
             _ => {
-                let values = self.values(2)?;
-                self.expect(":")?;
-                let ty = self.ty()?;
-                self.agree(values[0], &ty)?;
-                Ok(Parts::new(values, vec![Type::INDEX]))
+                let values = self.parse_values(2)?;
+                self.expect_token(":")?;
+                let ty = self.parse_type()?;
+                self.check_written_type(values[0], &ty)?;
+                Ok(KtirOpParts::new(values, vec![KtirType::INDEX]))
             }
         }
     }
 
-    fn extract(&mut self) -> Result<Parts> {
-        let tile = self.value()?;
-        self.expect("[")?;
-        let indices = self.list("]", Self::value)?;
-        self.expect(":")?;
-        let ty = self.ty()?;
-        self.agree(tile, &ty)?;
-        let Type::Tensor(_, elem) = ty.value else {
-            return self.syntax(ty.span, "a tensor is needed here", "not a tensor");
+    fn parse_extract(&mut self) -> Result<KtirOpParts> {
+        let tile = self.parse_value()?;
+        self.expect_token("[")?;
+        let indices = self.parse_list("]", Self::parse_value)?;
+        self.expect_token(":")?;
+        let ty = self.parse_type()?;
+        self.check_written_type(tile, &ty)?;
+        let KtirType::Tensor(_, elem) = ty.value else {
+            return self.syntax_error(ty.span, "a tensor is needed here", "not a tensor");
         };
-        Ok(Parts::new([vec![tile], indices].concat(), vec![Type::Scalar(elem)]))
+        Ok(KtirOpParts::new([vec![tile], indices].concat(), vec![KtirType::Scalar(elem)]))
     }
 
     /// `[offsets] [sizes] [strides]`.
-    fn slice(&mut self, mut operands: Vec<Value>) -> Result<(Vec<Value>, Attrs)> {
+    fn parse_slice(&mut self, mut operands: Vec<KtirValue>) -> Result<(Vec<KtirValue>, KtirAttrs)> {
         let mut attrs = Vec::new();
         for key in ["offsets", "sizes", "strides"] {
-            let (list, values) = self.mixed()?;
+            let (list, values) = self.parse_mixed_list()?;
             operands.extend(values);
-            attrs.push((key.to_string(), Attr::Ints(list)));
+            attrs.push((key.to_string(), KtirAttr::Ints(list)));
         }
         Ok((operands, attrs))
     }
 
     /// `: T to U`.
-    fn between(
+    fn parse_from_to_types(
         &mut self,
-        of: Value,
+        of: KtirValue,
         word: &str,
-        operands: Vec<Value>,
-        attrs: Attrs,
-    ) -> Result<Parts> {
-        self.expect(":")?;
-        let from = self.ty()?;
-        self.agree(of, &from)?;
+        operands: Vec<KtirValue>,
+        attrs: KtirAttrs,
+    ) -> Result<KtirOpParts> {
+        self.expect_token(":")?;
+        let from = self.parse_type()?;
+        self.check_written_type(of, &from)?;
         self.expect_word(word)?;
-        let ty = self.ty()?.value;
-        Ok(Parts::new(operands, vec![ty]).attrs(attrs))
+        let ty = self.parse_type()?.value;
+        Ok(KtirOpParts::new(operands, vec![ty]).with_attrs(attrs))
     }
 
-    fn reassociated(&mut self, kind: Kind) -> Result<Parts> {
-        let tile = self.value()?;
-        self.expect("[")?;
-        let groups = self.list("]", |p| p.ints("a dimension"))?;
-        if kind == Kind::ExpandShape && self.eat_word("output_shape") {
+    fn parse_reassociated(&mut self, kind: KtirOpKind) -> Result<KtirOpParts> {
+        let tile = self.parse_value()?;
+        self.expect_token("[")?;
+        let groups = self.parse_list("]", |p| p.parse_ints("a dimension"))?;
+        if kind == KtirOpKind::ExpandShape && self.eat_word("output_shape") {
             // The type says it too.
-            self.ints("a size")?;
+            self.parse_ints("a size")?;
         }
-        let attrs = vec![("reassociation".to_string(), Attr::Groups(groups))];
-        self.between(tile, "into", vec![tile], attrs)
+        let attrs = vec![("reassociation".to_string(), KtirAttr::Groups(groups))];
+        self.parse_from_to_types(tile, "into", vec![tile], attrs)
     }
 
-    fn pad(&mut self) -> Result<Parts> {
-        let tile = self.value()?;
+    fn parse_pad(&mut self) -> Result<KtirOpParts> {
+        let tile = self.parse_value()?;
         self.expect_word("low")?;
-        let low = self.ints("a number of elements")?;
+        let low = self.parse_ints("a number of elements")?;
         self.expect_word("high")?;
-        let high = self.ints("a number of elements")?;
-        let region = self.region(&[], None)?;
-        let attrs = vec![("low".into(), Attr::Ints(low)), ("high".into(), Attr::Ints(high))];
-        Ok(self.between(tile, "to", vec![tile], attrs)?.region(region))
+        let high = self.parse_ints("a number of elements")?;
+        let region = self.parse_region(&[], None)?;
+        let attrs =
+            vec![("low".into(), KtirAttr::Ints(low)), ("high".into(), KtirAttr::Ints(high))];
+        Ok(self.parse_from_to_types(tile, "to", vec![tile], attrs)?.with_region(region))
     }
 }

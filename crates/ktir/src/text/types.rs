@@ -1,42 +1,42 @@
 //! Reading types.
 
-use super::parser::{Parser, Result};
-use crate::types::{Elem, Type};
+use super::parser::{KtirParser, Result};
+use crate::types::{KtirElem, KtirType};
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
-impl Parser<'_> {
+impl KtirParser<'_> {
     /// A type; `<64xindex>` alone is an access tile and `<(T), groups = S>` a future, as MLIR may
     /// leave the name out.
-    pub(super) fn ty(&mut self) -> Result<Spanned<Type>> {
+    pub(super) fn parse_type(&mut self) -> Result<Spanned<KtirType>> {
         let start = self.c.next_token_start();
-        let value = self.deeper(Self::bare_type)?;
+        let value = self.parse_deeper(Self::parse_bare_type)?;
         Ok(Spanned { value, span: start..self.c.last_token_end() })
     }
 
-    fn bare_type(&mut self) -> Result<Type> {
-        if self.eat("!ktdp.access_tile") {
-            return self.access_tile();
+    fn parse_bare_type(&mut self) -> Result<KtirType> {
+        if self.eat_token("!ktdp.access_tile") {
+            return self.parse_access_tile_type();
         }
-        if self.eat("!ktdp.tile_future") {
-            return self.tile_future();
+        if self.eat_token("!ktdp.tile_future") {
+            return self.parse_tile_future_type();
         }
-        if self.eat("!ktdp.runtime_arg") {
-            self.expect("<")?;
+        if self.eat_token("!ktdp.runtime_arg") {
+            self.expect_token("<")?;
             let at = self.c.next_token_start();
-            let len = self.balanced(at, &['>']);
+            let len = self.balanced_length(at, &['>']);
             let text = self.text[at..at + len].trim().to_string();
             self.c.skip_to_place(at + len);
-            self.expect(">")?;
-            return Ok(Type::RuntimeArg(text));
+            self.expect_token(">")?;
+            return Ok(KtirType::RuntimeArg(text));
         }
-        if self.sees("<") {
+        if self.is_next("<") {
             let at = self.c.next_token_start();
             let tail = self.text[at + 1..].trim_start();
             return if tail.starts_with(|c: char| c.is_ascii_digit() || c == 'i') {
-                self.access_tile()
+                self.parse_access_tile_type()
             } else {
-                self.tile_future()
+                self.parse_tile_future_type()
             };
         }
         let Some(word) = self.c.read_word() else {
@@ -44,25 +44,25 @@ impl Parser<'_> {
         };
         match word.value {
             "tensor" => {
-                let (shape, elem) = self.shaped()?;
+                let (shape, elem) = self.parse_shaped()?;
                 let fixed: Option<Vec<i64>> = shape.iter().copied().collect();
                 match fixed {
-                    Some(shape) => Ok(Type::Tensor(shape, elem)),
+                    Some(shape) => Ok(KtirType::Tensor(shape, elem)),
                     None => {
                         let span = word.span.start..self.c.last_token_end();
-                        self.syntax(span, "tiles have sizes that are known", "a size is `?`")
+                        self.syntax_error(span, "tiles have sizes that are known", "a size is `?`")
                     }
                 }
             }
             "memref" => {
-                let (shape, elem) = self.shaped()?;
-                Ok(Type::MemRef(shape, elem))
+                let (shape, elem) = self.parse_shaped()?;
+                Ok(KtirType::MemRef(shape, elem))
             }
-            name => match Elem::from_name(name) {
-                Some(elem) => Ok(Type::Scalar(elem)),
+            name => match KtirElem::from_name(name) {
+                Some(elem) => Ok(KtirType::Scalar(elem)),
                 None => {
                     let message = format!("unknown type `{name}`");
-                    let names: Vec<&str> = Elem::ALL.iter().map(|e| e.name()).collect();
+                    let names: Vec<&str> = KtirElem::ALL.iter().map(|e| e.name()).collect();
                     let d = Diagnostic::syntax_error(word.span, message, "not a type");
                     Err(d.with_help(format!("tensor<..>, memref<..>, {}", names.join(", "))))
                 }
@@ -70,43 +70,43 @@ impl Parser<'_> {
         }
     }
 
-    fn access_tile(&mut self) -> Result<Type> {
+    fn parse_access_tile_type(&mut self) -> Result<KtirType> {
         let start = self.c.next_token_start();
-        let (shape, elem) = self.shaped()?;
+        let (shape, elem) = self.parse_shaped()?;
         let fixed: Option<Vec<i64>> = shape.iter().copied().collect();
         match fixed {
-            Some(shape) if elem == Elem::Index => Ok(Type::AccessTile(shape)),
+            Some(shape) if elem == KtirElem::Index => Ok(KtirType::AccessTile(shape)),
             _ => {
                 let message = "an access tile has known sizes and elements of type index";
-                self.syntax(start..self.c.last_token_end(), message, "write <4x64xindex>")
+                self.syntax_error(start..self.c.last_token_end(), message, "write <4x64xindex>")
             }
         }
     }
 
-    fn tile_future(&mut self) -> Result<Type> {
-        self.expect("<")?;
+    fn parse_tile_future_type(&mut self) -> Result<KtirType> {
+        self.expect_token("<")?;
         let (mut types, mut groups) = (Vec::new(), None);
-        while !self.eat(">") {
-            if (!types.is_empty() || groups.is_some()) && !self.eat(",") {
+        while !self.eat_token(">") {
+            if (!types.is_empty() || groups.is_some()) && !self.eat_token(",") {
                 return Err(self.c.refuse_next_token("`,` or `>`"));
             }
-            if self.eat("(") {
-                types.extend(self.list(")", |p| Ok(p.ty()?.value))?);
+            if self.eat_token("(") {
+                types.extend(self.parse_list(")", |p| Ok(p.parse_type()?.value))?);
             } else if self.eat_word("groups") {
-                self.expect("=")?;
-                groups = Some(self.set()?.value);
-            } else if self.sees("#") || self.sees("affine_set") {
-                groups = Some(self.set()?.value);
+                self.expect_token("=")?;
+                groups = Some(self.parse_set()?.value);
+            } else if self.is_next("#") || self.is_next("affine_set") {
+                groups = Some(self.parse_set()?.value);
             } else {
-                types.push(self.ty()?.value);
+                types.push(self.parse_type()?.value);
             }
         }
-        Ok(Type::TileFuture(types, groups))
+        Ok(KtirType::TileFuture(types, groups))
     }
 
     /// `<4x?xf16>`; what follows a comma there is a layout, which only the plain one is accepted for.
-    fn shaped(&mut self) -> Result<(Vec<Option<i64>>, Elem)> {
-        self.expect("<")?;
+    fn parse_shaped(&mut self) -> Result<(Vec<Option<i64>>, KtirElem)> {
+        self.expect_token("<")?;
         let mut shape = Vec::new();
         loop {
             let start = self.c.next_token_start();
@@ -114,7 +114,7 @@ impl Parser<'_> {
             if rest.starts_with('?') {
                 self.c.skip_to_place(start + 1);
                 shape.push(None);
-                self.expect("x")?;
+                self.expect_token("x")?;
                 continue;
             }
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -123,44 +123,46 @@ impl Parser<'_> {
             }
             let span = start..start + digits;
             let Ok(n) = rest[..digits].parse::<i64>() else {
-                return self.syntax(span, "a size does not fit in 64 bits", "too large");
+                return self.syntax_error(span, "a size does not fit in 64 bits", "too large");
             };
             self.c.skip_to_place(span.end);
             shape.push(Some(n));
-            self.expect("x")?;
+            self.expect_token("x")?;
         }
-        if let Err(reason) = crate::types::countable(shape.iter().flatten().copied(), shape.len()) {
+        if let Err(reason) =
+            crate::types::check_countable(shape.iter().flatten().copied(), shape.len())
+        {
             let at = self.c.next_token_start();
-            return self.syntax(at..at, reason, "here");
+            return self.syntax_error(at..at, reason, "here");
         }
         let Some(word) = self.c.read_word() else {
             return Err(self.c.refuse_next_token("an element type, such as f16"));
         };
-        let Some(elem) = Elem::from_name(word.value) else {
+        let Some(elem) = KtirElem::from_name(word.value) else {
             let message = format!("unknown element type `{}`", word.value);
-            let names: Vec<&str> = Elem::ALL.iter().map(|e| e.name()).collect();
+            let names: Vec<&str> = KtirElem::ALL.iter().map(|e| e.name()).collect();
             let d = Diagnostic::syntax_error(word.span, message, "not an element type");
             return Err(d.with_help(format!("element types are {}", names.join(", "))));
         };
-        if self.sees(",") {
+        if self.is_next(",") {
             let at = self.c.next_token_start();
             let message = "layouts and spaces belong to the view, not to its type";
-            return self.syntax(at..at + 1, message, "expected `>`");
+            return self.syntax_error(at..at + 1, message, "expected `>`");
         }
-        self.expect(">")?;
+        self.expect_token(">")?;
         Ok((shape, elem))
     }
 
     /// `T`, or `(T, U)`, or `()`.
-    pub(super) fn type_list(&mut self) -> Result<Vec<Type>> {
-        if self.eat("(") {
-            return self.list(")", |p| Ok(p.ty()?.value));
+    pub(super) fn parse_type_list(&mut self) -> Result<Vec<KtirType>> {
+        if self.eat_token("(") {
+            return self.parse_list(")", |p| Ok(p.parse_type()?.value));
         }
-        self.some(|p| Ok(p.ty()?.value))
+        self.parse_one_or_more(|p| Ok(p.parse_type()?.value))
     }
 
     /// Bytes up to a stop at the same depth of brackets, texts skipped.
-    pub(super) fn balanced(&self, at: usize, stops: &[char]) -> usize {
+    pub(super) fn balanced_length(&self, at: usize, stops: &[char]) -> usize {
         let (mut depth, mut quoted, mut before) = (0_usize, false, ' ');
         for (i, ch) in self.text[at..].char_indices() {
             if quoted {

@@ -1,64 +1,67 @@
 //! Calls between functions: none comes back to where it began, and none goes too deep.
 
-use super::{Functions, Result, broken};
-use crate::ir::{Function, Module, Op};
-use crate::op::Kind;
+use super::{KtirFunctionTable, Result, broken_rule};
+use crate::ir::{KtirFunction, KtirModule, KtirOp};
+use crate::op::KtirOpKind;
 use std::collections::HashMap;
 
 /// Functions that may be waiting for each other at once.
-const DEPTH: usize = 32;
+const MAX_CALL_DEPTH: usize = 32;
 
 /// How many calls deep a function goes, itself counted; none while it is being looked at.
-type Depths<'m> = HashMap<&'m str, Option<usize>>;
+type CallDepths<'m> = HashMap<&'m str, Option<usize>>;
 
 /// Calls that come back to their own function would never end on a core.
 ///
 /// Every function is looked at once: two calls in each of many functions make many more paths.
-pub(super) fn no_recursion<'m>(module: &'m Module, functions: &Functions<'m>) -> Result {
-    let mut depths = Depths::new();
+pub(super) fn refuse_recursion<'m>(
+    module: &'m KtirModule,
+    functions: &KtirFunctionTable<'m>,
+) -> Result {
+    let mut depths = CallDepths::new();
     for f in &module.functions {
-        visit(f, functions, &mut depths, 1)?;
+        visit_calls(f, functions, &mut depths, 1)?;
     }
     Ok(())
 }
 
-fn visit<'m>(
-    f: &'m Function,
-    functions: &Functions<'m>,
-    depths: &mut Depths<'m>,
+fn visit_calls<'m>(
+    f: &'m KtirFunction,
+    functions: &KtirFunctionTable<'m>,
+    depths: &mut CallDepths<'m>,
     above: usize,
 ) -> Result<usize> {
     if let Some(Some(known)) = depths.get(f.name.as_str()) {
         return Ok(*known);
     }
     depths.insert(&f.name, None);
-    let mut calls: Vec<&'m Op> = Vec::new();
-    f.body.visit(&mut |op| {
-        if op.kind == Kind::Call {
+    let mut calls: Vec<&'m KtirOp> = Vec::new();
+    f.body.visit_ops(&mut |op| {
+        if op.kind == KtirOpKind::Call {
             calls.push(op);
         }
     });
     let mut deepest = 1;
     for op in calls {
-        let callee = op.word("callee").unwrap_or_default();
+        let callee = op.word_attr("callee").unwrap_or_default();
         let Some(next) = functions.get(callee) else { continue };
         if depths.get(callee) == Some(&None) {
-            return broken(op, format!("`@{callee}` would call itself"));
+            return broken_rule(op, format!("`@{callee}` would call itself"));
         }
         // What is above may be less than the longest way here, so that both are looked at; it keeps
         // this walk itself from going deeper.
-        if above > DEPTH {
-            return too_deep(op);
+        if above > MAX_CALL_DEPTH {
+            return refuse_too_deep(op);
         }
-        deepest = deepest.max(1 + visit(next, functions, depths, above + 1)?);
-        if deepest > DEPTH + 1 {
-            return too_deep(op);
+        deepest = deepest.max(1 + visit_calls(next, functions, depths, above + 1)?);
+        if deepest > MAX_CALL_DEPTH + 1 {
+            return refuse_too_deep(op);
         }
     }
     depths.insert(&f.name, Some(deepest));
     Ok(deepest)
 }
 
-fn too_deep<T>(op: &Op) -> Result<T> {
-    broken(op, format!("more than {DEPTH} calls deep"))
+fn refuse_too_deep<T>(op: &KtirOp) -> Result<T> {
+    broken_rule(op, format!("more than {MAX_CALL_DEPTH} calls deep"))
 }

@@ -1,23 +1,23 @@
 //! Element by element.
 
-use super::{Checker, Result, broken, ensure};
-use crate::ir::{Attr, Literal, Op};
-use crate::op::{Form, Kind};
-use crate::types::{Elem, Type};
+use super::{KtirChecker, Result, broken_rule, ensure_rule};
+use crate::ir::{KtirAttr, KtirLiteral, KtirOp};
+use crate::op::{KtirOpForm, KtirOpKind};
+use crate::types::{KtirElem, KtirType};
 
 /// Comparisons of integers.
-pub(crate) const CMPI: [&str; 10] =
+pub(crate) const INT_PREDICATES: [&str; 10] =
     ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"];
 
 /// Comparisons of floats: ordered ones are false where a NaN is compared, unordered ones true.
-pub(crate) const CMPF: [&str; 16] = [
+pub(crate) const FLOAT_PREDICATES: [&str; 16] = [
     "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule",
     "une", "uno", "true",
 ];
 
 /// Whether the operands are floats; none where that does not matter.
-fn floats(kind: Kind) -> Option<bool> {
-    use Kind::{
+fn takes_floats(kind: KtirOpKind) -> Option<bool> {
+    use KtirOpKind::{
         AbsI, AddI, AndI, CeilDivSI, CeilDivUI, CmpI, DivSI, DivUI, FloorDivSI, MaxSI, MaxUI,
         MinSI, MinUI, MulI, OrI, RemSI, RemUI, ShLI, ShRSI, ShRUI, SubI, XOrI,
     };
@@ -25,117 +25,120 @@ fn floats(kind: Kind) -> Option<bool> {
         AbsI | AddI | AndI | CeilDivSI | CeilDivUI | CmpI | DivSI | DivUI | FloorDivSI | MaxSI
         | MaxUI | MinSI | MinUI | MulI | OrI | RemSI | RemUI | ShLI | ShRSI | ShRUI | SubI
         | XOrI => Some(false),
-        Kind::ArithSelect => None,
+        KtirOpKind::ArithSelect => None,
         _ => Some(true),
     }
 }
 
-impl<'m> Checker<'m> {
-    pub(super) fn pointwise(&self, op: &'m Op) -> Result {
-        self.regions(op, 0)?;
+impl<'m> KtirChecker<'m> {
+    pub(super) fn check_pointwise(&self, op: &'m KtirOp) -> Result {
+        self.check_region_count(op, 0)?;
         match op.kind.form() {
-            Form::Constant => self.constant(op),
-            Form::Cast => self.cast(op),
-            Form::Select => {
-                self.counts(op, 3, 1)?;
+            KtirOpForm::Constant => self.check_constant(op),
+            KtirOpForm::Cast => self.check_cast(op),
+            KtirOpForm::Select => {
+                self.check_counts(op, 3, 1)?;
                 let [c, a, b, r] = [op.operands[0], op.operands[1], op.operands[2], op.results[0]]
-                    .map(|v| self.ty(v));
-                ensure(op, a == b && a == r, || format!("chooses between {a} and {b}"))?;
-                let whole = *c == Type::Scalar(Elem::I1);
-                let each =
-                    matches!((c, a), (Type::Tensor(x, Elem::I1), Type::Tensor(y, _)) if x == y);
-                ensure(op, whole || each, || format!("the condition is {c}, the choices {a}"))
+                    .map(|v| self.value_type(v));
+                ensure_rule(op, a == b && a == r, || format!("chooses between {a} and {b}"))?;
+                let whole = *c == KtirType::Scalar(KtirElem::I1);
+                let each = matches!((c, a), (KtirType::Tensor(x, KtirElem::I1), KtirType::Tensor(y, _)) if x == y);
+                ensure_rule(op, whole || each, || format!("the condition is {c}, the choices {a}"))
             }
             form => {
-                let n = if let Form::Same(n) = form { n } else { 2 };
-                self.counts(op, n, 1)?;
-                let ty = self.ty(op.operands[0]);
+                let n = if let KtirOpForm::Same(n) = form { n } else { 2 };
+                self.check_counts(op, n, 1)?;
+                let ty = self.value_type(op.operands[0]);
                 for v in &op.operands {
-                    let other = self.ty(*v);
-                    ensure(op, other == ty, || {
-                        format!("`%{}` is {other}, the first operand {ty}", self.name(*v))
+                    let other = self.value_type(*v);
+                    ensure_rule(op, other == ty, || {
+                        format!("`%{}` is {other}, the first operand {ty}", self.name_of_value(*v))
                     })?;
                 }
                 let Some(elem) = ty.elem().filter(|_| ty.shape().is_some()) else {
-                    return broken(op, format!("takes numbers or tensors, not {ty}"));
+                    return broken_rule(op, format!("takes numbers or tensors, not {ty}"));
                 };
-                let result = self.ty(op.results[0]);
-                if form == Form::Compare {
-                    let names: &[&str] = if op.kind == Kind::CmpF { &CMPF } else { &CMPI };
-                    let predicate = op.word("predicate").unwrap_or_default();
-                    ensure(op, names.contains(&predicate), || {
+                let result = self.value_type(op.results[0]);
+                if form == KtirOpForm::Compare {
+                    let names: &[&str] = if op.kind == KtirOpKind::CmpF {
+                        &FLOAT_PREDICATES
+                    } else {
+                        &INT_PREDICATES
+                    };
+                    let predicate = op.word_attr("predicate").unwrap_or_default();
+                    ensure_rule(op, names.contains(&predicate), || {
                         format!("no comparison `{predicate}`; there are {}", names.join(", "))
                     })?;
-                    let want = ty.with_elem(Elem::I1);
-                    ensure(op, *result == want, || format!("gives {want}, not {result}"))?;
+                    let want = ty.with_elem(KtirElem::I1);
+                    ensure_rule(op, *result == want, || format!("gives {want}, not {result}"))?;
                 } else {
-                    ensure(op, result == ty, || format!("gives {ty}, not {result}"))?;
+                    ensure_rule(op, result == ty, || format!("gives {ty}, not {result}"))?;
                 }
-                match floats(op.kind) {
+                match takes_floats(op.kind) {
                     Some(true) => {
-                        ensure(op, elem.is_float(), || format!("is for floats; {ty} has none"))
+                        ensure_rule(op, elem.is_float(), || format!("is for floats; {ty} has none"))
                     }
-                    Some(false) => {
-                        ensure(op, !elem.is_float(), || format!("is for integers; {ty} has none"))
-                    }
+                    Some(false) => ensure_rule(op, !elem.is_float(), || {
+                        format!("is for integers; {ty} has none")
+                    }),
                     None => Ok(()),
                 }
             }
         }
     }
 
-    fn constant(&self, op: &Op) -> Result {
-        self.counts(op, 0, 1)?;
-        let ty = self.ty(op.results[0]);
+    fn check_constant(&self, op: &KtirOp) -> Result {
+        self.check_counts(op, 0, 1)?;
+        let ty = self.value_type(op.results[0]);
         let elem = ty.elem();
-        let fits = |l: &Literal| match l {
-            Literal::Int(_) => elem.is_some_and(|e| !e.is_float()),
-            Literal::Float(_) => elem.is_some_and(Elem::is_float),
-            Literal::Bits(bits) => {
-                elem.is_some_and(|e| e.is_float() && (e.bits() == 64 || bits >> e.bits() == 0))
-            }
+        let fits = |l: &KtirLiteral| match l {
+            KtirLiteral::Int(_) => elem.is_some_and(|e| !e.is_float()),
+            KtirLiteral::Float(_) => elem.is_some_and(KtirElem::is_float),
+            KtirLiteral::Bits(bits) => elem.is_some_and(|e| {
+                e.is_float() && (e.value_bits() == 64 || bits >> e.value_bits() == 0)
+            }),
         };
         match (op.attr("value"), ty) {
-            (Some(Attr::Literal(l)), Type::Scalar(_)) => {
-                ensure(op, fits(l), || format!("the number is none of type {ty}"))
+            (Some(KtirAttr::Literal(l)), KtirType::Scalar(_)) => {
+                ensure_rule(op, fits(l), || format!("the number is none of type {ty}"))
             }
-            (Some(Attr::Dense(list)), Type::Tensor(shape, _)) => {
+            (Some(KtirAttr::Dense(list)), KtirType::Tensor(shape, _)) => {
                 let n = shape.iter().product::<i64>();
                 let m = i64::try_from(list.len()).unwrap_or(i64::MAX);
-                ensure(op, m == 1 || m == n, || format!("{m} numbers for the {n} of {ty}"))?;
-                ensure(op, list.iter().all(fits), || format!("a number is none of {ty}"))
+                ensure_rule(op, m == 1 || m == n, || format!("{m} numbers for the {n} of {ty}"))?;
+                ensure_rule(op, list.iter().all(fits), || format!("a number is none of {ty}"))
             }
-            _ => broken(op, format!("has no value of type {ty}")),
+            _ => broken_rule(op, format!("has no value of type {ty}")),
         }
     }
 
-    fn cast(&self, op: &Op) -> Result {
-        self.counts(op, 1, 1)?;
-        let (from, to) = (self.ty(op.operands[0]), self.ty(op.results[0]));
+    fn check_cast(&self, op: &KtirOp) -> Result {
+        self.check_counts(op, 1, 1)?;
+        let (from, to) = (self.value_type(op.operands[0]), self.value_type(op.results[0]));
         let shapes = match (from, to) {
-            (Type::Scalar(_), Type::Scalar(_)) => true,
-            (Type::Tensor(a, _), Type::Tensor(b, _)) => a == b,
+            (KtirType::Scalar(_), KtirType::Scalar(_)) => true,
+            (KtirType::Tensor(a, _), KtirType::Tensor(b, _)) => a == b,
             _ => false,
         };
-        ensure(op, shapes, || format!("{from} and {to} have different shapes"))?;
+        ensure_rule(op, shapes, || format!("{from} and {to} have different shapes"))?;
         let (Some(a), Some(b)) = (from.elem(), to.elem()) else {
-            return broken(op, format!("takes numbers or tensors, not {from}"));
+            return broken_rule(op, format!("takes numbers or tensors, not {from}"));
         };
-        let (fa, fb, wider) = (a.is_float(), b.is_float(), b.bits() > a.bits());
-        let narrower = b.bits() < a.bits();
+        let (fa, fb, wider) = (a.is_float(), b.is_float(), b.value_bits() > a.value_bits());
+        let narrower = b.value_bits() < a.value_bits();
         let ok = match op.kind {
-            Kind::ExtF => fa && fb && wider,
-            Kind::TruncF => fa && fb && narrower,
-            Kind::SIToFP | Kind::UIToFP => !fa && fb,
-            Kind::FPToSI | Kind::FPToUI => fa && !fb,
-            Kind::IndexCast | Kind::IndexCastUI => {
-                !fa && !fb && (a == Elem::Index) != (b == Elem::Index)
+            KtirOpKind::ExtF => fa && fb && wider,
+            KtirOpKind::TruncF => fa && fb && narrower,
+            KtirOpKind::SIToFP | KtirOpKind::UIToFP => !fa && fb,
+            KtirOpKind::FPToSI | KtirOpKind::FPToUI => fa && !fb,
+            KtirOpKind::IndexCast | KtirOpKind::IndexCastUI => {
+                !fa && !fb && (a == KtirElem::Index) != (b == KtirElem::Index)
             }
-            Kind::ExtSI | Kind::ExtUI => !fa && !fb && wider && b != Elem::Index,
-            Kind::TruncI => !fa && !fb && narrower && a != Elem::Index,
-            Kind::Bitcast => a.bits() == b.bits(),
+            KtirOpKind::ExtSI | KtirOpKind::ExtUI => !fa && !fb && wider && b != KtirElem::Index,
+            KtirOpKind::TruncI => !fa && !fb && narrower && a != KtirElem::Index,
+            KtirOpKind::Bitcast => a.value_bits() == b.value_bits(),
             _ => a == b,
         };
-        ensure(op, ok, || format!("does not take {from} to {to}"))
+        ensure_rule(op, ok, || format!("does not take {from} to {to}"))
     }
 }

@@ -3,16 +3,16 @@
 #![allow(dead_code, reason = "each test file uses some of these")]
 
 use zellige_float::{Element, F16};
-use zellige_ktir::{Array, Elem, Module, Outcome, text};
+use zellige_ktir::{KtirArray, KtirElem, KtirModule, KtirRunOutcome, text};
 
-pub(crate) fn kernel(name: &str) -> (String, Module) {
+pub(crate) fn kernel(name: &str) -> (String, KtirModule) {
     let path = format!("{}/tests/kernels/{name}.mlir", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(path).unwrap();
     let module = module(&text);
     (text, module)
 }
 
-pub(crate) fn module(text: &str) -> Module {
+pub(crate) fn module(text: &str) -> KtirModule {
     text::parse(text).unwrap_or_else(|d| panic!("{}", d.render(text, false)))
 }
 
@@ -21,30 +21,30 @@ pub(crate) fn half(x: f32) -> f32 {
     F16::cast_from(x).to_f32()
 }
 
-pub(crate) fn halves(shape: &[i64], values: &[f32]) -> Array {
+pub(crate) fn halves(shape: &[i64], values: &[f32]) -> KtirArray {
     let bytes = values.iter().flat_map(|x| F16::cast_from(*x).0.to_le_bytes()).collect();
-    Array { elem: Elem::F16, shape: shape.to_vec(), bytes }
+    KtirArray { elem: KtirElem::F16, shape: shape.to_vec(), bytes }
 }
 
-pub(crate) fn floats(shape: &[i64], values: &[f32]) -> Array {
+pub(crate) fn floats(shape: &[i64], values: &[f32]) -> KtirArray {
     let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-    Array { elem: Elem::F32, shape: shape.to_vec(), bytes }
+    KtirArray { elem: KtirElem::F32, shape: shape.to_vec(), bytes }
 }
 
-pub(crate) fn ints(shape: &[i64], values: &[i32]) -> Array {
+pub(crate) fn ints(shape: &[i64], values: &[i32]) -> KtirArray {
     let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-    Array { elem: Elem::I32, shape: shape.to_vec(), bytes }
+    KtirArray { elem: KtirElem::I32, shape: shape.to_vec(), bytes }
 }
 
-pub(crate) fn read(outcome: &Outcome, name: &str) -> Vec<f32> {
+pub(crate) fn read(outcome: &KtirRunOutcome, name: &str) -> Vec<f32> {
     let array = &outcome.arrays[name];
     match array.elem {
-        Elem::F16 => array
+        KtirElem::F16 => array
             .bytes
             .chunks_exact(2)
             .map(|c| F16(u16::from_le_bytes([c[0], c[1]])).to_f32())
             .collect(),
-        Elem::F32 => array
+        KtirElem::F32 => array
             .bytes
             .chunks_exact(4)
             .map(|c| f32::from_le_bytes([c[0], c[1], c[2], c[3]]))

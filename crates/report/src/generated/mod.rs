@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Compares a generated text with the committed file, or writes that file.
-fn committed(path: &str, generated: &str) {
+fn compare_with_committed(path: &str, generated: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
     if std::env::var_os("ZELLIGE_BLESS").is_some() {
         std::fs::write(&file, generated).expect("the file can be written");
@@ -25,22 +25,22 @@ fn committed(path: &str, generated: &str) {
 
 #[test]
 fn the_schema_is_that_of_the_types() {
-    let schema = schema::of::<Report>();
-    let text = schema::text(&schema, 0);
+    let schema = schema::generate_schema::<Report>();
+    let text = schema::format_json(&schema, 0);
     assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), schema);
-    committed("docs/schemas/report.schema.json", &format!("{text}\n"));
+    compare_with_committed("docs/schemas/report.schema.json", &format!("{text}\n"));
 }
 
 #[test]
 fn the_typescript_is_that_of_the_types() {
-    let text = typescript::of("Report", &schema::of::<Report>());
-    committed("explorer/src/model/report.ts", &text);
+    let text = typescript::generate_typescript("Report", &schema::generate_schema::<Report>());
+    compare_with_committed("explorer/src/model/report.ts", &text);
 }
 
 /// Every object of the schema is closed: no field may be missing, and none may be added.
 #[test]
 fn objects_are_closed() {
-    fn objects(value: &Value, found: &mut usize) {
+    fn check_objects_closed(value: &Value, found: &mut usize) {
         if let Some(fields) = value["properties"].as_object() {
             let required = value["required"].as_array().expect("required fields");
             assert!(fields.keys().all(|f| required.contains(&json!(f))), "{value}");
@@ -48,10 +48,14 @@ fn objects_are_closed() {
             assert_eq!(value["additionalProperties"], false, "{value}");
             *found += 1;
         }
-        value.as_object().into_iter().flat_map(|o| o.values()).for_each(|v| objects(v, found));
+        value
+            .as_object()
+            .into_iter()
+            .flat_map(|o| o.values())
+            .for_each(|v| check_objects_closed(v, found));
     }
     let mut found = 0;
-    objects(&schema::of::<Report>(), &mut found);
+    check_objects_closed(&schema::generate_schema::<Report>(), &mut found);
     assert!(found > 15, "{found} objects");
 }
 

@@ -6,15 +6,15 @@ use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
 /// The schema of what serde writes: each field is required, as each is written.
-pub(super) fn of<T: JsonSchema>() -> Value {
-    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(plain);
+pub(super) fn generate_schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_serialize().with_transform(simplify_schema);
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
 /// Leaves out `format`, whose values (`uint`, `double`) are no part of JSON Schema, puts each description on
 /// one line, and begins with what a reader looks for first.
-fn plain(schema: &mut Schema) {
-    transform_subschemas(&mut plain, schema);
+fn simplify_schema(schema: &mut Schema) {
+    transform_subschemas(&mut simplify_schema, schema);
     let Some(old) = schema.as_object_mut() else { return };
     let mut new = Map::new();
     let first = ["$schema", "title", "description", "type"].map(String::from);
@@ -30,22 +30,25 @@ fn plain(schema: &mut Schema) {
     *old = new;
 }
 
-/// The longest line of [`text`].
+/// The longest line of [`format_json`].
 const WIDTH: usize = 120;
 
 /// JSON whose values are on one line each, as far as they fit.
-pub(super) fn text(value: &Value, indent: usize) -> String {
-    let line = on_one_line(value);
+pub(super) fn format_json(value: &Value, indent: usize) -> String {
+    let line = format_on_one_line(value);
     // Room for the name of the field and the comma.
     if line.len() + indent + 24 <= WIDTH {
         return line;
     }
     let (open, items, close): (_, Vec<String>, _) = match value {
         Value::Object(fields) => {
-            let field = |(k, v): (&String, &Value)| format!("\"{k}\": {}", text(v, indent + 2));
+            let field =
+                |(k, v): (&String, &Value)| format!("\"{k}\": {}", format_json(v, indent + 2));
             ('{', fields.iter().map(field).collect(), '}')
         }
-        Value::Array(items) => ('[', items.iter().map(|v| text(v, indent + 2)).collect(), ']'),
+        Value::Array(items) => {
+            ('[', items.iter().map(|v| format_json(v, indent + 2)).collect(), ']')
+        }
         _ => return line,
     };
     let pad = " ".repeat(indent);
@@ -53,14 +56,14 @@ pub(super) fn text(value: &Value, indent: usize) -> String {
     format!("{open}\n{pad}  {inner}\n{pad}{close}")
 }
 
-fn on_one_line(value: &Value) -> String {
+fn format_on_one_line(value: &Value) -> String {
     match value {
         Value::Object(fields) => {
-            let field = |(k, v): (&String, &Value)| format!("\"{k}\": {}", on_one_line(v));
+            let field = |(k, v): (&String, &Value)| format!("\"{k}\": {}", format_on_one_line(v));
             format!("{{ {} }}", fields.iter().map(field).collect::<Vec<_>>().join(", "))
         }
         Value::Array(items) => {
-            format!("[{}]", items.iter().map(on_one_line).collect::<Vec<_>>().join(", "))
+            format!("[{}]", items.iter().map(format_on_one_line).collect::<Vec<_>>().join(", "))
         }
         plain => plain.to_string(),
     }

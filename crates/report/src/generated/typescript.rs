@@ -8,7 +8,7 @@ use serde_json::Value;
 const WIDTH: usize = 110;
 
 /// The types of a schema, the root first.
-pub(super) fn of(root: &str, schema: &Value) -> String {
+pub(super) fn generate_typescript(root: &str, schema: &Value) -> String {
     let mut out = String::from(
         "/// The types of a report, generated from crates/report: \
          ZELLIGE_BLESS=1 cargo test -p zellige-report writes this file again.\n",
@@ -17,23 +17,23 @@ pub(super) fn of(root: &str, schema: &Value) -> String {
     let types = std::iter::once((root, schema)).chain(others.iter().map(|(n, s)| (n.as_str(), s)));
     for (name, schema) in types {
         out.push('\n');
-        comment(&mut out, "", schema);
+        write_comment(&mut out, "", schema);
         if let Some(fields) = schema["properties"].as_object() {
             out.push_str(&format!("export interface {name} {{\n"));
             for (field, schema) in fields {
-                comment(&mut out, "  ", schema);
-                out.push_str(&format!("  {field}: {};\n", expression(schema)));
+                write_comment(&mut out, "  ", schema);
+                out.push_str(&format!("  {field}: {};\n", type_expression(schema)));
             }
             out.push_str("}\n");
         } else {
-            out.push_str(&format!("export type {name} = {};\n", expression(schema)));
+            out.push_str(&format!("export type {name} = {};\n", type_expression(schema)));
         }
     }
     out
 }
 
 /// The description of a type or a field; that of a list of words also says what each word means.
-fn comment(out: &mut String, indent: &str, schema: &Value) {
+fn write_comment(out: &mut String, indent: &str, schema: &Value) {
     let text = |s: &Value| s["description"].as_str().expect("a doc comment").to_owned();
     let words = schema["oneOf"].as_array().into_iter().flatten();
     let meanings = words.map(|word| format!("{}: {}", word["const"], text(word)));
@@ -52,7 +52,7 @@ fn comment(out: &mut String, indent: &str, schema: &Value) {
 }
 
 /// A schema as an expression for a type.
-fn expression(schema: &Value) -> String {
+fn type_expression(schema: &Value) -> String {
     if let Some(reference) = schema["$ref"].as_str() {
         return reference.strip_prefix("#/$defs/").expect("a type of this schema").into();
     }
@@ -61,15 +61,15 @@ fn expression(schema: &Value) -> String {
     }
     let list = |key: &str| schema[key].as_array();
     if let Some(any) = list("anyOf").or(list("oneOf")) {
-        return any.iter().map(expression).collect::<Vec<_>>().join(" | ");
+        return any.iter().map(type_expression).collect::<Vec<_>>().join(" | ");
     }
     if let Some(parts) = list("prefixItems") {
-        return format!("[{}]", parts.iter().map(expression).collect::<Vec<_>>().join(", "));
+        return format!("[{}]", parts.iter().map(type_expression).collect::<Vec<_>>().join(", "));
     }
     let one = |name: &Value| match name.as_str() {
         Some("integer" | "number") => "number".to_owned(),
         Some(plain @ ("string" | "boolean" | "null")) => plain.to_owned(),
-        Some("array") => match expression(&schema["items"]) {
+        Some("array") => match type_expression(&schema["items"]) {
             union if union.contains(' ') && !union.starts_with('[') => format!("({union})[]"),
             item => format!("{item}[]"),
         },

@@ -3,7 +3,7 @@
 use super::LoadedModel;
 use crate::error::{ProgramRunError, Result};
 use std::sync::Arc;
-use zellige_compile::{BufferId, Origin, Program};
+use zellige_compile::{BufferId, CompiledProgram, ElementOrigin};
 use zellige_device::{Card, StreamId, Tensor, TensorLayout};
 use zellige_graph::InputRole;
 use zellige_machine::{OperationWork, SimulatedTime, WorkKind};
@@ -16,7 +16,7 @@ impl LoadedModel {
     /// # Errors
     /// As [`LoadedModel::load_program`].
     pub fn load_resident(
-        program: impl Into<Arc<Program>>,
+        program: impl Into<Arc<CompiledProgram>>,
         card: &Card,
         mut weight: impl FnMut(&str, &TensorLayout) -> Result<Tensor>,
     ) -> Result<LoadedModel> {
@@ -33,7 +33,7 @@ impl LoadedModel {
     /// The weights as the program reads them: models that want the same can share them.
     pub fn weight_tensors(&self) -> impl Iterator<Item = (&str, &Tensor)> {
         let all = self.program.buffers.iter().zip(&self.tensors);
-        let weights = all.filter(|(b, _)| b.origin == Origin::Input(InputRole::Weight));
+        let weights = all.filter(|(b, _)| b.origin == ElementOrigin::Input(InputRole::Weight));
         weights.filter_map(|(b, t)| Some((b.name.as_str(), t.as_ref()?)))
     }
 
@@ -68,7 +68,7 @@ impl LoadedModel {
         let mut changed: Vec<(Tensor, usize)> = Vec::with_capacity(states.len());
         for id in self.program.inputs.clone() {
             let buffer = self.program.buffer(id);
-            if matches!(buffer.origin, Origin::Input(InputRole::Input | InputRole::State)) {
+            if matches!(buffer.origin, ElementOrigin::Input(InputRole::Input | InputRole::State)) {
                 let given = input(&buffer.name)?;
                 let next = states.iter().find(|(name, _)| *name == buffer.name);
                 changed.extend(next.map(|(_, output)| (given.clone(), *output)));
@@ -107,7 +107,7 @@ impl LoadedModel {
             let found = self.read_tensor(read)?;
             // What others hold too, or is a part of something larger, is not given away.
             let made = &self.program.buffer(read.buffer).origin;
-            let mine = matches!(made, Origin::Result | Origin::Copy(_))
+            let mine = matches!(made, ElementOrigin::Result | ElementOrigin::Copy(_))
                 && !self.stays_on_card(read.buffer.0)
                 && !outputs
                     .iter()

@@ -1,36 +1,36 @@
 //! Functions of elements, in float32: the tile programs that the table of operations holds.
 
-use super::frame::Frame;
-use zellige_ktir::{Elem, Kind, Value};
+use super::frame::KtirKernelFrame;
+use zellige_ktir::{KtirElem, KtirOpKind, KtirValue};
 use zellige_op::{OpRow, TileExpression};
 
 /// The operation of the table on tiles of one shape; why where its attributes ask for another one.
-pub(super) fn apply(
-    f: &mut Frame,
+pub(super) fn apply_table_op(
+    f: &mut KtirKernelFrame,
     row: &OpRow,
-    x: &[Value],
+    x: &[KtirValue],
     shape: &[i64],
-) -> Result<Value, String> {
+) -> Result<KtirValue, String> {
     let none = || Err(format!("there is no tile program of {}", row.name));
     let expression = row.tile_expression(&f.attributes).unwrap_or_else(none)?;
-    evaluate(f, &expression, x, shape, &mut Vec::new())
+    evaluate_expression(f, &expression, x, shape, &mut Vec::new())
 }
 
 /// The value of an expression; `numbers` holds the tiles of constants that are made already.
-fn evaluate(
-    f: &mut Frame,
+fn evaluate_expression(
+    f: &mut KtirKernelFrame,
     expression: &TileExpression,
-    x: &[Value],
+    x: &[KtirValue],
     shape: &[i64],
-    numbers: &mut Vec<(f64, Value)>,
-) -> Result<Value, String> {
+    numbers: &mut Vec<(f64, KtirValue)>,
+) -> Result<KtirValue, String> {
     let (name, operands) = match expression {
         TileExpression::Operand(k) => return Ok(x[*k]),
         TileExpression::Number(number) => {
             if let Some((_, tile)) = numbers.iter().find(|(n, _)| n == number) {
                 return Ok(*tile);
             }
-            let tile = f.b.float_tile(*number, shape, Elem::F32);
+            let tile = f.b.float_tile(*number, shape, KtirElem::F32);
             numbers.push((*number, tile));
             return Ok(tile);
         }
@@ -38,29 +38,29 @@ fn evaluate(
     };
     let mut made = Vec::with_capacity(operands.len());
     for operand in operands {
-        made.push(evaluate(f, operand, x, shape, numbers)?);
+        made.push(evaluate_expression(f, operand, x, shape, numbers)?);
     }
     Ok(match (name, &made[..]) {
-        ("select", [condition, yes, no]) => f.b.select(*condition, *yes, *no),
+        ("select", [condition, yes, no]) => f.b.select_values(*condition, *yes, *no),
         (name, [a, b]) if name.starts_with("cmpf_") => {
-            f.b.compare(Kind::CmpF, &name["cmpf_".len()..], *a, *b)
+            f.b.compare_values(KtirOpKind::CmpF, &name["cmpf_".len()..], *a, *b)
         }
-        (name, [a]) => f.b.unary(operation(name)?, *a),
-        (name, [a, b]) => f.b.binary(operation(name)?, *a, *b),
+        (name, [a]) => f.b.unary_op(find_operation_kind(name)?, *a),
+        (name, [a, b]) => f.b.binary_op(find_operation_kind(name)?, *a, *b),
         _ => return Err(format!("`{name}` has no {} operands", made.len())),
     })
 }
 
 /// The operation of KTIR with this name in some dialect.
-fn operation(name: &str) -> Result<Kind, String> {
-    let short = |kind: &Kind| kind.name().split_once('.').is_some_and(|(_, own)| own == name);
-    let found = Kind::ALL.iter().copied().find(short);
+fn find_operation_kind(name: &str) -> Result<KtirOpKind, String> {
+    let short = |kind: &KtirOpKind| kind.name().split_once('.').is_some_and(|(_, own)| own == name);
+    let found = KtirOpKind::ALL.iter().copied().find(short);
     found.ok_or_else(|| format!("`{name}` is no operation of KTIR"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::operation;
+    use super::find_operation_kind;
     use serde_json::Map;
     use zellige_op::{TensorOp, TileExpression};
 
@@ -82,7 +82,7 @@ mod tests {
         names.retain(|n| *n != "select" && !n.starts_with("cmpf_"));
         assert!(names.len() > 20);
         for name in names {
-            assert!(operation(name).is_ok(), "{name}");
+            assert!(find_operation_kind(name).is_ok(), "{name}");
         }
     }
 }

@@ -24,10 +24,10 @@ mod product;
 mod reduce;
 mod rows;
 
-use super::{CardFloat, EmitRefusal, EmittedFile, plain};
-use crate::program::{Program, Step, StepId};
-use frame::Frame;
-use zellige_ktir::{Function, Module, text};
+use super::{CardFloat, EmitRefusal, EmittedFile, sanitize_name};
+use crate::program::{CompiledProgram, ProgramStep, StepId};
+use frame::KtirKernelFrame;
+use zellige_ktir::{KtirFunction, KtirModule, text};
 use zellige_op::TileProgram;
 
 /// A kernel in KTIR.
@@ -38,7 +38,7 @@ pub struct KtirKernel {
     /// Its file.
     pub file: String,
     /// What the file holds: one function, whose arguments are the operands and then the result.
-    pub module: Module,
+    pub module: KtirModule,
 }
 
 /// The kernels of a program, and the steps that have none.
@@ -52,28 +52,28 @@ pub struct KtirKernels {
 
 impl KtirKernels {
     /// Their files.
-    pub fn files(&self, program: &Program) -> Vec<EmittedFile> {
+    pub fn emitted_files(&self, program: &CompiledProgram) -> Vec<EmittedFile> {
         let file = |k: &KtirKernel| {
             let step = &program.steps[k.step.0];
             let reads = step.reads.iter().map(|r| program.buffer(r.buffer).name.as_str());
             let writes = step.writes.iter().map(|b| program.buffer(*b).name.as_str());
             let operands: Vec<&str> = reads.chain(writes).collect();
             let note = format!("// Step {}: {}\n", k.step.0, operands.join(", "));
-            EmittedFile { path: k.file.clone(), text: note + &text::print(&k.module) }
+            EmittedFile { path: k.file.clone(), text: note + &text::print_module(&k.module) }
         };
         self.kernels.iter().map(file).collect()
     }
 }
 
 /// Every step that is a kernel.
-pub fn kernels(program: &Program, card_float: CardFloat) -> KtirKernels {
+pub fn build_kernels(program: &CompiledProgram, card_float: CardFloat) -> KtirKernels {
     let mut all = KtirKernels::default();
     for (i, step) in program.steps.iter().enumerate() {
-        match function(program, step, card_float) {
+        match build_kernel_function(program, step, card_float) {
             Ok(f) => all.kernels.push(KtirKernel {
                 step: StepId(i),
-                file: format!("ktir/step_{i}_{}.mlir", plain(&step.name)),
-                module: Module::new(vec![f]),
+                file: format!("ktir/step_{i}_{}.mlir", sanitize_name(&step.name)),
+                module: KtirModule::new(vec![f]),
             }),
             Err(reason) => {
                 let (step, name) = (StepId(i), step.name.clone());
@@ -84,20 +84,26 @@ pub fn kernels(program: &Program, card_float: CardFloat) -> KtirKernels {
     all
 }
 
-fn function(program: &Program, step: &Step, card_float: CardFloat) -> Result<Function, String> {
-    let mut frame = Frame::new(program, step, card_float)?;
+fn build_kernel_function(
+    program: &CompiledProgram,
+    step: &ProgramStep,
+    card_float: CardFloat,
+) -> Result<KtirFunction, String> {
+    let mut frame = KtirKernelFrame::new(program, step, card_float)?;
     let Some(op) = step.op() else {
-        moves::body(&mut frame)?;
-        return frame.finish();
+        moves::build_move_body(&mut frame)?;
+        return frame.finish_kernel();
     };
     match op.name() {
-        "sum" | "mean" | "amax" | "amin" => reduce::body(&mut frame, op.name())?,
-        "softmax" | "log_softmax" | "rms_norm" | "layer_norm" => rows::body(&mut frame, op.name())?,
-        "matmul" | "mm" | "bmm" | "linear" => product::body(&mut frame)?,
+        "sum" | "mean" | "amax" | "amin" => reduce::build_reduction_body(&mut frame, op.name())?,
+        "softmax" | "log_softmax" | "rms_norm" | "layer_norm" => {
+            rows::build_row_body(&mut frame, op.name())?
+        }
+        "matmul" | "mm" | "bmm" | "linear" => product::build_product_body(&mut frame)?,
         name if op.row().ktir == TileProgram::None => {
             return Err(format!("there is no tile program of {name}"));
         }
-        _ => pointwise::body(&mut frame, op.row())?,
+        _ => pointwise::build_pointwise_body(&mut frame, op.row())?,
     }
-    frame.finish()
+    frame.finish_kernel()
 }

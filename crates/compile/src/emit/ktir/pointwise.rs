@@ -1,20 +1,20 @@
 //! Element by element: rows of whole sticks, whose padding is computed along.
 
-use super::frame::{Frame, int, place};
+use super::frame::{KtirKernelFrame, loop_index_or_zero, size_to_i64};
 use super::math;
 use zellige_op::OpRow;
 
 /// Sticks of a tile at most: 64 KiB.
-const STICKS: i64 = 512;
+const MAX_TILE_STICKS: i64 = 512;
 
 /// The largest number of sticks of a tile that divides those of a core.
-pub(super) fn width(units: Option<i64>) -> i64 {
+pub(super) fn tile_sticks(units: Option<i64>) -> i64 {
     let Some(n) = units else { return 1 };
-    (1..=n.min(STICKS)).rev().find(|w| n % w == 0).unwrap_or(1)
+    (1..=n.min(MAX_TILE_STICKS)).rev().find(|w| n % w == 0).unwrap_or(1)
 }
 
 /// Adds the body of a pointwise operation.
-pub(super) fn body(f: &mut Frame, row: &OpRow) -> Result<(), String> {
+pub(super) fn build_pointwise_body(f: &mut KtirKernelFrame, row: &OpRow) -> Result<(), String> {
     let count = f.tensors.len();
     // The loop along the lanes, if any tensor has them.
     let along = |t: usize| {
@@ -22,14 +22,15 @@ pub(super) fn body(f: &mut Frame, row: &OpRow) -> Result<(), String> {
         t.form.stick.filter(|d| t.form.size[*d] > 1).and_then(|d| t.follows[d])
     };
     let lanes = (0..count).rev().find_map(along);
-    let unit = lanes.map_or(1, |l| int(f.spans[l].unit));
+    let unit = lanes.map_or(1, |l| size_to_i64(f.spans[l].unit));
     for (k, t) in f.tensors.iter().enumerate() {
         let own = along(k);
         if own.is_some() && own != lanes {
             return Err(format!("operand {k} has its lanes along another loop"));
         }
         if let Some(l) = own
-            && int(t.form.stick_count() * t.form.eps) < int(f.spans[l].unit_count()) * unit
+            && size_to_i64(t.form.stick_count() * t.form.eps)
+                < size_to_i64(f.spans[l].unit_count()) * unit
         {
             return Err(format!("operand {k} has fewer sticks than the padded loop"));
         }
@@ -38,45 +39,49 @@ pub(super) fn body(f: &mut Frame, row: &OpRow) -> Result<(), String> {
         }
     }
     let outer: Vec<usize> = (0..f.spans.len()).filter(|l| Some(*l) != lanes).collect();
-    let wide = lanes.map_or(1, |l| width(f.slices[l].units));
+    let wide = lanes.map_or(1, |l| tile_sticks(f.slices[l].units));
     let elements = wide * unit;
-    f.nest(&outer, &mut Vec::new(), &mut |f, at| {
-        let tile_at = |f: &mut Frame, k: usize, stick: zellige_ktir::Value| {
+    f.add_loop_nest(&outer, &mut Vec::new(), &mut |f, at| {
+        let tile_at = |f: &mut KtirKernelFrame, k: usize, stick: zellige_ktir::KtirValue| {
             let (follows, form) = (f.tensors[k].follows.clone(), f.tensors[k].form.clone());
             let zero = f.zero;
             let has = form.stick.is_some_and(|d| form.size[d] > 1);
             let (mut first, mut sticks) = (stick, 1);
             if has {
-                let eps = int(form.eps);
+                let eps = size_to_i64(form.eps);
                 sticks = elements / eps;
                 if unit != eps {
-                    let times = f.index(unit / eps);
-                    first = f.b.binary(zellige_ktir::Kind::MulI, stick, times);
+                    let times = f.index_constant(unit / eps);
+                    first = f.b.binary_op(zellige_ktir::KtirOpKind::MulI, stick, times);
                 }
             } else {
                 first = zero;
             }
             let lanes = if has { None } else { Some(1) };
-            let (tile, _) =
-                f.tile(k, &|d| (place(at, follows[d], zero), 1), (first, sticks), lanes);
+            let (tile, _) = f.operand_access_tile(
+                k,
+                &|d| (loop_index_or_zero(at, follows[d], zero), 1),
+                (first, sticks),
+                lanes,
+            );
             (tile, has)
         };
-        let one = |f: &mut Frame, stick: zellige_ktir::Value| -> Result<(), String> {
+        let one = |f: &mut KtirKernelFrame, stick: zellige_ktir::KtirValue| -> Result<(), String> {
             let shape = [elements];
             let mut values = Vec::with_capacity(count - 1);
             for k in 0..count - 1 {
                 let elem = f.tensors[k].elem;
                 let (tile, has) = tile_at(f, k, stick);
                 values.push(if has || elements == 1 {
-                    f.load(tile, &shape, elem)
+                    f.load_float32(tile, &shape, elem)
                 } else {
-                    let single = f.load(tile, &[1], elem);
-                    f.spread(single, &shape)
+                    let single = f.load_float32(tile, &[1], elem);
+                    f.broadcast_scalar(single, &shape)
                 });
             }
-            let result = math::apply(f, row, &values, &shape)?;
+            let result = math::apply_table_op(f, row, &values, &shape)?;
             let (tile, _) = tile_at(f, count - 1, stick);
-            f.store(result, tile);
+            f.store_rounded(result, tile);
             Ok(())
         };
         let Some(l) = lanes else { return one(f, f.zero) };
@@ -84,7 +89,7 @@ pub(super) fn body(f: &mut Frame, row: &OpRow) -> Result<(), String> {
         if slice.units == Some(wide) {
             return one(f, slice.first);
         }
-        let step = f.index(wide);
-        f.each((slice.first, slice.last, step), one)
+        let step = f.index_constant(wide);
+        f.add_loop((slice.first, slice.last, step), one)
     })
 }

@@ -1,16 +1,16 @@
 //! Matrix products: blocks of rows times one stick of columns, stick by stick along the sum.
 
-use super::frame::{Frame, int, place};
-use zellige_ktir::{Elem, Kind, Value};
+use super::frame::{KtirKernelFrame, loop_index_or_zero, size_to_i64};
+use zellige_ktir::{KtirElem, KtirOpKind, KtirValue};
 
 /// Rows of a block at most.
-const ROWS: i64 = 64;
+const MAX_BLOCK_ROWS: i64 = 64;
 
 /// Adds the body of a product `C[m, n] = A[m, k] B[k, n]`, with an addend where there is one.
-pub(super) fn body(f: &mut Frame) -> Result<(), String> {
+pub(super) fn build_product_body(f: &mut KtirKernelFrame) -> Result<(), String> {
     let depth = f.spans.len() - 1;
     let column = depth.checked_sub(1).ok_or("its result has no columns")?;
-    let lanes = |f: &Frame, t: usize| {
+    let lanes = |f: &KtirKernelFrame, t: usize| {
         let t = &f.tensors[t];
         t.form.stick.and_then(|d| t.follows[d])
     };
@@ -33,117 +33,128 @@ pub(super) fn body(f: &mut Frame) -> Result<(), String> {
         .filter(|l| left.contains(&Some(*l)) && !f.tensors[1].follows.contains(&Some(*l)));
     let high = row
         .and_then(|l| f.slices[l].units)
-        .map_or(1, |n| (1..=n.min(ROWS)).rev().find(|r| n % r == 0).unwrap_or(1));
+        .map_or(1, |n| (1..=n.min(MAX_BLOCK_ROWS)).rev().find(|r| n % r == 0).unwrap_or(1));
     let outer: Vec<usize> = (0..column).filter(|l| Some(*l) != row).collect();
     let k = f.spans[depth].size;
-    let (full, rest) = (int(k / eps), int(k % eps));
-    let (eps, group) = (int(eps), f.splits[depth]);
-    f.nest(&outer, &mut Vec::new(), &mut |f, at| {
-        let block = |f: &mut Frame, first: Value| -> Result<(), String> {
+    let (full, rest) = (size_to_i64(k / eps), size_to_i64(k % eps));
+    let (eps, group) = (size_to_i64(eps), f.splits[depth]);
+    f.add_loop_nest(&outer, &mut Vec::new(), &mut |f, at| {
+        let block = |f: &mut KtirKernelFrame, first: KtirValue| -> Result<(), String> {
             let slice = f.slices[column];
-            f.each((slice.first, slice.last, f.one), |f, stick| {
+            f.add_loop((slice.first, slice.last, f.one), |f, stick| {
                 let mut at = at.to_vec();
                 at.extend(row.map(|l| (l, first)));
                 let parts = ProductTile { at: &at, row, column, depth, high, stick, eps };
-                let zero = f.b.float_tile(0.0, &[high, eps], Elem::F32);
-                let mut acc = parts.sum(f, zero, (full, rest));
+                let zero = f.b.float_tile(0.0, &[high, eps], KtirElem::F32);
+                let mut acc = parts.sum_sticks(f, zero, (full, rest));
                 if group > 1 {
-                    acc = f.join(Kind::AddF, acc, zero, group);
+                    acc = f.combine_across_cores(KtirOpKind::AddF, acc, zero, group);
                 }
                 if out == 3 {
-                    let (tile, n) = parts.tile(f, 2);
+                    let (tile, n) = parts.block_tile(f, 2);
                     let elem = f.tensors[2].elem;
-                    let addend = f.load(tile, &[n / eps, eps], elem);
+                    let addend = f.load_float32(tile, &[n / eps, eps], elem);
                     let addend = if n == high * eps {
                         addend
                     } else {
-                        let flat = f.b.reassociate(addend, &[vec![0, 1]], &[eps]);
-                        f.b.broadcast(flat, &[high, eps], &[0])
+                        let flat = f.b.reassociate_tile(addend, &[vec![0, 1]], &[eps]);
+                        f.b.broadcast_tile(flat, &[high, eps], &[0])
                     };
-                    acc = f.b.binary(Kind::AddF, acc, addend);
+                    acc = f.b.binary_op(KtirOpKind::AddF, acc, addend);
                 }
-                f.first_core(&[depth], |f| {
-                    let (tile, _) = parts.tile(f, out);
-                    f.store(acc, tile);
+                f.run_on_first_core(&[depth], |f| {
+                    let (tile, _) = parts.block_tile(f, out);
+                    f.store_rounded(acc, tile);
                 });
                 Ok(())
             })
         };
         let Some(l) = row else { return block(f, f.zero) };
         let slice = f.slices[l];
-        let step = f.index(high);
-        f.each((slice.first, slice.last, step), block)
+        let step = f.index_constant(high);
+        f.add_loop((slice.first, slice.last, step), block)
     })
 }
 
 /// Where a block is.
 struct ProductTile<'a> {
-    at: &'a [(usize, Value)],
+    at: &'a [(usize, KtirValue)],
     row: Option<usize>,
     column: usize,
     depth: usize,
     high: i64,
-    stick: Value,
+    stick: KtirValue,
     eps: i64,
 }
 
 impl ProductTile<'_> {
     /// A block of rows of one stick of columns, and how many elements it has.
-    fn tile(&self, f: &mut Frame, t: usize) -> (Value, i64) {
+    fn block_tile(&self, f: &mut KtirKernelFrame, t: usize) -> (KtirValue, i64) {
         let (follows, zero) = (f.tensors[t].follows.clone(), f.zero);
         let at = |d: usize| {
             let l = follows[d];
             let extent = if l.is_some() && l == self.row { self.high } else { 1 };
-            (place(self.at, l, zero), extent)
+            (loop_index_or_zero(self.at, l, zero), extent)
         };
-        let (tile, extents) = f.tile(t, &at, (self.stick, 1), None);
+        let (tile, extents) = f.operand_access_tile(t, &at, (self.stick, 1), None);
         (tile, extents.iter().product())
     }
 
     /// The sum of a core: whole sticks, then what is valid of the last one where the core has it.
-    fn sum(&self, f: &mut Frame, zero: Value, (full, rest): (i64, i64)) -> Value {
+    fn sum_sticks(
+        &self,
+        f: &mut KtirKernelFrame,
+        zero: KtirValue,
+        (full, rest): (i64, i64),
+    ) -> KtirValue {
         let slice = f.slices[self.depth];
         let mut acc = zero;
         if full > 0 {
             let mut last = slice.last;
             if rest > 0 {
-                let most = f.index(full);
-                last = f.b.binary(Kind::MinSI, last, most);
+                let most = f.index_constant(full);
+                last = f.b.binary_op(KtirOpKind::MinSI, last, most);
             }
-            acc = f.carry((slice.first, last, f.one), &[acc], |f, i, inner| {
-                vec![self.add(f, i, self.eps, inner[0])]
+            acc = f.add_carrying_loop((slice.first, last, f.one), &[acc], |f, i, inner| {
+                vec![self.add_stick_product(f, i, self.eps, inner[0])]
             })[0];
         }
         if rest > 0 {
-            let tail = f.index(full);
-            let from = f.b.binary(Kind::MaxSI, slice.first, tail);
-            acc = f.carry((from, slice.last, f.one), &[acc], |f, i, inner| {
-                vec![self.add(f, i, rest, inner[0])]
+            let tail = f.index_constant(full);
+            let from = f.b.binary_op(KtirOpKind::MaxSI, slice.first, tail);
+            acc = f.add_carrying_loop((from, slice.last, f.one), &[acc], |f, i, inner| {
+                vec![self.add_stick_product(f, i, rest, inner[0])]
             })[0];
         }
         acc
     }
 
     /// Adds the product of stick `i` of the sum, of which `n` are valid.
-    fn add(&self, f: &mut Frame, i: Value, n: i64, acc: Value) -> Value {
+    fn add_stick_product(
+        &self,
+        f: &mut KtirKernelFrame,
+        i: KtirValue,
+        n: i64,
+        acc: KtirValue,
+    ) -> KtirValue {
         let (follows, zero, elem) = (f.tensors[0].follows.clone(), f.zero, f.tensors[0].elem);
         let at = |d: usize| {
             let l = follows[d];
             let extent = if l.is_some() && l == self.row { self.high } else { 1 };
-            (place(self.at, l, zero), extent)
+            (loop_index_or_zero(self.at, l, zero), extent)
         };
-        let (tile, _) = f.tile(0, &at, (i, 1), Some(n));
-        let a = f.load(tile, &[self.high, n], elem);
-        let width = f.index(self.eps);
-        let first = f.b.binary(Kind::MulI, i, width);
+        let (tile, _) = f.operand_access_tile(0, &at, (i, 1), Some(n));
+        let a = f.load_float32(tile, &[self.high, n], elem);
+        let width = f.index_constant(self.eps);
+        let first = f.b.binary_op(KtirOpKind::MulI, i, width);
         let (follows, elem) = (f.tensors[1].follows.clone(), f.tensors[1].elem);
         let at = |d: usize| match follows[d] {
             Some(l) if l == self.depth => (first, n),
             Some(l) if l == self.column => (zero, 1),
-            l => (place(self.at, l, zero), 1),
+            l => (loop_index_or_zero(self.at, l, zero), 1),
         };
-        let (tile, _) = f.tile(1, &at, (self.stick, 1), None);
-        let b = f.load(tile, &[n, self.eps], elem);
+        let (tile, _) = f.operand_access_tile(1, &at, (self.stick, 1), None);
+        let b = f.load_float32(tile, &[n, self.eps], elem);
         f.b.matmul(a, b, acc)
     }
 }

@@ -15,11 +15,11 @@ enum BundleLine {
 }
 
 impl BundleBody {
-    pub(super) fn execute(&mut self, file: &str, ids: &[(i64, SdscSymbol)]) {
+    pub(super) fn push_execute(&mut self, file: &str, ids: &[(i64, SdscSymbol)]) {
         self.0.push(BundleLine::Execute { file: file.into(), ids: ids.to_vec() });
     }
 
-    pub(super) fn leave_out(&mut self, step: usize, name: &str, reason: &str) {
+    pub(super) fn push_left_out(&mut self, step: usize, name: &str, reason: &str) {
         self.0.push(BundleLine::LeftOut {
             step,
             name: name.into(),
@@ -27,9 +27,9 @@ impl BundleBody {
         });
     }
 
-    pub(super) fn print(&self, symbols: &SdscSymbols) -> String {
+    pub(super) fn print_bundle(&self, symbols: &SdscSymbols) -> String {
         let mut text = String::from("module {\n");
-        let used = symbols.all();
+        let used = symbols.all_symbols();
         let pool = used.iter().any(|s| s.argument.is_none());
         let mut arguments: Vec<usize> = used.iter().filter_map(|s| s.argument).collect();
         arguments.sort_unstable();
@@ -39,11 +39,11 @@ impl BundleBody {
             given.chain(arguments.iter().map(|k| format!("arg_{k}"))).collect();
         let typed = |n: &String| format!("%{n}_base_addr: !sdscbundle.input_arg<index>");
         let parameters: Vec<String> = given.iter().map(typed).collect();
-        line(&mut text, 1, &format!("func.func @sdsc_bundle({}) {{", parameters.join(", ")));
+        push_line(&mut text, 1, &format!("func.func @sdsc_bundle({}) {{", parameters.join(", ")));
         for name in &given {
             let from =
                 format!("%{name} = sdscbundle.input_arg_extract value from %{name}_base_addr");
-            line(&mut text, 2, &format!("{from} : !sdscbundle.input_arg<index> -> index"));
+            push_line(&mut text, 2, &format!("{from} : !sdscbundle.input_arg<index> -> index"));
         }
         let mut made = HashSet::new();
         for symbol in used {
@@ -54,11 +54,15 @@ impl BundleBody {
                 }
                 SdscSymbol { argument: None, .. } => ("%pool".into(), "%pool_offset".into()),
             };
-            let value = symbol.value();
+            let value = symbol.bundle_value();
             if made.insert(value.clone()) {
                 let offset = symbol.offset;
-                line(&mut text, 2, &format!("{stem}_{offset} = arith.constant {offset} : index"));
-                line(
+                push_line(
+                    &mut text,
+                    2,
+                    &format!("{stem}_{offset} = arith.constant {offset} : index"),
+                );
+                push_line(
                     &mut text,
                     2,
                     &format!("{value} = arith.addi {base}, {stem}_{offset} : index"),
@@ -66,17 +70,17 @@ impl BundleBody {
             }
         }
         for entry in &self.0 {
-            line(&mut text, 2, &entry.print(symbols.symbolic()));
+            push_line(&mut text, 2, &entry.print_line(symbols.is_symbolic()));
         }
-        line(&mut text, 2, "return");
-        line(&mut text, 1, "}");
+        push_line(&mut text, 2, "return");
+        push_line(&mut text, 1, "}");
         text.push_str("}\n");
         text
     }
 }
 
 impl BundleLine {
-    fn print(&self, symbolic: bool) -> String {
+    fn print_line(&self, symbolic: bool) -> String {
         match self {
             BundleLine::LeftOut { step, name, reason } => {
                 format!("// step {step}, {name}, is not in this bundle: {reason}")
@@ -85,7 +89,7 @@ impl BundleLine {
                 format!("sdscbundle.sdsc_execute () {{sdsc_filename=\"{file}\"}}")
             }
             BundleLine::Execute { file, ids } => {
-                let values: Vec<String> = ids.iter().map(|(_, s)| s.value()).collect();
+                let values: Vec<String> = ids.iter().map(|(_, s)| s.bundle_value()).collect();
                 let numbers: Vec<String> = ids.iter().map(|(n, _)| n.to_string()).collect();
                 format!(
                     "sdscbundle.sdsc_execute ({}) {{sdsc_filename=\"{file}\", \"symbol_ids\"=[{}]}}",
@@ -97,6 +101,6 @@ impl BundleLine {
     }
 }
 
-fn line(text: &mut String, depth: usize, content: &str) {
+fn push_line(text: &mut String, depth: usize, content: &str) {
     let _ = writeln!(text, "{}{content}", "\t".repeat(depth));
 }

@@ -8,7 +8,7 @@
 //! - **One element in each stick to full sticks**: all lanes are moved along as a dimension of their own, of which the
 //!   first place (or that of the lane) is copied. The other way the dimension has one place.
 
-use super::op_func::{Family, OpFunc};
+use super::op_func::{OpFunc, SdscFamily};
 use super::work::{KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
 use zellige_device::TensorLayout;
 use zellige_layout::StridedLayout;
@@ -16,14 +16,14 @@ use zellige_stick::StickLayout;
 
 /// A tensor in memory, whether or not kernels can read it as it lies.
 #[derive(Debug, Clone)]
-pub(super) struct Placed {
+pub(super) struct MemoryTensor {
     pub(super) memory: WorkMemory,
     pub(super) laid: TensorLayout,
 }
 
 /// The workspace of a step while its kernels are planned, and the cores that they run on.
 #[derive(Debug, Clone)]
-pub(super) struct Workbench {
+pub(super) struct KernelWorkspace {
     /// Bytes that are taken.
     pub(super) used: u64,
     pub(super) first_core: usize,
@@ -33,26 +33,30 @@ pub(super) struct Workbench {
 }
 
 /// How often elements may go through the workspace on their way.
-const DEPTH: usize = 3;
+const MAX_WORKSPACE_HOPS: usize = 3;
 
-impl Workbench {
+impl KernelWorkspace {
     /// Memory for a tensor of the workspace.
-    pub(super) fn take(&mut self, laid: &TensorLayout) -> Placed {
+    pub(super) fn allocate_tensor(&mut self, laid: &TensorLayout) -> MemoryTensor {
         let memory = WorkMemory::Scratch(self.used);
         let bytes = laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs);
         self.used = (self.used + bytes).next_multiple_of(128);
-        Placed { memory, laid: laid.clone() }
+        MemoryTensor { memory, laid: laid.clone() }
     }
 
     /// The kernels that copy all elements; why where there are none.
-    pub(super) fn copy(&mut self, from: &Placed, to: &Placed) -> Result<Vec<KernelWork>, String> {
-        self.copy_in(from, to, DEPTH)
+    pub(super) fn plan_copy(
+        &mut self,
+        from: &MemoryTensor,
+        to: &MemoryTensor,
+    ) -> Result<Vec<KernelWork>, String> {
+        self.plan_copy_at_depth(from, to, MAX_WORKSPACE_HOPS)
     }
 
-    fn copy_in(
+    fn plan_copy_at_depth(
         &mut self,
-        from: &Placed,
-        to: &Placed,
+        from: &MemoryTensor,
+        to: &MemoryTensor,
         depth: usize,
     ) -> Result<Vec<KernelWork>, String> {
         if from.laid.stick_layout().device_dtype() != to.laid.stick_layout().device_dtype() {
@@ -60,50 +64,50 @@ impl Workbench {
         }
         match (WorkTensor::new(from.memory, &from.laid), WorkTensor::new(to.memory, &to.laid)) {
             (Ok(a), Ok(b)) => {
-                let reason = match self.regular(from, a, to, b, depth) {
+                let reason = match self.copy_regular(from, a, to, b, depth) {
                     Ok(made) => return Ok(made),
                     Err(reason) => reason,
                 };
-                self.through(from, to, depth).map_err(|_| reason)
+                self.copy_through_restickify(from, to, depth).map_err(|_| reason)
             }
-            (Err(reason), Ok(_)) => match self.split(from, to, depth) {
+            (Err(reason), Ok(_)) => match self.copy_split(from, to, depth) {
                 Some(made) => Ok(made),
-                None => self.through(from, to, depth).map_err(|_| reason),
+                None => self.copy_through_restickify(from, to, depth).map_err(|_| reason),
             },
-            (_, Err(reason)) => self.split(from, to, depth).ok_or(reason),
+            (_, Err(reason)) => self.copy_split(from, to, depth).ok_or(reason),
         }
     }
 
     /// Two regular tensors.
-    fn regular(
+    fn copy_regular(
         &mut self,
-        from: &Placed,
+        from: &MemoryTensor,
         a: WorkTensor,
-        to: &Placed,
+        to: &MemoryTensor,
         b: WorkTensor,
         depth: usize,
     ) -> Result<Vec<KernelWork>, String> {
         let work = match (a.form.stick, b.form.stick) {
             (None, Some(d)) if a.form.size[d] > 1 && depth > 0 => {
-                return self.condense(from, a, to, d, depth);
+                return self.condense_sticks(from, a, to, d, depth);
             }
             // A stick of one element is its first lane, as that of a sparse tensor is.
-            (None, None | Some(_)) | (Some(_), Some(_)) => self.work(a, b),
-            (Some(d), None) if a.form.size[d] == 1 => self.work(a, b),
-            (Some(_), None) => self.work(widened(a, None)?, widened(b, Some(1))?),
+            (None, None | Some(_)) | (Some(_), Some(_)) => self.copy_work(a, b),
+            (Some(d), None) if a.form.size[d] == 1 => self.copy_work(a, b),
+            (Some(_), None) => self.copy_work(with_lane_dim(a, None)?, with_lane_dim(b, Some(1))?),
         };
-        super::kernel::SdscKernel::of(&work)?;
+        super::kernel::SdscKernel::from_work(&work)?;
         Ok(vec![work])
     }
 
-    fn work(&self, a: WorkTensor, b: WorkTensor) -> KernelWork {
+    fn copy_work(&self, a: WorkTensor, b: WorkTensor) -> KernelWork {
         let moved = matches!((a.form.stick, b.form.stick), (Some(x), Some(y)) if x != y);
-        let mut loops = SdscLoops::of_copy(&[&a.form, &b.form], None, self.cores, moved);
-        loops.rounds = self.rounds(&loops, [&a, &b]);
+        let mut loops = SdscLoops::for_copy(&[&a.form, &b.form], None, self.cores, moved);
+        loops.rounds = self.find_copy_rounds(&loops, [&a, &b]);
         let (name, family) = if moved {
-            ("ReStickifyOpHBM", Family::Restickify)
+            ("ReStickifyOpHBM", SdscFamily::Restickify)
         } else {
-            ("identity", Family::Pointwise)
+            ("identity", SdscFamily::Pointwise)
         };
         let func = OpFunc { name, family, constants: Vec::new(), operands: vec![0] };
         let cores = WorkCores::From(self.first_core);
@@ -111,7 +115,11 @@ impl Workbench {
     }
 
     /// The rounds in which a copy goes through its outermost loop, where a core would address too much of a tensor.
-    fn rounds(&self, loops: &SdscLoops, tensors: [&WorkTensor; 2]) -> Option<(usize, usize)> {
+    fn find_copy_rounds(
+        &self,
+        loops: &SdscLoops,
+        tensors: [&WorkTensor; 2],
+    ) -> Option<(usize, usize)> {
         let over = tensors
             .into_iter()
             .max_by_key(|t| t.laid.stick_layout().device_bytes().unwrap_or(0))?;
@@ -126,17 +134,17 @@ impl Workbench {
     }
 
     /// One element in each stick into sticks along dimension `d`.
-    fn condense(
+    fn condense_sticks(
         &mut self,
-        from: &Placed,
+        from: &MemoryTensor,
         mut a: WorkTensor,
-        to: &Placed,
+        to: &MemoryTensor,
         d: usize,
         depth: usize,
     ) -> Result<Vec<KernelWork>, String> {
         let (eps, lane) = (a.form.eps, a.form.offset % a.form.eps);
         a.form.offset -= lane;
-        let wide = widened(a, Some(eps))?;
+        let wide = with_lane_dim(a, Some(eps))?;
         let lanes = i64::try_from(eps).unwrap_or(i64::MAX);
         let size = [from.laid.size(), &[lanes]].concat();
         let rank = size.len();
@@ -145,21 +153,30 @@ impl Workbench {
         let mut order: Vec<usize> = others.collect();
         order.insert(order.len().min(1), rank - 1);
         order.push(d);
-        let laid = plain(&from.laid, &size, &order)?;
-        let all = self.take(&laid);
-        let moved = self.work(wide, WorkTensor::new(all.memory, &all.laid)?);
-        super::kernel::SdscKernel::of(&moved)?;
+        let laid = row_major_layout(&from.laid, &size, &order)?;
+        let all = self.allocate_tensor(&laid);
+        let moved = self.copy_work(wide, WorkTensor::new(all.memory, &all.laid)?);
+        super::kernel::SdscKernel::from_work(&moved)?;
         let (last, lane) = (i64::try_from(rank - 1).unwrap_or(0), i64::try_from(lane).unwrap_or(0));
         let first = all.laid.view_layout(|v| v.select(last, lane)).map_err(|e| e.to_string())?;
-        let rest = self.copy_in(&Placed { memory: all.memory, laid: first }, to, depth - 1)?;
+        let rest = self.plan_copy_at_depth(
+            &MemoryTensor { memory: all.memory, laid: first },
+            to,
+            depth - 1,
+        )?;
         Ok([vec![moved], rest].concat())
     }
 
     /// Both sides with dimensions taken apart, where both are regular then: as the tensors of the two have them, or
     /// one dimension by any of its divisors.
-    fn split(&mut self, from: &Placed, to: &Placed, depth: usize) -> Option<Vec<KernelWork>> {
+    fn copy_split(
+        &mut self,
+        from: &MemoryTensor,
+        to: &MemoryTensor,
+        depth: usize,
+    ) -> Option<Vec<KernelWork>> {
         let size = from.laid.size().to_vec();
-        let own = |d: usize| boundaries(&[&from.laid, &to.laid], d);
+        let own = |d: usize| find_boundaries(&[&from.laid, &to.laid], d);
         let merged = (0..size.len()).flat_map(|d| own(d).into_iter().map(move |n| (d, n)));
         let all: Vec<(usize, i64)> = merged.collect();
         let one = size.iter().enumerate().flat_map(|(d, n)| {
@@ -167,14 +184,14 @@ impl Workbench {
             (2..n).filter(move |k| n % k == 0).map(move |k| vec![(d, k)])
         });
         for cuts in [all].into_iter().filter(|c| !c.is_empty()).chain(one) {
-            let cut = |p: &Placed| -> Option<Placed> {
-                let laid = p.laid.view_layout(|v| taken_apart(v, &cuts)).ok()?;
+            let cut = |p: &MemoryTensor| -> Option<MemoryTensor> {
+                let laid = p.laid.view_layout(|v| split_view_dims(v, &cuts)).ok()?;
                 laid.stick_form().ok()?;
-                Some(Placed { memory: p.memory, laid })
+                Some(MemoryTensor { memory: p.memory, laid })
             };
             if let (Some(a), Some(b)) = (cut(from), cut(to)) {
                 let mut tried = self.clone();
-                if let Ok(made) = tried.copy_in(&a, &b, depth) {
+                if let Ok(made) = tried.plan_copy_at_depth(&a, &b, depth) {
                     *self = tried;
                     return Some(made);
                 }
@@ -184,20 +201,20 @@ impl Workbench {
     }
 
     /// By a restickified copy of the whole source, of which the view is regular: the smallest that leads on.
-    fn through(
+    fn copy_through_restickify(
         &mut self,
-        from: &Placed,
-        to: &Placed,
+        from: &MemoryTensor,
+        to: &MemoryTensor,
         depth: usize,
     ) -> Result<Vec<KernelWork>, String> {
         let depth = depth.checked_sub(1).ok_or("it takes too many steps")?;
-        let whole = Placed { memory: from.memory, laid: from.laid.base_layout() };
+        let whole = MemoryTensor { memory: from.memory, laid: from.laid.base_layout() };
         let host = whole.laid.view().clone();
         let own = whole.laid.stick_form().map_err(|e| e.to_string())?;
-        let mut best: Option<(Workbench, Vec<KernelWork>)> = None;
-        for laid in other_layouts(&whole.laid, &host, own.stick) {
+        let mut best: Option<(KernelWorkspace, Vec<KernelWork>)> = None;
+        for laid in list_other_layouts(&whole.laid, &host, own.stick) {
             let mut tried = self.clone();
-            let staged = tried.take(&laid);
+            let staged = tried.allocate_tensor(&laid);
             if best.as_ref().is_some_and(|(b, _)| b.used <= tried.used) {
                 continue;
             }
@@ -207,9 +224,9 @@ impl Workbench {
             if view.stick_form().is_err() {
                 continue;
             }
-            let Ok(first) = tried.copy_in(&whole, &staged, 0) else { continue };
-            let staged = Placed { memory: staged.memory, laid: view };
-            let Ok(rest) = tried.copy_in(&staged, to, depth) else { continue };
+            let Ok(first) = tried.plan_copy_at_depth(&whole, &staged, 0) else { continue };
+            let staged = MemoryTensor { memory: staged.memory, laid: view };
+            let Ok(rest) = tried.plan_copy_at_depth(&staged, to, depth) else { continue };
             if best.as_ref().is_none_or(|(b, _)| tried.used < b.used) {
                 best = Some((tried, [first, rest].concat()));
             }
@@ -217,15 +234,15 @@ impl Workbench {
         // Or a copy of the view itself, whose dimensions are those of the target.
         let plain = StridedLayout::new_contiguous(from.laid.size()).map_err(|e| e.to_string())?;
         for laid in
-            other_layouts(&from.laid, &plain, to.laid.stick_form().ok().and_then(|s| s.stick))
+            list_other_layouts(&from.laid, &plain, to.laid.stick_form().ok().and_then(|s| s.stick))
         {
             let mut tried = self.clone();
-            let staged = tried.take(&laid);
+            let staged = tried.allocate_tensor(&laid);
             if best.as_ref().is_some_and(|(b, _)| b.used <= tried.used) {
                 continue;
             }
-            let Ok(first) = tried.copy_in(from, &staged, 0) else { continue };
-            let Ok(rest) = tried.copy_in(&staged, to, depth) else { continue };
+            let Ok(first) = tried.plan_copy_at_depth(from, &staged, 0) else { continue };
+            let Ok(rest) = tried.plan_copy_at_depth(&staged, to, depth) else { continue };
             if best.as_ref().is_none_or(|(b, _)| tried.used < b.used) {
                 best = Some((tried, [first, rest].concat()));
             }
@@ -237,7 +254,7 @@ impl Workbench {
 }
 
 /// Layouts of a whole tensor with its sticks along other dimensions than `own`, smaller ones first.
-pub(super) fn other_layouts(
+pub(super) fn list_other_layouts(
     like: &TensorLayout,
     host: &StridedLayout,
     own: Option<usize>,
@@ -268,7 +285,11 @@ pub(super) fn other_layouts(
 }
 
 /// A row-major tensor of the workspace in the layout of an order of dimensions, of which the last one is in sticks.
-fn plain(like: &TensorLayout, size: &[i64], order: &[usize]) -> Result<TensorLayout, String> {
+fn row_major_layout(
+    like: &TensorLayout,
+    size: &[i64],
+    order: &[usize],
+) -> Result<TensorLayout, String> {
     let order: Vec<i64> = order.iter().map(|d| i64::try_from(*d).unwrap_or(0)).collect();
     let format = like.stick_layout().device_dtype();
     let layout = StickLayout::with_dim_order_in_format(size, None, format, &order);
@@ -277,7 +298,7 @@ fn plain(like: &TensorLayout, size: &[i64], order: &[usize]) -> Result<TensorLay
 }
 
 /// A tensor with one more dimension: its lanes, where it has one element in each stick; else one place.
-fn widened(mut t: WorkTensor, lanes: Option<usize>) -> Result<WorkTensor, String> {
+fn with_lane_dim(mut t: WorkTensor, lanes: Option<usize>) -> Result<WorkTensor, String> {
     if lanes.is_some() && !t.form.offset.is_multiple_of(t.form.eps) {
         return Err("its elements are in other lanes than the first".into());
     }
@@ -292,7 +313,7 @@ fn widened(mut t: WorkTensor, lanes: Option<usize>) -> Result<WorkTensor, String
 
 /// Where a dimension of two views runs over the end of a dimension of either tensor: places of a part, the smallest
 /// first, each a multiple of the one before.
-fn boundaries(list: &[&TensorLayout], d: usize) -> Vec<i64> {
+fn find_boundaries(list: &[&TensorLayout], d: usize) -> Vec<i64> {
     let mut ends: Vec<i64> = Vec::new();
     let n = list[0].size()[d];
     for laid in list {
@@ -316,7 +337,10 @@ fn boundaries(list: &[&TensorLayout], d: usize) -> Vec<i64> {
 }
 
 /// A view with dimensions as several: each cut is a dimension, and the places of its inner part.
-fn taken_apart(v: &StridedLayout, cuts: &[(usize, i64)]) -> zellige_layout::Result<StridedLayout> {
+fn split_view_dims(
+    v: &StridedLayout,
+    cuts: &[(usize, i64)],
+) -> zellige_layout::Result<StridedLayout> {
     let (mut size, mut stride) = (Vec::new(), Vec::new());
     for (d, (n, s)) in v.sizes_and_strides().enumerate() {
         let mut rest = n;

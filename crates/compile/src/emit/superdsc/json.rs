@@ -1,28 +1,28 @@
 //! The fields of a kernel's file, in the order in which they are documented.
 
-use super::kernel::{Along, SdscArg, SdscDim, SdscKernel, SdscScale};
-use super::op_func::Family;
+use super::kernel::{SdscArg, SdscDim, SdscKernel, SdscScale, SdscTensorLoop};
+use super::op_func::SdscFamily;
 use super::symbols::{SdscSymbol, SdscSymbols};
-use crate::emit::{Address, MemoryMap};
+use crate::emit::{BufferAddress, MemoryMap};
 use serde_json::{Map, Value, json};
 use zellige_float::{Dl16, Dl16Inf, F8E4M3Fn, F8E5M2, F16};
 use zellige_stick::DataFormat;
 
 /// Labels of layouts, in the order in which they are given out.
-const LABELS: [&str; 4] = ["OUTPUT", "KERNEL", "INPUT", "KERNEL_IDX"];
+const LAYOUT_LABELS: [&str; 4] = ["OUTPUT", "KERNEL", "INPUT", "KERNEL_IDX"];
 const PRODUCT_LABELS: [&str; 4] = ["INPUT", "KERNEL", "OUTPUT", "KERNEL_IDX"];
 
 /// The file of a kernel, and the symbols that it names with their numbers; why where an address
 /// cannot be given.
-pub(super) fn sdsc(
+pub(super) fn kernel_json(
     kernel: &SdscKernel,
     index: usize,
     map: &MemoryMap,
     symbols: &mut SdscSymbols,
 ) -> Result<(Value, Vec<(i64, SdscSymbol)>), String> {
-    symbols.begin();
-    let top = SdscWriter { kernel, map, layouts: Vec::new() }.top(symbols)?;
-    Ok((object([(format!("{index}_{}", kernel.name), top)]), symbols.current()))
+    symbols.begin_kernel();
+    let top = SdscWriter { kernel, map, layouts: Vec::new() }.write_kernel(symbols)?;
+    Ok((json_object([(format!("{index}_{}", kernel.name), top)]), symbols.current_symbols()))
 }
 
 /// A layout that tensors of a kernel share.
@@ -40,55 +40,55 @@ struct SdscWriter<'a> {
 }
 
 impl SdscWriter<'_> {
-    fn dims(&self) -> &[SdscDim] {
+    fn loop_dims(&self) -> &[SdscDim] {
         &self.kernel.dims
     }
 
-    fn ids(&self) -> impl Iterator<Item = usize> {
+    fn core_ids(&self) -> impl Iterator<Item = usize> {
         self.kernel.ids.iter().copied()
     }
 
-    fn per_core(&self, f: impl Fn(usize) -> Value) -> Value {
-        object(self.ids().enumerate().map(|(slice, id)| (id.to_string(), f(slice))))
+    fn per_core_json(&self, f: impl Fn(usize) -> Value) -> Value {
+        json_object(self.core_ids().enumerate().map(|(slice, id)| (id.to_string(), f(slice))))
     }
 
-    fn top(mut self, symbols: &mut SdscSymbols) -> Result<Value, String> {
-        let cores = self.kernel.cores();
-        let dsc = self.dsc(symbols)?;
+    fn write_kernel(mut self, symbols: &mut SdscSymbols) -> Result<Value, String> {
+        let cores = self.kernel.core_count();
+        let dsc = self.dsc_json(symbols)?;
         let slices = |core: usize| {
-            let slice = self.kernel.slice(core);
-            object(self.dims().iter().zip(slice).map(|(d, i)| (d.label.into(), json!(i))))
+            let slice = self.kernel.core_slice(core);
+            json_object(self.loop_dims().iter().zip(slice).map(|(d, i)| (d.label.into(), json!(i))))
         };
         Ok(json!({
-            "sdscFoldProps_": [factor(1, "time")],
+            "sdscFoldProps_": [factor_json(1, "time")],
             "sdscFolds_": {
-                "dim_prop_func": [affine(1)],
-                "dim_prop_attr": [factor(1, "time")],
+                "dim_prop_func": [affine_json(1)],
+                "dim_prop_attr": [factor_json(1, "time")],
                 "data_": {"[0]": "0"},
             },
-            "coreFoldProp_": factor(cores, "core"),
-            "coreletFoldProp_": factor(1, "corelet"),
+            "coreFoldProp_": factor_json(cores, "core"),
+            "coreletFoldProp_": factor_json(1, "corelet"),
             "numCoresUsed_": cores,
-            "coreIdToDsc_": self.per_core(|_| json!(0)),
-            "numWkSlicesPerDim_": object(self.dims().iter().map(|d| (d.label.into(), json!(d.split)))),
-            "coreIdToWkSlice_": self.per_core(slices),
-            "coreIdToDscSchedule": self.per_core(|_| json!([[-1, 0, 0, 0]])),
-            "dscs_": [object([(self.kernel.name.clone(), dsc)])],
+            "coreIdToDsc_": self.per_core_json(|_| json!(0)),
+            "numWkSlicesPerDim_": json_object(self.loop_dims().iter().map(|d| (d.label.into(), json!(d.split)))),
+            "coreIdToWkSlice_": self.per_core_json(slices),
+            "coreIdToDscSchedule": self.per_core_json(|_| json!([[-1, 0, 0, 0]])),
+            "dscs_": [json_object([(self.kernel.name.clone(), dsc)])],
         }))
     }
 
-    fn dsc(&mut self, symbols: &mut SdscSymbols) -> Result<Value, String> {
+    fn dsc_json(&mut self, symbols: &mut SdscSymbols) -> Result<Value, String> {
         let labels: Vec<usize> = self
             .kernel
             .args
             .iter()
             .enumerate()
-            .map(|(i, a)| self.layout(i, a))
+            .map(|(i, a)| self.layout_number(i, a))
             .collect::<Result<_, _>>()?;
         let kernel = self.kernel;
         let sizes = |name: &str, f: &dyn Fn(&SdscDim) -> usize| {
             let named = [("name_".to_string(), json!(name))];
-            object(
+            json_object(
                 named
                     .into_iter()
                     .chain(kernel.dims.iter().map(|d| (format!("{}_", d.label), json!(f(d))))),
@@ -98,13 +98,14 @@ impl SdscWriter<'_> {
             let dim = &kernel.dims[*d];
             (dim.label.into(), json!([[dim.size, dim.padded - dim.size]]))
         });
-        let slice = sizes("core", &SdscDim::slice);
+        let slice = sizes("core", &SdscDim::slice_iterations);
         let tensors = kernel.args.iter().zip(&labels).enumerate();
         let mut allocations = Vec::new();
         for (i, (arg, label)) in tensors.clone() {
-            allocations.push(self.allocation(i, arg, *label, symbols)?);
+            allocations.push(self.allocation_json(i, arg, *label, symbols)?);
         }
-        let labelled: Vec<Value> = tensors.map(|(i, (a, l))| self.labelled(i, a, *l)).collect();
+        let labelled: Vec<Value> =
+            tensors.map(|(i, (a, l))| self.labelled_json(i, a, *l)).collect();
         let primary = self.layouts.iter().map(|l| {
             let info = json!({
                 "layoutDimOrder_": l.order.iter().map(|d| kernel.dims[*d].label).collect::<Vec<_>>(),
@@ -114,42 +115,42 @@ impl SdscWriter<'_> {
             (l.label.to_string(), info)
         });
         Ok(json!({
-            "numCoresUsed_": kernel.cores(),
+            "numCoresUsed_": kernel.core_count(),
             "numCoreletsUsed_": 1,
-            "coreIdsUsed_": self.ids().collect::<Vec<_>>(),
+            "coreIdsUsed_": self.core_ids().collect::<Vec<_>>(),
             "N_": sizes("n", &|d| d.padded),
-            "coordinateMasking_": object(masked),
+            "coordinateMasking_": json_object(masked),
             "maskingConstId_": if kernel.masked.is_empty() { -1 } else { 0 },
             "dataStageParam_": {"0": {"ss_": slice.clone(), "el_": slice}},
-            "primaryDsInfo_": object(primary),
+            "primaryDsInfo_": json_object(primary),
             "scheduleTree_": allocations,
             "labeledDs_": labelled,
-            "constantInfo_": self.constants()?,
-            "computeOp_": [self.compute()],
+            "constantInfo_": self.constants_json()?,
+            "computeOp_": [self.compute_json()],
         }))
     }
 
-    fn is_index(&self, tensor: usize) -> bool {
+    fn is_index_tensor(&self, tensor: usize) -> bool {
         self.kernel.indexed.is_some_and(|x| x.index == tensor)
     }
 
     /// The number of a tensor's layout; the first tensor that has it gives the order.
-    fn layout(&mut self, tensor: usize, arg: &SdscArg) -> Result<usize, String> {
+    fn layout_number(&mut self, tensor: usize, arg: &SdscArg) -> Result<usize, String> {
         let order: Vec<usize> = arg.order.iter().map(|a| a.dim).collect();
-        let is_index = self.is_index(tensor);
+        let is_index = self.is_index_tensor(tensor);
         let mut set = order.clone();
         set.sort_unstable();
         let same = |l: &SdscLayout| {
             let mut other = l.order.clone();
             other.sort_unstable();
-            let indices = l.label == LABELS[3];
+            let indices = l.label == LAYOUT_LABELS[3];
             other == set && l.stick == arg.stick && l.eps == arg.eps && indices == is_index
         };
         if let Some(i) = self.layouts.iter().position(same) {
             return Ok(i);
         }
-        let product = self.kernel.func.family == Family::Product;
-        let labels = if product { PRODUCT_LABELS } else { LABELS };
+        let product = self.kernel.func.family == SdscFamily::Product;
+        let labels = if product { PRODUCT_LABELS } else { LAYOUT_LABELS };
         let at = self.layouts.len();
         let label = if is_index { labels.last() } else { labels.get(at) };
         let label = label.ok_or("its tensors have more than 4 layouts")?;
@@ -157,21 +158,21 @@ impl SdscWriter<'_> {
         Ok(at)
     }
 
-    fn allocation(
+    fn allocation_json(
         &self,
         i: usize,
         arg: &SdscArg,
         layout: usize,
         symbols: &mut SdscSymbols,
     ) -> Result<Value, String> {
-        let (base, within) = self.map.of_work(arg.memory);
-        let lx = matches!(base, Address::Lx(_));
+        let (base, within) = self.map.work_address(arg.memory);
+        let lx = matches!(base, BufferAddress::Lx(_));
         let component = if lx { "lx" } else { "hbm" };
-        let cores = self.kernel.cores();
+        let cores = self.kernel.core_count();
         let mut starts = Map::new();
-        for (core, id) in self.ids().enumerate() {
-            let at = arg.start(self.dims(), &self.kernel.slice(core));
-            starts.insert(format!("[{id}, 0, 0]"), json!(symbols.name(base, within + at)?));
+        for (core, id) in self.core_ids().enumerate() {
+            let at = arg.slice_start_byte(self.loop_dims(), &self.kernel.core_slice(core));
+            starts.insert(format!("[{id}, 0, 0]"), json!(symbols.name_byte(base, within + at)?));
         }
         let mut node = Map::new();
         let mut put = |name: &str, value: Value| node.insert(name.into(), value);
@@ -180,20 +181,21 @@ impl SdscWriter<'_> {
         put("prev_", json!(""));
         put("ldsIdx_", json!(i));
         put("component_", json!(component));
-        if symbols.symbolic() && !lx {
+        if symbols.is_symbolic() && !lx {
             put("isStartAddrSymbolic_", json!(1));
         }
-        let own: Vec<&str> = arg.order.iter().map(|a| self.dims()[a.dim].label).collect();
+        let own: Vec<&str> = arg.order.iter().map(|a| self.loop_dims()[a.dim].label).collect();
         put("layoutDimOrder_", json!(own));
         let indexed = self.kernel.indexed.filter(|x| x.index == i || x.value == i);
         // One place at a time of the dimension that is looked up.
-        let most = |a: &Along| match indexed {
+        let most = |a: &SdscTensorLoop| match indexed {
             Some(x) if x.value == i && a.dim == x.dim => 1,
             _ => -1,
         };
         put("maxDimSizes_", json!(arg.order.iter().map(most).collect::<Vec<_>>()));
         let name = |t: usize| {
-            let lx = matches!(self.map.of_work(self.kernel.args[t].memory).0, Address::Lx(_));
+            let lx =
+                matches!(self.map.work_address(self.kernel.args[t].memory).0, BufferAddress::Lx(_));
             format!("allocate-Tensor{t}_{}", if lx { "lx" } else { "hbm" })
         };
         match indexed {
@@ -212,35 +214,42 @@ impl SdscWriter<'_> {
         }
         let data = json!({
             "dim_prop_func": [{"Map": {}}, {"Const": {}}, {"Const": {}}],
-            "dim_prop_attr": [factor(cores, "core"), factor(1, "corelet"), factor(1, "time")],
+            "dim_prop_attr": [factor_json(cores, "core"), factor_json(1, "corelet"), factor_json(1, "time")],
             "data_": starts,
         });
         put("startAddressCoreCorelet_", data);
         let gaps = arg.order.iter().filter(|a| a.gap != 0).map(|a| {
             let gap = json!(a.gap.to_string());
-            let keyed = if lx { self.per_core(|_| gap.clone()) } else { json!({"-1": gap}) };
-            (self.dims()[a.dim].label.to_string(), keyed)
+            let keyed = if lx { self.per_core_json(|_| gap.clone()) } else { json!({"-1": gap}) };
+            (self.loop_dims()[a.dim].label.to_string(), keyed)
         });
         let gaps: Vec<(String, Value)> = gaps.collect();
         if !gaps.is_empty() {
-            put("backGapCore_", object(gaps));
+            put("backGapCore_", json_object(gaps));
         }
-        let info = self.in_order(arg, layout).map(|a| {
-            (self.dims()[a.dim].label.to_string(), coordinate(arg, a, &self.dims()[a.dim]))
+        let info = self.loops_in_order(arg, layout).map(|a| {
+            (
+                self.loop_dims()[a.dim].label.to_string(),
+                coordinate_json(arg, a, &self.loop_dims()[a.dim]),
+            )
         });
-        put("coordinates_", json!({"coordInfo": object(info), "coreIdToWkSlice_": {}}));
+        put("coordinates_", json!({"coordInfo": json_object(info), "coreIdToWkSlice_": {}}));
         Ok(Value::Object(node))
     }
 
     /// How a tensor goes along the loops, in the order of its layout.
-    fn in_order<'b>(&'b self, arg: &'b SdscArg, layout: usize) -> impl Iterator<Item = &'b Along> {
-        self.layouts[layout].order.iter().filter_map(|d| arg.along(*d))
+    fn loops_in_order<'b>(
+        &'b self,
+        arg: &'b SdscArg,
+        layout: usize,
+    ) -> impl Iterator<Item = &'b SdscTensorLoop> {
+        self.layouts[layout].order.iter().filter_map(|d| arg.find_tensor_loop(*d))
     }
 
-    fn labelled(&self, i: usize, arg: &SdscArg, layout: usize) -> Value {
-        let lx = matches!(self.map.of_work(arg.memory).0, Address::Lx(_));
+    fn labelled_json(&self, i: usize, arg: &SdscArg, layout: usize) -> Value {
+        let lx = matches!(self.map.work_address(arg.memory).0, BufferAddress::Lx(_));
         let present = json!({"isPresent": 1});
-        let is_index = self.is_index(i);
+        let is_index = self.is_index_tensor(i);
         let memory = if lx {
             json!({"lx": present})
         } else if is_index {
@@ -252,16 +261,16 @@ impl SdscWriter<'_> {
             "ldsIdx_": i,
             "dsName_": format!("Tensor{i}"),
             "dsType_": self.layouts[layout].label,
-            "scale_": self.in_order(arg, layout).map(|a| a.scale.number()).collect::<Vec<_>>(),
+            "scale_": self.loops_in_order(arg, layout).map(|a| a.scale.scale_code()).collect::<Vec<_>>(),
             "wordLength": 128 / arg.eps,
             "dataFormat_": if is_index { "SENUINT32" } else { arg.format.name() },
             "memOrg_": memory,
         })
     }
 
-    fn constants(&self) -> Result<Value, String> {
+    fn constants_json(&self) -> Result<Value, String> {
         let neutral = match self.kernel.func.family {
-            Family::Reduction { neutral } if !self.kernel.masked.is_empty() => Some(neutral),
+            SdscFamily::Reduction { neutral } if !self.kernel.masked.is_empty() => Some(neutral),
             _ => None,
         };
         let mask = neutral.map(|n| ("samv-maskvalue", n));
@@ -272,17 +281,17 @@ impl SdscWriter<'_> {
             return Ok(json!("{}"));
         }
         let format = self.kernel.args[0].format;
-        let cores = self.kernel.cores();
+        let cores = self.kernel.core_count();
         let mut info = Map::new();
         for (i, (name, value)) in all.into_iter().enumerate() {
-            let bits = encoded(value, format, neutral.is_some() && i == 0)
+            let bits = encode_constant(value, format, neutral.is_some() && i == 0)
                 .ok_or_else(|| format!("{name} has no code in {}", format.name()))?;
             let constant = json!({
                 "dataFormat_": format.name(),
                 "name_": name,
                 "data_": {
                     "dim_prop_func": [{"Const": {}}, {"Const": {}}, {"Map": {}}],
-                    "dim_prop_attr": [factor(cores, "core"), factor(1, "corelet"), factor(1, "time")],
+                    "dim_prop_attr": [factor_json(cores, "core"), factor_json(1, "corelet"), factor_json(1, "time")],
                     "data_": {"[0, 0, 0]": [bits]},
                 },
             });
@@ -291,14 +300,14 @@ impl SdscWriter<'_> {
         Ok(Value::Object(info))
     }
 
-    fn compute(&self) -> Value {
+    fn compute_json(&self) -> Value {
         let func = &self.kernel.func;
         let out = self.kernel.args.len() - 1;
         let name = |i: usize| format!("Tensor{i}-idx{i}");
         // A reduction also reads what it adds to.
-        let reduces = matches!(func.family, Family::Reduction { .. });
+        let reduces = matches!(func.family, SdscFamily::Reduction { .. });
         let inputs = if reduces { 0..out + 1 } else { 0..out };
-        let inputs = inputs.filter(|i| !self.is_index(*i));
+        let inputs = inputs.filter(|i| !self.is_index_tensor(*i));
         let mut op = json!({
             "exUnit": func.unit().name(),
             "opFuncName": self.kernel.name,
@@ -315,9 +324,9 @@ impl SdscWriter<'_> {
 }
 
 /// How the elements of a loop are spread over cores and sticks.
-fn coordinate(arg: &SdscArg, along: &Along, dim: &SdscDim) -> Value {
+fn coordinate_json(arg: &SdscArg, along: &SdscTensorLoop, dim: &SdscDim) -> Value {
     let (size, split) = match along.scale {
-        SdscScale::Follows => (dim.slice(), dim.split),
+        SdscScale::Follows => (dim.slice_iterations(), dim.split),
         _ => (1, 1),
     };
     let eps = arg.eps;
@@ -341,28 +350,28 @@ fn coordinate(arg: &SdscArg, along: &Along, dim: &SdscDim) -> Value {
         "elemArr": inner,
         "padding": "nopad",
         "folds": {
-            "dim_prop_func": alphas.into_iter().map(affine).collect::<Vec<_>>(),
+            "dim_prop_func": alphas.into_iter().map(affine_json).collect::<Vec<_>>(),
             "dim_prop_attr":
-                factors.into_iter().enumerate().map(|(i, n)| factor(n, &label(i))).collect::<Vec<_>>(),
+                factors.into_iter().enumerate().map(|(i, n)| factor_json(n, &label(i))).collect::<Vec<_>>(),
         },
     })
 }
 
-fn affine(alpha: usize) -> Value {
+fn affine_json(alpha: usize) -> Value {
     json!({"Affine": {"alpha_": alpha, "beta_": 0}})
 }
 
-fn factor(n: usize, label: &str) -> Value {
+fn factor_json(n: usize, label: &str) -> Value {
     json!({"factor_": n, "label_": label})
 }
 
-fn object(fields: impl IntoIterator<Item = (String, Value)>) -> Value {
+fn json_object(fields: impl IntoIterator<Item = (String, Value)>) -> Value {
     Value::Object(fields.into_iter().collect())
 }
 
 /// The code of a number in a device format.
 #[allow(clippy::cast_possible_truncation, reason = "constants are numbers of the device")]
-fn encoded(value: f64, format: DataFormat, is_mask: bool) -> Option<u64> {
+fn encode_constant(value: f64, format: DataFormat, is_mask: bool) -> Option<u64> {
     let narrow = value as f32;
     Some(match format {
         // The padding of a maximum is the format's own merged code of infinities and NaN. Other constants are

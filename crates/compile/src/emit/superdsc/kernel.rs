@@ -1,14 +1,14 @@
 //! A step as the device sees it: labelled loops, and tensors that follow some of them.
 
-use super::op_func::{Family, OpFunc};
+use super::op_func::{OpFunc, SdscFamily};
 use super::work::{KernelWork, LoopPiece, WorkMemory, WorkTensor};
 use zellige_device::{StickForm, TensorLayout, core_order};
 use zellige_stick::DataFormat;
 
 /// Labels of loops, but the last one, which is `out`.
-pub(super) const LABELS: [&str; 7] = ["mb", "x", "y", "i", "j", "ki", "kj"];
+pub(super) const LOOP_LABELS: [&str; 7] = ["mb", "x", "y", "i", "j", "ki", "kj"];
 /// Labels of the loops of a product, of which it has the last ones.
-pub(super) const PRODUCT: [&str; 7] = ["ki", "kj", "y", "x", "mb", "out", "in"];
+pub(super) const PRODUCT_LOOP_LABELS: [&str; 7] = ["ki", "kj", "y", "x", "mb", "out", "in"];
 
 /// A loop.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub(super) struct SdscDim {
 
 impl SdscDim {
     /// Iterations of a core.
-    pub(super) fn slice(&self) -> usize {
+    pub(super) fn slice_iterations(&self) -> usize {
         self.padded / self.split
     }
 }
@@ -43,7 +43,7 @@ pub(super) enum SdscScale {
 }
 
 impl SdscScale {
-    pub(super) fn number(self) -> i64 {
+    pub(super) fn scale_code(self) -> i64 {
         match self {
             SdscScale::Follows => 1,
             SdscScale::Still => -1,
@@ -54,7 +54,7 @@ impl SdscScale {
 
 /// A loop as a tensor has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Along {
+pub(super) struct SdscTensorLoop {
     /// The number of the loop.
     pub(super) dim: usize,
     pub(super) scale: SdscScale,
@@ -73,7 +73,7 @@ pub(super) struct SdscArg {
     pub(super) format: DataFormat,
     pub(super) eps: usize,
     /// The loops, from the one right above the stick outward.
-    pub(super) order: Vec<Along>,
+    pub(super) order: Vec<SdscTensorLoop>,
     /// The loop along the lanes.
     pub(super) stick: usize,
     offset: usize,
@@ -81,13 +81,13 @@ pub(super) struct SdscArg {
 
 impl SdscArg {
     /// The byte of its block where a core's slice begins.
-    pub(super) fn start(&self, dims: &[SdscDim], slice: &[usize]) -> u64 {
+    pub(super) fn slice_start_byte(&self, dims: &[SdscDim], slice: &[usize]) -> u64 {
         if self.scratchpad {
             return 0;
         }
         let mut at = self.offset;
         for along in self.order.iter().filter(|a| a.scale == SdscScale::Follows) {
-            let first = slice[along.dim] * dims[along.dim].slice();
+            let first = slice[along.dim] * dims[along.dim].slice_iterations();
             let steps = if along.dim == self.stick { first / self.eps } else { first };
             at += steps * along.stride;
         }
@@ -95,7 +95,7 @@ impl SdscArg {
     }
 
     /// How it goes along a loop.
-    pub(super) fn along(&self, dim: usize) -> Option<&Along> {
+    pub(super) fn find_tensor_loop(&self, dim: usize) -> Option<&SdscTensorLoop> {
         self.order.iter().find(|a| a.dim == dim)
     }
 }
@@ -131,28 +131,29 @@ pub(super) struct SdscIndex {
 impl SdscKernel {
     /// The kernels of some work; why where there are none. Slices of one length are one kernel, so that loops whose
     /// slices differ make several, each on cores of its own.
-    pub(super) fn of(work: &KernelWork) -> Result<Vec<SdscKernel>, String> {
+    pub(super) fn from_work(work: &KernelWork) -> Result<Vec<SdscKernel>, String> {
         if work.tensors.iter().any(|t| t.form.numel() == 0) {
             return Err("it has no elements".into());
         }
         let all = |work: &KernelWork| -> Result<Vec<SdscKernel>, String> {
-            let pieces = work.loops.pieces(work.func.family)?;
-            pieces.iter().map(|p| SdscKernel::piece(work, p)).collect()
+            let pieces = work.loops.equal_slice_pieces(work.func.family)?;
+            pieces.iter().map(|p| SdscKernel::from_piece(work, p)).collect()
         };
         // A tensor of which one row is seen steps from stick to stick past the other rows.
-        all(work).or_else(|reason| all(&work.with_row()).map_err(|_| reason))
+        all(work).or_else(|reason| all(&work.with_unit_row()).map_err(|_| reason))
     }
 
-    fn piece(work: &KernelWork, piece: &LoopPiece) -> Result<SdscKernel, String> {
+    fn from_piece(work: &KernelWork, piece: &LoopPiece) -> Result<SdscKernel, String> {
         let func = &work.func;
-        let forms: Vec<StickForm> =
-            (0..work.tensors.len()).map(|t| work.part(t, piece)).collect::<Result<_, _>>()?;
-        let loops = work.loops.part(piece);
-        let kept = loops.kept(func.family);
-        let mut dims = loops.dims(&kept, func.family)?;
+        let forms: Vec<StickForm> = (0..work.tensors.len())
+            .map(|t| work.piece_sticks(t, piece))
+            .collect::<Result<_, _>>()?;
+        let loops = work.loops.restrict_to_piece(piece);
+        let kept = loops.kept_loops(func.family);
+        let mut dims = loops.labelled_dims(&kept, func.family)?;
         let mut args = Vec::with_capacity(forms.len());
         let lead =
-            if matches!(func.family, Family::Reduction { .. }) { 0 } else { forms.len() - 1 };
+            if matches!(func.family, SdscFamily::Reduction { .. }) { 0 } else { forms.len() - 1 };
         let along = |t: usize| {
             let loop_of = forms[t].stick.and_then(|d| loops.follows[t][d]);
             loop_of.and_then(|l| kept.iter().position(|k| *k == l))
@@ -160,10 +161,10 @@ impl SdscKernel {
         // The lanes of an index are numbers of its own.
         let values = (0..forms.len()).filter(|t| work.indexed.is_none_or(|i| i.index != *t));
         let stick = along(lead).or_else(|| values.into_iter().find_map(along));
-        let extra = (func.family != Family::Product && stick.is_none()).then_some(dims.len());
+        let extra = (func.family != SdscFamily::Product && stick.is_none()).then_some(dims.len());
         if extra.is_some() {
             let eps = forms[lead].eps;
-            let label = LABELS.get(dims.len()).ok_or("it has more than 7 dimensions")?;
+            let label = LOOP_LABELS.get(dims.len()).ok_or("it has more than 7 dimensions")?;
             dims.push(SdscDim { label, size: eps, padded: eps, split: 1, reduced: false });
         }
         let looked_up = work.indexed.map(|i| (i, kept.iter().position(|k| *k == i.along)));
@@ -172,7 +173,7 @@ impl SdscKernel {
                 Some((i, Some(dim))) if i.value == t => Some((i.dim, dim)),
                 _ => None,
             };
-            let place = Placing {
+            let place = SdscArgPlacement {
                 dims: &dims,
                 family: func.family,
                 operand: t,
@@ -181,21 +182,22 @@ impl SdscKernel {
                 by_index,
                 compact: tensor.scratchpad,
             };
-            args.push(place.arg(tensor, form, &loops.follows[t], &kept)?);
+            args.push(place.place_arg(tensor, form, &loops.follows[t], &kept)?);
         }
-        let virtual_row = func.family == Family::Convert && dims.len() == 1;
+        let virtual_row = func.family == SdscFamily::Convert && dims.len() == 1;
         if virtual_row {
             prepend_row(&mut dims, &mut args);
         }
         let out = &args[args.len() - 1];
         let still_stick = out.order.iter().any(|a| a.scale == SdscScale::StillStick);
-        let reduces = matches!(func.family, Family::Reduction { .. });
+        let reduces = matches!(func.family, SdscFamily::Reduction { .. });
         let name = match (reduces, still_stick) {
             (true, false) => format!("{}nonstick", func.name),
             _ => func.name.to_string(),
         };
-        let padded =
-            |a: &&Along| a.scale == SdscScale::StillStick && dims[a.dim].padded > dims[a.dim].size;
+        let padded = |a: &&SdscTensorLoop| {
+            a.scale == SdscScale::StillStick && dims[a.dim].padded > dims[a.dim].size
+        };
         let masked = if reduces {
             out.order.iter().filter(padded).map(|a| a.dim).collect()
         } else {
@@ -206,12 +208,12 @@ impl SdscKernel {
             Some((_, None)) => return Err("an index of one element is no loop".into()),
             None => None,
         };
-        let ids = piece.cores.iter().map(|c| work.cores.number(*c)).collect();
+        let ids = piece.cores.iter().map(|c| work.cores.core_of_slice(*c)).collect();
         Ok(SdscKernel { func: func.clone(), name, dims, args, ids, masked, indexed })
     }
 
     /// The same kernel on other memory, and on cores that many numbers later.
-    pub(super) fn moved(
+    pub(super) fn relocated_to(
         &self,
         place: impl Fn(WorkMemory) -> WorkMemory,
         cores: usize,
@@ -223,12 +225,12 @@ impl SdscKernel {
     }
 
     /// How many cores it runs on.
-    pub(super) fn cores(&self) -> usize {
+    pub(super) fn core_count(&self) -> usize {
         self.dims.iter().map(|d| d.split).product()
     }
 
     /// The slice of a core in every loop: mixed radix, in the order in which cores are counted.
-    pub(super) fn slice(&self, core: usize) -> Vec<usize> {
+    pub(super) fn core_slice(&self, core: usize) -> Vec<usize> {
         let mut rest = core;
         let mut digits = vec![0; self.dims.len()];
         for d in core_order(self.dims.iter().map(|d| d.reduced)) {
@@ -241,18 +243,19 @@ impl SdscKernel {
 
 /// A tensor that only has a stick gets a row around it.
 fn prepend_row(dims: &mut Vec<SdscDim>, args: &mut [SdscArg]) {
-    dims.insert(0, SdscDim { label: LABELS[0], size: 1, padded: 1, split: 1, reduced: false });
+    dims.insert(0, SdscDim { label: LOOP_LABELS[0], size: 1, padded: 1, split: 1, reduced: false });
     for arg in args {
         arg.order.iter_mut().for_each(|a| a.dim += 1);
         arg.stick += 1;
-        arg.order.insert(0, Along { dim: 0, scale: SdscScale::Follows, stride: 0, gap: 0 });
+        arg.order
+            .insert(0, SdscTensorLoop { dim: 0, scale: SdscScale::Follows, stride: 0, gap: 0 });
     }
 }
 
 /// Where one tensor is put among the loops.
-struct Placing<'a> {
+struct SdscArgPlacement<'a> {
     dims: &'a [SdscDim],
-    family: Family,
+    family: SdscFamily,
     operand: usize,
     /// The loop along the lanes of the operation.
     stick: Option<usize>,
@@ -264,8 +267,8 @@ struct Placing<'a> {
     compact: bool,
 }
 
-impl Placing<'_> {
-    fn arg(
+impl SdscArgPlacement<'_> {
+    fn place_arg(
         &self,
         tensor: &WorkTensor,
         form: &StickForm,
@@ -299,7 +302,7 @@ impl Placing<'_> {
                 steps.push((dim, form.stride[d]));
             }
         }
-        if self.family == Family::Product {
+        if self.family == SdscFamily::Product {
             let wanted = if self.operand == 0 { "in" } else { "out" };
             // Lanes of one element stand where the wanted loop would be.
             let lanes = own.map_or("out", |d| self.dims[d].label);
@@ -312,7 +315,7 @@ impl Placing<'_> {
         if own.is_none() && steps.iter().any(|(dim, _)| *dim == stick) {
             return refuse(0, "others have lanes where it has one element in each stick");
         }
-        let mut order = self.walk(laid, form, own, &steps)?;
+        let mut order = self.arrange_loops(laid, form, own, &steps)?;
         let missing = (0..self.dims.len()).filter(|d| order.iter().all(|a| a.dim != *d));
         for dim in missing.collect::<Vec<_>>() {
             let scale = match (own, dim) {
@@ -324,8 +327,8 @@ impl Placing<'_> {
             // repeated along batches.
             let rank = self.dims.len();
             let batch = self.operand == 0 && dim + 3 < rank;
-            if self.family != Family::Product || batch {
-                order.push(Along { dim, scale, stride: 0, gap: 0 });
+            if self.family != SdscFamily::Product || batch {
+                order.push(SdscTensorLoop { dim, scale, stride: 0, gap: 0 });
             }
         }
         let format = laid.stick_layout().device_dtype();
@@ -334,13 +337,13 @@ impl Placing<'_> {
     }
 
     /// The loops that a tensor steps along, innermost first, with the gaps between them.
-    fn walk(
+    fn arrange_loops(
         &self,
         laid: &TensorLayout,
         form: &StickForm,
         own: Option<usize>,
         steps: &[(usize, usize)],
-    ) -> Result<Vec<Along>, String> {
+    ) -> Result<Vec<SdscTensorLoop>, String> {
         let layout = laid.stick_layout();
         let size = |j: usize| usize::try_from(layout.device_size()[j]).unwrap_or(0);
         let outer: Vec<usize> = (0..layout.device_rank() - 1).collect();
@@ -383,7 +386,7 @@ impl Placing<'_> {
             let (lanes, it) = if own == Some(dim) {
                 (form.eps, self.dims[dim].padded)
             } else {
-                (1, self.iterations(dim))
+                (1, self.loop_iterations(dim))
             };
             let at = moving.iter().position(|m| m.1 == dim);
             let device = match at {
@@ -406,24 +409,25 @@ impl Placing<'_> {
                 i64::try_from(device).unwrap_or(i64::MAX) - i64::try_from(it).unwrap_or(i64::MAX);
             let looked_up = self.by_index.is_some_and(|(_, by)| by == dim);
             let gap = if self.compact { 0 } else { gap };
-            if gap < 0 && !looked_up && (own == Some(dim) || self.family != Family::Restickify) {
+            if gap < 0 && !looked_up && (own == Some(dim) || self.family != SdscFamily::Restickify)
+            {
                 return Err(format!(
                     "operand {}: loop `{}` goes to {it} with its padding, and the tensor to {device}",
                     self.operand, self.dims[dim].label
                 ));
             }
             let stride = if moves == 1 { place } else { 0 };
-            order.push(Along { dim, scale: SdscScale::Follows, stride, gap });
+            order.push(SdscTensorLoop { dim, scale: SdscScale::Follows, stride, gap });
         }
         Ok(order)
     }
 
     /// How far a loop goes in a tensor whose lanes are elsewhere: a move and the sum of a product go to
     /// the end of the padding.
-    fn iterations(&self, dim: usize) -> usize {
+    fn loop_iterations(&self, dim: usize) -> usize {
         let padded = match self.family {
-            Family::Restickify => true,
-            Family::Product => dim + 1 == self.dims.len(),
+            SdscFamily::Restickify => true,
+            SdscFamily::Product => dim + 1 == self.dims.len(),
             _ => false,
         };
         if padded { self.dims[dim].padded } else { self.dims[dim].size }

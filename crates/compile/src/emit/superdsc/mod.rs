@@ -27,17 +27,17 @@ mod staging;
 mod symbols;
 mod work;
 
-pub(crate) use plan::{KernelPlan, Table};
+pub(crate) use plan::{KernelPlan, WorkspaceTable};
 pub(crate) use work::WorkMemory;
 
-use super::{Addresses, BundlePhase, EmitRefusal, EmittedFile, MemoryMap};
-use crate::program::{Program, StepId};
+use super::{BundlePhase, EmitRefusal, EmittedFile, KernelAddressing, MemoryMap};
+use crate::program::{CompiledProgram, StepId};
 use serde_json::Value;
 use symbols::SdscSymbols;
 
 /// A kernel of a bundle.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sdsc {
+pub struct SdscFile {
     /// The step it does.
     pub step: StepId,
     /// Its file.
@@ -48,86 +48,86 @@ pub struct Sdsc {
 
 /// The kernels of a phase, the program that runs them, and the steps it leaves out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bundle {
+pub struct SdscBundle {
     /// When it runs.
     pub phase: BundlePhase,
     /// The kernels, in order.
-    pub kernels: Vec<Sdsc>,
+    pub kernels: Vec<SdscFile>,
     /// `bundle.mlir`.
     pub mlir: String,
     /// Steps that are no kernels.
     pub refused: Vec<EmitRefusal>,
 }
 
-impl Bundle {
+impl SdscBundle {
     /// Its folder.
-    pub fn folder(&self) -> &'static str {
-        folder(self.phase)
+    pub fn folder_name(&self) -> &'static str {
+        phase_folder(self.phase)
     }
 
     /// Its files; none of a phase without steps.
-    pub fn files(&self) -> Vec<EmittedFile> {
+    pub fn emitted_files(&self) -> Vec<EmittedFile> {
         if self.kernels.is_empty() && self.refused.is_empty() {
             return Vec::new();
         }
         let file = |name: &str, text: String| EmittedFile {
-            path: format!("{}/{name}", self.folder()),
+            path: format!("{}/{name}", self.folder_name()),
             text,
         };
-        let kernels = self.kernels.iter().map(|k| file(&k.file, pretty(&k.json)));
+        let kernels = self.kernels.iter().map(|k| file(&k.file, pretty_json(&k.json)));
         [file("bundle.mlir", self.mlir.clone())].into_iter().chain(kernels).collect()
     }
 }
 
-pub(super) fn folder(phase: BundlePhase) -> &'static str {
+pub(super) fn phase_folder(phase: BundlePhase) -> &'static str {
     match phase {
         BundlePhase::Load => "superdsc-load",
         BundlePhase::Run => "superdsc",
     }
 }
 
-pub(super) fn pretty(value: &Value) -> String {
+pub(super) fn pretty_json(value: &Value) -> String {
     let mut text = serde_json::to_string_pretty(value).expect("a value is JSON");
     text.push('\n');
     text
 }
 
 /// The bundle of the steps of a phase.
-pub fn bundle(
-    program: &Program,
+pub fn build_bundle(
+    program: &CompiledProgram,
     map: &MemoryMap,
     phase: BundlePhase,
-    addresses: Addresses,
-) -> Bundle {
+    addresses: KernelAddressing,
+) -> SdscBundle {
     let (mut kernels, mut refused) = (Vec::new(), Vec::new());
     let mut symbols = SdscSymbols::new(addresses);
     let mut body = bundle::BundleBody::default();
     for (i, step) in program.steps.iter().enumerate() {
-        if !phase.has(step.load) {
+        if !phase.matches_load(step.load) {
             continue;
         }
-        let begin = symbols.all().len();
-        let made = map.plan().steps[i].clone().and_then(|own| {
+        let begin = symbols.all_symbols().len();
+        let made = map.kernel_plan().steps[i].clone().and_then(|own| {
             let first = kernels.len();
-            let file = |(k, kernel)| json::sdsc(kernel, first + k, map, &mut symbols);
+            let file = |(k, kernel)| json::kernel_json(kernel, first + k, map, &mut symbols);
             own.iter().enumerate().map(file).collect::<Result<Vec<_>, _>>()
         });
         match made {
             Ok(made) => {
                 for (json, ids) in made {
                     let file = format!("sdsc_{}.json", kernels.len());
-                    body.execute(&file, &ids);
-                    kernels.push(Sdsc { step: StepId(i), file, json });
+                    body.push_execute(&file, &ids);
+                    kernels.push(SdscFile { step: StepId(i), file, json });
                 }
             }
             Err(reason) => {
                 symbols.truncate(begin);
-                body.leave_out(i, &step.name, &reason);
+                body.push_left_out(i, &step.name, &reason);
                 let (step, name) = (StepId(i), step.name.clone());
-                refused.push(EmitRefusal { target: folder(phase), step, name, reason });
+                refused.push(EmitRefusal { target: phase_folder(phase), step, name, reason });
             }
         }
     }
-    let mlir = body.print(&symbols);
-    Bundle { phase, kernels, mlir, refused }
+    let mlir = body.print_bundle(&symbols);
+    SdscBundle { phase, kernels, mlir, refused }
 }

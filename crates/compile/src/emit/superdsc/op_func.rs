@@ -1,31 +1,31 @@
 //! The device's functions, by operation.
 
-use crate::program::{Action, Program, Step};
+use crate::program::{CompiledProgram, ProgramStep, StepAction};
 use serde_json::{Map, Value};
 use zellige_op::{OpForm, OpRow, UpstreamLayer};
 use zellige_stick::DataFormat;
 
 /// The unit that runs a function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(super) enum SdscUnit {
     /// The matrix engine.
     Pt,
     /// The vector engine.
     Sfp,
 }
 
-impl Unit {
+impl SdscUnit {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Unit::Pt => "pt",
-            Unit::Sfp => "sfp",
+            SdscUnit::Pt => "pt",
+            SdscUnit::Sfp => "sfp",
         }
     }
 }
 
 /// What kind of iteration a function has.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Family {
+pub(super) enum SdscFamily {
     /// Every result from the elements of its own place.
     Pointwise,
     /// The same between two formats.
@@ -46,7 +46,7 @@ pub(super) enum Family {
 pub(super) struct OpFunc {
     /// Its name; a reduction over other dimensions than the stick adds `nonstick`.
     pub(super) name: &'static str,
-    pub(super) family: Family,
+    pub(super) family: SdscFamily,
     /// Numbers that it takes beside its operands.
     pub(super) constants: Vec<(&'static str, f64)>,
     /// The operands, by number: a square multiplies one operand by itself.
@@ -54,24 +54,27 @@ pub(super) struct OpFunc {
 }
 
 impl OpFunc {
-    pub(super) fn unit(&self) -> Unit {
-        if self.family == Family::Product { Unit::Pt } else { Unit::Sfp }
+    pub(super) fn unit(&self) -> SdscUnit {
+        if self.family == SdscFamily::Product { SdscUnit::Pt } else { SdscUnit::Sfp }
     }
 }
 
 /// The function of a step; why where there is none.
-pub(super) fn op_func(program: &Program, step: &Step) -> Result<OpFunc, String> {
+pub(super) fn find_op_func(
+    program: &CompiledProgram,
+    step: &ProgramStep,
+) -> Result<OpFunc, String> {
     let op = match &step.action {
-        Action::Host(..) => return Err("the host does it".into()),
-        Action::Move { .. } => {
+        StepAction::Host(..) => return Err("the host does it".into()),
+        StepAction::Move { .. } => {
             return Ok(OpFunc {
                 name: "ReStickifyOpHBM",
-                family: Family::Restickify,
+                family: SdscFamily::Restickify,
                 constants: Vec::new(),
                 operands: vec![0],
             });
         }
-        Action::Op(_, op) => op,
+        StepAction::Op(_, op) => op,
     };
     let attributes = step.node().map(|n| &program.graph.node(n).attributes);
     let (row, count) = (op.row(), step.reads.len());
@@ -82,30 +85,32 @@ pub(super) fn op_func(program: &Program, step: &Step) -> Result<OpFunc, String> 
         return none("IEEE_INT64");
     }
     if let OpForm::Cast(_) = op.form() {
-        return conversion(program, step, from);
+        return find_conversion(program, step, from);
     }
     let Some(function) = row.superdsc else {
-        return if whole { none("IEEE_INT32") } else { Err(unavailable(row)) };
+        return if whole { none("IEEE_INT32") } else { Err(explain_unavailable(row)) };
     };
     let copies = function.function == "identity";
     if whole && function.int32.is_none() && !copies {
         return none("IEEE_INT32");
     }
     if let Some((name, only, reason)) = function.only
-        && !is_only(attributes, name, only)
+        && !has_only_value(attributes, name, only)
     {
         return Err(reason.into());
     }
     let family = match op.form() {
-        OpForm::Product(_) if row.name == "linear" && count != 2 => return Err(unavailable(row)),
-        OpForm::Product(_) => Family::Product,
-        OpForm::Reduce(_) => Family::Reduction { neutral: row.neutral.unwrap_or(0.0) },
-        _ => Family::Pointwise,
+        OpForm::Product(_) if row.name == "linear" && count != 2 => {
+            return Err(explain_unavailable(row));
+        }
+        OpForm::Product(_) => SdscFamily::Product,
+        OpForm::Reduce(_) => SdscFamily::Reduction { neutral: row.neutral.unwrap_or(0.0) },
+        _ => SdscFamily::Pointwise,
     };
     let constant = |(name, attribute): &(&'static str, &str)| {
         let default = row.attributes.iter().find(|(n, _)| n == attribute);
         let default = default.and_then(|(_, d)| d.parse().ok()).unwrap_or(0.0);
-        (*name, number(attributes, attribute).unwrap_or(default))
+        (*name, number_attribute(attributes, attribute).unwrap_or(default))
     };
     Ok(OpFunc {
         name: if whole { function.int32.unwrap_or(function.function) } else { function.function },
@@ -116,7 +121,7 @@ pub(super) fn op_func(program: &Program, step: &Step) -> Result<OpFunc, String> 
 }
 
 /// An attribute that is a number.
-fn number(attributes: Option<&Map<String, Value>>, name: &str) -> Option<f64> {
+fn number_attribute(attributes: Option<&Map<String, Value>>, name: &str) -> Option<f64> {
     match attributes.and_then(|a| a.get(name)) {
         Some(Value::String(s)) => s.parse().ok(),
         other => other.and_then(Value::as_f64),
@@ -124,25 +129,29 @@ fn number(attributes: Option<&Map<String, Value>>, name: &str) -> Option<f64> {
 }
 
 /// Whether an attribute has its only value with which the function computes the operation, or is not given.
-fn is_only(attributes: Option<&Map<String, Value>>, name: &str, only: &str) -> bool {
+fn has_only_value(attributes: Option<&Map<String, Value>>, name: &str, only: &str) -> bool {
     match attributes.and_then(|a| a.get(name)) {
         None | Some(Value::Null) => true,
         Some(Value::String(word)) if word == only => true,
-        _ => number(attributes, name).is_some_and(|n| only.parse() == Ok(n)),
+        _ => number_attribute(attributes, name).is_some_and(|n| only.parse() == Ok(n)),
     }
 }
 
 /// A change of the dtype: a copy, or a function between two formats.
-fn conversion(program: &Program, step: &Step, from: Option<DataFormat>) -> Result<OpFunc, String> {
+fn find_conversion(
+    program: &CompiledProgram,
+    step: &ProgramStep,
+    from: Option<DataFormat>,
+) -> Result<OpFunc, String> {
     use DataFormat::{IEEE_FP32, IEEE_INT32, SEN143_FP8, SEN169_FP16};
     let to = step.writes.first().map(|b| program.buffer(*b).laid.stick_layout().device_dtype());
     let (name, family) = match (from, to) {
-        (Some(a), Some(b)) if a == b => ("identity", Family::Pointwise),
-        (Some(SEN169_FP16), Some(IEEE_FP32)) => ("dl16tofp32", Family::Convert),
-        (Some(IEEE_FP32), Some(SEN169_FP16)) => ("fp32todl16", Family::Convert),
-        (Some(SEN143_FP8), Some(SEN169_FP16)) => ("fp8todl16", Family::Convert),
-        (Some(IEEE_FP32), Some(IEEE_INT32)) => ("fp32toint32", Family::Convert),
-        (Some(IEEE_INT32), Some(IEEE_FP32)) => ("int32tofp32", Family::Convert),
+        (Some(a), Some(b)) if a == b => ("identity", SdscFamily::Pointwise),
+        (Some(SEN169_FP16), Some(IEEE_FP32)) => ("dl16tofp32", SdscFamily::Convert),
+        (Some(IEEE_FP32), Some(SEN169_FP16)) => ("fp32todl16", SdscFamily::Convert),
+        (Some(SEN143_FP8), Some(SEN169_FP16)) => ("fp8todl16", SdscFamily::Convert),
+        (Some(IEEE_FP32), Some(IEEE_INT32)) => ("fp32toint32", SdscFamily::Convert),
+        (Some(IEEE_INT32), Some(IEEE_FP32)) => ("int32tofp32", SdscFamily::Convert),
         (Some(a), Some(b)) => {
             return Err(format!("there is no conversion of {} to {}", a.name(), b.name()));
         }
@@ -152,7 +161,7 @@ fn conversion(program: &Program, step: &Step, from: Option<DataFormat>) -> Resul
 }
 
 /// Why an operation has no function.
-fn unavailable(row: &OpRow) -> String {
+fn explain_unavailable(row: &OpRow) -> String {
     let name = row.name;
     match row.layer {
         _ if matches!(name, "cat" | "pad" | "slice_scatter") => {

@@ -12,17 +12,19 @@
 //! workspace, written once when the program is loaded. Operands in scratchpads, and results there, are copied from
 //! and to the workspace by the cores that have them.
 
-use super::copy::{Placed, Workbench, other_layouts};
+use super::copy::{KernelWorkspace, MemoryTensor, list_other_layouts};
 use super::kernel::SdscKernel;
-use super::op_func::{Family, OpFunc, op_func};
-use super::rows::rows_by_index;
-use super::staging::{Staged, dense, input, stage};
+use super::op_func::{OpFunc, SdscFamily, find_op_func};
+use super::rows::plan_rows_by_index;
+use super::staging::{StagedOperands, add_part_input, dense_layout, stage_operands};
 use super::work::{KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
-use crate::compile::compile;
-use crate::decompose::into_parts;
-use crate::emit::host::number;
-use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
-use crate::program::{Action, BufferId, BufferRead, Origin, Place, Program, Step};
+use crate::compile::compile_graph;
+use crate::decompose::decompose_all_ops;
+use crate::emit::host::number_json;
+use crate::options::{CompilePolicy, CompilerOptions, OutputLayoutRule, WeightLayoutRule};
+use crate::program::{
+    BufferId, BufferLocation, BufferRead, CompiledProgram, ElementOrigin, ProgramStep, StepAction,
+};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use zellige_device::{ElementMove, OpLoops, PieceOwner, PlanOp, TensorLayout};
@@ -32,7 +34,7 @@ use zellige_op::{CoverageProfile, HostScalar, TensorOp};
 use zellige_stick::{LayoutRequest, StickLayout};
 
 /// How deep operations may be made of others.
-const DEPTH: usize = 6;
+const MAX_DECOMPOSITION_DEPTH: usize = 6;
 
 /// The kernels of every step of a program, and the memory that they need beside the program's.
 #[derive(Debug, Clone, Default)]
@@ -42,29 +44,29 @@ pub(crate) struct KernelPlan {
     /// Bytes between kernels.
     pub(crate) scratch: u64,
     /// What is written when the program is loaded.
-    pub(crate) tables: Vec<Table>,
+    pub(crate) tables: Vec<WorkspaceTable>,
 }
 
 /// Numbers of the workspace that are there before anything runs.
 #[derive(Debug, Clone)]
-pub(crate) struct Table {
+pub(crate) struct WorkspaceTable {
     /// How they lie.
     pub(crate) laid: TensorLayout,
     /// What they are: a number, or operations that follow from no input.
     pub(crate) made: Value,
 }
 
-impl Table {
+impl WorkspaceTable {
     /// Its bytes.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn table_bytes(&self) -> u64 {
         self.laid.stick_layout().device_bytes().map_or(0, i64::unsigned_abs)
     }
 }
 
 impl KernelPlan {
     /// Plans all steps.
-    pub(crate) fn new(program: &Program) -> KernelPlan {
-        let mut planner = Planner { tables: Vec::new(), known: HashMap::new() };
+    pub(crate) fn new(program: &CompiledProgram) -> KernelPlan {
+        let mut planner = SdscPlanner { tables: Vec::new(), known: HashMap::new() };
         let (mut steps, mut scratch) = (Vec::with_capacity(program.steps.len()), 0);
         let mut wave: Option<(bool, usize, u64)> = None;
         for step in &program.steps {
@@ -75,13 +77,13 @@ impl KernelPlan {
             };
             let cores = step.division.core_count().max(step.work.cores.len()).max(1);
             let cores = cores.min(program.options.cores);
-            let mut bench = Workbench {
+            let mut bench = KernelWorkspace {
                 used,
                 first_core: step.first_core,
                 cores,
                 span: program.options.hardware.figure_count(Key::Span),
             };
-            let made = planner.step(program, step, &mut bench, DEPTH);
+            let made = planner.plan_step(program, step, &mut bench, MAX_DECOMPOSITION_DEPTH);
             let end = if made.is_ok() { bench.used } else { used };
             wave = Some((step.load, step.wave, end));
             scratch = scratch.max(end);
@@ -91,72 +93,72 @@ impl KernelPlan {
     }
 
     /// Where a table begins in the workspace.
-    pub(crate) fn table_at(&self, table: usize) -> u64 {
-        let bytes = |t: &Table| t.bytes().next_multiple_of(128);
+    pub(crate) fn table_offset(&self, table: usize) -> u64 {
+        let bytes = |t: &WorkspaceTable| t.table_bytes().next_multiple_of(128);
         self.scratch.next_multiple_of(128) + self.tables[..table].iter().map(bytes).sum::<u64>()
     }
 
     /// Bytes of the workspace.
-    pub(crate) fn bytes(&self) -> u64 {
+    pub(crate) fn workspace_bytes(&self) -> u64 {
         match self.tables.last() {
-            Some(last) => self.table_at(self.tables.len() - 1) + last.bytes(),
+            Some(last) => self.table_offset(self.tables.len() - 1) + last.table_bytes(),
             None => self.scratch,
         }
     }
 }
 
 /// Kernels, or why there are none.
-pub(super) type Planned = Result<Vec<SdscKernel>, String>;
+pub(super) type PlannedKernels = Result<Vec<SdscKernel>, String>;
 
 /// What was planned once for an operation on tensors that lie the same way.
 #[derive(Debug, Clone)]
-struct Template {
+struct SdscTemplate {
     kernels: Vec<SdscKernel>,
     bytes: u64,
 }
 
-struct Planner {
-    tables: Vec<Table>,
-    known: HashMap<String, Result<Template, String>>,
+struct SdscPlanner {
+    tables: Vec<WorkspaceTable>,
+    known: HashMap<String, Result<SdscTemplate, String>>,
 }
 
-impl Planner {
-    fn step(
+impl SdscPlanner {
+    fn plan_step(
         &mut self,
-        program: &Program,
-        step: &Step,
-        bench: &mut Workbench,
+        program: &CompiledProgram,
+        step: &ProgramStep,
+        bench: &mut KernelWorkspace,
         depth: usize,
-    ) -> Planned {
+    ) -> PlannedKernels {
         let op = match &step.action {
-            Action::Host(..) => return Err("the host does it".into()),
-            Action::Move { .. } => {
-                let made = restickify(program, step, bench)?;
+            StepAction::Host(..) => return Err("the host does it".into()),
+            StepAction::Move { .. } => {
+                let made = restickify_step(program, step, bench)?;
                 // Rows that its target has past the end are filled first: a copy may go through them.
                 let (id, laid) = (step.writes[0], &program.buffer(step.writes[0]).laid);
                 let rows = laid.rows_past_the_end().map(|laid| {
-                    self.fill(
-                        &Placed { memory: WorkMemory::Buffer(id), laid },
+                    self.plan_fill(
+                        &MemoryTensor { memory: WorkMemory::Buffer(id), laid },
                         HostScalar::Float(0.0),
                         bench,
                     )
                 });
                 return Ok([rows.transpose()?.unwrap_or_default(), made].concat());
             }
-            Action::Op(_, op) => op,
+            StepAction::Op(_, op) => op,
         };
-        let direct = match direct(program, step, op) {
+        let direct = match plan_direct(program, step, op) {
             Ok(made) => return Ok(made),
             Err(reason) => reason,
         };
         let Some(depth) = depth.checked_sub(1) else { return Err(direct) };
         let before = bench.clone();
-        let staged = stage(program, step, op, bench)?;
-        let made = match self.moves(op, &staged, bench) {
+        let staged = stage_operands(program, step, op, bench)?;
+        let made = match self.plan_moves(op, &staged, bench) {
             Some(made) => made,
-            None => match rows_by_index(op, &staged, bench) {
+            None => match plan_rows_by_index(op, &staged, bench) {
                 Some(made) => made,
-                None => self.parts(program, step, &staged, bench, depth),
+                None => self.plan_parts(program, step, &staged, bench, depth),
             },
         };
         match made {
@@ -169,52 +171,57 @@ impl Planner {
     }
 
     /// A number as a tensor of one element.
-    fn table(&mut self, laid: &TensorLayout, made: Value) -> WorkMemory {
+    fn add_table(&mut self, laid: &TensorLayout, made: Value) -> WorkMemory {
         let known = self.tables.iter().position(|t| t.laid == *laid && t.made == made);
         WorkMemory::Table(known.unwrap_or_else(|| {
-            self.tables.push(Table { laid: laid.clone(), made });
+            self.tables.push(WorkspaceTable { laid: laid.clone(), made });
             self.tables.len() - 1
         }))
     }
 
     /// An operation that only moves elements; none for one that computes.
-    fn moves(&mut self, op: &TensorOp, staged: &Staged, bench: &mut Workbench) -> Option<Planned> {
+    fn plan_moves(
+        &mut self,
+        op: &TensorOp,
+        staged: &StagedOperands,
+        bench: &mut KernelWorkspace,
+    ) -> Option<PlannedKernels> {
         let ins: Vec<TensorLayout> = staged.reads.iter().map(|p| p.laid.clone()).collect();
         let outs: Vec<TensorLayout> = staged.writes.iter().map(|p| p.laid.clone()).collect();
         let list = match op.plan_moves(&ins, &outs) {
             Ok(list) => list?,
             Err(e) => return Some(Err(e.to_string())),
         };
-        Some(self.move_all(&list, staged, bench))
+        Some(self.plan_all_moves(&list, staged, bench))
     }
 
-    fn move_all(
+    fn plan_all_moves(
         &mut self,
         list: &[ElementMove],
-        staged: &Staged,
-        bench: &mut Workbench,
-    ) -> Planned {
+        staged: &StagedOperands,
+        bench: &mut KernelWorkspace,
+    ) -> PlannedKernels {
         let begin = bench.clone();
-        let reason = match self.move_into(list, staged, &staged.writes[0], bench) {
+        let reason = match self.plan_moves_into(list, staged, &staged.writes[0], bench) {
             Ok(made) => return Ok(made),
             Err(reason) => reason,
         };
         // Slices of the result begin inside sticks: it is made with its sticks along another dimension.
         let out = &staged.writes[0];
         let own = out.laid.stick_form().map_err(|e| e.to_string())?;
-        for laid in other_layouts(&out.laid, out.laid.view(), own.stick) {
+        for laid in list_other_layouts(&out.laid, out.laid.view(), own.stick) {
             *bench = begin.clone();
-            let between = bench.take(&laid);
-            let over = !list.iter().any(|m| whole(m, &staged.writes[0].laid));
-            let mut attempt = || -> Planned {
+            let between = bench.allocate_tensor(&laid);
+            let over = !list.iter().any(|m| writes_whole_result(m, &staged.writes[0].laid));
+            let mut attempt = || -> PlannedKernels {
                 // What the moves do not write stays as it is.
-                let load = if over && written(list) < out.laid.numel() {
-                    kernels(&bench.copy(out, &between)?)?
+                let load = if over && count_written_elements(list) < out.laid.numel() {
+                    build_sdsc_kernels(&bench.plan_copy(out, &between)?)?
                 } else {
                     Vec::new()
                 };
-                let moved = self.move_into(list, staged, &between, bench)?;
-                let back = kernels(&bench.copy(&between, out)?)?;
+                let moved = self.plan_moves_into(list, staged, &between, bench)?;
+                let back = build_sdsc_kernels(&bench.plan_copy(&between, out)?)?;
                 Ok([load, moved, back].concat())
             };
             if let Ok(made) = attempt() {
@@ -226,41 +233,41 @@ impl Planner {
     }
 
     /// The moves with another tensor of the same size in the place of the result.
-    fn move_into(
+    fn plan_moves_into(
         &mut self,
         list: &[ElementMove],
-        staged: &Staged,
-        out: &Placed,
-        bench: &mut Workbench,
-    ) -> Planned {
+        staged: &StagedOperands,
+        out: &MemoryTensor,
+        bench: &mut KernelWorkspace,
+    ) -> PlannedKernels {
         let mut scratch: HashMap<usize, WorkMemory> = HashMap::new();
         let mut made = Vec::new();
         for step in list {
-            let mut place = |piece: &zellige_device::TensorPiece, bench: &mut Workbench| {
+            let mut place = |piece: &zellige_device::TensorPiece, bench: &mut KernelWorkspace| {
                 let laid = piece.laid.clone();
-                Ok::<Placed, String>(match piece.of {
-                    PieceOwner::Input(k) => Placed { memory: staged.reads[k].memory, laid },
+                Ok::<MemoryTensor, String>(match piece.of {
+                    PieceOwner::Input(k) => MemoryTensor { memory: staged.reads[k].memory, laid },
                     PieceOwner::Output(_) => {
                         let view = piece.laid.view().clone();
                         let laid = out.laid.view_layout(|_| Ok(view)).map_err(|e| e.to_string())?;
-                        Placed { memory: out.memory, laid }
+                        MemoryTensor { memory: out.memory, laid }
                     }
                     PieceOwner::Scratch(n) => {
-                        let memory = *scratch
-                            .entry(n)
-                            .or_insert_with(|| bench.take(&piece.laid.base_layout()).memory);
-                        Placed { memory, laid }
+                        let memory = *scratch.entry(n).or_insert_with(|| {
+                            bench.allocate_tensor(&piece.laid.base_layout()).memory
+                        });
+                        MemoryTensor { memory, laid }
                     }
                 })
             };
             match step {
                 ElementMove::Copy { from, to } => {
                     let (from, to) = (place(from, bench)?, place(to, bench)?);
-                    made.extend(kernels(&bench.copy(&from, &to)?)?);
+                    made.extend(build_sdsc_kernels(&bench.plan_copy(&from, &to)?)?);
                 }
                 ElementMove::Fill { to, value } => {
                     let to = place(to, bench)?;
-                    made.extend(self.fill(&to, *value, bench)?);
+                    made.extend(self.plan_fill(&to, *value, bench)?);
                 }
             }
         }
@@ -268,32 +275,37 @@ impl Planner {
     }
 
     /// A number into every element.
-    fn fill(&mut self, to: &Placed, value: HostScalar, bench: &Workbench) -> Planned {
+    fn plan_fill(
+        &mut self,
+        to: &MemoryTensor,
+        value: HostScalar,
+        bench: &KernelWorkspace,
+    ) -> PlannedKernels {
         let format = to.laid.stick_layout().device_dtype();
         let one = StickLayout::default_in_format(&[], None, format).map_err(|e| e.to_string())?;
         let one = TensorLayout::new(to.laid.storage_policy(), to.laid.dtype(), &one)
             .map_err(|e| e.to_string())?;
-        let memory = self.table(&one, json!({"number": number(value)}));
+        let memory = self.add_table(&one, json!({"number": number_json(value)}));
         let tensors = vec![WorkTensor::new(memory, &one)?, WorkTensor::new(to.memory, &to.laid)?];
-        let mut loops = SdscLoops::of_copy(&[&tensors[1].form], None, bench.cores, false);
+        let mut loops = SdscLoops::for_copy(&[&tensors[1].form], None, bench.cores, false);
         loops.follows.insert(0, Vec::new());
         let func = copy_function();
         let cores = WorkCores::From(bench.first_core);
-        SdscKernel::of(&KernelWork { func, tensors, loops, cores, indexed: None })
+        SdscKernel::from_work(&KernelWork { func, tensors, loops, cores, indexed: None })
     }
 
     /// The kernels of the operations that a step is made of.
-    fn parts(
+    fn plan_parts(
         &mut self,
-        program: &Program,
-        step: &Step,
-        staged: &Staged,
-        bench: &mut Workbench,
+        program: &CompiledProgram,
+        step: &ProgramStep,
+        staged: &StagedOperands,
+        bench: &mut KernelWorkspace,
         depth: usize,
-    ) -> Planned {
+    ) -> PlannedKernels {
         let node = step.node().map(|n| program.graph.node(n));
         let attributes = node.map(|n| &n.attributes);
-        let laid = |list: &[Placed]| list.iter().map(|p| p.laid.clone()).collect::<Vec<_>>();
+        let laid = |list: &[MemoryTensor]| list.iter().map(|p| p.laid.clone()).collect::<Vec<_>>();
         let constants: Vec<Option<HostScalar>> = node.map_or_else(Vec::new, |n| {
             let of = |i: &TensorId| match program.graph.get(*i).def {
                 TensorOrigin::Constant(value) => Some(value),
@@ -311,7 +323,7 @@ impl Planner {
         let template = match self.known.get(&key) {
             Some(known) => known.clone(),
             None => {
-                let made = self.template(program, step, staged, bench, depth);
+                let made = self.plan_template(program, step, staged, bench, depth);
                 self.known.insert(key, made.clone());
                 made
             }
@@ -325,20 +337,20 @@ impl Planner {
             other => other,
         };
         let first = bench.first_core;
-        Ok(template.kernels.iter().map(|k| k.moved(place, first)).collect())
+        Ok(template.kernels.iter().map(|k| k.relocated_to(place, first)).collect())
     }
 
     /// The same with operands and results by number, on cores from 0 on.
-    fn template(
+    fn plan_template(
         &mut self,
-        program: &Program,
-        step: &Step,
-        staged: &Staged,
-        bench: &Workbench,
+        program: &CompiledProgram,
+        step: &ProgramStep,
+        staged: &StagedOperands,
+        bench: &KernelWorkspace,
         depth: usize,
-    ) -> Result<Template, String> {
+    ) -> Result<SdscTemplate, String> {
         let said = |e: zellige_graph::GraphError| e.to_string();
-        let mut own = Workbench { used: 0, first_core: 0, ..bench.clone() };
+        let mut own = KernelWorkspace { used: 0, first_core: 0, ..bench.clone() };
         let node = step.node().map(|n| program.graph.node(n)).ok_or("it is no operation")?;
         let mut builder = GraphBuilder::new("parts");
         let (mut operands, mut memory, mut made) = (Vec::new(), Vec::new(), Vec::new());
@@ -350,16 +362,16 @@ impl Planner {
                 continue;
             }
             let name = format!("operand.{k}");
-            let given = Placed { memory: WorkMemory::Operand(k), laid: read.laid.clone() };
-            let seen = match input(&mut builder, &name, &program.graph, *id, &given.laid) {
+            let given = MemoryTensor { memory: WorkMemory::Operand(k), laid: read.laid.clone() };
+            let seen = match add_part_input(&mut builder, &name, &program.graph, *id, &given.laid) {
                 Some(seen) => {
                     memory.push(given.memory);
                     seen
                 }
                 None => {
                     // A view that no operations of a graph make: its elements are copied first.
-                    let copied = own.take(&dense(&given.laid)?);
-                    made.extend(kernels(&own.copy(&given, &copied)?)?);
+                    let copied = own.allocate_tensor(&dense_layout(&given.laid)?);
+                    made.extend(build_sdsc_kernels(&own.plan_copy(&given, &copied)?)?);
                     memory.push(copied.memory);
                     let (size, dtype) = (copied.laid.size(), copied.laid.dtype());
                     let name = format!("{name}.copied");
@@ -380,13 +392,15 @@ impl Planner {
             let layout = write.laid.stick_layout().clone();
             builder.pin_layout(*id, LayoutRequest::Exactly(layout)).map_err(said)?;
         }
-        let graph =
-            into_parts(&builder.finish_graph(&results).map_err(said)?, program.options.storage)?;
-        let options = Options {
-            policy: Policy::Baseline,
+        let graph = decompose_all_ops(
+            &builder.finish_graph(&results).map_err(said)?,
+            program.options.storage,
+        )?;
+        let options = CompilerOptions {
+            policy: CompilePolicy::Baseline,
             coverage: CoverageProfile::Full,
-            weights: WeightLayouts::Given,
-            outputs: OutputLayouts::Default,
+            weights: WeightLayoutRule::Given,
+            outputs: OutputLayoutRule::Default,
             decompose: Some(false),
             strict: false,
             scratchpads: None,
@@ -394,23 +408,23 @@ impl Planner {
             cores: bench.cores,
             ..program.options.clone()
         };
-        let sub = compile(&graph, &options).map_err(|e| e.to_string())?;
-        made.extend(self.program(&sub, &memory, staged, &mut own, depth)?);
-        Ok(Template { kernels: made, bytes: own.used })
+        let sub = compile_graph(&graph, &options).map_err(|e| e.to_string())?;
+        made.extend(self.plan_program(&sub, &memory, staged, &mut own, depth)?);
+        Ok(SdscTemplate { kernels: made, bytes: own.used })
     }
 
     /// The kernels of a program of parts, whose inputs are in this memory and whose outputs are the results.
-    fn program(
+    fn plan_program(
         &mut self,
-        sub: &Program,
+        sub: &CompiledProgram,
         inputs: &[WorkMemory],
-        staged: &Staged,
-        bench: &mut Workbench,
+        staged: &StagedOperands,
+        bench: &mut KernelWorkspace,
         depth: usize,
-    ) -> Planned {
+    ) -> PlannedKernels {
         let base = bench.used;
         let pool = sub.buffers.iter().filter_map(|b| match b.place {
-            Place::Pool(at) => Some(at + b.bytes()),
+            BufferLocation::Pool(at) => Some(at + b.bytes()),
             _ => None,
         });
         bench.used = (base + pool.max().unwrap_or(0)).next_multiple_of(128);
@@ -418,19 +432,20 @@ impl Planner {
         for (i, b) in sub.buffers.iter().enumerate() {
             let input = sub.inputs.iter().position(|id| id.0 == i);
             memory.push(match (&b.origin, b.place) {
-                (Origin::Constant(value), _) => {
-                    self.table(&b.laid, json!({"number": number(*value)}))
+                (ElementOrigin::Constant(value), _) => {
+                    self.add_table(&b.laid, json!({"number": number_json(*value)}))
                 }
                 (_, _) if input.is_some() => inputs[input.unwrap_or(0)],
-                (_, Place::Pool(at)) => WorkMemory::Scratch(base + at),
-                (_, Place::Over(under)) if under.0 < i => memory[under.0],
-                _ => bench.take(&b.laid).memory,
+                (_, BufferLocation::Pool(at)) => WorkMemory::Scratch(base + at),
+                (_, BufferLocation::Over(under)) if under.0 < i => memory[under.0],
+                _ => bench.allocate_tensor(&b.laid).memory,
             });
         }
         let mut copied = Vec::new();
         for (k, (read, write)) in sub.outputs.iter().zip(&staged.writes).enumerate() {
             let b = sub.buffer(read.buffer);
-            let alone = matches!(b.place, Place::Pool(_)) && !matches!(b.origin, Origin::Input(_));
+            let alone = matches!(b.place, BufferLocation::Pool(_))
+                && !matches!(b.origin, ElementOrigin::Input(_));
             let same = read.laid == b.laid && b.laid.stick_layout() == write.laid.stick_layout();
             let once = sub.outputs.iter().filter(|r| r.buffer == read.buffer).count() == 1;
             // A result that takes the place of an operand is written last.
@@ -438,35 +453,36 @@ impl Planner {
             if alone && same && once && !over {
                 memory[read.buffer.0] = WorkMemory::Result(k);
                 for (i, b) in sub.buffers.iter().enumerate() {
-                    if b.place == Place::Over(read.buffer) {
+                    if b.place == BufferLocation::Over(read.buffer) {
                         memory[i] = WorkMemory::Result(k);
                     }
                 }
             } else {
-                let to = Placed { memory: WorkMemory::Result(k), laid: write.laid.clone() };
+                let to = MemoryTensor { memory: WorkMemory::Result(k), laid: write.laid.clone() };
                 copied.push((read, to));
             }
         }
         // What follows from no input is computed once, by the host.
         let mut fixed: HashMap<usize, Value> = HashMap::new();
         for (i, b) in sub.buffers.iter().enumerate() {
-            if let Origin::Constant(value) = b.origin {
-                fixed.insert(i, json!({"number": number(value)}));
+            if let ElementOrigin::Constant(value) = b.origin {
+                fixed.insert(i, json!({"number": number_json(value)}));
             }
         }
         let mut made = Vec::new();
         let (begin, mut peak) = (bench.used, bench.used);
         for step in &sub.steps {
             bench.used = begin;
-            let of: Option<Vec<Value>> = step.reads.iter().map(|r| viewed(&fixed, r)).collect();
+            let of: Option<Vec<Value>> =
+                step.reads.iter().map(|r| view_fixed_value(&fixed, r)).collect();
             if let (Some(of), [write]) = (of, step.writes.as_slice()) {
-                let expression = expression(sub, step, of);
+                let expression = constant_expression(sub, step, of);
                 let laid = &sub.buffer(*write).laid;
-                memory[write.0] = self.table(laid, expression.clone());
+                memory[write.0] = self.add_table(laid, expression.clone());
                 fixed.insert(write.0, expression);
                 continue;
             }
-            let kernels = self.step(sub, step, bench, depth).map_err(|e| {
+            let kernels = self.plan_step(sub, step, bench, depth).map_err(|e| {
                 let op = step.op().map_or("move", TensorOp::name);
                 format!("its part {} ({op}): {e}", step.name)
             })?;
@@ -474,20 +490,20 @@ impl Planner {
                 WorkMemory::Buffer(id) => memory[id.0],
                 other => other,
             };
-            made.extend(kernels.iter().map(|k| k.moved(place, 0)));
+            made.extend(kernels.iter().map(|k| k.relocated_to(place, 0)));
             peak = peak.max(bench.used);
         }
         bench.used = peak;
         for (read, to) in copied {
-            let from = Placed { memory: memory[read.buffer.0], laid: read.laid.clone() };
-            made.extend(kernels(&bench.copy(&from, &to)?)?);
+            let from = MemoryTensor { memory: memory[read.buffer.0], laid: read.laid.clone() };
+            made.extend(build_sdsc_kernels(&bench.plan_copy(&from, &to)?)?);
         }
         Ok(made)
     }
 }
 
 /// A view of what follows from no input; none of anything else.
-fn viewed(fixed: &HashMap<usize, Value>, read: &BufferRead) -> Option<Value> {
+fn view_fixed_value(fixed: &HashMap<usize, Value>, read: &BufferRead) -> Option<Value> {
     let of = fixed.get(&read.buffer.0)?;
     if read.laid.is_base() {
         return Some(of.clone());
@@ -499,7 +515,7 @@ fn viewed(fixed: &HashMap<usize, Value>, read: &BufferRead) -> Option<Value> {
 }
 
 /// What a step computes of tensors that follow from no input.
-fn expression(program: &Program, step: &Step, of: Vec<Value>) -> Value {
+fn constant_expression(program: &CompiledProgram, step: &ProgramStep, of: Vec<Value>) -> Value {
     match (step.op(), step.node()) {
         (Some(op), Some(node)) => {
             json!({"op": op.name(), "attributes": program.graph.node(node).attributes, "of": of})
@@ -509,22 +525,28 @@ fn expression(program: &Program, step: &Step, of: Vec<Value>) -> Value {
 }
 
 pub(super) fn copy_function() -> OpFunc {
-    OpFunc { name: "identity", family: Family::Pointwise, constants: Vec::new(), operands: vec![0] }
+    OpFunc {
+        name: "identity",
+        family: SdscFamily::Pointwise,
+        constants: Vec::new(),
+        operands: vec![0],
+    }
 }
 
-pub(super) fn kernels(list: &[KernelWork]) -> Planned {
-    let made: Vec<Vec<SdscKernel>> = list.iter().map(SdscKernel::of).collect::<Result<_, _>>()?;
+pub(super) fn build_sdsc_kernels(list: &[KernelWork]) -> PlannedKernels {
+    let made: Vec<Vec<SdscKernel>> =
+        list.iter().map(SdscKernel::from_work).collect::<Result<_, _>>()?;
     Ok(made.concat())
 }
 
 /// Whether a move writes all of a result.
-fn whole(m: &ElementMove, out: &TensorLayout) -> bool {
+fn writes_whole_result(m: &ElementMove, out: &TensorLayout) -> bool {
     let (ElementMove::Copy { to, .. } | ElementMove::Fill { to, .. }) = m;
     matches!(to.of, PieceOwner::Output(_)) && to.laid.view() == out.view()
 }
 
 /// The elements of a result that moves write; slices of one operation do not overlap.
-fn written(list: &[ElementMove]) -> i64 {
+fn count_written_elements(list: &[ElementMove]) -> i64 {
     let of = |m: &ElementMove| {
         let (ElementMove::Copy { to, .. } | ElementMove::Fill { to, .. }) = m;
         if matches!(to.of, PieceOwner::Output(_)) { to.laid.numel() } else { 0 }
@@ -533,21 +555,21 @@ fn written(list: &[ElementMove]) -> i64 {
 }
 
 /// A step that is one function.
-fn direct(program: &Program, step: &Step, op: &TensorOp) -> Planned {
-    let func = op_func(program, step)?;
+fn plan_direct(program: &CompiledProgram, step: &ProgramStep, op: &TensorOp) -> PlannedKernels {
+    let func = find_op_func(program, step)?;
     let [result] = step.writes.as_slice() else {
         return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
     };
     let reads = func.operands.iter().map(|i| (step.reads[*i].buffer, &step.reads[*i].laid));
     let tensors: Vec<WorkTensor> = reads
         .chain([(*result, &program.buffer(*result).laid)])
-        .map(|(b, laid)| tensor(program, b, laid))
+        .map(|(b, laid)| build_work_tensor(program, b, laid))
         .collect::<Result<_, _>>()?;
     let inside = |t: &WorkTensor| t.scratchpad && t.form.offset > 0;
     if let Some(i) = tensors.iter().position(inside) {
         return Err(format!("operand {i} is a part of a tensor in the scratchpads"));
     }
-    let found = loops(program, step, op)?;
+    let found = find_step_loops(program, step, op)?;
     let last = found.tensor_count() - 1;
     let order = func.operands.iter().copied().chain([last]);
     let loops = SdscLoops {
@@ -559,10 +581,14 @@ fn direct(program: &Program, step: &Step, op: &TensorOp) -> Planned {
         rounds: step.rounds,
     };
     let cores = WorkCores::From(step.first_core);
-    SdscKernel::of(&KernelWork { func, tensors, loops, cores, indexed: None })
+    SdscKernel::from_work(&KernelWork { func, tensors, loops, cores, indexed: None })
 }
 
-pub(super) fn loops(program: &Program, step: &Step, op: &TensorOp) -> Result<OpLoops, String> {
+pub(super) fn find_step_loops(
+    program: &CompiledProgram,
+    step: &ProgramStep,
+    op: &TensorOp,
+) -> Result<OpLoops, String> {
     let ins: Vec<TensorLayout> = step.reads.iter().map(|r| r.laid.clone()).collect();
     let outs: Vec<TensorLayout> =
         step.writes.iter().map(|b| program.buffer(*b).laid.clone()).collect();
@@ -570,34 +596,41 @@ pub(super) fn loops(program: &Program, step: &Step, op: &TensorOp) -> Result<OpL
     found.ok_or_else(|| "its slices are no boxes of its tensors".into())
 }
 
-pub(super) fn tensor(
-    program: &Program,
+pub(super) fn build_work_tensor(
+    program: &CompiledProgram,
     id: BufferId,
     laid: &TensorLayout,
 ) -> Result<WorkTensor, String> {
-    let scratchpad = matches!(program.buffer(id).place, Place::Lx(_));
+    let scratchpad = matches!(program.buffer(id).place, BufferLocation::Lx(_));
     Ok(WorkTensor { scratchpad, ..WorkTensor::new(WorkMemory::Buffer(id), laid)? })
 }
 
 /// A restickify of the program, divided as it says.
-fn restickify(program: &Program, step: &Step, bench: &mut Workbench) -> Planned {
+fn restickify_step(
+    program: &CompiledProgram,
+    step: &ProgramStep,
+    bench: &mut KernelWorkspace,
+) -> PlannedKernels {
     let (read, write) = (&step.reads[0], step.writes[0]);
-    let from = Placed { memory: WorkMemory::Buffer(read.buffer), laid: read.laid.clone() };
-    let to = Placed { memory: WorkMemory::Buffer(write), laid: program.buffer(write).laid.clone() };
+    let from = MemoryTensor { memory: WorkMemory::Buffer(read.buffer), laid: read.laid.clone() };
+    let to = MemoryTensor {
+        memory: WorkMemory::Buffer(write),
+        laid: program.buffer(write).laid.clone(),
+    };
     if from.laid.numel() == 0 {
         return Err("it has no elements".into());
     }
     bench.cores = program.options.cores;
-    let mut list = bench.copy(&from, &to)?;
+    let mut list = bench.plan_copy(&from, &to)?;
     if let [only] = list.as_mut_slice() {
         let given = step.division.splits();
         if given.len() == only.loops.spans.len() && step.division.core_count() > 1 {
             let forms = [&only.tensors[0].form, &only.tensors[1].form];
-            let moved = only.func.family == Family::Restickify;
+            let moved = only.func.family == SdscFamily::Restickify;
             let rounds = only.loops.rounds;
-            only.loops = SdscLoops::of_copy(&forms, Some(given), bench.cores, moved);
+            only.loops = SdscLoops::for_copy(&forms, Some(given), bench.cores, moved);
             only.loops.rounds = rounds;
         }
     }
-    kernels(&list)
+    build_sdsc_kernels(&list)
 }

@@ -1,23 +1,23 @@
 //! Rows that are looked up, or written, by an index tensor.
 
-use super::copy::{Placed, Workbench};
+use super::copy::{KernelWorkspace, MemoryTensor};
 use super::kernel::SdscKernel;
 use super::op_func::OpFunc;
-use super::plan::{Planned, copy_function, kernels};
-use super::staging::Staged;
-use super::work::{Indexed, KernelWork, SdscLoops, WorkCores, WorkTensor};
+use super::plan::{PlannedKernels, build_sdsc_kernels, copy_function};
+use super::staging::StagedOperands;
+use super::work::{IndexedDim, KernelWork, SdscLoops, WorkCores, WorkTensor};
 use zellige_device::{LoopSpan, TensorLayout, WorkDivision};
 use zellige_op::{CombineRule, IndexPattern, IndexSource, OpForm, TensorOp, TensorType};
 
 /// The most kernels of one operation, one for each list of indices.
-const LISTS: i64 = 64;
+const MAX_INDEX_LISTS: i64 = 64;
 
 /// The kernels of such an operation; none for others.
-pub(super) fn rows_by_index(
+pub(super) fn plan_rows_by_index(
     op: &TensorOp,
-    staged: &Staged,
-    bench: &mut Workbench,
-) -> Option<Planned> {
+    staged: &StagedOperands,
+    bench: &mut KernelWorkspace,
+) -> Option<PlannedKernels> {
     let types: Vec<TensorType> = staged.reads.iter().map(|p| p.laid.tensor_type()).collect();
     let out = staged.writes.first()?;
     match op.form() {
@@ -26,8 +26,9 @@ pub(super) fn rows_by_index(
             if matches!(read.pattern, IndexPattern::Gather(_) | IndexPattern::Advanced) {
                 return Some(Err("its indices are not of whole rows".into()));
             }
-            let rows = Rows { pattern: &read.pattern, x: &staged.reads[0], plain: out, read: true };
-            Some(rows.kernels(op, &staged.reads[1], &types, bench))
+            let rows =
+                IndexedRows { pattern: &read.pattern, x: &staged.reads[0], plain: out, read: true };
+            Some(rows.plan_row_kernels(op, &staged.reads[1], &types, bench))
         }
         OpForm::IndexWrite(write) => {
             let whole = matches!(write.pattern, IndexPattern::Select(_));
@@ -39,14 +40,14 @@ pub(super) fn rows_by_index(
             let mut made = Vec::new();
             // Where the result is in the place of the operand, everything else is there already.
             if !write.over {
-                match bench.copy(&staged.reads[0], out).and_then(|c| kernels(&c)) {
+                match bench.plan_copy(&staged.reads[0], out).and_then(|c| build_sdsc_kernels(&c)) {
                     Ok(copy) => made.extend(copy),
                     Err(reason) => return Some(Err(reason)),
                 }
             }
             let plain = &staged.reads[2];
-            let rows = Rows { pattern: &write.pattern, x: out, plain, read: false };
-            let scattered = rows.kernels(op, &staged.reads[1], &types, bench);
+            let rows = IndexedRows { pattern: &write.pattern, x: out, plain, read: false };
+            let scattered = rows.plan_row_kernels(op, &staged.reads[1], &types, bench);
             Some(scattered.map(|s| [made, s].concat()))
         }
         _ => None,
@@ -54,22 +55,22 @@ pub(super) fn rows_by_index(
 }
 
 /// Rows of a tensor beside a plain one that has a row for every index.
-struct Rows<'a> {
+struct IndexedRows<'a> {
     pattern: &'a IndexPattern,
-    x: &'a Placed,
-    plain: &'a Placed,
+    x: &'a MemoryTensor,
+    plain: &'a MemoryTensor,
     /// Whether rows are read, not written.
     read: bool,
 }
 
-impl Rows<'_> {
-    fn kernels(
+impl IndexedRows<'_> {
+    fn plan_row_kernels(
         &self,
         op: &TensorOp,
-        index: &Placed,
+        index: &MemoryTensor,
         types: &[TensorType],
-        bench: &mut Workbench,
-    ) -> Planned {
+        bench: &mut KernelWorkspace,
+    ) -> PlannedKernels {
         let shape = self
             .pattern
             .resolve_shape(op.name(), &self.x.laid.tensor_type(), &types[1..2])
@@ -78,8 +79,10 @@ impl Rows<'_> {
         let size = |d: &usize| shape.size[*d];
         // The last dimension of the index is a loop; the others are lists of their own.
         let lists: i64 = dims.iter().rev().skip(1).map(size).product();
-        if lists > LISTS {
-            return Err(format!("its indices are {lists} lists, and at most {LISTS} are kernels"));
+        if lists > MAX_INDEX_LISTS {
+            return Err(format!(
+                "its indices are {lists} lists, and at most {MAX_INDEX_LISTS} are kernels"
+            ));
         }
         let mut made = Vec::new();
         for list in 0..lists.max(1) {
@@ -100,23 +103,30 @@ impl Rows<'_> {
                 own = own.view_layout(|v| v.select(0, *at)).map_err(|e| e.to_string())?;
                 plain = plain.view_layout(|v| v.select(d, *at)).map_err(|e| e.to_string())?;
             }
-            let own = Placed { memory: index.memory, laid: own };
+            let own = MemoryTensor { memory: index.memory, laid: own };
             let last = dims.last().copied();
-            made.extend(self.list(&shape.from, last, lead.len(), &own, &plain, bench)?);
+            made.extend(self.plan_index_list(
+                &shape.from,
+                last,
+                lead.len(),
+                &own,
+                &plain,
+                bench,
+            )?);
         }
         Ok(made)
     }
 
     /// The kernel of one list of indices.
-    fn list(
+    fn plan_index_list(
         &self,
         from: &[IndexSource],
         along: Option<usize>,
         removed: usize,
-        index: &Placed,
+        index: &MemoryTensor,
         plain: &TensorLayout,
-        bench: &Workbench,
-    ) -> Planned {
+        bench: &KernelWorkspace,
+    ) -> PlannedKernels {
         let along = along.ok_or("its index is one number")? - removed;
         let plain = WorkTensor::new(self.plain.memory, plain)?;
         let x = WorkTensor::new(self.x.memory, &self.x.laid)?;
@@ -155,8 +165,8 @@ impl Rows<'_> {
         let loops =
             SdscLoops { spans, splits, follows, row: false, keep: Some(along), rounds: None };
         let cores = WorkCores::From(bench.first_core);
-        let indexed = Some(Indexed { index: 1, value, dim: by, along });
+        let indexed = Some(IndexedDim { index: 1, value, dim: by, along });
         let func = OpFunc { operands: vec![0, 1], ..copy_function() };
-        SdscKernel::of(&KernelWork { func, tensors, loops, cores, indexed })
+        SdscKernel::from_work(&KernelWork { func, tensors, loops, cores, indexed })
     }
 }

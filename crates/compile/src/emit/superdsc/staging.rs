@@ -1,11 +1,11 @@
 //! Operands and results of a step that is several kernels, as those find them.
 
-use super::copy::{Placed, Workbench};
+use super::copy::{KernelWorkspace, MemoryTensor};
 use super::kernel::SdscKernel;
-use super::plan::{Planned, copy_function, loops, tensor};
+use super::plan::{PlannedKernels, build_work_tensor, copy_function, find_step_loops};
 use super::work::{KernelWork, SdscLoops, WorkCores, WorkMemory, WorkTensor};
-use crate::emit::memory::holder;
-use crate::program::{BufferId, Place, Program, Step};
+use crate::emit::memory::find_memory_holder;
+use crate::program::{BufferId, BufferLocation, CompiledProgram, ProgramStep};
 use zellige_device::{TensorLayout, WorkDivision};
 use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin};
 use zellige_layout::StridedLayout;
@@ -13,72 +13,78 @@ use zellige_op::TensorOp;
 use zellige_stick::{LayoutRequest, StickLayout};
 
 /// The operands and results of a step in device memory, with the copies before and behind its kernels.
-pub(super) struct Staged {
-    pub(super) reads: Vec<Placed>,
-    pub(super) writes: Vec<Placed>,
+pub(super) struct StagedOperands {
+    pub(super) reads: Vec<MemoryTensor>,
+    pub(super) writes: Vec<MemoryTensor>,
     pub(super) before: Vec<SdscKernel>,
     pub(super) after: Vec<SdscKernel>,
 }
 
 /// Operands and results in device memory: those in scratchpads are copied by the cores that have them.
-pub(super) fn stage(
-    program: &Program,
-    step: &Step,
+pub(super) fn stage_operands(
+    program: &CompiledProgram,
+    step: &ProgramStep,
     op: &TensorOp,
-    bench: &mut Workbench,
-) -> Result<Staged, String> {
-    let mut staged =
-        Staged { reads: Vec::new(), writes: Vec::new(), before: Vec::new(), after: Vec::new() };
+    bench: &mut KernelWorkspace,
+) -> Result<StagedOperands, String> {
+    let mut staged = StagedOperands {
+        reads: Vec::new(),
+        writes: Vec::new(),
+        before: Vec::new(),
+        after: Vec::new(),
+    };
     let count = step.reads.len();
-    let resident = |b: BufferId| matches!(program.buffer(b).place, Place::Lx(_));
+    let resident = |b: BufferId| matches!(program.buffer(b).place, BufferLocation::Lx(_));
     for (k, read) in step.reads.iter().enumerate() {
         if !resident(read.buffer) {
             let memory = WorkMemory::Buffer(read.buffer);
-            staged.reads.push(Placed { memory, laid: read.laid.clone() });
+            staged.reads.push(MemoryTensor { memory, laid: read.laid.clone() });
             continue;
         }
-        let copy = bench.take(&read.laid.base_layout());
-        let copy = Placed { memory: copy.memory, laid: read.laid.clone() };
-        let from = tensor(program, read.buffer, &read.laid)?;
+        let copy = bench.allocate_tensor(&read.laid.base_layout());
+        let copy = MemoryTensor { memory: copy.memory, laid: read.laid.clone() };
+        let from = build_work_tensor(program, read.buffer, &read.laid)?;
         let to = WorkTensor::new(copy.memory, &copy.laid)?;
-        staged.before.extend(from_scratchpads(program, step, op, k, [from, to])?);
+        staged.before.extend(copy_scratchpad_slices(program, step, op, k, [from, to])?);
         staged.reads.push(copy);
     }
     for (k, write) in step.writes.iter().enumerate() {
         let laid = &program.buffer(*write).laid;
         if !resident(*write) {
-            staged.writes.push(Placed { memory: WorkMemory::Buffer(*write), laid: laid.clone() });
+            staged
+                .writes
+                .push(MemoryTensor { memory: WorkMemory::Buffer(*write), laid: laid.clone() });
             continue;
         }
-        let copy = bench.take(laid);
+        let copy = bench.allocate_tensor(laid);
         let from = WorkTensor::new(copy.memory, laid)?;
-        let to = tensor(program, *write, laid)?;
-        staged.after.extend(from_scratchpads(program, step, op, count + k, [from, to])?);
+        let to = build_work_tensor(program, *write, laid)?;
+        staged.after.extend(copy_scratchpad_slices(program, step, op, count + k, [from, to])?);
         staged.writes.push(copy);
     }
     // Buffers that replace others have their memory.
     for placed in staged.reads.iter_mut().chain(&mut staged.writes) {
         if let WorkMemory::Buffer(id) = placed.memory {
-            placed.memory = WorkMemory::Buffer(holder(program, id));
+            placed.memory = WorkMemory::Buffer(find_memory_holder(program, id));
         }
     }
     Ok(staged)
 }
 
 /// The copy of a tensor of a step between the scratchpads and device memory, by the cores that have its slices.
-fn from_scratchpads(
-    program: &Program,
-    step: &Step,
+fn copy_scratchpad_slices(
+    program: &CompiledProgram,
+    step: &ProgramStep,
     op: &TensorOp,
     t: usize,
     tensors: [WorkTensor; 2],
-) -> Planned {
-    let found = loops(program, step, op)?;
+) -> PlannedKernels {
+    let found = find_step_loops(program, step, op)?;
     let splits = step.division.splits();
     let follows = found.followed_loops(t);
     let own: Vec<usize> =
         follows.iter().map(|l| l.map_or(1, |l| splits.get(l).copied().unwrap_or(1))).collect();
-    let loops = SdscLoops::of_copy(&[&tensors[0].form, &tensors[1].form], Some(&own), 0, false);
+    let loops = SdscLoops::for_copy(&[&tensors[0].form, &tensors[1].form], Some(&own), 0, false);
     let count: usize = own.iter().product();
     let whose = WorkDivision::new(&own, &loops.spans, count).map_err(|e| e.to_string())?;
     let cores = (0..count).map(|slice| {
@@ -92,11 +98,11 @@ fn from_scratchpads(
     let cores = WorkCores::These(cores.collect());
     let work =
         KernelWork { func: copy_function(), tensors: tensors.into(), loops, cores, indexed: None };
-    SdscKernel::of(&work)
+    SdscKernel::from_work(&work)
 }
 
 /// A tensor of the same elements in row-major order and a layout with the same sticks.
-pub(super) fn dense(like: &TensorLayout) -> Result<TensorLayout, String> {
+pub(super) fn dense_layout(like: &TensorLayout) -> Result<TensorLayout, String> {
     let rank = like.size().len();
     let stick = like.stick_form().ok().and_then(|s| s.stick);
     let order: Vec<i64> = (0..rank)
@@ -113,7 +119,7 @@ pub(super) fn dense(like: &TensorLayout) -> Result<TensorLayout, String> {
 
 /// An input of a graph of parts with the views that the program's graph has of it; none where they do not give the
 /// same elements.
-pub(super) fn input(
+pub(super) fn add_part_input(
     builder: &mut GraphBuilder,
     name: &str,
     graph: &Graph,

@@ -1,7 +1,7 @@
 //! Work for kernels: a function on tensors in memory, with its loops and how the cores share them.
 
-use super::kernel::{LABELS, PRODUCT, SdscDim};
-use super::op_func::{Family, OpFunc};
+use super::kernel::{LOOP_LABELS, PRODUCT_LOOP_LABELS, SdscDim};
+use super::op_func::{OpFunc, SdscFamily};
 use crate::program::BufferId;
 use std::ops::Range;
 use zellige_device::{LoopSpan, StickForm, TensorLayout, WorkDivision};
@@ -41,7 +41,7 @@ impl WorkTensor {
 
 /// A dimension of a tensor that is looked up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Indexed {
+pub(super) struct IndexedDim {
     /// The tensor with the indices.
     pub(super) index: usize,
     /// The tensor that they look up.
@@ -63,7 +63,7 @@ pub(super) enum WorkCores {
 
 impl WorkCores {
     /// The core of a slice.
-    pub(super) fn number(&self, slice: usize) -> usize {
+    pub(super) fn core_of_slice(&self, slice: usize) -> usize {
         match self {
             WorkCores::From(first) => first + slice,
             WorkCores::These(list) => list[slice],
@@ -78,12 +78,12 @@ pub(super) struct KernelWork {
     pub(super) tensors: Vec<WorkTensor>,
     pub(super) loops: SdscLoops,
     pub(super) cores: WorkCores,
-    pub(super) indexed: Option<Indexed>,
+    pub(super) indexed: Option<IndexedDim>,
 }
 
 impl KernelWork {
     /// The same work with a loop of one iteration around it, which a tensor may step along.
-    pub(super) fn with_row(&self) -> KernelWork {
+    pub(super) fn with_unit_row(&self) -> KernelWork {
         let mut work = self.clone();
         let loops = &mut work.loops;
         loops.spans.insert(0, LoopSpan::for_output(1, 1));
@@ -101,7 +101,7 @@ impl KernelWork {
     }
 
     /// A tensor as a piece of the loops has it.
-    pub(super) fn part(&self, t: usize, piece: &LoopPiece) -> Result<StickForm, String> {
+    pub(super) fn piece_sticks(&self, t: usize, piece: &LoopPiece) -> Result<StickForm, String> {
         let tensor = &self.tensors[t];
         let mut form = tensor.form.clone();
         for (d, follows) in self.loops.follows[t].iter().enumerate() {
@@ -147,7 +147,7 @@ pub(super) struct LoopPiece {
 impl SdscLoops {
     /// A loop for every dimension of tensors of one size, in whole sticks of all of them. One that is padded is not
     /// divided where `restickify` asks for that.
-    pub(super) fn of_copy(
+    pub(super) fn for_copy(
         forms: &[&StickForm],
         given: Option<&[usize]>,
         cores: usize,
@@ -180,18 +180,18 @@ impl SdscLoops {
 
     /// The parts whose slices have one length. A sum that is cut into slices of different lengths is cut into fewer:
     /// what cores add up is one kernel.
-    pub(super) fn pieces(&self, family: Family) -> Result<Vec<LoopPiece>, String> {
+    pub(super) fn equal_slice_pieces(&self, family: SdscFamily) -> Result<Vec<LoopPiece>, String> {
         let mut per_loop: Vec<Vec<LoopPart>> = Vec::with_capacity(self.spans.len());
         for (l, span) in self.spans.iter().enumerate() {
             let split = self.splits.get(l).copied().unwrap_or(1);
-            let mut parts = LoopPart::of(span, split);
-            if parts.len() > 1 && (span.reduced || family == Family::Restickify) {
+            let mut parts = LoopPart::from_span(span, split);
+            if parts.len() > 1 && (span.reduced || family == SdscFamily::Restickify) {
                 let units = span.unit_count();
                 let even = (1..=split).rev().find(|n| units.is_multiple_of(*n)).unwrap_or(1);
-                parts = LoopPart::of(span, even);
+                parts = LoopPart::from_span(span, even);
             }
             if let Some((_, rounds)) = self.rounds.filter(|(at, _)| *at == l) {
-                parts = LoopPart::rounds(span, split, rounds);
+                parts = LoopPart::rounds_of_span(span, split, rounds);
             }
             per_loop.push(parts);
         }
@@ -209,13 +209,13 @@ impl SdscLoops {
             .map(|parts| LoopPiece {
                 ranges: parts.iter().map(|p| p.range.clone()).collect(),
                 splits: parts.iter().map(|p| p.split).collect(),
-                cores: cores(&parts, &all),
+                cores: find_piece_cores(&parts, &all),
             })
             .collect())
     }
 
     /// The loops of a piece.
-    pub(super) fn part(&self, piece: &LoopPiece) -> SdscLoops {
+    pub(super) fn restrict_to_piece(&self, piece: &LoopPiece) -> SdscLoops {
         let spans = self.spans.iter().zip(&piece.ranges);
         SdscLoops {
             spans: spans.map(|(s, r)| LoopSpan { size: r.len(), ..*s }).collect(),
@@ -228,30 +228,34 @@ impl SdscLoops {
     }
 
     /// The loops that are more than one iteration; a product keeps its columns and its sum, a move its lanes.
-    pub(super) fn kept(&self, family: Family) -> Vec<usize> {
+    pub(super) fn kept_loops(&self, family: SdscFamily) -> Vec<usize> {
         let count = self.spans.len();
-        let least = if family == Family::Product { 2 } else { 1 };
+        let least = if family == SdscFamily::Product { 2 } else { 1 };
         let more = |l: usize| {
-            self.spans[l].size > 1 || (family == Family::Restickify && self.spans[l].unit > 1)
+            self.spans[l].size > 1 || (family == SdscFamily::Restickify && self.spans[l].unit > 1)
         };
         let keep = |l: &usize| {
             let stays = self.keep == Some(*l) || (self.row && *l == 0);
-            more(*l) || stays || (family == Family::Product && l + 2 >= count)
+            more(*l) || stays || (family == SdscFamily::Product && l + 2 >= count)
         };
         let kept: Vec<usize> = (0..count).filter(keep).collect();
         if kept.len() >= least { kept } else { (count.saturating_sub(least)..count).collect() }
     }
 
     /// The loops with their labels.
-    pub(super) fn dims(&self, kept: &[usize], family: Family) -> Result<Vec<SdscDim>, String> {
+    pub(super) fn labelled_dims(
+        &self,
+        kept: &[usize],
+        family: SdscFamily,
+    ) -> Result<Vec<SdscDim>, String> {
         let rank = kept.len();
         if rank > 7 {
             return Err(format!("it has {rank} dimensions, and a kernel has 7 at most"));
         }
         let label = |i: usize| match family {
-            Family::Product => PRODUCT[7 - rank + i],
+            SdscFamily::Product => PRODUCT_LOOP_LABELS[7 - rank + i],
             _ if i + 1 == rank => "out",
-            _ => LABELS[i],
+            _ => LOOP_LABELS[i],
         };
         let dim = |(i, l): (usize, &usize)| {
             let (span, split) = (self.spans[*l], self.splits[*l]);
@@ -273,7 +277,7 @@ struct LoopPart {
 
 impl LoopPart {
     /// The slices of a loop, the longer ones first, as [`Division`] has them.
-    fn of(span: &LoopSpan, split: usize) -> Vec<LoopPart> {
+    fn from_span(span: &LoopSpan, split: usize) -> Vec<LoopPart> {
         let split = split.max(1);
         let (base, longer) = (span.unit_count() / split, span.unit_count() % split);
         let end = ((base + 1) * longer * span.unit.max(1)).min(span.size);
@@ -285,17 +289,17 @@ impl LoopPart {
     }
 
     /// Rounds of a loop, each of them over all of its slices.
-    fn rounds(span: &LoopSpan, split: usize, rounds: usize) -> Vec<LoopPart> {
+    fn rounds_of_span(span: &LoopSpan, split: usize, rounds: usize) -> Vec<LoopPart> {
         let unit = span.unit.max(1);
         let outer = LoopSpan { unit, ..*span };
         let mut all = Vec::new();
-        for part in LoopPart::of(&outer, rounds) {
+        for part in LoopPart::from_span(&outer, rounds) {
             let length = part.range.len().div_ceil(part.split).next_multiple_of(unit).max(unit);
             for k in 0..part.split {
                 let start = (part.range.start + k * length).min(span.size);
                 let end = (start + length).min(span.size);
                 let own = LoopSpan { size: end - start, unit, reduced: span.reduced };
-                for mut p in LoopPart::of(&own, split.min(own.unit_count().max(1))) {
+                for mut p in LoopPart::from_span(&own, split.min(own.unit_count().max(1))) {
                     p.range = p.range.start + start..p.range.end + start;
                     all.push(p);
                 }
@@ -306,7 +310,7 @@ impl LoopPart {
 }
 
 /// The numbers of the cores of a piece: mixed radix over all slices, the last loop fastest.
-fn cores(parts: &[&LoopPart], all: &[usize]) -> Vec<usize> {
+fn find_piece_cores(parts: &[&LoopPart], all: &[usize]) -> Vec<usize> {
     let mut list = vec![0];
     for (part, of) in parts.iter().zip(all) {
         list = list

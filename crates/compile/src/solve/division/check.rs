@@ -2,41 +2,41 @@
 //!
 //! Slices come from the device's own [`Division`](zellige_device::Division). For each core, places
 //! of tensors are asked of the layout's expressions at the corners of its slice, where coordinates that
-//! only grow are smallest and largest. The latency is the hardware's for the plan's [`work`], a function
+//! only grow are smallest and largest. The latency is the hardware's for the plan's [`plan_core_work`], a function
 //! of the splits alone that the tests compare with all points of small spaces.
 
 use super::{DivisionPlan, IterationSpace, work};
-use crate::error::{CompileError, Result, Witness};
+use crate::error::{CompileError, RefusalWitness, Result};
 use zellige_machine::{Hardware, Key};
 
-fn broken(witness: Witness, reason: String) -> CompileError {
+fn broken_division(witness: RefusalWitness, reason: String) -> CompileError {
     CompileError::Broken { witness, reason }
 }
 
 /// Whether a plan is what it says: whole sticks for each core, every point on one core, no more cores
 /// than there are, spans as stated and under the limit, at most one split reduction, the latency that
 /// the hardware gives.
-pub fn check(
+pub fn check_division(
     space: &IterationSpace,
     hardware: &Hardware,
     cores: usize,
     plan: &DivisionPlan,
 ) -> Result<()> {
-    let dim = |d: usize| Witness::Dim(space.dims()[d].name.clone());
+    let dim = |d: usize| RefusalWitness::Dim(space.dims()[d].name.clone());
     if plan.splits.len() != space.dims().len() {
         let reason = format!("{} splits for {} dims", plan.splits.len(), space.dims().len());
-        return Err(broken(Witness::Core(0), reason));
+        return Err(broken_division(RefusalWitness::Core(0), reason));
     }
-    let division = space.division(&plan.splits, cores)?;
+    let division = space.division_with(&plan.splits, cores)?;
     if division.core_count() as u64 != plan.cores_used {
         let reason = format!("{} cores are used, not {}", division.core_count(), plan.cores_used);
-        return Err(broken(Witness::Core(division.core_count()), reason));
+        return Err(broken_division(RefusalWitness::Core(division.core_count()), reason));
     }
     let summed: Vec<usize> = (0..plan.splits.len())
         .filter(|d| space.dims()[*d].reduced && plan.splits[*d] > 1)
         .collect();
     if let [_, second, ..] = summed[..] {
-        return Err(broken(dim(second), "two reduced dimensions are split".into()));
+        return Err(broken_division(dim(second), "two reduced dimensions are split".into()));
     }
     let spans = space.spans();
     let mut points = 0_u128;
@@ -44,11 +44,11 @@ pub fn check(
     for core in 0..division.core_count() {
         let slices = division.core_slice(core, &spans);
         for (d, s) in slices.iter().enumerate() {
-            let unit = usize::try_from(space.unit(d)).unwrap_or(usize::MAX);
+            let unit = usize::try_from(space.unit_iterations(d)).unwrap_or(usize::MAX);
             let whole = s.start % unit == 0 && (s.end % unit == 0 || s.end == spans[d].size);
             if !whole || (s.is_empty() && !space.is_empty()) {
                 let reason = format!("core {core} has {s:?} of it, no whole sticks of {unit}");
-                return Err(broken(dim(d), reason));
+                return Err(broken_division(dim(d), reason));
             }
         }
         points += slices.iter().map(|s| s.len() as u128).product::<u128>();
@@ -67,21 +67,24 @@ pub fn check(
     let all: u128 = space.dims().iter().map(|d| u128::from(d.size)).product();
     if points != all {
         let reason = format!("the slices have {points} points, the space {all}");
-        return Err(broken(Witness::Core(0), reason));
+        return Err(broken_division(RefusalWitness::Core(0), reason));
     }
     let limit = hardware.figure_count(Key::Span);
     for ((t, stated), found) in space.tensors().iter().zip(&plan.span_bytes).zip(largest) {
         let found = if space.is_empty() { *stated } else { found };
         if *stated != found || *stated > limit {
             let reason = format!("its span is {found}, stated {stated}, at most {limit}");
-            return Err(broken(Witness::Tensor(t.name.clone()), reason));
+            return Err(broken_division(RefusalWitness::Tensor(t.name.clone()), reason));
         }
     }
-    let priced =
-        if space.is_empty() { 0.0 } else { work::latency(space, hardware, &plan.splits).1 };
+    let priced = if space.is_empty() {
+        0.0
+    } else {
+        work::division_latency(space, hardware, &plan.splits).1
+    };
     if (priced - plan.latency_us).abs() > 1e-9 {
         let reason = format!("it takes {priced} us, stated {}", plan.latency_us);
-        return Err(broken(Witness::Core(0), reason));
+        return Err(broken_division(RefusalWitness::Core(0), reason));
     }
     Ok(())
 }

@@ -7,10 +7,10 @@ use zellige_device::core_order;
 /// dimension that is summed over is the fastest, and of the others the first.
 ///
 /// **Law**: every combination of places occurs exactly once.
-pub fn core_map(splits: &[u64], reduced: &[bool]) -> Vec<Vec<u64>> {
+pub fn map_cores_to_slices(splits: &[u64], reduced: &[bool]) -> Vec<Vec<u64>> {
     let cores: u64 = splits.iter().product();
     let order = core_order((0..splits.len()).map(|d| reduced.get(d) == Some(&true)));
-    (0..cores).map(|core| place(splits, core, order.iter().copied())).collect()
+    (0..cores).map(|core| mixed_radix_digits(splits, core, order.iter().copied())).collect()
 }
 
 /// The slices of groups of neighbours, the first dimension the slowest: all cores of one slice of it
@@ -19,18 +19,24 @@ pub fn core_map(splits: &[u64], reduced: &[bool]) -> Vec<Vec<u64>> {
 ///
 /// # Errors
 /// Where the slices do not divide the cores.
-pub fn owners(splits: &[u64], cores: u64) -> Result<Vec<Vec<u64>>> {
+pub fn assign_slice_owners(splits: &[u64], cores: u64) -> Result<Vec<Vec<u64>>> {
     let slices: u64 = splits.iter().product();
     if slices == 0 || !cores.is_multiple_of(slices) {
         let most = usize::try_from(cores).unwrap_or(usize::MAX);
         return Err(CompileError::Cores { cores: i64::try_from(slices).unwrap_or(i64::MAX), most });
     }
     let group = cores / slices;
-    Ok((0..cores).map(|core| place(splits, core / group, (0..splits.len()).rev())).collect())
+    Ok((0..cores)
+        .map(|core| mixed_radix_digits(splits, core / group, (0..splits.len()).rev()))
+        .collect())
 }
 
 /// The digits of a number over the splits, the dimensions from the fastest on.
-fn place(splits: &[u64], number: u64, fastest: impl Iterator<Item = usize>) -> Vec<u64> {
+fn mixed_radix_digits(
+    splits: &[u64],
+    number: u64,
+    fastest: impl Iterator<Item = usize>,
+) -> Vec<u64> {
     let mut rest = number;
     let mut digits = vec![0; splits.len()];
     for d in fastest {

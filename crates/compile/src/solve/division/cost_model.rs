@@ -12,16 +12,16 @@ use super::tensor_access::AccessRole;
 const PT_ROWS: f64 = 8.0;
 const FULL_PASSES: f64 = 8.0;
 /// Multiply-adds per microsecond and core at the peak.
-const PEAK: f64 = 1_536_000.0;
+const PEAK_MACS_PER_US: f64 = 1_536_000.0;
 /// Bytes per microsecond of memory at the peak, and bytes of an element.
-const MEMORY: f64 = 204_800.0;
-const ELEMENT: f64 = 2.0;
+const PEAK_MEMORY_BYTES_PER_US: f64 = 204_800.0;
+const ELEMENT_BYTES: f64 = 2.0;
 /// Cores that share an operand before they get in each other's way.
-const COHORT: f64 = 8.0;
+const COHORT_CORES: f64 = 8.0;
 /// Per element of the result and hop of a split reduction.
 const PARTIAL_SUM: f64 = 1.4e-4;
 /// Per halving of the passes below the full ones.
-const PREFERENCE: f64 = 50.0;
+const PASS_HALVING_PENALTY: f64 = 50.0;
 const BATCH_EXPONENT: f64 = 1.4;
 
 /// A dimension: its size in elements and its split.
@@ -40,12 +40,17 @@ pub fn matmul_cost(b: SplitAxis, m: SplitAxis, n: SplitAxis, k: SplitAxis) -> f6
     let passes = (f(m.size / m.split) / PT_ROWS).max(1.0);
     let efficiency = (passes / FULL_PASSES).sqrt().min(1.0);
     let (bs, ms, ns, ks) = (f(b.size), f(m.size), f(n.size), f(k.size));
-    let compute = bs * ms * ns * ks / cores / (PEAK * efficiency);
-    let contention = (f(m.split.max(n.split)) / COHORT).max(1.0);
-    let memory = ELEMENT * (bs * ms * ks + bs * ks * ns + bs * ms * ns) / MEMORY * contention;
+    let compute = bs * ms * ns * ks / cores / (PEAK_MACS_PER_US * efficiency);
+    let contention = (f(m.split.max(n.split)) / COHORT_CORES).max(1.0);
+    let memory = ELEMENT_BYTES * (bs * ms * ks + bs * ks * ns + bs * ms * ns)
+        / PEAK_MEMORY_BYTES_PER_US
+        * contention;
     let sums = f(k.split - 1) * bs * ms * ns * PARTIAL_SUM;
-    let preference =
-        if passes < FULL_PASSES { PREFERENCE * (FULL_PASSES / passes).log2() } else { 0.0 };
+    let preference = if passes < FULL_PASSES {
+        PASS_HALVING_PENALTY * (FULL_PASSES / passes).log2()
+    } else {
+        0.0
+    };
     (compute + memory + sums + preference) * f(b.split).powf(BATCH_EXPONENT)
 }
 
@@ -62,13 +67,13 @@ pub(super) struct CostModelChoice {
 /// Declined where splits are committed already, for anything that is no single product (one stick
 /// dimension of the result, one row dimension that a single operand has, one reduced dimension),
 /// and where the cheapest division has fewer cores than the default one.
-pub(super) fn choose(
+pub(super) fn choose_by_cost_model(
     space: &IterationSpace,
     cores: u64,
     committed: &[u64],
     default: &[u64],
 ) -> Result<CostModelChoice, &'static str> {
-    if space.effort().macs == 0 {
+    if space.point_cost().macs == 0 {
         return Err("no matrix product");
     }
     if committed.iter().any(|s| *s > 1) {
@@ -81,8 +86,11 @@ pub(super) fn choose(
     let lanes: Vec<usize> = outputs().filter(|d| space.is_stick(*d)).collect();
     let rows: Vec<usize> = outputs().filter(|d| !space.is_stick(*d)).collect();
     let reads = || space.tensors().iter().filter(|t| t.role() == AccessRole::Read);
-    let single: Vec<usize> =
-        rows.iter().copied().filter(|d| reads().filter(|t| t.uses(*d)).count() == 1).collect();
+    let single: Vec<usize> = rows
+        .iter()
+        .copied()
+        .filter(|d| reads().filter(|t| t.depends_on(*d)).count() == 1)
+        .collect();
     let [n] = lanes[..] else { return Err("the result has no single stick dimension") };
     let [m] = single[..] else {
         return Err(if single.is_empty() {
@@ -94,13 +102,16 @@ pub(super) fn choose(
     let [k] = reduced[..] else { return Err("not one reduced dimension") };
     let batch: Vec<usize> = rows.iter().copied().filter(|d| *d != m).collect();
 
-    let whole = |d: usize, split: u64| SplitAxis { size: space.count(d) * space.unit(d), split };
-    let batches: u64 = batch.iter().map(|d| space.count(*d)).product();
+    let whole = |d: usize, split: u64| SplitAxis {
+        size: space.unit_count(d) * space.unit_iterations(d),
+        split,
+    };
+    let batches: u64 = batch.iter().map(|d| space.unit_count(*d)).product();
     let order: Vec<usize> = batch.iter().copied().chain([m, n, k]).collect();
     let mut best: Option<CostModelChoice> = None;
     let mut tried = 0;
     let mut splits = vec![1; space.dims().len()];
-    walk(space, cores, &order, &mut splits, &mut |splits| {
+    visit_even_divisions(space, cores, &order, &mut splits, &mut |splits| {
         tried += 1;
         let b = SplitAxis { size: batches, split: batch.iter().map(|d| splits[*d]).product() };
         let cost_us = matmul_cost(b, whole(m, splits[m]), whole(n, splits[n]), whole(k, splits[k]));
@@ -116,7 +127,7 @@ pub(super) fn choose(
 }
 
 /// Every even division over some dimensions, the last one fastest.
-fn walk(
+fn visit_even_divisions(
     space: &IterationSpace,
     room: u64,
     order: &[usize],
@@ -127,9 +138,9 @@ fn walk(
         visit(splits);
         return;
     };
-    for s in space.divisors(*d, room) {
+    for s in space.even_splits(*d, room) {
         splits[*d] = s;
-        walk(space, room / s, rest, splits, visit);
+        visit_even_divisions(space, room / s, rest, splits, visit);
     }
     splits[*d] = 1;
 }

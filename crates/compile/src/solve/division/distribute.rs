@@ -8,17 +8,17 @@ use super::iteration_space::IterationSpace;
 ///
 /// **Law**: no split is below the committed one, the product is at most `cores`, and no dimension of
 /// the result could be split further alone.
-pub fn distribute(space: &IterationSpace, cores: u64, committed: &[u64]) -> Vec<u64> {
+pub fn distribute_cores(space: &IterationSpace, cores: u64, committed: &[u64]) -> Vec<u64> {
     let mut splits = committed.to_vec();
     let mut used: u64 = splits.iter().product();
     let largest = |d: usize, now: u64, used: u64| {
         let room = cores / (used / now);
-        space.divisors(d, room).into_iter().rfind(|s| *s >= now).unwrap_or(now)
+        space.even_splits(d, room).into_iter().rfind(|s| *s >= now).unwrap_or(now)
     };
     let by_size = |reduced: bool| {
         let mut order: Vec<usize> =
             (0..splits.len()).filter(|d| space.dims()[*d].reduced == reduced).collect();
-        order.sort_by_key(|d| std::cmp::Reverse(space.count(*d)));
+        order.sort_by_key(|d| std::cmp::Reverse(space.unit_count(*d)));
         order
     };
     let (outputs, mut reductions) = (by_size(false), by_size(true));

@@ -21,14 +21,18 @@ pub(super) struct FixedSplits {
 
 impl FixedSplits {
     /// The splits as they are, 1 where nothing was asked for.
-    pub(super) fn alone(&self) -> Vec<u64> {
+    pub(super) fn splits_or_one(&self) -> Vec<u64> {
         self.splits.iter().map(|s| s.unwrap_or(1)).collect()
     }
 }
 
 /// Takes hints in the order they are given. One that cannot hold is an error, also one for which there
 /// are too few cores beside those before it.
-pub(super) fn fix(space: &IterationSpace, hints: &[SplitHint], cores: u64) -> Result<FixedSplits> {
+pub(super) fn fix_hinted_splits(
+    space: &IterationSpace,
+    hints: &[SplitHint],
+    cores: u64,
+) -> Result<FixedSplits> {
     let mut fixed = FixedSplits { splits: vec![None; space.dims().len()] };
     let mut used = 1;
     for SplitHint { dim, split } in hints {
@@ -40,7 +44,7 @@ pub(super) fn fix(space: &IterationSpace, hints: &[SplitHint], cores: u64) -> Re
         let positive = u64::try_from(*split).ok().filter(|s| *s > 0);
         let s = positive
             .ok_or_else(|| CompileError::HintNotPositive { dim: dim.clone(), split: *split })?;
-        let accepted = space.divisors(d, cores);
+        let accepted = space.even_splits(d, cores);
         if s > cores / used {
             let fitting = accepted.iter().filter(|a| **a <= cores / used);
             let accepted = fitting.map(u64::to_string).collect::<Vec<_>>().join(", ");
@@ -56,8 +60,8 @@ pub(super) fn fix(space: &IterationSpace, hints: &[SplitHint], cores: u64) -> Re
             let accepted = accepted.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
             return Err(CompileError::HintNotDivisible {
                 dim: dim.clone(),
-                units: space.basis(d),
-                what: if space.unit(d) > 1 { "sticks" } else { "iterations" },
+                units: space.even_split_basis(d),
+                what: if space.unit_iterations(d) > 1 { "sticks" } else { "iterations" },
                 split: *split,
                 accepted,
             });

@@ -82,7 +82,7 @@ impl IterationSpace {
                 let reason = format!("loop {} of {} is past the last", term.var, dims.len());
                 return Err(CompileError::BadTensor { tensor: t.name.clone(), reason });
             }
-            let Some(d) = t.stick() else { continue };
+            let Some(d) = t.stick_loop() else { continue };
             if dims[d].granularity.is_some() {
                 let (dim, tensor) = (dims[d].name.clone(), t.name.clone());
                 return Err(CompileError::SymbolicStick { dim, tensor });
@@ -133,7 +133,7 @@ impl IterationSpace {
         };
         let reads: Vec<usize> = (0..space.tensors.len())
             .filter(|i| space.tensors[*i].role == AccessRole::Read)
-            .filter(|i| !space.finishes(&space.tensors[*i]))
+            .filter(|i| !space.is_finishing_operand(&space.tensors[*i]))
             .collect();
         if let ([a, b], true) = (&reads[..], macs > 0) {
             space.product = Some([*a, *b]);
@@ -144,13 +144,13 @@ impl IterationSpace {
     /// The iteration space of an operation on tensors in these layouts, as the device charges it. Loops are `M`,
     /// `N`, `K` and `B`, `B1`, ... of a product, else `c0`, `c1`, ...
     ///
-    /// **Law**: the [`work`](super::work()) of a division takes as long as the device's own account of it.
+    /// **Law**: the [`plan_core_work`](super::work()) of a division takes as long as the device's own account of it.
     ///
     /// None for operations whose work is no plain function of slices of loops.
     ///
     /// # Errors
     /// Tensors that are not those of the operation, or that kernels cannot read as they lie; overflow.
-    pub fn of_op(
+    pub fn from_op(
         op: &TensorOp,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
@@ -161,7 +161,7 @@ impl IterationSpace {
             return Ok(None);
         };
         let spans = loops.loop_spans();
-        let names = names(&loops, &charges, inputs.len());
+        let names = name_loops(&loops, &charges, inputs.len());
         let dims: Vec<LoopDim> = (spans.iter().zip(names))
             .map(|(s, name)| LoopDim { reduced: s.reduced, ..LoopDim::output(name, s.size as u64) })
             .collect();
@@ -171,11 +171,17 @@ impl IterationSpace {
                 continue;
             }
             let (role, name) = match i.checked_sub(inputs.len()) {
-                None => (AccessRole::Read, operand(op, i)),
+                None => (AccessRole::Read, operand_name(op, i)),
                 Some(0) => (AccessRole::Write, "output".into()),
                 Some(n) => (AccessRole::Write, format!("output{n}")),
             };
-            tensors.push(TensorAccess::laid(name, role, laid, &dims, loops.followed_loops(i))?);
+            tensors.push(TensorAccess::from_layout(
+                name,
+                role,
+                laid,
+                &dims,
+                loops.followed_loops(i),
+            )?);
         }
         let sum = |f: fn(&LoopCharge) -> u64| charges.each.iter().map(f).sum();
         let effort = PointCost {
@@ -199,12 +205,12 @@ impl IterationSpace {
     }
 
     /// What travels where a reduction is split.
-    pub(super) fn partial(&self) -> &PartialSums {
+    pub(super) fn partial_sums(&self) -> &PartialSums {
         &self.partial
     }
 
     /// The operands of a product, of which one stays in the scratchpad and the other passes by.
-    pub(super) fn product(&self) -> Option<[usize; 2]> {
+    pub(super) fn product_operands(&self) -> Option<[usize; 2]> {
         self.product
     }
 
@@ -219,33 +225,33 @@ impl IterationSpace {
     }
 
     /// What a point costs.
-    pub fn effort(&self) -> PointCost {
+    pub fn point_cost(&self) -> PointCost {
         self.effort
     }
 
     /// Iterations of a dimension that stay together: the lanes of a stick, or 1.
-    pub fn unit(&self, dim: usize) -> u64 {
+    pub fn unit_iterations(&self, dim: usize) -> u64 {
         self.units[dim]
     }
 
     /// How many units a dimension has: what is split.
-    pub fn count(&self, dim: usize) -> u64 {
+    pub fn unit_count(&self, dim: usize) -> u64 {
         self.dims[dim].size.div_ceil(self.units[dim])
     }
 
     /// Whether a dimension runs along lanes.
     pub fn is_stick(&self, dim: usize) -> bool {
-        self.tensors.iter().any(|t| t.stick() == Some(dim))
+        self.tensors.iter().any(|t| t.stick_loop() == Some(dim))
     }
 
     /// The number whose divisors cut a dimension evenly.
-    pub fn basis(&self, dim: usize) -> u64 {
-        self.dims[dim].granularity.unwrap_or_else(|| self.count(dim)).max(1)
+    pub fn even_split_basis(&self, dim: usize) -> u64 {
+        self.dims[dim].granularity.unwrap_or_else(|| self.unit_count(dim)).max(1)
     }
 
     /// The splits up to `most` that cut a dimension evenly and are accepted, ascending.
-    pub fn divisors(&self, dim: usize, most: u64) -> Vec<u64> {
-        let basis = self.basis(dim);
+    pub fn even_splits(&self, dim: usize, most: u64) -> Vec<u64> {
+        let basis = self.even_split_basis(dim);
         let accepted = |s: &u64| self.dims[dim].allowed.as_ref().is_none_or(|a| a.contains(s));
         (1..=most.min(basis)).filter(|s| basis.is_multiple_of(*s)).filter(accepted).collect()
     }
@@ -257,9 +263,10 @@ impl IterationSpace {
 
     /// Whether an operand is no part of the sums that the others make, but of what becomes of them:
     /// of the cores that split a sum, only the one that finishes it reads the operand.
-    pub fn finishes(&self, tensor: &TensorAccess) -> bool {
-        let summed =
-            |t: &TensorAccess| (0..self.dims.len()).any(|d| self.dims[d].reduced && t.uses(d));
+    pub fn is_finishing_operand(&self, tensor: &TensorAccess) -> bool {
+        let summed = |t: &TensorAccess| {
+            (0..self.dims.len()).any(|d| self.dims[d].reduced && t.depends_on(d))
+        };
         tensor.role == AccessRole::Read
             && !summed(tensor)
             && self.tensors.iter().any(|t| t.role == AccessRole::Read && summed(t))
@@ -277,7 +284,7 @@ impl IterationSpace {
     }
 
     /// The division with these splits, as the device takes it.
-    pub fn division(&self, splits: &[u64], cores: usize) -> Result<WorkDivision> {
+    pub fn division_with(&self, splits: &[u64], cores: usize) -> Result<WorkDivision> {
         let narrow = |n: &u64| usize::try_from(*n).unwrap_or(usize::MAX);
         let narrow: Vec<usize> = splits.iter().map(narrow).collect();
         WorkDivision::new(&narrow, &self.spans(), cores).map_err(|e| CompileError::BadDim {
@@ -287,14 +294,14 @@ impl IterationSpace {
     }
 
     /// Splits with their names, for people.
-    pub fn show(&self, splits: &[u64]) -> String {
+    pub fn format_splits(&self, splits: &[u64]) -> String {
         let pairs = self.dims.iter().zip(splits).map(|(d, s)| format!("{}={s}", d.name));
         pairs.collect::<Vec<_>>().join(" ")
     }
 }
 
 /// The name of an operand in the table of operations; of several under one name, with a number.
-fn operand(op: &TensorOp, i: usize) -> String {
+fn operand_name(op: &TensorOp, i: usize) -> String {
     let names = op.row().operands;
     match names.get(i).or(names.last()) {
         Some(name) if i < names.len() => name.trim_end_matches(['?', '.']).to_owned(),
@@ -304,7 +311,7 @@ fn operand(op: &TensorOp, i: usize) -> String {
 }
 
 /// Names of the loops: by what A, B and the result of a product follow, else numbered.
-fn names(loops: &OpLoops, charges: &OperationCharges, inputs: usize) -> Vec<String> {
+fn name_loops(loops: &OpLoops, charges: &OperationCharges, inputs: usize) -> Vec<String> {
     let numbered = || (0..loops.loop_spans().len()).map(|l| format!("c{l}")).collect();
     let Some([a, b]) = charges.product.filter(|_| inputs < loops.tensor_count()) else {
         return numbered();

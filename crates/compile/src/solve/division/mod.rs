@@ -36,19 +36,19 @@ mod span;
 mod tensor_access;
 mod work;
 
-pub use check::check;
-pub use core_map::{core_map, owners};
+pub use check::check_division;
+pub use core_map::{assign_slice_owners, map_cores_to_slices};
 pub use cost_model::{SplitAxis, matmul_cost};
-pub use distribute::distribute;
+pub use distribute::distribute_cores;
 pub use hint::SplitHint;
 pub use iteration_space::{IterationSpace, LoopDim, PointCost};
-pub use op_sizes::{OpSizes, space};
-pub use span::{reduce_spans, span};
+pub use op_sizes::{OpSizes, build_iteration_space};
+pub use span::{reduce_spans, tensor_span};
 pub use tensor_access::{AccessRole, TensorAccess};
-pub use work::{latency, work};
+pub use work::{division_latency, plan_core_work};
 
 use crate::error::{CompileError, Result};
-use crate::options::Policy;
+use crate::options::CompilePolicy;
 use hint::FixedSplits;
 use zellige_machine::{Hardware, Key};
 
@@ -85,18 +85,18 @@ struct SplitChoice {
 /// # Errors
 /// More cores than the hardware has or none, hints that cannot hold, a tensor that stays over the span
 /// limit whatever is split.
-pub fn divide(
+pub fn divide_iterations(
     space: &IterationSpace,
     hardware: &Hardware,
     cores: i64,
-    policy: Policy,
+    policy: CompilePolicy,
     hints: &[SplitHint],
 ) -> Result<DivisionPlan> {
     let most = hardware.core_count();
     let accepted = u64::try_from(cores).ok().filter(|c| *c > 0 && *c <= most as u64);
     let count = accepted.ok_or(CompileError::Cores { cores, most })?;
     let limit = hardware.figure_count(Key::Span);
-    let fixed = hint::fix(space, hints, count)?;
+    let fixed = hint::fix_hinted_splits(space, hints, count)?;
     if let Some(empty) = space.dims().iter().find(|d| d.size == 0) {
         let reason = format!("nothing to do: dimension {} has size 0", empty.name);
         let span_bytes = vec![0; space.tensors().len()];
@@ -113,25 +113,25 @@ pub fn divide(
     }
     let hinted = !hints.is_empty();
     let choice = match policy {
-        Policy::Baseline => baseline(space, count, limit, &fixed, hinted)?,
-        Policy::Best => {
-            let first = baseline(space, count, limit, &fixed, hinted).ok();
+        CompilePolicy::Baseline => divide_as_baseline(space, count, limit, &fixed, hinted)?,
+        CompilePolicy::Best => {
+            let first = divide_as_baseline(space, count, limit, &fixed, hinted).ok();
             let first = first.as_ref().map(|c| &c.splits[..]);
-            search::search(space, hardware, count, limit, &fixed, first)?
+            search::search_divisions(space, hardware, count, limit, &fixed, first)?
         }
     };
     Ok(DivisionPlan {
         cores_used: choice.splits.iter().product(),
-        span_bytes: space.tensors().iter().map(|t| span(space, t, &choice.splits)).collect(),
+        span_bytes: space.tensors().iter().map(|t| tensor_span(space, t, &choice.splits)).collect(),
         cost_us: choice.cost_us,
-        latency_us: latency(space, hardware, &choice.splits).1,
+        latency_us: division_latency(space, hardware, &choice.splits).1,
         decided_by: choice.decided_by,
         reason: choice.reason,
         splits: choice.splits,
     })
 }
 
-fn baseline(
+fn divide_as_baseline(
     space: &IterationSpace,
     cores: u64,
     limit: u64,
@@ -139,14 +139,14 @@ fn baseline(
     hinted: bool,
 ) -> Result<SplitChoice> {
     if hinted {
-        let splits = fixed.alone();
-        span::refused(space, &splits, limit)?;
-        let reason = format!("hint: {}", space.show(&splits));
+        let splits = fixed.splits_or_one();
+        span::refuse_over_limit(space, &splits, limit)?;
+        let reason = format!("hint: {}", space.format_splits(&splits));
         return Ok(SplitChoice { splits, cost_us: None, decided_by: "hint", reason });
     }
     let committed = reduce_spans(space, cores, limit)?;
-    let default = distribute(space, cores, &committed);
-    let choice = match cost_model::choose(space, cores, &committed, &default) {
+    let default = distribute_cores(space, cores, &committed);
+    let choice = match cost_model::choose_by_cost_model(space, cores, &committed, &default) {
         Ok(chosen) => SplitChoice {
             reason: format!(
                 "cost_model: the cheapest of {} even divisions, {:.3} us",
@@ -158,7 +158,7 @@ fn baseline(
         },
         Err(declined) => {
             let spans = match committed.iter().any(|s| *s > 1) {
-                true => format!("spans need {}; ", space.show(&committed)),
+                true => format!("spans need {}; ", space.format_splits(&committed)),
                 false => String::new(),
             };
             SplitChoice {
@@ -171,6 +171,6 @@ fn baseline(
             }
         }
     };
-    span::refused(space, &choice.splits, limit)?;
+    span::refuse_over_limit(space, &choice.splits, limit)?;
     Ok(choice)
 }

@@ -54,7 +54,7 @@ impl OpSizes {
 ///
 /// # Errors
 /// Negative sizes, dimensions that do not exist, dtypes that the device does not store, overflow.
-pub fn space(form: &OpSizes, dtype: Dtype) -> Result<IterationSpace> {
+pub fn build_iteration_space(form: &OpSizes, dtype: Dtype) -> Result<IterationSpace> {
     if let OpSizes::Pointwise { sizes } | OpSizes::Reduction { sizes, .. } = form
         && sizes.len() > MOST_DIMS
     {
@@ -62,13 +62,15 @@ pub fn space(form: &OpSizes, dtype: Dtype) -> Result<IterationSpace> {
         return Err(CompileError::BadDim { dim: format!("c{MOST_DIMS}"), reason });
     }
     match form {
-        OpSizes::Pointwise { sizes } => pointwise(sizes, dtype),
-        OpSizes::Reduction { sizes, reduced } => reduction(sizes, reduced, dtype),
-        OpSizes::Matmul { batch, shared, m, n, k } => matmul(*batch, *shared, [*m, *n, *k], dtype),
+        OpSizes::Pointwise { sizes } => pointwise_space(sizes, dtype),
+        OpSizes::Reduction { sizes, reduced } => reduction_space(sizes, reduced, dtype),
+        OpSizes::Matmul { batch, shared, m, n, k } => {
+            matmul_space(*batch, *shared, [*m, *n, *k], dtype)
+        }
     }
 }
 
-fn extent(name: &str, size: i64) -> Result<u64> {
+fn check_extent(name: &str, size: i64) -> Result<u64> {
     u64::try_from(size).map_err(|_| CompileError::BadDim {
         dim: name.into(),
         reason: format!("its size {size} is negative; sizes are 0 or more"),
@@ -76,7 +78,7 @@ fn extent(name: &str, size: i64) -> Result<u64> {
 }
 
 /// Lanes along the last dimension; one of size 1 is kept, so that its elements have a stick each.
-fn along_last(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
+fn layout_along_last(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
     let order: Vec<i64> = (0..).take(size.len()).collect();
     Ok(match size.last() {
         Some(1) => StickLayout::with_dim_order(size, None, dtype, &order)?,
@@ -84,17 +86,18 @@ fn along_last(size: &[i64], dtype: Dtype) -> Result<StickLayout> {
     })
 }
 
-fn strides(size: &[i64]) -> Result<Vec<i64>> {
+fn row_major_strides(size: &[i64]) -> Result<Vec<i64>> {
     Ok(StridedLayout::new_contiguous(size)?.stride().to_vec())
 }
 
-fn pointwise(sizes: &[i64], dtype: Dtype) -> Result<IterationSpace> {
+fn pointwise_space(sizes: &[i64], dtype: Dtype) -> Result<IterationSpace> {
     let dims = sizes.iter().enumerate().map(|(i, n)| {
         let name = format!("c{i}");
-        Ok(LoopDim::output(name.clone(), extent(&name, *n)?))
+        Ok(LoopDim::output(name.clone(), check_extent(&name, *n)?))
     });
     let dims: Vec<LoopDim> = dims.collect::<Result<_>>()?;
-    let (layout, steps) = (StickLayout::default_for_dtype(sizes, dtype)?, strides(sizes)?);
+    let (layout, steps) =
+        (StickLayout::default_for_dtype(sizes, dtype)?, row_major_strides(sizes)?);
     let tensors = vec![
         TensorAccess::new("input", AccessRole::Read, &layout, &dims, &steps)?,
         TensorAccess::new("output", AccessRole::Write, &layout, &dims, &steps)?,
@@ -103,7 +106,7 @@ fn pointwise(sizes: &[i64], dtype: Dtype) -> Result<IterationSpace> {
     IterationSpace::new(dims, tensors, effort)
 }
 
-fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<IterationSpace> {
+fn reduction_space(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<IterationSpace> {
     for (i, d) in reduced.iter().enumerate() {
         if *d >= sizes.len() || reduced[..i].contains(d) {
             let reason = format!(
@@ -118,14 +121,14 @@ fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Iteration
     let mut dims = Vec::with_capacity(sizes.len());
     for (i, d) in order.iter().enumerate() {
         let name = format!("c{i}");
-        let size = extent(&name, sizes[*d])?;
+        let size = check_extent(&name, sizes[*d])?;
         dims.push(LoopDim { reduced: reduced.contains(d), ..LoopDim::output(name, size) });
     }
-    let of_input = strides(sizes)?;
+    let of_input = row_major_strides(sizes)?;
     let steps: Vec<i64> = order.iter().map(|d| of_input[*d]).collect();
     let layout = StickLayout::default_for_dtype(sizes, dtype)?;
     let input = TensorAccess::new("input", AccessRole::Read, &layout, &dims, &steps)?;
-    let lanes_reduced = input.stick().is_some_and(|d| dims[d].reduced);
+    let lanes_reduced = input.stick_loop().is_some_and(|d| dims[d].reduced);
 
     let kept: Vec<i64> = order[..sizes.len() - reduced.len()].iter().map(|d| sizes[*d]).collect();
     // Dimensions of size 1 do not contribute to a default layout, sparse or not.
@@ -136,7 +139,7 @@ fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Iteration
     } else {
         StickLayout::default_for_dtype(&kept, dtype)?
     };
-    let mut steps = strides(&kept)?;
+    let mut steps = row_major_strides(&kept)?;
     steps.resize(dims.len(), 0);
     let output = TensorAccess::new("output", AccessRole::Write, &layout, &dims, &steps)?;
     let kind = if lanes_reduced { WorkKind::RowReduction } else { WorkKind::CrossRowReduction };
@@ -145,7 +148,7 @@ fn reduction(sizes: &[i64], reduced: &[usize], dtype: Dtype) -> Result<Iteration
 }
 
 /// A size, rounded up to whole sticks.
-fn whole_sticks(size: i64, dtype: Dtype) -> Result<i64> {
+fn round_up_to_sticks(size: i64, dtype: Dtype) -> Result<i64> {
     let eps = zellige_stick::DataFormat::device_format_of(dtype)?.elems_per_stick().unwrap_or(1);
     let last = size.checked_add(eps - 1).ok_or_else(|| CompileError::Overflow {
         what: format!("a size of {size} in whole sticks of {eps}"),
@@ -153,7 +156,7 @@ fn whole_sticks(size: i64, dtype: Dtype) -> Result<i64> {
     Ok(last - last % eps)
 }
 
-fn matmul(
+fn matmul_space(
     batch: Option<i64>,
     shared: bool,
     [m, n, k]: [i64; 3],
@@ -161,14 +164,14 @@ fn matmul(
 ) -> Result<IterationSpace> {
     let mut dims = Vec::with_capacity(4);
     if let Some(b) = batch {
-        dims.push(LoopDim::output("B", extent("B", b)?));
+        dims.push(LoopDim::output("B", check_extent("B", b)?));
     }
-    dims.push(LoopDim::output("M", extent("M", m)?));
-    dims.push(LoopDim::output("N", extent("N", n)?));
-    dims.push(LoopDim::reduced("K", extent("K", k)?));
+    dims.push(LoopDim::output("M", check_extent("M", m)?));
+    dims.push(LoopDim::output("N", check_extent("N", n)?));
+    dims.push(LoopDim::reduced("K", check_extent("K", k)?));
     let tensor = |name: &str, role, batch: Option<i64>, rows: (usize, i64), cols: (usize, i64)| {
         let size: Vec<i64> = batch.into_iter().chain([rows.1, cols.1]).collect();
-        let own = strides(&size)?;
+        let own = row_major_strides(&size)?;
         let first = dims.len() - 3;
         let mut steps = vec![0; dims.len()];
         steps[first + rows.0] = own[own.len() - 2];
@@ -176,17 +179,17 @@ fn matmul(
         if batch.is_some() {
             steps[0] = own[0];
         }
-        TensorAccess::new(name, role, &along_last(&size, dtype)?, &dims, &steps)
+        TensorAccess::new(name, role, &layout_along_last(&size, dtype)?, &dims, &steps)
     };
     // Lanes of A past k meet rows of B past k, so B has whole sticks of them.
-    let rows = whole_sticks(k, dtype)?;
+    let rows = round_up_to_sticks(k, dtype)?;
     let tensors = vec![
         tensor("A", AccessRole::Read, batch, (0, m), (2, k))?,
         tensor("B", AccessRole::Read, batch.filter(|_| !shared), (2, rows), (1, n))?,
         tensor("C", AccessRole::Write, batch, (0, m), (1, n))?,
     ];
     let kind = match batch {
-        Some(b) if !shared => WorkKind::BatchMatmulDefault { batch: extent("B", b)? },
+        Some(b) if !shared => WorkKind::BatchMatmulDefault { batch: check_extent("B", b)? },
         _ => WorkKind::Matmul,
     };
     let effort = PointCost { kind, macs: 1, sfu: 0, transcendental: 0 };

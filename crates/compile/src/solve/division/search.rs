@@ -5,27 +5,27 @@
 //! are: what memory takes for everything once, and what the units take for the largest slice. A division whose
 //! bound is above the best latency so far is not computed.
 //!
-//! **Cost.** At most [`MOST`] divisions are looked at, each in time that grows with the number of cores that do
+//! **Cost.** At most [`MAX_EXAMINED_DIVISIONS`] divisions are looked at, each in time that grows with the number of cores that do
 //! different work, and not with the sizes of tensors.
 
 use super::SplitChoice;
 use super::hint::FixedSplits;
 use super::iteration_space::IterationSpace;
-use super::span::{over, span};
-use super::work::{latency, memory, units};
+use super::span::{find_tensor_over_limit, tensor_span};
+use super::work::{division_latency, memory_cycles_bound, unit_cycles_bound};
 use crate::error::{CompileError, Result};
 use zellige_machine::Hardware;
 
 /// Divisions that are looked at; beyond, the search ends and the plan says so.
-const MOST: usize = 20_000;
+const MAX_EXAMINED_DIVISIONS: usize = 20_000;
 
 /// Searches every division: any split of a dimension up to its units, even or not, of at most one
 /// reduced dimension, on at most `cores` cores, with every tensor under the span limit.
 ///
-/// **Law**: no such division has a lower latency on this hardware, up to [`MOST`] of them; the
+/// **Law**: no such division has a lower latency on this hardware, up to [`MAX_EXAMINED_DIVISIONS`] of them; the
 /// `first` one is among them where it is legal. Equal ones: `first`, then even splits, then fewer
 /// cores, then the smaller splits in order.
-pub(super) fn search(
+pub(super) fn search_divisions(
     space: &IterationSpace,
     hardware: &Hardware,
     cores: u64,
@@ -38,27 +38,27 @@ pub(super) fn search(
         hardware,
         limit,
         fixed,
-        memory: memory(space, hardware),
+        memory: memory_cycles_bound(space, hardware),
         best: None,
         looked_at: 0,
         smallest: None,
     };
     if let Some(first) = first {
-        search.price(first, 0);
+        search.price_division(first, 0);
     }
     let mut splits = vec![1; space.dims().len()];
-    search.walk(0, cores, false, &mut splits);
+    search.visit_splits(0, cores, false, &mut splits);
     let DivisionSearch { best, looked_at, smallest, .. } = search;
     let Some((_, splits)) = best else {
         let (splits, tensor, bytes) = smallest.ok_or_else(|| CompileError::BadDim {
             dim: space.dims().first().map_or_else(String::new, |d| d.name.clone()),
             reason: format!("no accepted splits have a product of at most {cores}"),
         })?;
-        let splits = space.show(&splits);
+        let splits = space.format_splits(&splits);
         return Err(CompileError::Span { tensor, bytes, limit, splits });
     };
     let even = if is_even(space, &splits) { "" } else { "; slices differ by one unit" };
-    let ended = if looked_at >= MOST { "at least " } else { "" };
+    let ended = if looked_at >= MAX_EXAMINED_DIVISIONS { "at least " } else { "" };
     let kept = first == Some(&splits[..]);
     Ok(SplitChoice {
         decided_by: "search",
@@ -66,18 +66,18 @@ pub(super) fn search(
             "search: {} of {ended}{looked_at} divisions{even}",
             if kept { "the baseline's is the fastest" } else { "the fastest" },
         ),
-        cost_us: Some(latency(space, hardware, &splits).1),
+        cost_us: Some(division_latency(space, hardware, &splits).1),
         splits,
     })
 }
 
 /// Whether every slice of a dimension has as many units as the others.
 fn is_even(space: &IterationSpace, splits: &[u64]) -> bool {
-    splits.iter().enumerate().all(|(d, s)| space.count(d).max(1).is_multiple_of(*s))
+    splits.iter().enumerate().all(|(d, s)| space.unit_count(d).max(1).is_multiple_of(*s))
 }
 
 /// Cycles, then what decides between equals.
-type Rank = (u64, u8, bool, u64);
+type DivisionRank = (u64, u8, bool, u64);
 
 struct DivisionSearch<'s> {
     space: &'s IterationSpace,
@@ -86,52 +86,53 @@ struct DivisionSearch<'s> {
     fixed: &'s FixedSplits,
     /// Cycles that memory takes at least, however the space is divided.
     memory: u64,
-    best: Option<(Rank, Vec<u64>)>,
+    best: Option<(DivisionRank, Vec<u64>)>,
     looked_at: usize,
     /// The division closest to the span limit, while there is none below it.
     smallest: Option<(Vec<u64>, String, u64)>,
 }
 
 impl DivisionSearch<'_> {
-    fn walk(&mut self, dim: usize, room: u64, summed: bool, splits: &mut Vec<u64>) {
-        if self.looked_at >= MOST {
+    fn visit_splits(&mut self, dim: usize, room: u64, summed: bool, splits: &mut Vec<u64>) {
+        if self.looked_at >= MAX_EXAMINED_DIVISIONS {
             return;
         }
         if dim == splits.len() {
             let splits = splits.clone();
-            self.price(&splits, 1);
+            self.price_division(&splits, 1);
             return;
         }
         let reduced = self.space.dims()[dim].reduced;
-        let most = if reduced && summed { 1 } else { room.min(self.space.count(dim).max(1)) };
+        let most = if reduced && summed { 1 } else { room.min(self.space.unit_count(dim).max(1)) };
         for s in 1..=most {
-            if self.accepts(dim, s) {
+            if self.accepts_split(dim, s) {
                 splits[dim] = s;
-                self.walk(dim + 1, room / s, summed || (reduced && s > 1), splits);
+                self.visit_splits(dim + 1, room / s, summed || (reduced && s > 1), splits);
             }
         }
         splits[dim] = 1;
     }
 
-    fn accepts(&self, dim: usize, split: u64) -> bool {
+    fn accepts_split(&self, dim: usize, split: u64) -> bool {
         let d = &self.space.dims()[dim];
         self.fixed.splits[dim].is_none_or(|s| s == split)
             && d.allowed.as_ref().is_none_or(|a| a.contains(&split))
             && d.granularity.is_none_or(|g| g % split == 0)
     }
 
-    fn price(&mut self, splits: &[u64], class: u8) {
+    fn price_division(&mut self, splits: &[u64], class: u8) {
         zellige_guard::count_step();
         self.looked_at += 1;
         if self.best.as_ref().is_some_and(|(rank, _)| {
             // Of equal ones the first that was given stays, all others are told apart by more.
-            let least = self.memory.max(units(self.space, self.hardware, splits));
+            let least = self.memory.max(unit_cycles_bound(self.space, self.hardware, splits));
             least > rank.0 || (least == rank.0 && rank.1 < class)
         }) {
             return;
         }
-        if let Some((tensor, bytes)) = over(self.space, splits, self.limit) {
-            let spans = self.space.tensors().iter().map(|t| (span(self.space, t, splits), t));
+        if let Some((tensor, bytes)) = find_tensor_over_limit(self.space, splits, self.limit) {
+            let spans =
+                self.space.tensors().iter().map(|t| (tensor_span(self.space, t, splits), t));
             // The first of equals.
             let worst = spans.min_by_key(|s| std::cmp::Reverse(s.0));
             let (bytes, tensor) = worst.unwrap_or((bytes, tensor));
@@ -140,7 +141,7 @@ impl DivisionSearch<'_> {
             }
             return;
         }
-        let cycles = latency(self.space, self.hardware, splits).0;
+        let cycles = division_latency(self.space, self.hardware, splits).0;
         let cores = splits.iter().product();
         let rank = (cycles, class, !is_even(self.space, splits), cores);
         if self.best.as_ref().is_none_or(|(r, _)| rank < *r) {

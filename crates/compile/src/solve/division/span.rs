@@ -10,8 +10,9 @@ use std::ops::Range;
 use zellige_stick::AccessTerm;
 
 /// Slice `i` of a dimension that is cut into `n`: whole units, the first slices larger by one.
-pub(super) fn slice(space: &IterationSpace, dim: usize, n: u64, i: u64) -> Range<u64> {
-    let (count, unit, size) = (space.count(dim), space.unit(dim), space.dims()[dim].size);
+pub(super) fn slice_range(space: &IterationSpace, dim: usize, n: u64, i: u64) -> Range<u64> {
+    let (count, unit, size) =
+        (space.unit_count(dim), space.unit_iterations(dim), space.dims()[dim].size);
     let (base, extra) = (count / n, count % n);
     let first = |i: u64| ((base * i + extra.min(i)) * unit).min(size);
     first(i)..first(i + 1)
@@ -19,14 +20,14 @@ pub(super) fn slice(space: &IterationSpace, dim: usize, n: u64, i: u64) -> Range
 
 /// What a term does while its variable runs over a slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reach {
+pub(super) struct TermReach {
     /// Its largest value less its smallest.
     pub(super) extent: u64,
     /// How many values it takes.
     pub(super) distinct: u64,
 }
 
-pub(super) fn reach(term: &AccessTerm, over: &Range<u64>) -> Reach {
+pub(super) fn find_term_reach(term: &AccessTerm, over: &Range<u64>) -> TermReach {
     let positive = |n: i64| u64::try_from(n).unwrap_or(1);
     let (divisor, multiplier) = (positive(term.divisor).max(1), positive(term.multiplier));
     let (first, last) = (over.start, over.end.saturating_sub(1).max(over.start));
@@ -36,19 +37,22 @@ pub(super) fn reach(term: &AccessTerm, over: &Range<u64>) -> Reach {
         Some(m) => (last % m) / divisor - (first % m) / divisor,
         None => last / divisor - first / divisor,
     };
-    Reach { extent: multiplier.saturating_mul(steps), distinct: steps.saturating_add(1) }
+    TermReach { extent: multiplier.saturating_mul(steps), distinct: steps.saturating_add(1) }
 }
 
 /// The span of a tensor in bytes: that of the core with the largest one.
 ///
 /// **Law**: no two bytes that one core touches lie further apart, and with the outermost visited
 /// dimension left as it is, no split of inner dimensions makes it smaller.
-pub fn span(space: &IterationSpace, tensor: &TensorAccess, splits: &[u64]) -> u64 {
+pub fn tensor_span(space: &IterationSpace, tensor: &TensorAccess, splits: &[u64]) -> u64 {
     let last = tensor.device_size.len() - 1;
     for (j, coordinate) in tensor.coordinates[..last].iter().enumerate() {
         let terms = coordinate.terms.iter().map(|t| {
             let n = splits.get(t.var).copied().unwrap_or(1).max(1);
-            (0..n).map(|i| reach(t, &slice(space, t.var, n, i)).extent).max().unwrap_or(0)
+            (0..n)
+                .map(|i| find_term_reach(t, &slice_range(space, t.var, n, i)).extent)
+                .max()
+                .unwrap_or(0)
         });
         let count = terms.fold(tensor.whole[j].extent.saturating_add(1), u64::saturating_add);
         if count > 1 {
@@ -60,23 +64,23 @@ pub fn span(space: &IterationSpace, tensor: &TensorAccess, splits: &[u64]) -> u6
 }
 
 /// The first tensor that a core could not address, with its span.
-pub(super) fn over<'s>(
+pub(super) fn find_tensor_over_limit<'s>(
     space: &'s IterationSpace,
     splits: &[u64],
     limit: u64,
 ) -> Option<(&'s TensorAccess, u64)> {
-    let spans = space.tensors().iter().map(|t| (t, span(space, t, splits)));
+    let spans = space.tensors().iter().map(|t| (t, tensor_span(space, t, splits)));
     spans.into_iter().find(|(_, bytes)| *bytes > limit)
 }
 
-pub(super) fn refused(space: &IterationSpace, splits: &[u64], limit: u64) -> Result<()> {
-    match over(space, splits, limit) {
+pub(super) fn refuse_over_limit(space: &IterationSpace, splits: &[u64], limit: u64) -> Result<()> {
+    match find_tensor_over_limit(space, splits, limit) {
         None => Ok(()),
         Some((tensor, bytes)) => Err(CompileError::Span {
             tensor: tensor.name.clone(),
             bytes,
             limit,
-            splits: space.show(splits),
+            splits: space.format_splits(splits),
         }),
     }
 }
@@ -87,13 +91,13 @@ pub(super) fn refused(space: &IterationSpace, splits: &[u64], limit: u64) -> Res
 pub fn reduce_spans(space: &IterationSpace, cores: u64, limit: u64) -> Result<Vec<u64>> {
     let mut splits = Vec::with_capacity(space.dims().len());
     for (d, dim) in space.dims().iter().enumerate() {
-        let least = space.divisors(d, cores).first().copied();
+        let least = space.even_splits(d, cores).first().copied();
         splits.push(least.ok_or_else(|| CompileError::BadDim {
             dim: dim.name.clone(),
             reason: format!(
                 "none of its accepted splits {:?} divides {} on at most {cores} cores",
                 dim.allowed.as_deref().unwrap_or(&[]),
-                space.basis(d)
+                space.even_split_basis(d)
             ),
         })?);
     }
@@ -108,17 +112,20 @@ pub fn reduce_spans(space: &IterationSpace, cores: u64, limit: u64) -> Result<Ve
     for tensor in space.tensors() {
         let last = tensor.device_size.len() - 1;
         for coordinate in &tensor.coordinates[..last] {
-            if span(space, tensor, &splits) <= limit {
+            if tensor_span(space, tensor, &splits) <= limit {
                 break;
             }
             let mut vars: Vec<usize> = coordinate.terms.iter().map(|t| t.var).collect();
             vars.retain(|v| space.dims()[*v].size > 1);
             vars.dedup();
-            let Some(best) = cheapest(space, tensor, &splits, &vars, cores, limit) else { break };
+            let Some(best) = find_cheapest_splits(space, tensor, &splits, &vars, cores, limit)
+            else {
+                break;
+            };
             splits = best;
             let still = coordinate.terms.iter().any(|t| {
                 let n = splits[t.var];
-                (0..n).any(|i| reach(t, &slice(space, t.var, n, i)).extent > 0)
+                (0..n).any(|i| find_term_reach(t, &slice_range(space, t.var, n, i)).extent > 0)
             });
             // As long as this dimension is visited, inner ones change nothing.
             if still {
@@ -130,7 +137,7 @@ pub fn reduce_spans(space: &IterationSpace, cores: u64, limit: u64) -> Result<Ve
 }
 
 /// The best splits of some dimensions with the others left alone.
-fn cheapest(
+fn find_cheapest_splits(
     space: &IterationSpace,
     tensor: &TensorAccess,
     splits: &[u64],
@@ -141,7 +148,7 @@ fn cheapest(
     let mut trials = vec![splits.to_vec()];
     for v in vars {
         let options: Vec<u64> =
-            space.divisors(*v, cores).into_iter().filter(|s| *s >= splits[*v]).collect();
+            space.even_splits(*v, cores).into_iter().filter(|s| *s >= splits[*v]).collect();
         let grown = trials.iter().flat_map(|t| {
             options.iter().map(|s| {
                 let mut t = t.clone();
@@ -152,7 +159,7 @@ fn cheapest(
         trials = grown.filter(|t| t.iter().product::<u64>() <= cores).collect();
     }
     let key = |t: &Vec<u64>| {
-        let bytes = span(space, tensor, t);
+        let bytes = tensor_span(space, tensor, t);
         let fits = bytes <= limit;
         let used: u64 = vars.iter().map(|v| t[*v]).product();
         // Under the limit: few splits, then a large span. Over it: a small span.

@@ -1,7 +1,7 @@
 //! The tensors of an operation: where they lie for every point of the iteration space.
 
 use super::iteration_space::LoopDim;
-use super::span::{Reach, reach};
+use super::span::{TermReach, find_term_reach};
 use crate::error::{CompileError, Result};
 use zellige_device::TensorLayout;
 use zellige_stick::{AccessExpr, StickLayout, ViewLoop};
@@ -25,7 +25,7 @@ pub struct TensorAccess {
     pub(super) device_size: Vec<u64>,
     pub(super) coordinates: Vec<AccessExpr>,
     /// Per device dimension, what every core visits of it whatever is split.
-    pub(super) whole: Vec<Reach>,
+    pub(super) whole: Vec<TermReach>,
 }
 
 impl TensorAccess {
@@ -47,11 +47,16 @@ impl TensorAccess {
         });
         let loops: Vec<ViewLoop> = loops.collect::<Result<_>>()?;
         let access = layout.device_access(&loops, 0)?;
-        TensorAccess::at(name, role, layout.storage_size(), access.coordinates().to_vec())
+        TensorAccess::from_coordinates(
+            name,
+            role,
+            layout.storage_size(),
+            access.coordinates().to_vec(),
+        )
     }
 
     /// A tensor by its device sizes and the coordinate in each of them.
-    pub fn at(
+    pub fn from_coordinates(
         name: impl Into<String>,
         role: AccessRole,
         device_size: &[i64],
@@ -76,13 +81,13 @@ impl TensorAccess {
         let mut sticks = device_size[..device_size.len() - 1].iter();
         let bytes = sticks.try_fold(128_u64, |n, s| n.checked_mul(*s));
         bytes.ok_or_else(|| CompileError::Overflow { what: format!("the bytes of `{name}`") })?;
-        let whole = vec![Reach { extent: 0, distinct: 1 }; device_size.len()];
+        let whole = vec![TermReach { extent: 0, distinct: 1 }; device_size.len()];
         Ok(TensorAccess { name, role, device_size, coordinates, whole })
     }
 
     /// A tensor of an operation of the device: `follows` says which loop each of its dimensions runs along;
     /// one that follows none is visited whole by every core.
-    pub(super) fn laid(
+    pub(super) fn from_layout(
         name: String,
         role: AccessRole,
         laid: &TensorLayout,
@@ -104,17 +109,22 @@ impl TensorAccess {
         let mut whole = Vec::with_capacity(coordinates.len());
         for coordinate in &mut coordinates {
             let still = coordinate.terms.iter().filter(|t| t.var >= dims.len());
-            whole.push(still.fold(Reach { extent: 0, distinct: 1 }, |sum, term| {
+            whole.push(still.fold(TermReach { extent: 0, distinct: 1 }, |sum, term| {
                 let range = u64::try_from(loops[term.var].range).unwrap_or(0);
-                let one = reach(term, &(0..range));
-                Reach {
+                let one = find_term_reach(term, &(0..range));
+                TermReach {
                     extent: sum.extent.saturating_add(one.extent),
                     distinct: sum.distinct.saturating_mul(one.distinct),
                 }
             }));
             coordinate.terms.retain(|t| t.var < dims.len());
         }
-        let tensor = TensorAccess::at(name, role, laid.stick_layout().storage_size(), coordinates)?;
+        let tensor = TensorAccess::from_coordinates(
+            name,
+            role,
+            laid.stick_layout().storage_size(),
+            coordinates,
+        )?;
         Ok(TensorAccess { whole, ..tensor })
     }
 
@@ -129,12 +139,12 @@ impl TensorAccess {
     }
 
     /// Whether its place depends on a loop.
-    pub fn uses(&self, dim: usize) -> bool {
+    pub fn depends_on(&self, dim: usize) -> bool {
         self.coordinates.iter().any(|e| e.terms.iter().any(|t| t.var == dim))
     }
 
     /// The loop that runs along its lanes.
-    pub fn stick(&self) -> Option<usize> {
+    pub fn stick_loop(&self) -> Option<usize> {
         match self.coordinates.last()?.terms.as_slice() {
             [t] => Some(t.var),
             _ => None,
@@ -142,7 +152,7 @@ impl TensorAccess {
     }
 
     /// The stick, in row-major order of the device, that holds the element for a point of the space.
-    pub fn stick_at(&self, point: &[i64]) -> u64 {
+    pub fn stick_index_at(&self, point: &[i64]) -> u64 {
         let last = self.device_size.len() - 1;
         let parts = self.coordinates[..last].iter().zip(&self.device_size);
         parts.fold(0_u64, |at, (e, size)| {

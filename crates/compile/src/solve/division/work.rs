@@ -8,7 +8,7 @@
 //! the hops it waits for, reads operands that are not summed over, and writes the result.
 
 use super::iteration_space::IterationSpace;
-use super::span::{Reach, reach, slice};
+use super::span::{TermReach, find_term_reach, slice_range};
 use super::tensor_access::{AccessRole, TensorAccess};
 use crate::solve::memory::{LX_RESERVED, lx_limit};
 use smallvec::SmallVec;
@@ -26,29 +26,33 @@ struct LoopSlices {
     /// Per slice, the first one that is like it in every respect.
     class: Vec<usize>,
     /// Per term of every tensor that runs over this dimension, what it does in each slice.
-    reaches: Vec<Vec<Reach>>,
+    reaches: Vec<Vec<TermReach>>,
 }
 
 /// What each core does under these splits; core numbers are those of
 /// [`Division`](zellige_device::Division).
-pub fn work(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> OperationWork {
-    let cuts: Vec<LoopSlices> = (0..splits.len()).map(|d| cut(space, d, splits[d])).collect();
+pub fn plan_core_work(
+    space: &IterationSpace,
+    hardware: &Hardware,
+    splits: &[u64],
+) -> OperationWork {
+    let cuts: Vec<LoopSlices> = (0..splits.len()).map(|d| cut_loop(space, d, splits[d])).collect();
     let cores: u64 = splits.iter().product();
     let room = lx_limit(hardware, LX_RESERVED).saturating_sub(2 * STREAMED_TENSOR_BYTES).max(1);
-    let sharings: SmallVec<[Sharing; 4]> =
-        space.tensors().iter().map(|t| Sharing::of(space, t, splits)).collect();
+    let sharings: SmallVec<[SliceSharing; 4]> =
+        space.tensors().iter().map(|t| SliceSharing::for_tensor(space, t, splits)).collect();
     let order = core_order(space.dims().iter().map(|d| d.reduced));
     let mut done: Vec<(SmallVec<[usize; 8]>, CoreSlice)> = Vec::new();
     let mut list = Vec::with_capacity(usize::try_from(cores).unwrap_or(0));
     for core in 0..cores {
-        let digits = digits(splits, &order, core);
-        let group = ReductionGroup::of(space, splits, &digits);
+        let digits = core_digits(splits, &order, core);
+        let group = ReductionGroup::for_core(space, splits, &digits);
         let mut key: SmallVec<[usize; 8]> =
             digits.iter().zip(&cuts).map(|(i, cut)| cut.class[*i]).collect();
-        key.push(group.role());
+        key.push(group.ring_role());
         let seen = done.iter().position(|(k, _)| *k == key);
         let at = seen.unwrap_or_else(|| {
-            done.push((key, one(space, &cuts, &digits, group, room)));
+            done.push((key, plan_core_slice(space, &cuts, &digits, group, room)));
             done.len() - 1
         });
         let CoreSlice { work, reads } = &done[at].1;
@@ -56,7 +60,7 @@ pub fn work(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> Oper
         for (tensor, bursts) in reads {
             let sharing = &sharings[*tensor];
             if sharing.cores > 1 {
-                let place = sharing.place(splits, &digits);
+                let place = sharing.position_of_core(splits, &digits);
                 work.shared.push(SharedReads {
                     bursts: bursts.clone(),
                     cores: sharing.cores,
@@ -66,27 +70,28 @@ pub fn work(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> Oper
         }
         list.push(work);
     }
-    OperationWork::new("divided", space.effort().kind, list)
+    OperationWork::new("divided", space.point_cost().kind, list)
 }
 
 /// The cores that have the same slice of a tensor: those that differ in these loops alone.
-struct Sharing {
+struct SliceSharing {
     loops: SmallVec<[usize; 4]>,
     cores: u64,
 }
 
-impl Sharing {
-    fn of(space: &IterationSpace, tensor: &TensorAccess, splits: &[u64]) -> Sharing {
+impl SliceSharing {
+    fn for_tensor(space: &IterationSpace, tensor: &TensorAccess, splits: &[u64]) -> SliceSharing {
         // Of the cores that split a sum, one reads what is not summed over.
-        let once = space.finishes(tensor);
-        let apart =
-            |d: &usize| splits[*d] > 1 && !tensor.uses(*d) && !(once && space.dims()[*d].reduced);
+        let once = space.is_finishing_operand(tensor);
+        let apart = |d: &usize| {
+            splits[*d] > 1 && !tensor.depends_on(*d) && !(once && space.dims()[*d].reduced)
+        };
         let loops: SmallVec<[usize; 4]> = (0..splits.len()).filter(apart).collect();
-        Sharing { cores: loops.iter().map(|d| splits[*d]).product(), loops }
+        SliceSharing { cores: loops.iter().map(|d| splits[*d]).product(), loops }
     }
 
     /// Which of them a core is.
-    fn place(&self, splits: &[u64], digits: &[usize]) -> u64 {
+    fn position_of_core(&self, splits: &[u64], digits: &[usize]) -> u64 {
         self.loops.iter().fold(0, |place, d| place * splits[*d] + digits[*d] as u64)
     }
 }
@@ -98,15 +103,19 @@ struct CoreSlice {
 }
 
 /// The latency of a division in cycles and in microseconds.
-pub fn latency(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> (u64, f64) {
-    let latency = hardware.operation_latency(&work(space, hardware, splits));
+pub fn division_latency(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> (u64, f64) {
+    let latency = hardware.operation_latency(&plan_core_work(space, hardware, splits));
     (latency.cycles, latency.time.microseconds())
 }
 
 /// Cycles that the units alone take on the core with the largest slices: no division is faster.
-pub(super) fn units(space: &IterationSpace, hardware: &Hardware, splits: &[u64]) -> u64 {
+pub(super) fn unit_cycles_bound(
+    space: &IterationSpace,
+    hardware: &Hardware,
+    splits: &[u64],
+) -> u64 {
     let largest = |d: usize| {
-        let slice = slice(space, d, splits[d], 0);
+        let slice = slice_range(space, d, splits[d], 0);
         slice.end - slice.start
     };
     let mut core = CoreWork::default();
@@ -118,14 +127,14 @@ pub(super) fn units(space: &IterationSpace, hardware: &Hardware, splits: &[u64])
         core.sfu += points * charge.sfu;
         core.sfu_transcendental += points * charge.transcendental;
     }
-    let alone = OperationWork::new(String::new(), space.effort().kind, vec![core]);
+    let alone = OperationWork::new(String::new(), space.point_cost().kind, vec![core]);
     hardware.operation_latency(&alone).cycles
 }
 
 /// Cycles that memory takes for everything once, in bursts as long as can be: no division is faster, as
 /// cores share the bandwidth evenly and the one with most bytes has no less than the average.
-pub(super) fn memory(space: &IterationSpace, hardware: &Hardware) -> u64 {
-    let alone = work(space, hardware, &vec![1; space.dims().len()]);
+pub(super) fn memory_cycles_bound(space: &IterationSpace, hardware: &Hardware) -> u64 {
+    let alone = plan_core_work(space, hardware, &vec![1; space.dims().len()]);
     let Some(core) = alone.cores.first() else { return 0 };
     let out = core.writes.total_bytes();
     let all = core.reads.total_bytes().saturating_add(out);
@@ -142,7 +151,7 @@ pub(super) fn memory(space: &IterationSpace, hardware: &Hardware) -> u64 {
 }
 
 /// The place of a core in every dimension, these from the fastest on.
-fn digits(splits: &[u64], order: &[usize], core: u64) -> SmallVec<[usize; 8]> {
+fn core_digits(splits: &[u64], order: &[usize], core: u64) -> SmallVec<[usize; 8]> {
     let mut rest = core;
     let mut digits: SmallVec<[usize; 8]> = SmallVec::from_elem(0, splits.len());
     for d in order {
@@ -160,7 +169,7 @@ struct ReductionGroup {
 }
 
 impl ReductionGroup {
-    fn of(space: &IterationSpace, splits: &[u64], digits: &[usize]) -> ReductionGroup {
+    fn for_core(space: &IterationSpace, splits: &[u64], digits: &[usize]) -> ReductionGroup {
         let reduced = (0..splits.len()).filter(|d| space.dims()[*d].reduced);
         reduced.fold(ReductionGroup { size: 1, place: 0 }, |g, d| ReductionGroup {
             size: g.size * splits[d],
@@ -169,18 +178,18 @@ impl ReductionGroup {
     }
 
     /// First, in between, last.
-    fn role(self) -> usize {
+    fn ring_role(self) -> usize {
         if self.place + 1 == self.size { 2 } else { usize::from(self.place > 0) }
     }
 }
 
-fn cut(space: &IterationSpace, dim: usize, n: u64) -> LoopSlices {
-    let slices: Vec<_> = (0..n).map(|i| slice(space, dim, n, i)).collect();
+fn cut_loop(space: &IterationSpace, dim: usize, n: u64) -> LoopSlices {
+    let slices: Vec<_> = (0..n).map(|i| slice_range(space, dim, n, i)).collect();
     let lengths: Vec<u64> = slices.iter().map(|s| s.end - s.start).collect();
     let expressions = space.tensors().iter().flat_map(|t| &t.coordinates);
     let terms = expressions.flat_map(|e| &e.terms).filter(|t| t.var == dim);
-    let reaches: Vec<Vec<Reach>> =
-        terms.map(|t| slices.iter().map(|s| reach(t, s)).collect()).collect();
+    let reaches: Vec<Vec<TermReach>> =
+        terms.map(|t| slices.iter().map(|s| find_term_reach(t, s)).collect()).collect();
     let like =
         |i: usize, j: usize| lengths[i] == lengths[j] && reaches.iter().all(|r| r[i] == r[j]);
     let class = (0..slices.len()).map(|i| (0..i).find(|j| like(i, *j)).unwrap_or(i)).collect();
@@ -194,12 +203,12 @@ struct SliceTraffic {
 }
 
 impl SliceTraffic {
-    fn bytes(&self) -> u64 {
+    fn total_bytes(&self) -> u64 {
         self.burst.saturating_mul(self.count)
     }
 }
 
-fn one(
+fn plan_core_slice(
     space: &IterationSpace,
     cuts: &[LoopSlices],
     digits: &[usize],
@@ -208,25 +217,25 @@ fn one(
 ) -> CoreSlice {
     let mut next = vec![0; cuts.len()];
     let parts: SmallVec<[SliceTraffic; 4]> =
-        space.tensors().iter().map(|t| part(t, cuts, digits, &mut next)).collect();
+        space.tensors().iter().map(|t| count_slice_traffic(t, cuts, digits, &mut next)).collect();
     let length = |d: usize| cuts[d].lengths[digits[d]];
-    let padded = |d: usize| length(d).div_ceil(space.unit(d)) * space.unit(d);
+    let padded = |d: usize| length(d).div_ceil(space.unit_iterations(d)) * space.unit_iterations(d);
     let dims = 0..space.dims().len();
     let last = group.place + 1 == group.size;
     let sums = SumGroup { size: group.size, place: group.place };
-    let mut work = sum_unit_work(space.charges(), space.partial(), length, sums);
+    let mut work = sum_unit_work(space.charges(), space.partial_sums(), length, sums);
 
     let mut times: SmallVec<[u64; 4]> = SmallVec::from_elem(1, parts.len());
-    if let Some([a, b]) = space.product() {
+    if let Some([a, b]) = space.product_operands() {
         let tensors = [&space.tensors()[a], &space.tensors()[b]];
         let only = |own: &TensorAccess, other: &TensorAccess, padding: bool| -> u64 {
-            let dims = dims.clone().filter(|d| own.uses(*d) && !other.uses(*d));
+            let dims = dims.clone().filter(|d| own.depends_on(*d) && !other.depends_on(*d));
             dims.map(|d| if padding { padded(d) } else { length(d) }).product()
         };
         let depth: u64 = dims.clone().filter(|d| space.dims()[*d].reduced).map(padded).product();
         let (rows, columns) =
             (only(tensors[0], tensors[1], false), only(tensors[1], tensors[0], true));
-        let bytes = [parts[a].bytes(), parts[b].bytes()];
+        let bytes = [parts[a].total_bytes(), parts[b].total_bytes()];
         let factor =
             |i: usize| ProductOperand { width: 128 / tensors[i].eps().max(1), bytes: bytes[i] };
         let factors = [factor(0), factor(1)];
@@ -237,7 +246,7 @@ fn one(
     let mut read = SmallVec::new();
     for (i, (part, tensor)) in parts.iter().zip(space.tensors()).enumerate() {
         match tensor.role {
-            AccessRole::Read if !last && space.finishes(tensor) => continue,
+            AccessRole::Read if !last && space.is_finishing_operand(tensor) => continue,
             AccessRole::Read => {
                 let bursts =
                     MemoryTraffic::from_bursts(part.burst, part.count.saturating_mul(times[i]));
@@ -247,7 +256,7 @@ fn one(
             AccessRole::Write if last => work.writes.add_bursts(part.burst, part.count),
             AccessRole::Write => continue,
         }
-        unique = unique.saturating_add(part.bytes() / 128);
+        unique = unique.saturating_add(part.total_bytes() / 128);
     }
     work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique);
     work.lx_bytes = work.reads.total_bytes().saturating_add(work.writes.total_bytes());
@@ -255,7 +264,7 @@ fn one(
 }
 
 /// The bursts of one tensor; `next` counts the terms of every dimension that were used up.
-fn part(
+fn count_slice_traffic(
     tensor: &TensorAccess,
     cuts: &[LoopSlices],
     digits: &[usize],

@@ -10,13 +10,13 @@
 use super::problem::{ChoiceProblem, FORBIDDEN, VariableKind};
 
 /// Rounds over all variables; a round without a change ends sooner.
-const ROUNDS: usize = 4;
+const MAX_ROUNDS: usize = 4;
 
 /// How many costs are forbidden, and the sum of the others.
-type Total = (usize, u64);
+type ChoiceTotal = (usize, u64);
 
 /// A problem with what is needed to change one variable at a time.
-pub(super) struct Improvement<'a> {
+pub(super) struct LocalImprovement<'a> {
     problem: &'a ChoiceProblem,
     /// Per variable, the costs that mention it.
     uses: Vec<Vec<usize>>,
@@ -24,53 +24,53 @@ pub(super) struct Improvement<'a> {
     followers: Vec<Vec<usize>>,
 }
 
-impl<'a> Improvement<'a> {
-    pub(super) fn new(problem: &'a ChoiceProblem) -> Improvement<'a> {
+impl<'a> LocalImprovement<'a> {
+    pub(super) fn new(problem: &'a ChoiceProblem) -> LocalImprovement<'a> {
         let none = vec![Vec::new(); problem.domains().len()];
         let (mut uses, mut followers) = (none.clone(), none);
         for (f, factor) in problem.factors().iter().enumerate() {
             factor.vars().iter().for_each(|v| uses[*v].push(f));
         }
-        for (v, kind) in problem.kinds().iter().enumerate() {
+        for (v, kind) in problem.variable_kinds().iter().enumerate() {
             if let VariableKind::Follows(of, _) = kind {
                 followers[*of].push(v);
             }
         }
-        Improvement { problem, uses, followers }
+        LocalImprovement { problem, uses, followers }
     }
 
     /// The best values that single changes lead to from these, with their total. Values of the first variables are
     /// enough where the others follow.
-    pub(super) fn from(&self, start: &[usize]) -> (u64, Vec<usize>) {
+    pub(super) fn improve_from(&self, start: &[usize]) -> (u64, Vec<usize>) {
         let domains = self.problem.domains();
         let mut values: Vec<usize> = (0..domains.len())
             .map(|v| start.get(v).copied().unwrap_or(0).min(domains[v].saturating_sub(1)))
             .collect();
-        let kinds = self.problem.kinds();
+        let kinds = self.problem.variable_kinds();
         for v in 0..values.len() {
             if let VariableKind::Follows(of, table) = &kinds[v] {
                 values[v] = table[values[*of]];
             }
         }
         for v in (0..values.len()).filter(|v| kinds[*v] == VariableKind::Last) {
-            self.settle(v, &mut values);
+            self.settle_variable(v, &mut values);
         }
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let mut changed = false;
             for v in (0..values.len()).filter(|v| kinds[*v] == VariableKind::Free) {
                 zellige_guard::count_step();
-                changed |= domains[v] > 1 && self.improve(v, &mut values);
+                changed |= domains[v] > 1 && self.improve_variable(v, &mut values);
             }
             if !changed {
                 break;
             }
         }
-        (self.problem.total(&values), values)
+        (self.problem.total_cost(&values), values)
     }
 
     /// Gives a variable its best value; whether that is another one.
-    fn improve(&self, var: usize, values: &mut [usize]) -> bool {
-        let kinds = self.problem.kinds();
+    fn improve_variable(&self, var: usize, values: &mut [usize]) -> bool {
+        let kinds = self.problem.variable_kinds();
         let mut moved = vec![var];
         moved.extend(&self.followers[var]);
         let mut near: Vec<usize> = Vec::new();
@@ -93,13 +93,13 @@ impl<'a> Improvement<'a> {
                     values[*v] = table[value];
                 }
             }
-            near.iter().for_each(|v| self.settle(*v, values));
+            near.iter().for_each(|v| self.settle_variable(*v, values));
         };
-        let now = self.sum(&touched, values);
-        let mut best: (Total, usize) = (now, before[0].1);
+        let now = self.sum_factors(&touched, values);
+        let mut best: (ChoiceTotal, usize) = (now, before[0].1);
         for value in (0..self.problem.domains()[var]).filter(|v| *v != before[0].1) {
             set(value, values);
-            let total = self.sum(&touched, values);
+            let total = self.sum_factors(&touched, values);
             if total < best.0 {
                 best = (total, value);
             }
@@ -113,11 +113,11 @@ impl<'a> Improvement<'a> {
     }
 
     /// Gives a variable the value that is best beside all others.
-    fn settle(&self, var: usize, values: &mut [usize]) {
-        let mut best: Option<(Total, usize)> = None;
+    fn settle_variable(&self, var: usize, values: &mut [usize]) {
+        let mut best: Option<(ChoiceTotal, usize)> = None;
         for value in 0..self.problem.domains()[var] {
             values[var] = value;
-            let total = self.sum(&self.uses[var], values);
+            let total = self.sum_factors(&self.uses[var], values);
             if best.is_none_or(|(least, _)| total < least) {
                 best = Some((total, value));
             }
@@ -125,9 +125,9 @@ impl<'a> Improvement<'a> {
         values[var] = best.map_or(0, |(_, value)| value);
     }
 
-    fn sum(&self, factors: &[usize], values: &[usize]) -> Total {
+    fn sum_factors(&self, factors: &[usize], values: &[usize]) -> ChoiceTotal {
         let domains = self.problem.domains();
-        let costs = factors.iter().map(|f| self.problem.factors()[*f].at(values, domains));
+        let costs = factors.iter().map(|f| self.problem.factors()[*f].cost_at(values, domains));
         costs.fold((0, 0), |(bad, sum), cost| match cost {
             FORBIDDEN => (bad + 1, sum),
             cost => (bad, sum.saturating_add(cost)),

@@ -13,6 +13,6 @@ mod improvement;
 mod problem;
 mod variable_elimination;
 
-pub(crate) use problem::plus;
-pub use problem::{ChoiceProblem, FORBIDDEN, Factor};
-pub use variable_elimination::{Solution, solve, solve_from};
+pub(crate) use problem::sum_costs;
+pub use problem::{ChoiceProblem, CostFactor, FORBIDDEN};
+pub use variable_elimination::{ChoiceSolution, solve_by_elimination, solve_with_known};

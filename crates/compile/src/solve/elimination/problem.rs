@@ -8,7 +8,7 @@ pub const FORBIDDEN: u64 = u64::MAX;
 
 /// A cost for every combination of values of some variables, the last variable fastest.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Factor {
+pub struct CostFactor {
     vars: Vec<usize>,
     table: Vec<u64>,
 }
@@ -17,7 +17,7 @@ pub struct Factor {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChoiceProblem {
     domains: Vec<usize>,
-    factors: Vec<Factor>,
+    factors: Vec<CostFactor>,
     kinds: Vec<VariableKind>,
 }
 
@@ -34,24 +34,24 @@ pub(super) enum VariableKind {
 }
 
 /// The sum of two costs; what must not be stays so.
-pub(crate) fn plus(a: u64, b: u64) -> u64 {
+pub(crate) fn sum_costs(a: u64, b: u64) -> u64 {
     a.saturating_add(b)
 }
 
-impl Factor {
+impl CostFactor {
     /// The variables, in increasing order.
     pub fn vars(&self) -> &[usize] {
         &self.vars
     }
 
     /// The cost for values of all variables of the problem.
-    pub(super) fn at(&self, values: &[usize], domains: &[usize]) -> u64 {
+    pub(super) fn cost_at(&self, values: &[usize], domains: &[usize]) -> u64 {
         let index = self.vars.iter().fold(0, |i, v| i * domains[*v] + values[*v]);
         self.table[index]
     }
 
-    pub(super) fn of(vars: Vec<usize>, table: Vec<u64>) -> Factor {
-        Factor { vars, table }
+    pub(super) fn from_table(vars: Vec<usize>, table: Vec<u64>) -> CostFactor {
+        CostFactor { vars, table }
     }
 
     /// The entries, the last variable fastest.
@@ -60,7 +60,7 @@ impl Factor {
     }
 
     /// How many entries one value of a variable leads on; none where the cost does not depend on it.
-    pub(super) fn stride(&self, var: usize, domains: &[usize]) -> usize {
+    pub(super) fn stride_along(&self, var: usize, domains: &[usize]) -> usize {
         match self.vars.iter().position(|v| *v == var) {
             Some(at) => self.vars[at + 1..].iter().map(|v| domains[*v]).product(),
             None => 0,
@@ -68,9 +68,9 @@ impl Factor {
     }
 
     /// Adds a cost of the same variables.
-    pub(super) fn add(&mut self, other: &Factor) {
+    pub(super) fn add_entries(&mut self, other: &CostFactor) {
         debug_assert_eq!(self.vars, other.vars);
-        self.table.iter_mut().zip(&other.table).for_each(|(a, b)| *a = plus(*a, *b));
+        self.table.iter_mut().zip(&other.table).for_each(|(a, b)| *a = sum_costs(*a, *b));
     }
 }
 
@@ -81,7 +81,7 @@ impl ChoiceProblem {
     }
 
     /// A variable with this many values; its number.
-    pub fn variable(&mut self, values: usize) -> usize {
+    pub fn add_variable(&mut self, values: usize) -> usize {
         self.domains.push(values);
         self.kinds.push(VariableKind::Free);
         self.domains.len() - 1
@@ -92,25 +92,25 @@ impl ChoiceProblem {
     ///
     /// # Errors
     /// A variable that does not exist, a table of another length.
-    pub fn following(&mut self, of: usize, values: usize, table: Vec<usize>) -> Result<usize> {
+    pub fn add_following(&mut self, of: usize, values: usize, table: Vec<usize>) -> Result<usize> {
         let fits = self.domains.get(of) == Some(&table.len()) && table.iter().all(|v| *v < values);
         if !fits {
             return Err(CompileError::bad_problem(format!("no table for variable {of}")));
         }
-        let var = self.variable(values);
-        self.cost(&[of, var], |v| if table[v[0]] == v[1] { 0 } else { FORBIDDEN })?;
+        let var = self.add_variable(values);
+        self.add_cost(&[of, var], |v| if table[v[0]] == v[1] { 0 } else { FORBIDDEN })?;
         self.kinds[var] = VariableKind::Follows(of, table);
         Ok(var)
     }
 
     /// A variable whose best value is plain once all others are known, as no cost mentions two of them.
-    pub fn last(&mut self, values: usize) -> usize {
-        let var = self.variable(values);
+    pub fn add_last_variable(&mut self, values: usize) -> usize {
+        let var = self.add_variable(values);
         self.kinds[var] = VariableKind::Last;
         var
     }
 
-    pub(super) fn kinds(&self) -> &[VariableKind] {
+    pub(super) fn variable_kinds(&self) -> &[VariableKind] {
         &self.kinds
     }
 
@@ -118,7 +118,11 @@ impl ChoiceProblem {
     ///
     /// # Errors
     /// Variables that do not exist or are named twice.
-    pub fn cost(&mut self, vars: &[usize], mut cost: impl FnMut(&[usize]) -> u64) -> Result<()> {
+    pub fn add_cost(
+        &mut self,
+        vars: &[usize],
+        mut cost: impl FnMut(&[usize]) -> u64,
+    ) -> Result<()> {
         let mut sorted = vars.to_vec();
         sorted.sort_unstable();
         let twice = sorted.windows(2).any(|w| w[0] == w[1]);
@@ -142,12 +146,12 @@ impl ChoiceProblem {
                 *value = 0;
             }
         }
-        self.factors.push(Factor { vars: sorted, table });
+        self.factors.push(CostFactor { vars: sorted, table });
         Ok(())
     }
 
     /// The problem with some variables held to a few of their values, which are numbered anew.
-    pub(crate) fn restricted(&self, allowed: &BTreeMap<usize, Vec<usize>>) -> ChoiceProblem {
+    pub(crate) fn restricted_to(&self, allowed: &BTreeMap<usize, Vec<usize>>) -> ChoiceProblem {
         let mut domains = self.domains.clone();
         allowed.iter().for_each(|(var, list)| domains[*var] = list.len());
         let all: Vec<Vec<usize>> = self.domains.iter().map(|n| (0..*n).collect()).collect();
@@ -158,12 +162,15 @@ impl ChoiceProblem {
             }
             let mut entries = vec![0];
             for var in &f.vars {
-                let (stride, list) = (f.stride(*var, &self.domains), values(var));
+                let (stride, list) = (f.stride_along(*var, &self.domains), values(var));
                 let longer =
                     entries.iter().flat_map(|at| list.iter().map(move |v| at + v * stride));
                 entries = longer.collect();
             }
-            Factor::of(f.vars.clone(), entries.into_iter().map(|at| f.table[at]).collect())
+            CostFactor::from_table(
+                f.vars.clone(),
+                entries.into_iter().map(|at| f.table[at]).collect(),
+            )
         });
         let kinds = self.kinds.iter().map(|kind| match kind {
             VariableKind::Follows(of, table) => {
@@ -180,12 +187,12 @@ impl ChoiceProblem {
     }
 
     /// The costs.
-    pub fn factors(&self) -> &[Factor] {
+    pub fn factors(&self) -> &[CostFactor] {
         &self.factors
     }
 
     /// The total cost of values for all variables. It shares nothing with the search.
-    pub fn total(&self, values: &[usize]) -> u64 {
-        self.factors.iter().fold(0, |sum, f| plus(sum, f.at(values, &self.domains)))
+    pub fn total_cost(&self, values: &[usize]) -> u64 {
+        self.factors.iter().fold(0, |sum, f| sum_costs(sum, f.cost_at(values, &self.domains)))
     }
 }

@@ -15,14 +15,14 @@
 //! forbidden ones. They are improved one variable at a time (`improvement`), as are the values that the caller knows;
 //! the best of them are the result, and the gap to the bound is stated.
 
-use super::improvement::Improvement;
-use super::problem::{ChoiceProblem, FORBIDDEN, Factor, plus};
+use super::improvement::LocalImprovement;
+use super::problem::{ChoiceProblem, CostFactor, FORBIDDEN, sum_costs};
 use crate::error::{CompileError, Result};
 use std::collections::{BTreeSet, HashMap};
 
 /// Values for all variables, with proof of how good they are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Solution {
+pub struct ChoiceSolution {
     /// One value for each variable.
     pub values: Vec<usize>,
     /// Their total cost.
@@ -33,7 +33,7 @@ pub struct Solution {
     pub width: usize,
 }
 
-impl Solution {
+impl ChoiceSolution {
     /// Whether nothing is better: a certificate, as the bound is proved.
     pub fn is_optimal(&self) -> bool {
         self.cost == self.bound
@@ -41,9 +41,9 @@ impl Solution {
 }
 
 /// A variable that was eliminated, with the costs that mentioned it.
-struct Eliminated {
+struct EliminatedVariable {
     var: usize,
-    joined: Vec<Factor>,
+    joined: Vec<CostFactor>,
 }
 
 /// The least total of a problem, with tables of at most `limit` entries.
@@ -53,16 +53,20 @@ struct Eliminated {
 ///
 /// # Errors
 /// A variable without values, and a problem in which everything is forbidden.
-pub fn solve(problem: &ChoiceProblem, limit: usize) -> Result<Solution> {
-    solve_from(problem, limit, &[])
+pub fn solve_by_elimination(problem: &ChoiceProblem, limit: usize) -> Result<ChoiceSolution> {
+    solve_with_known(problem, limit, &[])
 }
 
 /// The same, where values that are known to be good are given: those of the first variables, the others following
 /// from them. The result costs no more than any of them.
 ///
 /// # Errors
-/// As [`solve`].
-pub fn solve_from(problem: &ChoiceProblem, limit: usize, known: &[Vec<usize>]) -> Result<Solution> {
+/// As [`solve_by_elimination`].
+pub fn solve_with_known(
+    problem: &ChoiceProblem,
+    limit: usize,
+    known: &[Vec<usize>],
+) -> Result<ChoiceSolution> {
     if let Some(var) = problem.domains().iter().position(|n| *n == 0) {
         return Err(CompileError::bad_problem(format!("variable {var} has no values")));
     }
@@ -70,36 +74,37 @@ pub fn solve_from(problem: &ChoiceProblem, limit: usize, known: &[Vec<usize>]) -
     let mut open = OpenFactors::new(problem);
     let mut steps = Vec::with_capacity(domains.len());
     let (mut bound, mut width) = (open.constant, 0usize);
-    while let Some(var) = open.next() {
-        let joined = open.take(var);
-        for part in parts(&joined, var, domains, limit) {
-            let made = minimised(&part, var, domains);
+    while let Some(var) = open.next_variable() {
+        let joined = open.take_factors(var);
+        for part in group_factors(&joined, var, domains, limit) {
+            let made = minimize_over(&part, var, domains);
             width = width.max(made.vars().len() + 1);
             if made.vars().is_empty() {
-                bound = plus(bound, made.at(&[], domains));
+                bound = sum_costs(bound, made.cost_at(&[], domains));
             } else {
-                open.add(made);
+                open.add_factor(made);
             }
         }
-        steps.push(Eliminated { var, joined });
+        steps.push(EliminatedVariable { var, joined });
     }
     let mut values = vec![0; domains.len()];
-    for Eliminated { var, joined } in steps.iter().rev() {
+    for EliminatedVariable { var, joined } in steps.iter().rev() {
         let cost = |value: usize, values: &mut Vec<usize>| {
             values[*var] = value;
-            joined.iter().fold(0, |sum, f| plus(sum, f.at(values, domains)))
+            joined.iter().fold(0, |sum, f| sum_costs(sum, f.cost_at(values, domains)))
         };
         let best = (0..domains[*var]).min_by_key(|v| cost(*v, &mut values));
         values[*var] = best.unwrap_or(0);
     }
-    let mut cost = problem.total(&values);
+    let mut cost = problem.total_cost(&values);
     if bound == FORBIDDEN {
         return Err(CompileError::bad_problem("every choice is forbidden".into()));
     }
     if cost > bound {
-        let improvement = Improvement::new(problem);
+        let improvement = LocalImprovement::new(problem);
         let starts = std::iter::once(&values).chain(known);
-        let best = starts.map(|start| improvement.from(start)).min_by_key(|(cost, _)| *cost);
+        let best =
+            starts.map(|start| improvement.improve_from(start)).min_by_key(|(cost, _)| *cost);
         if let Some((least, found)) = best.filter(|(least, _)| *least < cost) {
             (cost, values) = (least, found);
         }
@@ -108,16 +113,16 @@ pub fn solve_from(problem: &ChoiceProblem, limit: usize, known: &[Vec<usize>]) -
         let reason = "no choice was found that is not forbidden; there may be none".into();
         return Err(CompileError::bad_problem(reason));
     }
-    Ok(Solution { values, cost, bound, width })
+    Ok(ChoiceSolution { values, cost, bound, width })
 }
 
 /// A variable with more costs than this is left for later without looking at them: its table would be the largest.
-const MANY: usize = 64;
+const MAX_EXAMINED_FACTORS: usize = 64;
 
 /// The costs that are left, with the variables ordered by the table that eliminating one would make.
 struct OpenFactors<'a> {
     domains: &'a [usize],
-    factors: Vec<Option<Factor>>,
+    factors: Vec<Option<CostFactor>>,
     /// Where the cost of some variables is: there is one for the same variables.
     places: HashMap<Vec<usize>, usize>,
     /// Per variable, the costs that mention it, and some that are gone.
@@ -146,27 +151,28 @@ impl<'a> OpenFactors<'a> {
         };
         for f in problem.factors() {
             if f.vars().is_empty() {
-                open.constant = plus(open.constant, f.at(&[], domains));
+                open.constant = sum_costs(open.constant, f.cost_at(&[], domains));
             } else {
-                open.insert(f.clone());
+                open.insert_factor(f.clone());
             }
         }
         for var in 0..domains.len() {
-            open.sizes[var] = open.size(var);
+            open.sizes[var] = open.joined_table_size(var);
             open.queue.insert((open.sizes[var], var));
         }
         open
     }
 
     /// The variable with the smallest table; the first of equals.
-    fn next(&mut self) -> Option<usize> {
+    fn next_variable(&mut self) -> Option<usize> {
         self.queue.pop_first().map(|(_, var)| var)
     }
 
     /// The costs that mention a variable, which are then gone.
-    fn take(&mut self, var: usize) -> Vec<Factor> {
+    fn take_factors(&mut self, var: usize) -> Vec<CostFactor> {
         let mentioned = std::mem::take(&mut self.uses[var]);
-        let taken: Vec<Factor> = mentioned.iter().filter_map(|i| self.factors[*i].take()).collect();
+        let taken: Vec<CostFactor> =
+            mentioned.iter().filter_map(|i| self.factors[*i].take()).collect();
         let mut near: Vec<usize> = Vec::new();
         for f in &taken {
             self.places.remove(f.vars());
@@ -182,24 +188,24 @@ impl<'a> OpenFactors<'a> {
             if self.uses[v].len() > 2 * self.live[v] {
                 self.uses[v].retain(|i| self.factors[*i].is_some());
             }
-            self.update(v);
+            self.update_variable(v);
         }
         taken
     }
 
-    fn add(&mut self, factor: Factor) {
+    fn add_factor(&mut self, factor: CostFactor) {
         let vars = factor.vars().to_vec();
-        if self.insert(factor) {
-            vars.into_iter().for_each(|v| self.update(v));
+        if self.insert_factor(factor) {
+            vars.into_iter().for_each(|v| self.update_variable(v));
         }
     }
 
     /// Adds a cost, to the one of the same variables where there is one; whether there was none.
-    fn insert(&mut self, factor: Factor) -> bool {
+    fn insert_factor(&mut self, factor: CostFactor) -> bool {
         if let Some(same) = self.places.get(factor.vars())
             && let Some(other) = &mut self.factors[*same]
         {
-            other.add(&factor);
+            other.add_entries(&factor);
             return false;
         }
         let index = self.factors.len();
@@ -212,16 +218,16 @@ impl<'a> OpenFactors<'a> {
         true
     }
 
-    fn update(&mut self, var: usize) {
-        let size = self.size(var);
+    fn update_variable(&mut self, var: usize) {
+        let size = self.joined_table_size(var);
         if size != self.sizes[var] && self.queue.remove(&(self.sizes[var], var)) {
             self.queue.insert((size, var));
         }
         self.sizes[var] = size;
     }
 
-    fn size(&self, var: usize) -> u128 {
-        if self.live[var] > MANY {
+    fn joined_table_size(&self, var: usize) -> u128 {
+        if self.live[var] > MAX_EXAMINED_FACTORS {
             return u128::MAX;
         }
         let mine = self.uses[var].iter().filter_map(|i| self.factors[*i].as_ref());
@@ -234,13 +240,13 @@ impl<'a> OpenFactors<'a> {
 }
 
 /// Costs that are joined together: all of them, or groups whose tables stay within the limit.
-fn parts<'f>(
-    joined: &'f [Factor],
+fn group_factors<'f>(
+    joined: &'f [CostFactor],
     var: usize,
     domains: &[usize],
     limit: usize,
-) -> Vec<Vec<&'f Factor>> {
-    let mut parts: Vec<(Vec<usize>, Vec<&Factor>)> = Vec::new();
+) -> Vec<Vec<&'f CostFactor>> {
+    let mut parts: Vec<(Vec<usize>, Vec<&CostFactor>)> = Vec::new();
     for f in joined {
         let with = |vars: &[usize]| {
             let mut all = [vars, f.vars()].concat();
@@ -275,7 +281,7 @@ struct WalkedFactor<'f> {
 }
 
 /// The sum of some costs, least over one variable, for every combination of the others.
-fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
+fn minimize_over(list: &[&CostFactor], var: usize, domains: &[usize]) -> CostFactor {
     let mut vars: Vec<usize> = list.iter().flat_map(|f| f.vars()).copied().collect();
     vars.sort_unstable();
     vars.dedup();
@@ -289,11 +295,11 @@ fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
         walked.push(WalkedFactor {
             table: factor.table(),
             at: 0,
-            own: factor.stride(var, domains),
+            own: factor.stride_along(var, domains),
         });
         let mut back = 0;
         for (k, v) in vars.iter().enumerate().rev() {
-            let stride = factor.stride(*v, domains);
+            let stride = factor.stride_along(*v, domains);
             steps[k * list.len() + f] = stride.wrapping_sub(back);
             back += stride * (domains[*v] - 1);
         }
@@ -305,7 +311,7 @@ fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
         let mut least = FORBIDDEN;
         for value in 0..domains[var] {
             let entry = |f: &WalkedFactor<'_>| f.table[f.at + value * f.own];
-            least = least.min(walked.iter().fold(0, |sum, f| plus(sum, entry(f))));
+            least = least.min(walked.iter().fold(0, |sum, f| sum_costs(sum, entry(f))));
         }
         table.push(least);
         for (k, v) in vars.iter().enumerate().rev() {
@@ -318,5 +324,5 @@ fn minimised(list: &[&Factor], var: usize, domains: &[usize]) -> Factor {
             values[k] = 0;
         }
     }
-    Factor::of(vars, table)
+    CostFactor::from_table(vars, table)
 }

@@ -8,31 +8,31 @@ use super::request::MemoryRequest;
 
 /// Calls `f` with every operation at which one of these buffers begins, in order, and those of them that live then.
 /// What has died is left behind, so that the cost follows the number of buffers that live together.
-fn sweep(request: &MemoryRequest, kept: &[usize], mut f: impl FnMut(u64, &[usize])) {
+fn sweep_lifetimes(request: &MemoryRequest, kept: &[usize], mut f: impl FnMut(u64, &[usize])) {
     let mut order = kept.to_vec();
-    order.sort_by_key(|b| (request.life(*b).start, *b));
+    order.sort_by_key(|b| (request.live_range(*b).start, *b));
     let mut live: Vec<usize> = Vec::new();
     let mut next = 0;
     while next < order.len() {
-        let time = request.life(order[next]).start;
-        live.retain(|b| request.life(*b).end > time);
-        while next < order.len() && request.life(order[next]).start == time {
+        let time = request.live_range(order[next]).start;
+        live.retain(|b| request.live_range(*b).end > time);
+        while next < order.len() && request.live_range(order[next]).start == time {
             live.push(order[next]);
             next += 1;
         }
-        live.retain(|b| request.life(*b).contains(&time));
+        live.retain(|b| request.live_range(*b).contains(&time));
         f(time, &live);
     }
 }
 
 /// How far the buffers that live during an operation are past the limit, in rounded bytes; `kept` says which
 /// buffers there are.
-fn excess(request: &MemoryRequest, time: u64, live: &[usize], kept: &[bool]) -> u64 {
+fn bytes_over_limit(request: &MemoryRequest, time: u64, live: &[usize], kept: &[bool]) -> u64 {
     let (mut load, mut slack) = (0_u64, 0_u64);
     for b in live.iter().copied() {
-        let rounded = request.align(request.size(b));
-        slack = slack.max(rounded - request.size(b));
-        let begins = request.life(b).start == time;
+        let rounded = request.align_up(request.buffer_size(b));
+        slack = slack.max(rounded - request.buffer_size(b));
+        let begins = request.live_range(b).start == time;
         let over = begins && request.parents(b).iter().any(|p| kept[*p]);
         if !over {
             load = load.saturating_add(rounded);
@@ -42,49 +42,54 @@ fn excess(request: &MemoryRequest, time: u64, live: &[usize], kept: &[bool]) -> 
 }
 
 /// Which of all buffers are among these.
-fn marked(request: &MemoryRequest, members: &[usize]) -> Vec<bool> {
+fn mark_members(request: &MemoryRequest, members: &[usize]) -> Vec<bool> {
     let mut marked = vec![false; request.buffers().len()];
     members.iter().for_each(|b| marked[*b] = true);
     marked
 }
 
 /// The most that these buffers are past the limit, in rounded bytes, and the last operation at which they are.
-pub(super) fn most_crowded(request: &MemoryRequest, members: &[usize]) -> (u64, u64) {
-    let kept = marked(request, members);
+pub(super) fn find_most_crowded(request: &MemoryRequest, members: &[usize]) -> (u64, u64) {
+    let kept = mark_members(request, members);
     let mut most = (0, 0);
-    sweep(request, members, |time, live| {
-        most = most.max((excess(request, time, live, &kept), time));
+    sweep_lifetimes(request, members, |time, live| {
+        most = most.max((bytes_over_limit(request, time, live, &kept), time));
     });
     most
 }
 
 /// What is spilled at least of the buffers that live during an operation, in bytes, and the earliest
 /// operation at which one of them begins.
-fn during(request: &MemoryRequest, time: u64, live: &[usize], kept: &[bool]) -> (u64, u64) {
-    let excess = excess(request, time, live, kept);
-    let since = live.iter().map(|b| request.life(*b).start).min().unwrap_or(time);
+fn least_spill_during(
+    request: &MemoryRequest,
+    time: u64,
+    live: &[usize],
+    kept: &[bool],
+) -> (u64, u64) {
+    let excess = bytes_over_limit(request, time, live, kept);
+    let since = live.iter().map(|b| request.live_range(*b).start).min().unwrap_or(time);
     if excess == 0 {
         return (0, since);
     }
-    let some = || live.iter().copied().filter(|b| request.size(*b) > 0);
+    let some = || live.iter().copied().filter(|b| request.buffer_size(*b) > 0);
     let worst = some().map(|b| {
-        let (size, rounded) = (request.size(b), request.align(request.size(b)));
+        let (size, rounded) = (request.buffer_size(b), request.align_up(request.buffer_size(b)));
         (u128::from(excess) * u128::from(size)).div_ceil(u128::from(rounded))
     });
     let bytes = u64::try_from(worst.min().unwrap_or(0)).unwrap_or(u64::MAX);
     // Whole buffers go.
-    (bytes.max(some().map(|b| request.size(b)).min().unwrap_or(0)), since)
+    (bytes.max(some().map(|b| request.buffer_size(b)).min().unwrap_or(0)), since)
 }
 
 /// What every plan spills at least of these buffers: the sum over operations that share no live buffer,
 /// chosen so that it is largest.
-pub(super) fn more(request: &MemoryRequest, members: &[usize]) -> u64 {
-    let kept = marked(request, members);
+pub(super) fn disjoint_spill_bound(request: &MemoryRequest, members: &[usize]) -> u64 {
+    let kept = mark_members(request, members);
     let mut times: Vec<u64> = Vec::new();
     // best[i]: with the first i operations alone.
     let mut best = vec![0_u64];
-    sweep(request, members, |time, live| {
-        let (bytes, since) = during(request, time, live, &kept);
+    sweep_lifetimes(request, members, |time, live| {
+        let (bytes, since) = least_spill_during(request, time, live, &kept);
         let before = times.partition_point(|t| *t < since);
         times.push(time);
         best.push(best[best.len() - 1].max(bytes.saturating_add(best[before])));
@@ -94,29 +99,29 @@ pub(super) fn more(request: &MemoryRequest, members: &[usize]) -> u64 {
 
 /// What every plan spills at least: what fits nowhere, and what is too much at once, for each
 /// stretch of time that no buffer crosses.
-pub(super) fn bound(request: &MemoryRequest) -> u64 {
-    stretches(request).iter().map(|members| least(request, members)).sum()
+pub(super) fn total_spill_bound(request: &MemoryRequest) -> u64 {
+    split_at_idle_times(request).iter().map(|members| members_spill_bound(request, members)).sum()
 }
 
-pub(super) fn least(request: &MemoryRequest, members: &[usize]) -> u64 {
-    let fits = |b: &usize| request.size(*b) <= request.limit();
+pub(super) fn members_spill_bound(request: &MemoryRequest, members: &[usize]) -> u64 {
+    let fits = |b: &usize| request.buffer_size(*b) <= request.limit();
     let (small, large): (Vec<usize>, Vec<usize>) = members.iter().copied().partition(fits);
-    let large: u64 = large.into_iter().map(|b| request.size(b)).sum();
-    large + more(request, &small)
+    let large: u64 = large.into_iter().map(|b| request.buffer_size(b)).sum();
+    large + disjoint_spill_bound(request, &small)
 }
 
 /// The buffers by stretches of time that no buffer crosses the ends of.
-pub(super) fn stretches(request: &MemoryRequest) -> Vec<Vec<usize>> {
+pub(super) fn split_at_idle_times(request: &MemoryRequest) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..request.buffers().len()).collect();
-    order.sort_by_key(|b| request.life(*b).start);
+    order.sort_by_key(|b| request.live_range(*b).start);
     let mut stretches: Vec<Vec<usize>> = Vec::new();
     let mut end = 0;
     for b in order {
         match stretches.last_mut() {
-            Some(last) if request.life(b).start < end => last.push(b),
+            Some(last) if request.live_range(b).start < end => last.push(b),
             _ => stretches.push(vec![b]),
         }
-        end = end.max(request.life(b).end);
+        end = end.max(request.live_range(b).end);
     }
     stretches
 }

@@ -1,19 +1,25 @@
 //! A second look at a memory plan: every pair of buffers, by the rules alone.
 
 use super::{MemoryPlan, MemoryRequest};
-use crate::error::{CompileError, Result, Witness};
+use crate::error::{CompileError, RefusalWitness, Result};
 
 /// Whether a plan keeps the rules: addresses are aligned and inside the memory; two buffers that
 /// live at the same time share no byte, except a child that begins at the address of a parent which dies at
 /// the child's first use; and no more is spilled than the bound allows to claim.
-pub fn check(request: &MemoryRequest, plan: &MemoryPlan) -> Result<()> {
+pub fn check_memory_plan(request: &MemoryRequest, plan: &MemoryPlan) -> Result<()> {
     let buffers = request.buffers();
     let broken = |i: usize, reason: String| {
-        Err(CompileError::Broken { witness: Witness::Buffer(buffers[i].name.clone()), reason })
+        Err(CompileError::Broken {
+            witness: RefusalWitness::Buffer(buffers[i].name.clone()),
+            reason,
+        })
     };
     if plan.addresses.len() != buffers.len() {
         let reason = format!("{} addresses for {} buffers", plan.addresses.len(), buffers.len());
-        return Err(CompileError::Broken { witness: Witness::Buffer(String::new()), reason });
+        return Err(CompileError::Broken {
+            witness: RefusalWitness::Buffer(String::new()),
+            reason,
+        });
     }
     for (i, b) in buffers.iter().enumerate() {
         let Some(address) = plan.addresses[i] else { continue };
@@ -50,7 +56,10 @@ pub fn check(request: &MemoryRequest, plan: &MemoryPlan) -> Result<()> {
         buffers.iter().zip(&plan.addresses).filter(|(_, a)| a.is_none()).map(|(b, _)| b.size).sum();
     if spilled < plan.bound {
         let reason = format!("{spilled} bytes are spilled, and the bound says {}", plan.bound);
-        return Err(CompileError::Broken { witness: Witness::Buffer(String::new()), reason });
+        return Err(CompileError::Broken {
+            witness: RefusalWitness::Buffer(String::new()),
+            reason,
+        });
     }
     Ok(())
 }

@@ -6,17 +6,19 @@
 //! therefore counted: where the counts run out, the plan is the best found, and its bound says how far it may be
 //! from the least.
 
-use super::bound::{least, more, most_crowded, stretches};
-use super::fit::{self, Gap};
-use super::pack::{PackAnswer, pack};
+use super::bound::{
+    disjoint_spill_bound, find_most_crowded, members_spill_bound, split_at_idle_times,
+};
+use super::fit::{self, GapPolicy};
+use super::pack::{PackAnswer, pack_members};
 use super::request::MemoryRequest;
 use super::{MemoryPlan, greedy};
 
 /// Sets of buffers looked at, and steps of packing them, for each stretch of time at most; fewer where
 /// there are so many buffers that each takes long.
-const SETS: u64 = 20_000;
-const STEPS: u64 = 200_000;
-const PAIRS: u64 = 100_000_000;
+const MAX_EXAMINED_SETS: u64 = 20_000;
+const MAX_PACKING_STEPS: u64 = 200_000;
+const MAX_COMPARED_PAIRS: u64 = 100_000_000;
 
 /// Stretches of time that no buffer crosses are planned one by one. Each begins with the best of the
 /// simple policies and decides buffer by buffer what is spilled; a set that cannot spill fewer
@@ -24,35 +26,50 @@ const PAIRS: u64 = 100_000_000;
 ///
 /// **Law**: the answer spills no more than the simple policies; where the search was not cut short, its
 /// bound is what it spills, and no plan spills less.
-pub(super) fn exact(request: &MemoryRequest) -> MemoryPlan {
-    let worth = fit::by_worth(request);
-    let lowest = fit::fit(request, &worth, Gap::First);
+pub(super) fn plan_exactly(request: &MemoryRequest) -> MemoryPlan {
+    let worth = fit::order_by_worth(request);
+    let lowest = fit::fit_in_gaps(request, &worth, GapPolicy::First);
     if lowest.iter().all(Option::is_some) {
         return MemoryPlan { addresses: lowest, bound: 0 };
     }
-    let simple = [lowest, fit::fit(request, &worth, Gap::Tightest), greedy::greedy(request)];
+    let simple = [
+        lowest,
+        fit::fit_in_gaps(request, &worth, GapPolicy::Tightest),
+        greedy::place_greedily(request),
+    ];
     let mut plan = MemoryPlan { addresses: vec![None; request.buffers().len()], bound: 0 };
-    for members in stretches(request) {
+    for members in split_at_idle_times(request) {
         let spilled = |addresses: &Vec<Option<u64>>| -> u64 {
-            members.iter().filter(|b| addresses[**b].is_none()).map(|b| request.size(*b)).sum()
+            members
+                .iter()
+                .filter(|b| addresses[**b].is_none())
+                .map(|b| request.buffer_size(*b))
+                .sum()
         };
         let first = simple.iter().min_by_key(|a| spilled(a)).expect("there are three").clone();
-        let kept: Vec<usize> =
-            members.iter().copied().filter(|b| request.size(*b) <= request.limit()).collect();
-        let beyond: u64 = members.iter().map(|b| request.size(*b)).sum::<u64>()
-            - kept.iter().map(|b| request.size(*b)).sum::<u64>();
+        let kept: Vec<usize> = members
+            .iter()
+            .copied()
+            .filter(|b| request.buffer_size(*b) <= request.limit())
+            .collect();
+        let beyond: u64 = members.iter().map(|b| request.buffer_size(*b)).sum::<u64>()
+            - kept.iter().map(|b| request.buffer_size(*b)).sum::<u64>();
         let squared = (members.len() as u64).pow(2).max(1);
         let mut search = SpillSearch {
             request,
             best: spilled(&first) - beyond,
             addresses: first,
-            sets: (PAIRS / squared).clamp(1, SETS),
-            steps: (PAIRS / squared).clamp(1, STEPS),
+            sets: (MAX_COMPARED_PAIRS / squared).clamp(1, MAX_EXAMINED_SETS),
+            steps: (MAX_COMPARED_PAIRS / squared).clamp(1, MAX_PACKING_STEPS),
             complete: true,
         };
-        let least = least(request, &members);
+        let least = members_spill_bound(request, &members);
         if search.best + beyond > least {
-            search.decide(&mut kept.clone(), &mut vec![false; request.buffers().len()], 0);
+            search.decide_next_buffer(
+                &mut kept.clone(),
+                &mut vec![false; request.buffers().len()],
+                0,
+            );
         }
         plan.bound += if search.complete { search.best + beyond } else { least };
         for b in &members {
@@ -74,20 +91,20 @@ struct SpillSearch<'r> {
 
 impl SpillSearch<'_> {
     /// Looks for a better plan with the buffers of `kept`; those marked `sure` stay in it.
-    fn decide(&mut self, kept: &mut Vec<usize>, sure: &mut Vec<bool>, spilled: u64) {
+    fn decide_next_buffer(&mut self, kept: &mut Vec<usize>, sure: &mut Vec<bool>, spilled: u64) {
         zellige_guard::count_step();
         if self.sets == 0 {
             self.complete = false;
             return;
         }
-        if spilled + more(self.request, kept) >= self.best {
+        if spilled + disjoint_spill_bound(self.request, kept) >= self.best {
             return;
         }
         self.sets -= 1;
-        let (past, time) = most_crowded(self.request, kept);
+        let (past, time) = find_most_crowded(self.request, kept);
         let crowded = (past > 0).then_some(time);
         if crowded.is_none() {
-            match pack(self.request, kept, &mut self.steps) {
+            match pack_members(self.request, kept, &mut self.steps) {
                 PackAnswer::Fits(addresses) => {
                     self.best = spilled;
                     self.addresses = addresses;
@@ -98,18 +115,19 @@ impl SpillSearch<'_> {
             }
         }
         // Something is too much: one of the undecided buffers there goes, or all of them stay.
-        let there = |b: &usize| crowded.is_none_or(|t| self.request.life(*b).contains(&t));
+        let there = |b: &usize| crowded.is_none_or(|t| self.request.live_range(*b).contains(&t));
         let undecided = kept.iter().copied().filter(|b| !sure[*b]).filter(there);
-        let Some(b) = undecided.max_by_key(|b| (self.request.size(*b), std::cmp::Reverse(*b)))
+        let Some(b) =
+            undecided.max_by_key(|b| (self.request.buffer_size(*b), std::cmp::Reverse(*b)))
         else {
             return;
         };
         let at = kept.iter().position(|k| *k == b).expect("it was taken from there");
         kept.remove(at);
-        self.decide(kept, sure, spilled + self.request.size(b));
+        self.decide_next_buffer(kept, sure, spilled + self.request.buffer_size(b));
         kept.insert(at, b);
         sure[b] = true;
-        self.decide(kept, sure, spilled);
+        self.decide_next_buffer(kept, sure, spilled);
         sure[b] = false;
     }
 }

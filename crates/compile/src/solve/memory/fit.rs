@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Which gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Gap {
+pub(super) enum GapPolicy {
     /// The lowest.
     First,
     /// The one with least left over, the lowest of equals.
@@ -16,14 +16,14 @@ pub(super) enum Gap {
 /// Parents before children, then the most worthwhile: short lives with many uses. A first use
 /// that writes counts half a use more, as a write to memory is saved, and a part in in-place reuse
 /// shortens a life by a quarter.
-pub(super) fn by_worth(request: &MemoryRequest) -> Vec<usize> {
+pub(super) fn order_by_worth(request: &MemoryRequest) -> Vec<usize> {
     let count = request.buffers().len();
     let is_parent: BTreeSet<usize> =
         (0..count).flat_map(|b| request.parents(b).iter().copied()).collect();
     // (life - discount) / uses as a fraction: quarters over halves.
     let score = |b: usize| {
         let buffer = &request.buffers()[b];
-        let life = request.life(b);
+        let life = request.live_range(b);
         let discount =
             u128::from(!buffer.in_place_parents.is_empty()) + u128::from(is_parent.contains(&b));
         let uses = 2 * buffer.uses.len() as u128 + u128::from(!buffer.first_use_is_read);
@@ -33,26 +33,26 @@ pub(super) fn by_worth(request: &MemoryRequest) -> Vec<usize> {
     let mut order: Vec<usize> = (0..count).collect();
     order.sort_by(|a, b| {
         let ((x, p), (y, q)) = (scores[*a], scores[*b]);
-        let length = |b: usize| request.life(b).end - request.life(b).start;
+        let length = |b: usize| request.live_range(b).end - request.live_range(b).start;
         (x * q).cmp(&(y * p)).then_with(|| length(*a).cmp(&length(*b)))
     });
-    parents_first(request, &order)
+    order_parents_first(request, &order)
 }
 
 /// The same by another comparison, for the buffers that are given.
-pub(super) fn by(
+pub(super) fn order_by(
     request: &MemoryRequest,
     members: &[usize],
     compare: impl Fn(usize, usize) -> Ordering,
 ) -> Vec<usize> {
     let mut order = members.to_vec();
     order.sort_by(|a, b| compare(*a, *b).then_with(|| a.cmp(b)));
-    parents_first(request, &order)
+    order_parents_first(request, &order)
 }
 
 /// Parents before children, else as given. A parent dies where its child begins and was there before,
 /// and what was there before has no parents, so there are no circles.
-fn parents_first(request: &MemoryRequest, order: &[usize]) -> Vec<usize> {
+fn order_parents_first(request: &MemoryRequest, order: &[usize]) -> Vec<usize> {
     let mut rank = vec![usize::MAX; request.buffers().len()];
     order.iter().enumerate().for_each(|(i, b)| rank[*b] = i);
     let mut waits = vec![0; order.len()];
@@ -79,7 +79,11 @@ fn parents_first(request: &MemoryRequest, order: &[usize]) -> Vec<usize> {
 
 /// Places buffers one after the other, over a parent where its bytes are free for the whole life, else
 /// in a gap. What does not fit is spilled, as is what is not in `order`.
-pub(super) fn fit(request: &MemoryRequest, order: &[usize], gap: Gap) -> Vec<Option<u64>> {
+pub(super) fn fit_in_gaps(
+    request: &MemoryRequest,
+    order: &[usize],
+    gap: GapPolicy,
+) -> Vec<Option<u64>> {
     let mut addresses: Vec<Option<u64>> = vec![None; request.buffers().len()];
     let mut placed = PlacedBuffers::default();
     for b in order.iter().copied() {
@@ -87,16 +91,17 @@ pub(super) fn fit(request: &MemoryRequest, order: &[usize], gap: Gap) -> Vec<Opt
         // What lies where while this buffer lives, without the parents.
         let mut others: Vec<(u64, u64)> = Vec::new();
         let mut reusable: Vec<(u64, u64)> = Vec::new();
-        for p in placed.around(request, b).filter(|p| request.meet(*p, b)) {
+        for p in placed.possible_neighbours(request, b).filter(|p| request.are_live_together(*p, b))
+        {
             let Some(address) = addresses[p] else { continue };
-            let taken = (address, address + request.size(p));
+            let taken = (address, address + request.buffer_size(p));
             if parents.contains(&p) {
                 reusable.push(taken);
             } else {
                 others.push(taken);
             }
         }
-        let size = request.size(b);
+        let size = request.buffer_size(b);
         let free = |a: u64, but: usize| {
             let rest = reusable.iter().enumerate().filter(|(i, _)| *i != but).map(|(_, t)| t);
             others.iter().chain(rest).all(|(start, end)| a + size <= *start || *end <= a)
@@ -105,10 +110,10 @@ pub(super) fn fit(request: &MemoryRequest, order: &[usize], gap: Gap) -> Vec<Opt
         let over = over.map(|(_, (a, _))| *a).min();
         addresses[b] = over.or_else(|| {
             others.extend(&reusable);
-            into_gap(request, &mut others, size, gap)
+            find_gap(request, &mut others, size, gap)
         });
         if addresses[b].is_some() {
-            placed.add(request, b);
+            placed.add_buffer(request, b);
         }
     }
     addresses
@@ -123,15 +128,19 @@ struct PlacedBuffers {
 }
 
 impl PlacedBuffers {
-    fn add(&mut self, request: &MemoryRequest, b: usize) {
-        let life = request.life(b);
+    fn add_buffer(&mut self, request: &MemoryRequest, b: usize) {
+        let life = request.live_range(b);
         let bits = u64::BITS - (life.end - life.start).leading_zeros();
         self.by_length.entry(bits).or_default().entry(life.start).or_default().push(b);
     }
 
     /// Buffers that may live at the same time as `b`, and all that do.
-    fn around(&self, request: &MemoryRequest, b: usize) -> impl Iterator<Item = usize> {
-        let life = request.life(b);
+    fn possible_neighbours(
+        &self,
+        request: &MemoryRequest,
+        b: usize,
+    ) -> impl Iterator<Item = usize> {
+        let life = request.live_range(b);
         self.by_length.iter().flat_map(move |(bits, starts)| {
             let longest = 1u64.checked_shl(*bits).unwrap_or(u64::MAX);
             let from = life.start.saturating_sub(longest);
@@ -140,15 +149,20 @@ impl PlacedBuffers {
     }
 }
 
-fn into_gap(request: &MemoryRequest, taken: &mut [(u64, u64)], size: u64, gap: Gap) -> Option<u64> {
+fn find_gap(
+    request: &MemoryRequest,
+    taken: &mut [(u64, u64)],
+    size: u64,
+    gap: GapPolicy,
+) -> Option<u64> {
     taken.sort_unstable();
     let mut best: Option<(u64, u64)> = None;
     let mut low = 0;
     for (start, end) in taken.iter().copied().chain([(request.limit(), u64::MAX)]) {
-        let address = request.align(low);
+        let address = request.align_up(low);
         if address.checked_add(size).is_some_and(|e| e <= start) {
             let left = start - address - size;
-            if gap == Gap::First {
+            if gap == GapPolicy::First {
                 return Some(address);
             }
             if best.is_none_or(|(least, _)| left < least) {

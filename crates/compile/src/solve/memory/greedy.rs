@@ -4,22 +4,22 @@ use super::request::MemoryRequest;
 
 /// At each operation, first what died goes, then what begins is placed in the order of the request:
 /// over a parent; at 0 where nothing lies that low; above everything; in the lowest gap between.
-pub(super) fn greedy(request: &MemoryRequest) -> Vec<Option<u64>> {
+pub(super) fn place_greedily(request: &MemoryRequest) -> Vec<Option<u64>> {
     let count = request.buffers().len();
     let mut addresses: Vec<Option<u64>> = vec![None; count];
     let mut order: Vec<usize> = (0..count).collect();
-    order.sort_by_key(|b| request.turn(*b));
+    order.sort_by_key(|b| request.time_order(*b));
     let mut live: Vec<usize> = Vec::new();
     let mut reused = vec![false; count];
     for b in order {
-        live.retain(|other| request.life(*other).end > request.life(b).start);
+        live.retain(|other| request.live_range(*other).end > request.live_range(b).start);
         let parent = request.parents(b).iter().copied().find(|p| live.contains(p) && !reused[*p]);
         addresses[b] = match parent {
             Some(p) => {
                 reused[p] = true;
                 addresses[p]
             }
-            None => room(request, &live, &addresses, request.size(b)),
+            None => find_room(request, &live, &addresses, request.buffer_size(b)),
         };
         if addresses[b].is_some() {
             live.push(b);
@@ -28,7 +28,7 @@ pub(super) fn greedy(request: &MemoryRequest) -> Vec<Option<u64>> {
     addresses
 }
 
-fn room(
+fn find_room(
     request: &MemoryRequest,
     live: &[usize],
     addresses: &[Option<u64>],
@@ -36,8 +36,8 @@ fn room(
 ) -> Option<u64> {
     let mut taken: Vec<(u64, u64)> = live
         .iter()
-        .filter(|b| request.size(**b) > 0)
-        .filter_map(|b| addresses[*b].map(|a| (a, a + request.size(*b))))
+        .filter(|b| request.buffer_size(**b) > 0)
+        .filter_map(|b| addresses[*b].map(|a| (a, a + request.buffer_size(*b))))
         .collect();
     taken.sort_unstable();
     let fits = |address: u64| address.checked_add(size).is_some_and(|end| end <= request.limit());
@@ -45,14 +45,14 @@ fn room(
         return fits(0).then_some(0);
     }
     let top = taken.iter().map(|(_, end)| *end).max().unwrap_or(0);
-    let above = request.align(top);
+    let above = request.align_up(top);
     if fits(above) {
         return Some(above);
     }
     // A child lies inside its parent's bytes while both live, so ends do not ascend by themselves.
     let mut end = 0;
     for (start, stop) in taken {
-        let address = request.align(end);
+        let address = request.align_up(end);
         if end > 0 && address.checked_add(size).is_some_and(|e| e <= start) {
             return Some(address);
         }

@@ -37,8 +37,8 @@ mod pack;
 mod pool;
 mod request;
 
-pub use check::check;
-pub use pool::pool;
+pub use check::check_memory_plan;
+pub use pool::plan_pool;
 pub use request::{LiveBuffer, MemoryRequest};
 
 use zellige_machine::{Hardware, Key};
@@ -109,14 +109,17 @@ pub struct MemoryPlan {
 
 impl MemoryPlan {
     /// The buffers without a place.
-    pub fn spilled<'r>(&self, request: &'r MemoryRequest) -> impl Iterator<Item = &'r LiveBuffer> {
+    pub fn spilled_buffers<'r>(
+        &self,
+        request: &'r MemoryRequest,
+    ) -> impl Iterator<Item = &'r LiveBuffer> {
         let list = request.buffers().iter().zip(self.addresses.clone());
         list.filter(|(_, a)| a.is_none()).map(|(b, _)| b)
     }
 
     /// Their bytes.
     pub fn spilled_bytes(&self, request: &MemoryRequest) -> u64 {
-        self.spilled(request).map(|b| b.size).sum()
+        self.spilled_buffers(request).map(|b| b.size).sum()
     }
 
     /// Whether no plan spills fewer bytes, as far as was proved.
@@ -125,7 +128,7 @@ impl MemoryPlan {
     }
 
     /// One more than the highest byte in use.
-    pub fn peak(&self, request: &MemoryRequest) -> u64 {
+    pub fn peak_bytes(&self, request: &MemoryRequest) -> u64 {
         let list = request.buffers().iter().zip(&self.addresses);
         list.filter_map(|(b, a)| a.map(|a| a + b.size)).max().unwrap_or(0)
     }
@@ -133,13 +136,17 @@ impl MemoryPlan {
 
 /// Places the buffers of a request.
 ///
-/// **Law**: [`check`] accepts the answer, and its bound is below what any accepted plan spills.
-pub fn plan(request: &MemoryRequest, policy: PlacementPolicy) -> MemoryPlan {
+/// **Law**: [`check_memory_plan`] accepts the answer, and its bound is below what any accepted plan spills.
+pub fn plan_memory(request: &MemoryRequest, policy: PlacementPolicy) -> MemoryPlan {
     let addresses = match policy {
-        PlacementPolicy::Greedy => greedy::greedy(request),
-        PlacementPolicy::FirstFit => fit::fit(request, &fit::by_worth(request), fit::Gap::First),
-        PlacementPolicy::BestFit => fit::fit(request, &fit::by_worth(request), fit::Gap::Tightest),
-        PlacementPolicy::Exact => return exact::exact(request),
+        PlacementPolicy::Greedy => greedy::place_greedily(request),
+        PlacementPolicy::FirstFit => {
+            fit::fit_in_gaps(request, &fit::order_by_worth(request), fit::GapPolicy::First)
+        }
+        PlacementPolicy::BestFit => {
+            fit::fit_in_gaps(request, &fit::order_by_worth(request), fit::GapPolicy::Tightest)
+        }
+        PlacementPolicy::Exact => return exact::plan_exactly(request),
     };
-    MemoryPlan { addresses, bound: bound::bound(request) }
+    MemoryPlan { addresses, bound: bound::total_spill_bound(request) }
 }

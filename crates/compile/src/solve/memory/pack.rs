@@ -4,7 +4,7 @@
 //! cluster by cluster in the order of addresses, each to the lowest address above what it meets below.
 //! So it is enough to try the orders, and in each the lowest addresses.
 
-use super::fit::{self, Gap};
+use super::fit::{self, GapPolicy};
 use super::request::MemoryRequest;
 
 /// What came of trying to place all buffers of a set.
@@ -20,41 +20,49 @@ pub(super) enum PackAnswer {
 
 /// Places all `members`, or shows that they cannot be; `steps` is what the search may take, and counts
 /// down.
-pub(super) fn pack(request: &MemoryRequest, members: &[usize], steps: &mut u64) -> PackAnswer {
-    let size = |b: usize| request.size(b);
-    let length = |b: usize| request.life(b).end - request.life(b).start;
+pub(super) fn pack_members(
+    request: &MemoryRequest,
+    members: &[usize],
+    steps: &mut u64,
+) -> PackAnswer {
+    let size = |b: usize| request.buffer_size(b);
+    let length = |b: usize| request.live_range(b).end - request.live_range(b).start;
     let area = |b: usize| u128::from(size(b)) * u128::from(length(b));
     let orders = [
-        fit::by(request, members, |a, b| size(b).cmp(&size(a))),
-        fit::by(request, members, |a, b| length(b).cmp(&length(a)).then(size(b).cmp(&size(a)))),
-        fit::by(request, members, |a, b| area(b).cmp(&area(a))),
-        fit::by(request, members, |a, b| request.life(a).start.cmp(&request.life(b).start)),
+        fit::order_by(request, members, |a, b| size(b).cmp(&size(a))),
+        fit::order_by(request, members, |a, b| {
+            length(b).cmp(&length(a)).then(size(b).cmp(&size(a)))
+        }),
+        fit::order_by(request, members, |a, b| area(b).cmp(&area(a))),
+        fit::order_by(request, members, |a, b| {
+            request.live_range(a).start.cmp(&request.live_range(b).start)
+        }),
     ];
     for order in &orders {
-        for gap in [Gap::First, Gap::Tightest] {
-            let found = fit::fit(request, order, gap);
+        for gap in [GapPolicy::First, GapPolicy::Tightest] {
+            let found = fit::fit_in_gaps(request, order, gap);
             if members.iter().all(|b| found[*b].is_some()) {
                 return PackAnswer::Fits(found);
             }
         }
     }
-    let mut links = Links { request, members, over: vec![None; request.buffers().len()] };
-    links.choose(0, steps)
+    let mut links = OverlayLinks { request, members, over: vec![None; request.buffers().len()] };
+    links.choose_links(0, steps)
 }
 
 /// Which child lies over which parent.
-struct Links<'r> {
+struct OverlayLinks<'r> {
     request: &'r MemoryRequest,
     members: &'r [usize],
     over: Vec<Option<usize>>,
 }
 
-impl Links<'_> {
-    fn choose(&mut self, next: usize, steps: &mut u64) -> PackAnswer {
+impl OverlayLinks<'_> {
+    fn choose_links(&mut self, next: usize, steps: &mut u64) -> PackAnswer {
         if *steps == 0 {
             return PackAnswer::Unknown;
         }
-        let Some(b) = self.members.get(next).copied() else { return self.stack(steps) };
+        let Some(b) = self.members.get(next).copied() else { return self.stack_clusters(steps) };
         let mut options: Vec<Option<usize>> =
             self.request.parents(b).iter().copied().map(Some).collect();
         options.retain(|p| {
@@ -64,7 +72,7 @@ impl Links<'_> {
         let mut answer = PackAnswer::Never;
         for option in options {
             self.over[b] = option;
-            match self.choose(next + 1, steps) {
+            match self.choose_links(next + 1, steps) {
                 PackAnswer::Never => {}
                 PackAnswer::Unknown => answer = PackAnswer::Unknown,
                 fits => return fits,
@@ -74,11 +82,11 @@ impl Links<'_> {
         answer
     }
 
-    fn stack(&self, steps: &mut u64) -> PackAnswer {
+    fn stack_clusters(&self, steps: &mut u64) -> PackAnswer {
         let mut clusters: Vec<Vec<usize>> = Vec::new();
         let mut of = vec![0; self.request.buffers().len()];
         let mut order = self.members.to_vec();
-        order.sort_by_key(|b| self.request.turn(*b));
+        order.sort_by_key(|b| self.request.time_order(*b));
         for b in order {
             match self.over[b] {
                 Some(p) => of[b] = of[p],
@@ -92,25 +100,29 @@ impl Links<'_> {
         // Of two in a cluster that live together, one lies over the other.
         let linked = |a: usize, b: usize| self.over[a] == Some(b) || self.over[b] == Some(a);
         let sound = |c: &Vec<usize>| {
-            c.iter()
-                .all(|a| c.iter().all(|b| a == b || !self.request.meet(*a, *b) || linked(*a, *b)))
+            c.iter().all(|a| {
+                c.iter()
+                    .all(|b| a == b || !self.request.are_live_together(*a, *b) || linked(*a, *b))
+            })
         };
         if !clusters.iter().all(sound) {
             return PackAnswer::Never;
         }
         let meets = |x: &[usize], y: &[usize]| {
-            let tall = x.iter().filter(|a| y.iter().any(|b| self.request.meet(**a, *b)));
-            tall.map(|a| self.request.size(*a)).max().unwrap_or(0)
+            let tall =
+                x.iter().filter(|a| y.iter().any(|b| self.request.are_live_together(**a, *b)));
+            tall.map(|a| self.request.buffer_size(*a)).max().unwrap_or(0)
         };
         let heights = clusters.iter().map(|x| clusters.iter().map(|y| meets(x, y)).collect());
-        let tall = |c: &Vec<usize>| c.iter().map(|b| self.request.size(*b)).max().unwrap_or(0);
-        let mut tower = Tower {
+        let tall =
+            |c: &Vec<usize>| c.iter().map(|b| self.request.buffer_size(*b)).max().unwrap_or(0);
+        let mut tower = ClusterTower {
             request: self.request,
             heights: heights.collect(),
             tall: clusters.iter().map(tall).collect(),
             at: vec![None; clusters.len()],
         };
-        match tower.grow(0, 0, steps) {
+        match tower.grow_tower(0, 0, steps) {
             Some(true) => {
                 let mut addresses = vec![None; self.request.buffers().len()];
                 for b in self.members {
@@ -125,7 +137,7 @@ impl Links<'_> {
 }
 
 /// Clusters placed from the bottom up.
-struct Tower<'r> {
+struct ClusterTower<'r> {
     request: &'r MemoryRequest,
     /// Of one cluster, the tallest buffer that lives together with one of another cluster.
     heights: Vec<Vec<u64>>,
@@ -133,9 +145,9 @@ struct Tower<'r> {
     at: Vec<Option<u64>>,
 }
 
-impl Tower<'_> {
+impl ClusterTower<'_> {
     /// Whether the clusters without an address fit above `floor`; none where the steps ran out.
-    fn grow(&mut self, placed: usize, floor: u64, steps: &mut u64) -> Option<bool> {
+    fn grow_tower(&mut self, placed: usize, floor: u64, steps: &mut u64) -> Option<bool> {
         if placed == self.at.len() {
             return Some(true);
         }
@@ -145,7 +157,7 @@ impl Tower<'_> {
         for c in (0..self.at.len()).filter(|c| self.at[*c].is_none()) {
             let below = (0..self.at.len()).filter(|o| self.heights[*o][c] > 0);
             let ends = below.filter_map(|o| Some(self.at[o]? + self.heights[o][c]));
-            let address = self.request.align(ends.max().unwrap_or(0));
+            let address = self.request.align_up(ends.max().unwrap_or(0));
             // Addresses only rise as more is placed below.
             if address + self.tall[c] > self.request.limit() {
                 return Some(false);
@@ -159,7 +171,7 @@ impl Tower<'_> {
                 continue;
             }
             self.at[c] = Some(address);
-            if self.grow(placed + 1, address, steps)? {
+            if self.grow_tower(placed + 1, address, steps)? {
                 return Some(true);
             }
             self.at[c] = None;

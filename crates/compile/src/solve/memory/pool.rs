@@ -1,9 +1,9 @@
 //! Device memory: one segment, where every buffer has to have a place.
 
-use super::bound::most_crowded;
-use super::fit::{self, Gap};
+use super::bound::find_most_crowded;
+use super::fit::{self, GapPolicy};
 use super::request::{LiveBuffer, MemoryRequest};
-use super::{MemoryPlan, PlacementPolicy, plan};
+use super::{MemoryPlan, PlacementPolicy, plan_memory};
 use crate::error::{CompileError, Result};
 use zellige_machine::{Hardware, Key};
 use zellige_stick::STICK_BYTES;
@@ -13,22 +13,27 @@ use zellige_stick::STICK_BYTES;
 ///
 /// # Errors
 /// As [`MemoryRequest::new`], and a buffer that has no place.
-pub fn pool(buffers: Vec<LiveBuffer>, hardware: &Hardware) -> Result<(MemoryRequest, MemoryPlan)> {
+pub fn plan_pool(
+    buffers: Vec<LiveBuffer>,
+    hardware: &Hardware,
+) -> Result<(MemoryRequest, MemoryPlan)> {
     let alignment = STICK_BYTES.unsigned_abs();
     let request = MemoryRequest::new(hardware.figure_count(Key::Segment), alignment, buffers)?;
     let members: Vec<usize> = (0..request.buffers().len()).collect();
-    let first = plan(&request, PlacementPolicy::FirstFit);
-    if first.spilled(&request).next().is_none() {
+    let first = plan_memory(&request, PlacementPolicy::FirstFit);
+    if first.spilled_buffers(&request).next().is_none() {
         return Ok((request, first));
     }
-    let largest = fit::by(&request, &members, |a, b| request.size(b).cmp(&request.size(a)));
-    let addresses = fit::fit(&request, &largest, Gap::First);
+    let largest = fit::order_by(&request, &members, |a, b| {
+        request.buffer_size(b).cmp(&request.buffer_size(a))
+    });
+    let addresses = fit::fit_in_gaps(&request, &largest, GapPolicy::First);
     let mut found = MemoryPlan { addresses, bound: first.bound };
-    if found.spilled(&request).next().is_some() {
-        found = plan(&request, PlacementPolicy::Exact);
+    if found.spilled_buffers(&request).next().is_some() {
+        found = plan_memory(&request, PlacementPolicy::Exact);
     }
-    if let Some(buffer) = found.spilled(&request).next() {
-        let (past, _) = most_crowded(&request, &members);
+    if let Some(buffer) = found.spilled_buffers(&request).next() {
+        let (past, _) = find_most_crowded(&request, &members);
         return Err(CompileError::PoolFull {
             buffer: buffer.name.clone(),
             bytes: buffer.size,

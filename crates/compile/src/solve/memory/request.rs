@@ -32,7 +32,7 @@ impl LiveBuffer {
     }
 
     /// The same, written over one of these where that helps.
-    pub fn over(self, parents: &[&str]) -> LiveBuffer {
+    pub fn written_over(self, parents: &[&str]) -> LiveBuffer {
         LiveBuffer { in_place_parents: parents.iter().map(|p| (*p).into()).collect(), ..self }
     }
 }
@@ -137,7 +137,7 @@ impl MemoryRequest {
     }
 
     /// The operations during which a buffer lives.
-    pub fn life(&self, buffer: usize) -> Range<u64> {
+    pub fn live_range(&self, buffer: usize) -> Range<u64> {
         self.lives[buffer].clone()
     }
 
@@ -148,22 +148,22 @@ impl MemoryRequest {
 
     /// Where a buffer comes in the order of time: at one operation, what was there before comes first,
     /// so that parents come before their children.
-    pub(super) fn turn(&self, buffer: usize) -> (u64, bool) {
+    pub(super) fn time_order(&self, buffer: usize) -> (u64, bool) {
         (self.lives[buffer].start, !self.buffers[buffer].first_use_is_read)
     }
 
-    pub(super) fn size(&self, buffer: usize) -> u64 {
+    pub(super) fn buffer_size(&self, buffer: usize) -> u64 {
         self.buffers[buffer].size
     }
 
     /// The next address that a buffer may have.
-    pub(super) fn align(&self, address: u64) -> u64 {
+    pub(super) fn align_up(&self, address: u64) -> u64 {
         address.next_multiple_of(self.alignment)
     }
 
     /// Whether two buffers live at the same time and both have bytes.
-    pub(super) fn meet(&self, a: usize, b: usize) -> bool {
+    pub(super) fn are_live_together(&self, a: usize, b: usize) -> bool {
         let (x, y) = (&self.lives[a], &self.lives[b]);
-        x.start < y.end && y.start < x.end && self.size(a) > 0 && self.size(b) > 0
+        x.start < y.end && y.start < x.end && self.buffer_size(a) > 0 && self.buffer_size(b) > 0
     }
 }
