@@ -3,10 +3,11 @@
 use zellige_float::Isa;
 
 /// One line to stand above every table.
-pub fn conditions() -> String {
+pub fn describe_conditions() -> String {
     format!(
         "{}, {} cores for this process; instruction set {}; zellige {}.",
-        processor().unwrap_or_else(|| format!("An unnamed {} processor", std::env::consts::ARCH)),
+        processor_name()
+            .unwrap_or_else(|| format!("An unnamed {} processor", std::env::consts::ARCH)),
         zellige_host::available_cores(),
         Isa::process_isa(),
         env!("CARGO_PKG_VERSION"),
@@ -15,11 +16,11 @@ pub fn conditions() -> String {
 
 /// What the system calls the processor; virtual machines often hide all but the maker, so the numbers that
 /// say which one it is follow.
-pub fn processor() -> Option<String> {
-    named(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
+pub fn processor_name() -> Option<String> {
+    parse_processor_name(&std::fs::read_to_string("/proc/cpuinfo").ok()?)
 }
 
-fn named(text: &str) -> Option<String> {
+fn parse_processor_name(text: &str) -> Option<String> {
     let field = |name: &str| {
         let mut lines = text.lines().filter_map(|l| l.split_once(':'));
         lines.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
@@ -38,9 +39,9 @@ mod tests {
     #[test]
     fn a_machine_is_named_with_its_instruction_set() {
         let text = "processor\t: 0\nvendor_id\t: A\ncpu family\t: 25\nmodel\t\t: 17\nmodel name\t: A CPU\n";
-        assert_eq!(named(text).as_deref(), Some("A CPU (family 25, model 17)"));
-        assert_eq!(named("model name : B").as_deref(), Some("B"));
-        assert_eq!(named("Features: fp"), None);
-        assert!(conditions().contains(Isa::process_isa().name()));
+        assert_eq!(parse_processor_name(text).as_deref(), Some("A CPU (family 25, model 17)"));
+        assert_eq!(parse_processor_name("model name : B").as_deref(), Some("B"));
+        assert_eq!(parse_processor_name("Features: fp"), None);
+        assert!(describe_conditions().contains(Isa::process_isa().name()));
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// What a case is held against.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Goal {
+pub(crate) enum SpeedGoal {
     /// One call takes at most this long.
     Within(Duration),
     /// At least this many per second.
@@ -16,27 +16,27 @@ pub(crate) enum Goal {
 
 /// A line of the table.
 #[derive(Debug, Clone)]
-pub(crate) struct Row {
+pub(crate) struct BenchRow {
     pub(crate) case: String,
-    pub(crate) goal: Goal,
+    pub(crate) goal: SpeedGoal,
     /// The measured times, or why there are none.
-    pub(crate) outcome: Result<Times, String>,
+    pub(crate) outcome: Result<BenchTimes, String>,
 }
 
 /// Nanoseconds of one unit of work, over the rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Times {
+pub(crate) struct BenchTimes {
     pub(crate) median: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
 }
 
-impl Times {
+impl BenchTimes {
     /// The order statistics of at least one sample.
-    fn of(mut samples: Vec<f64>) -> Times {
+    fn from_samples(mut samples: Vec<f64>) -> BenchTimes {
         samples.sort_unstable_by(f64::total_cmp);
         let last = samples.len() - 1;
-        Times { median: samples[last / 2], min: samples[0], max: samples[last] }
+        BenchTimes { median: samples[last / 2], min: samples[0], max: samples[last] }
     }
 }
 
@@ -49,22 +49,22 @@ const ROUND: Duration = Duration::from_millis(2);
 const LONG_ROUNDS: usize = 21;
 
 /// Runs cases and collects their rows.
-pub(crate) struct Bench {
+pub(crate) struct BenchHarness {
     words: Vec<String>,
-    rows: Vec<Row>,
+    rows: Vec<BenchRow>,
 }
 
-impl Bench {
+impl BenchHarness {
     /// Only cases whose name holds every word are run.
-    pub(crate) fn new(words: Vec<String>) -> Bench {
-        Bench { words, rows: Vec::new() }
+    pub(crate) fn new(words: Vec<String>) -> BenchHarness {
+        BenchHarness { words, rows: Vec::new() }
     }
 
-    pub(crate) fn rows(&self) -> &[Row] {
+    pub(crate) fn rows(&self) -> &[BenchRow] {
         &self.rows
     }
 
-    pub(crate) fn wants(&self, case: &str) -> bool {
+    pub(crate) fn wants_case(&self, case: &str) -> bool {
         self.words.iter().all(|w| case.contains(w.as_str()))
     }
 
@@ -72,8 +72,13 @@ impl Bench {
     ///
     /// `f` gets the number of the call, so that it can vary its input; what it returns counts as
     /// used.
-    pub(crate) fn short<T>(&mut self, case: &str, goal: Goal, mut f: impl FnMut(usize) -> T) {
-        if !self.wants(case) {
+    pub(crate) fn bench_short<T>(
+        &mut self,
+        case: &str,
+        goal: SpeedGoal,
+        mut f: impl FnMut(usize) -> T,
+    ) {
+        if !self.wants_case(case) {
             return;
         }
         let calls = calls_per_round(&mut f);
@@ -83,37 +88,42 @@ impl Bench {
             for i in 0..calls {
                 black_box(f(black_box(i)));
             }
-            samples.push(nanos(start.elapsed()) / count(calls));
+            samples.push(as_nanoseconds(start.elapsed()) / as_divisor(calls));
         }
-        self.push(case, goal, Ok(Times::of(samples)));
+        self.add_row(case, goal, Ok(BenchTimes::from_samples(samples)));
     }
 
     /// A case of milliseconds: one call a round, after two that do not count.
-    pub(crate) fn long<T>(&mut self, case: &str, goal: Goal, mut f: impl FnMut() -> T) {
-        if !self.wants(case) {
+    pub(crate) fn bench_long<T>(&mut self, case: &str, goal: SpeedGoal, mut f: impl FnMut() -> T) {
+        if !self.wants_case(case) {
             return;
         }
         let mut samples = Vec::with_capacity(LONG_ROUNDS);
         for round in 0..LONG_ROUNDS + 2 {
             let start = Instant::now();
             let made = black_box(f());
-            let took = nanos(start.elapsed());
+            let took = as_nanoseconds(start.elapsed());
             drop(made);
             if round >= 2 {
                 samples.push(took);
             }
         }
-        self.push(case, goal, Ok(Times::of(samples)));
+        self.add_row(case, goal, Ok(BenchTimes::from_samples(samples)));
     }
 
     /// A case that times itself: nanoseconds of one unit of work, one sample a round.
-    pub(crate) fn samples(&mut self, case: &str, goal: Goal, outcome: Result<Vec<f64>, String>) {
-        self.push(case, goal, outcome.map(Times::of));
+    pub(crate) fn add_samples(
+        &mut self,
+        case: &str,
+        goal: SpeedGoal,
+        outcome: Result<Vec<f64>, String>,
+    ) {
+        self.add_row(case, goal, outcome.map(BenchTimes::from_samples));
     }
 
-    fn push(&mut self, case: &str, goal: Goal, outcome: Result<Times, String>) {
+    fn add_row(&mut self, case: &str, goal: SpeedGoal, outcome: Result<BenchTimes, String>) {
         eprintln!("{case}");
-        self.rows.push(Row { case: case.to_string(), goal, outcome });
+        self.rows.push(BenchRow { case: case.to_string(), goal, outcome });
     }
 }
 
@@ -132,13 +142,13 @@ fn calls_per_round<T>(f: &mut impl FnMut(usize) -> T) -> usize {
     }
 }
 
-pub(crate) fn nanos(d: Duration) -> f64 {
+pub(crate) fn as_nanoseconds(d: Duration) -> f64 {
     d.as_secs_f64() * 1e9
 }
 
 /// A count as a divisor.
 #[allow(clippy::cast_precision_loss, reason = "counts of calls are far below 2^53")]
-pub(crate) fn count(n: usize) -> f64 {
+pub(crate) fn as_divisor(n: usize) -> f64 {
     n as f64
 }
 
@@ -148,16 +158,16 @@ mod tests {
 
     #[test]
     fn the_median_is_the_middle_sample() {
-        let t = Times::of(vec![5.0, 1.0, 9.0]);
+        let t = BenchTimes::from_samples(vec![5.0, 1.0, 9.0]);
         assert_eq!((t.min, t.median, t.max), (1.0, 5.0, 9.0));
-        assert_eq!(Times::of(vec![2.0]).median, 2.0);
+        assert_eq!(BenchTimes::from_samples(vec![2.0]).median, 2.0);
     }
 
     #[test]
     fn only_the_named_cases_run() {
-        let mut bench = Bench::new(vec!["table".into(), "swizzled".into()]);
-        bench.short("table, plain", Goal::None, |i| i);
-        bench.short("table, swizzled", Goal::None, |i| i);
+        let mut bench = BenchHarness::new(vec!["table".into(), "swizzled".into()]);
+        bench.bench_short("table, plain", SpeedGoal::None, |i| i);
+        bench.bench_short("table, swizzled", SpeedGoal::None, |i| i);
         assert_eq!(bench.rows().len(), 1);
     }
 }

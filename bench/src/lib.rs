@@ -7,4 +7,4 @@ pub mod compiler;
 mod conditions;
 pub mod moves;
 
-pub use conditions::{conditions, processor};
+pub use conditions::{describe_conditions, processor_name};

@@ -12,7 +12,7 @@ mod harness;
 mod report;
 
 use anyhow::Result;
-use harness::Bench;
+use harness::BenchHarness;
 
 fn main() -> Result<()> {
     if cfg!(debug_assertions) {
@@ -22,16 +22,16 @@ fn main() -> Result<()> {
         anyhow::bail!(why);
     }
     let words: Vec<String> = std::env::args().skip(1).collect();
-    println!("{}\n", zellige_bench::conditions());
+    println!("{}\n", zellige_bench::describe_conditions());
     if let Some(("device", rest)) = words.split_first().map(|(w, rest)| (w.as_str(), rest)) {
-        return device::run(rest);
+        return device::run_device_cases(rest);
     }
-    let mut bench = Bench::new(words);
-    cases::apply::run(&mut bench)?;
-    cases::table::run(&mut bench)?;
-    cases::algebra::run(&mut bench)?;
-    cases::text::run(&mut bench)?;
-    cases::ask::run(&mut bench)?;
-    print!("{}", report::markdown(bench.rows()));
+    let mut bench = BenchHarness::new(words);
+    cases::apply::run_apply_cases(&mut bench)?;
+    cases::table::run_table_cases(&mut bench)?;
+    cases::algebra::run_algebra_cases(&mut bench)?;
+    cases::text::run_text_cases(&mut bench)?;
+    cases::ask::run_request_cases(&mut bench)?;
+    print!("{}", report::markdown_table(bench.rows()));
     Ok(())
 }

@@ -18,7 +18,7 @@ const SETTINGS: [&str; 6] = [
 
 fn main() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let mut crates = folder(&root.join("crates"));
+    let mut crates = list_folder(&root.join("crates"));
     crates.push(root.join("python"));
     let mut places = vec![root.join("Cargo.toml"), root.join("Cargo.lock")];
     places.extend(crates.iter().flat_map(|c| PARTS.map(|part| c.join(part))));
@@ -31,7 +31,7 @@ fn main() {
     };
     for place in &places {
         println!("cargo::rerun-if-changed={}", place.display());
-        for file in files(place) {
+        for file in list_files(place) {
             let name = file.strip_prefix(&root).unwrap_or(&file);
             add(name.as_os_str().as_encoded_bytes());
             match std::fs::read(&file) {
@@ -51,14 +51,14 @@ fn main() {
 }
 
 /// A file, or all files below a folder, in one order on every machine.
-fn files(place: &Path) -> Vec<PathBuf> {
+fn list_files(place: &Path) -> Vec<PathBuf> {
     if !place.is_dir() {
         return vec![place.to_path_buf()];
     }
-    folder(place).iter().flat_map(|inner| files(inner)).collect()
+    list_folder(place).iter().flat_map(|inner| list_files(inner)).collect()
 }
 
-fn folder(place: &Path) -> Vec<PathBuf> {
+fn list_folder(place: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(place).into_iter().flatten();
     let mut paths: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     paths.sort();

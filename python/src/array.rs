@@ -2,7 +2,7 @@
 
 use crate::cuda;
 use crate::dlpack::{DlDevice, DlManaged, DlTensor, DlVersioned, ExchangeApi, READ_ONLY};
-use crate::plain::{Use, plain};
+use crate::plain::{ArrayUse, plain_object};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -12,7 +12,7 @@ use std::ffi::CStr;
 use zellige_float::Dtype;
 
 /// An array in host memory or on a GPU. It lives as long as its owner, which it keeps.
-pub(crate) struct Array<'py> {
+pub(crate) struct LibraryArray<'py> {
     /// The address of the element at the origin.
     origin: *mut u8,
     pub(crate) shape: SmallVec<[i64; 6]>,
@@ -26,33 +26,33 @@ pub(crate) struct Array<'py> {
 }
 
 /// A capsule's pointer, where it has this name.
-fn pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Option<*mut T> {
+fn capsule_pointer<T>(capsule: &Bound<'_, PyAny>, name: &CStr) -> Option<*mut T> {
     let capsule = capsule.cast::<PyCapsule>().ok()?;
     capsule.pointer_checked(Some(name)).ok().map(|p| p.as_ptr().cast())
 }
 
-impl<'py> Array<'py> {
+impl<'py> LibraryArray<'py> {
     /// The memory of a numpy array, a PyTorch tensor, or anything with `__dlpack__`, which holds its
     /// elements as they are.
     ///
     /// A lazy conjugate or negative is read from a copy of its own. An array on a GPU is ready for work
     /// on the stream that the library of `lead` puts its own work on.
-    pub(crate) fn of(
+    pub(crate) fn from_object(
         object: &Bound<'py, PyAny>,
-        used: Use,
+        used: ArrayUse,
         lead: &Bound<'py, PyAny>,
-    ) -> PyResult<Array<'py>> {
-        Array::of_plain(&plain(object, used)?, lead)
+    ) -> PyResult<LibraryArray<'py>> {
+        LibraryArray::from_plain_object(&plain_object(object, used)?, lead)
     }
 
-    /// As [`Array::of`] for an object that is known to be a plain array, such as one that was just made.
-    pub(crate) fn of_plain(
+    /// As [`LibraryArray::from_object`] for an object that is known to be a plain array, such as one that was just made.
+    pub(crate) fn from_plain_object(
         object: &Bound<'py, PyAny>,
         lead: &Bound<'py, PyAny>,
-    ) -> PyResult<Array<'py>> {
+    ) -> PyResult<LibraryArray<'py>> {
         let py = object.py();
         if let Ok(api) = object.get_type().getattr(intern!(py, "__dlpack_c_exchange_api__"))
-            && let Some(api) = pointer::<ExchangeApi>(&api, c"dlpack_exchange_api")
+            && let Some(api) = capsule_pointer::<ExchangeApi>(&api, c"dlpack_exchange_api")
         {
             // SAFETY: the capsule of that name holds the function table of a library that stays
             // loaded, with the fields of version 1.
@@ -63,8 +63,8 @@ impl<'py> Array<'py> {
                 if unsafe { look(object.as_ptr().cast(), &raw mut tensor) } != 0 {
                     return Err(PyErr::fetch(py));
                 }
-                let seen = Array::seen(object, &tensor, false, object.clone())?;
-                return Ok(Array { api: Some(api.cast_const()), ..seen });
+                let seen = LibraryArray::from_dlpack(object, &tensor, false, object.clone())?;
+                return Ok(LibraryArray { api: Some(api.cast_const()), ..seen });
             }
         }
         let method = object.getattr(intern!(py, "__dlpack__")).map_err(|_| {
@@ -87,33 +87,33 @@ impl<'py> Array<'py> {
             Err(e) if e.is_instance_of::<PyTypeError>(py) => method.call0()?,
             other => other?,
         };
-        if let Some(managed) = pointer::<DlVersioned>(&capsule, c"dltensor_versioned") {
+        if let Some(managed) = capsule_pointer::<DlVersioned>(&capsule, c"dltensor_versioned") {
             // SAFETY: a capsule of that name holds such a structure; it lives as long as the capsule.
             let managed = unsafe { &*managed };
             let read_only = managed.flags & READ_ONLY != 0;
-            return Array::seen(object, &managed.tensor, read_only, capsule);
+            return LibraryArray::from_dlpack(object, &managed.tensor, read_only, capsule);
         }
-        if let Some(managed) = pointer::<DlManaged>(&capsule, c"dltensor") {
+        if let Some(managed) = capsule_pointer::<DlManaged>(&capsule, c"dltensor") {
             // SAFETY: as above.
             let managed = unsafe { &*managed };
-            return Array::seen(object, &managed.tensor, false, capsule);
+            return LibraryArray::from_dlpack(object, &managed.tensor, false, capsule);
         }
         Err(PyTypeError::new_err("its __dlpack__ gives no tensor"))
     }
 
-    fn seen(
+    fn from_dlpack(
         object: &Bound<'py, PyAny>,
         tensor: &DlTensor,
         read_only: bool,
         owner: Bound<'py, PyAny>,
-    ) -> PyResult<Array<'py>> {
+    ) -> PyResult<LibraryArray<'py>> {
         if !matches!(tensor.device.kind, DlDevice::CPU | DlDevice::CUDA) {
             let device = object.getattr("device").map(|d| d.to_string()).unwrap_or_default();
             return Err(PyValueError::new_err(format!(
                 "the array is on {device}; arrays here are in host memory or on a CUDA device"
             )));
         }
-        let Some(dtype) = tensor.dtype.dtype() else {
+        let Some(dtype) = tensor.dtype.to_dtype() else {
             let named = object.getattr("dtype").map(|d| d.to_string()).unwrap_or_default();
             return Err(PyTypeError::new_err(format!(
                 "elements of {named} ({}) are not moved; as integers of the same width they are, \
@@ -144,11 +144,20 @@ impl<'py> Array<'py> {
             ));
         }
         let device = tensor.device;
-        Ok(Array { origin, shape, stride, dtype, read_only, device, api: None, _owner: owner })
+        Ok(LibraryArray {
+            origin,
+            shape,
+            stride,
+            dtype,
+            read_only,
+            device,
+            api: None,
+            _owner: owner,
+        })
     }
 
     /// Where it is, as it is written in messages.
-    pub(crate) fn place(&self) -> String {
+    pub(crate) fn place_text(&self) -> String {
         match self.device.kind {
             DlDevice::CUDA => format!("cuda:{}", self.device.index),
             _ => "the CPU".into(),
@@ -156,7 +165,7 @@ impl<'py> Array<'py> {
     }
 
     /// The stream that its library puts work on now, where the library says so without Python.
-    pub(crate) fn stream(&self) -> Option<u64> {
+    pub(crate) fn library_stream(&self) -> Option<u64> {
         // SAFETY: the table of a library that stays loaded.
         let ask = unsafe { (*self.api?).stream }?;
         let mut stream = std::ptr::null_mut();
@@ -166,7 +175,7 @@ impl<'py> Array<'py> {
     }
 
     /// Bytes of an element.
-    pub(crate) fn width(&self) -> usize {
+    pub(crate) fn element_width(&self) -> usize {
         usize::try_from(self.dtype.bits() / 8).unwrap_or(1)
     }
 
@@ -187,7 +196,7 @@ impl<'py> Array<'py> {
     }
 
     /// The lowest and the highest offset of an element from the origin; none where there are none.
-    pub(crate) fn range(&self) -> Option<(i64, i64)> {
+    pub(crate) fn offset_range(&self) -> Option<(i64, i64)> {
         if self.len() == 0 {
             return None;
         }
@@ -196,9 +205,9 @@ impl<'py> Array<'py> {
     }
 
     /// Its memory from the first element to the last: the start, and the number of bytes.
-    pub(crate) fn memory(&self) -> (*mut u8, usize) {
-        let Some((low, high)) = self.range() else { return (self.origin, 0) };
-        let width = self.width();
+    pub(crate) fn memory_range(&self) -> (*mut u8, usize) {
+        let Some((low, high)) = self.offset_range() else { return (self.origin, 0) };
+        let width = self.element_width();
         let bytes = usize::try_from(high - low + 1).unwrap_or(0) * width;
         let start = isize::try_from(low).unwrap_or(0) * isize::try_from(width).unwrap_or(1);
         (self.origin.wrapping_offset(start), bytes)

@@ -8,7 +8,7 @@ use serde_json::{Map, Number, Value};
 use zellige_float::Dtype;
 
 /// A dtype: of PyTorch, of numpy, or its name.
-pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<Dtype> {
+pub(crate) fn parse_dtype(value: &Bound<'_, PyAny>) -> PyResult<Dtype> {
     let name = if let Ok(text) = value.cast::<PyString>() {
         text.to_string()
     } else if let Ok(name) = value.getattr("name").and_then(|n| n.extract::<String>()) {
@@ -22,7 +22,7 @@ pub(crate) fn dtype(value: &Bound<'_, PyAny>) -> PyResult<Dtype> {
         "bool_" => "bool",
         other => other,
     };
-    Dtype::from_name(name).map_err(|e| error::layout(&e))
+    Dtype::from_name(name).map_err(|e| error::layout_error(&e))
 }
 
 /// A value as JSON. Numbers that JSON has no word for become the texts `inf`, `-inf` and `nan`.

@@ -4,12 +4,15 @@
 //! the call says (shapes, strides, dtypes, and which layouts), before any layout is read or compared. What is found
 //! has the kernels for every alignment that came up.
 
-use crate::array::Array;
+use crate::array::LibraryArray;
 use crate::convert;
 use crate::error;
 use crate::layout::PyLayout;
-use crate::plain::{Use, written};
-use crate::relayout::{Asked, Settled, apart, fresh as new_array, padding, writable};
+use crate::plain::{ArrayUse, mark_written};
+use crate::relayout::{
+    RequestedRelayout, SettledRelayout, check_disjoint, check_writable,
+    new_library_array as new_array, read_padding,
+};
 use pyo3::exceptions::{PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -23,16 +26,17 @@ use zellige_cuda::{CudaError, CudaProgram, Gpu, LaunchAlignment, plan_moves};
 use zellige_movement::{MoveDtypes, MoveError, MovePlan, PaddingFill, PaddingValue};
 
 /// What a call says, in numbers.
-type Key = SmallVec<[i64; 48]>;
+type CallKey = SmallVec<[i64; 48]>;
 
 /// Moves that were made before.
-static KNOWN: LazyLock<Mutex<HashMap<Key, Arc<Prepared>>>> = LazyLock::new(Mutex::default);
+static KNOWN_MOVES: LazyLock<Mutex<HashMap<CallKey, Arc<PreparedCudaMove>>>> =
+    LazyLock::new(Mutex::default);
 
 /// Moves that are kept; with one more, all are forgotten and made again from compiled kernels.
-const MOST: usize = 4096;
+const MAX_KNOWN_MOVES: usize = 4096;
 
 /// A move that was planned and checked.
-struct Prepared {
+struct PreparedCudaMove {
     device: &'static CudaDevice,
     plans: Vec<MovePlan>,
     dtypes: MoveDtypes,
@@ -46,34 +50,40 @@ struct Prepared {
 }
 
 /// Moves the elements of an array on a CUDA device, on a stream of its library, without waiting.
-pub(crate) fn relayout<'py>(
+pub(crate) fn relayout_on_device<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
-    from: &Array<'py>,
+    from: &LibraryArray<'py>,
     layouts: [Option<&Bound<'py, PyAny>>; 2],
     out: Option<&Bound<'py, PyAny>>,
     choice: PaddingValue,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let given = out.map(|out| Array::of(out, Use::Written, out)).transpose()?;
-    let (key, held) = key(from, layouts, given.as_ref(), choice)?;
-    let found = KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+    let given =
+        out.map(|out| LibraryArray::from_object(out, ArrayUse::Written, out)).transpose()?;
+    let (key, held) = call_key(from, layouts, given.as_ref(), choice)?;
+    let found = KNOWN_MOVES.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
     let (prepared, result, to) = match (found, out, given) {
         (Some(prepared), Some(out), Some(to)) => {
-            writable(from, &to)?;
+            check_writable(from, &to)?;
             (prepared, out.clone(), to)
         }
         (Some(prepared), ..) => {
             let made = new_array(py, array, from, prepared.shape.bind(py))?;
-            let to = Array::of_plain(&made, &made)?;
+            let to = LibraryArray::from_plain_object(&made, &made)?;
             (prepared, made, to)
         }
         (None, ..) => {
-            let asked = Asked::new(from, layouts[0], layouts[1], choice, out.is_some())?;
-            let (result, to) = asked.result(py, array, from, out)?;
-            let settled = asked.settle(from, &to, out.is_some())?;
-            let prepared = Arc::new(Prepared::new(py, &settled, from, &to, held)?);
-            let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-            let old = if known.len() < MOST { HashMap::new() } else { std::mem::take(&mut *known) };
+            let asked =
+                RequestedRelayout::new(from, layouts[0], layouts[1], choice, out.is_some())?;
+            let (result, to) = asked.result_array(py, array, from, out)?;
+            let settled = asked.settle_move(from, &to, out.is_some())?;
+            let prepared = Arc::new(PreparedCudaMove::new(py, &settled, from, &to, held)?);
+            let mut known = KNOWN_MOVES.lock().unwrap_or_else(PoisonError::into_inner);
+            let old = if known.len() < MAX_KNOWN_MOVES {
+                HashMap::new()
+            } else {
+                std::mem::take(&mut *known)
+            };
             known.insert(key, Arc::clone(&prepared));
             drop(known);
             // Python objects go without the lock: their end may run any code.
@@ -81,25 +91,25 @@ pub(crate) fn relayout<'py>(
             (prepared, result, to)
         }
     };
-    let stream = match to.stream() {
+    let stream = match to.library_stream() {
         Some(stream) => stream,
         None => stream_of(&result, from.device.index)?,
     };
-    prepared.launch(py, from, &to, out.is_some(), stream)?;
+    prepared.launch_move(py, from, &to, out.is_some(), stream)?;
     if out.is_some() {
-        written(&result)?;
+        mark_written(&result)?;
     }
     Ok(result)
 }
 
 /// What a call says; and the layouts that are told by their address.
-fn key(
-    from: &Array<'_>,
+fn call_key(
+    from: &LibraryArray<'_>,
     layouts: [Option<&Bound<'_, PyAny>>; 2],
-    out: Option<&Array<'_>>,
+    out: Option<&LibraryArray<'_>>,
     choice: PaddingValue,
-) -> PyResult<(Key, SmallVec<[Py<PyAny>; 2]>)> {
-    let (mut key, mut held) = (Key::new(), SmallVec::new());
+) -> PyResult<(CallKey, SmallVec<[Py<PyAny>; 2]>)> {
+    let (mut key, mut held) = (CallKey::new(), SmallVec::new());
     let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
     key.push(from.device.index.into());
     for array in [Some(from), out] {
@@ -144,31 +154,36 @@ fn key(
     Ok((key, held))
 }
 
-impl Prepared {
+impl PreparedCudaMove {
     fn new(
         py: Python<'_>,
-        settled: &Settled<'_>,
-        from: &Array<'_>,
-        to: &Array<'_>,
+        settled: &SettledRelayout<'_>,
+        from: &LibraryArray<'_>,
+        to: &LibraryArray<'_>,
         held: SmallVec<[Py<PyAny>; 2]>,
-    ) -> PyResult<Prepared> {
-        let device = CudaDevice::open_cached(from.device.index).map_err(|e| failed(&e))?;
-        let plans = plan_moves(settled.source(), settled.target(), settled.shape(), settled.fills)
-            .map_err(|e| error::moved(&e))?;
+    ) -> PyResult<PreparedCudaMove> {
+        let device = CudaDevice::open_cached(from.device.index).map_err(|e| driver_error(&e))?;
+        let plans = plan_moves(
+            settled.source_layout(),
+            settled.target_layout(),
+            settled.shape(),
+            settled.fills,
+        )
+        .map_err(|e| error::move_error(&e))?;
         let dtypes = settled.dtypes;
         for plan in &plans {
             for (what, len, width, found) in [
-                ("source", plan.src_len(), dtypes.src_bytes(), from.memory().1),
-                ("destination", plan.dst_len(), dtypes.dst_bytes(), to.memory().1),
+                ("source", plan.src_len(), dtypes.src_bytes(), from.memory_range().1),
+                ("destination", plan.dst_len(), dtypes.dst_bytes(), to.memory_range().1),
             ] {
                 let needed = usize::try_from(len).ok().and_then(|n| n.checked_mul(width));
-                let needed = needed.ok_or_else(|| error::moved(&MoveError::TooLarge))?;
+                let needed = needed.ok_or_else(|| error::move_error(&MoveError::TooLarge))?;
                 if found < needed {
-                    return Err(error::moved(&MoveError::Short { what, needed, found }));
+                    return Err(error::move_error(&MoveError::Short { what, needed, found }));
                 }
             }
         }
-        Ok(Prepared {
+        Ok(PreparedCudaMove {
             device,
             plans,
             dtypes,
@@ -179,38 +194,38 @@ impl Prepared {
         })
     }
 
-    fn launch(
+    fn launch_move(
         &self,
         py: Python<'_>,
-        from: &Array<'_>,
-        to: &Array<'_>,
+        from: &LibraryArray<'_>,
+        to: &LibraryArray<'_>,
         given: bool,
         stream: u64,
     ) -> PyResult<()> {
-        let (read, write) = (from.memory(), to.memory());
-        apart(read, write)?;
+        let (read, write) = (from.memory_range(), to.memory_range());
+        check_disjoint(read, write)?;
         // What was just made needs no look at the driver's list.
         for (what, (address, bytes), ask) in [("array", read, true), ("`out`", write, given)] {
             if ask && bytes > 0 && !self.device.knows_address(address as u64) {
                 return Err(PyValueError::new_err(format!(
                     "the driver knows no memory of {} at the address of the {what}: it was freed, or \
                      belongs to another device",
-                    from.place()
+                    from.place_text()
                 )));
             }
         }
         let align = LaunchAlignment::of_addresses(read.0 as u64, write.0 as u64);
-        for kernels in self.kernels(py, align)? {
+        for kernels in self.load_kernels(py, align)? {
             // SAFETY: the stream is the one that the library puts its own work on; both memories belong to arrays
             // whose library keeps them until work of this stream is done, hold what the plan touches, which was
             // checked when it was prepared, and are apart.
             unsafe { kernels.launch_all(read.0 as u64, write.0 as u64, stream as *mut _) }
-                .map_err(|e| failed(&e))?;
+                .map_err(|e| driver_error(&e))?;
         }
         Ok(())
     }
 
-    fn kernels(
+    fn load_kernels(
         &self,
         py: Python<'_>,
         align: LaunchAlignment,
@@ -220,8 +235,8 @@ impl Prepared {
             return Ok(found.iter().copied().collect());
         }
         find_compiler(py)?;
-        let gpu = figures(self.device);
-        let build = || -> Result<Vec<&'static LoadedKernels>, Failure> {
+        let gpu = gpu_figures(self.device);
+        let build = || -> Result<Vec<&'static LoadedKernels>, KernelError> {
             let mut all = Vec::new();
             for plan in &self.plans {
                 let program =
@@ -242,39 +257,39 @@ impl Prepared {
 }
 
 /// Why there are no kernels.
-enum Failure {
+enum KernelError {
     Plan(CudaError),
     Driver(DriverError),
 }
 
-impl From<CudaError> for Failure {
-    fn from(e: CudaError) -> Failure {
-        Failure::Plan(e)
+impl From<CudaError> for KernelError {
+    fn from(e: CudaError) -> KernelError {
+        KernelError::Plan(e)
     }
 }
 
-impl From<DriverError> for Failure {
-    fn from(e: DriverError) -> Failure {
-        Failure::Driver(e)
+impl From<DriverError> for KernelError {
+    fn from(e: DriverError) -> KernelError {
+        KernelError::Driver(e)
     }
 }
 
-impl From<Failure> for PyErr {
-    fn from(e: Failure) -> PyErr {
+impl From<KernelError> for PyErr {
+    fn from(e: KernelError) -> PyErr {
         match e {
-            Failure::Plan(CudaError::Move(e)) => error::moved(&e),
-            Failure::Plan(e) => error::LayoutError::new_err(e.to_string()),
-            Failure::Driver(e) => failed(&e),
+            KernelError::Plan(CudaError::Move(e)) => error::move_error(&e),
+            KernelError::Plan(e) => error::LayoutError::new_err(e.to_string()),
+            KernelError::Driver(e) => driver_error(&e),
         }
     }
 }
 
-fn failed(e: &DriverError) -> PyErr {
+fn driver_error(e: &DriverError) -> PyErr {
     PyRuntimeError::new_err(e.to_string())
 }
 
 /// The figures by which kernels are chosen, of a device of this machine.
-fn figures(device: &CudaDevice) -> Gpu {
+fn gpu_figures(device: &CudaDevice) -> Gpu {
     let sms = u32::try_from(device.multiprocessor_count()).unwrap_or(0);
     let most = i64::from(device.max_shared_bytes());
     let (shared, skewed_shared) = (Gpu::H200.shared.min(most), Gpu::H200.skewed_shared.min(most));
@@ -313,7 +328,7 @@ pub(crate) fn stream_of(object: &Bound<'_, PyAny>, ordinal: i32) -> PyResult<u64
 }
 
 /// A new array on the device of another.
-pub(crate) fn fresh<'py>(
+pub(crate) fn new_device_array<'py>(
     array: &Bound<'py, PyAny>,
     shape: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -349,24 +364,24 @@ pub(crate) fn cuda_program(
         PyLayout::from_any(src, Some(shape.clone()))?,
         PyLayout::from_any(dst, Some(shape.clone()))?,
     );
-    let from = convert::dtype(dtype)?;
-    let to = out_dtype.map_or(Ok(from), convert::dtype)?;
-    let dtypes = MoveDtypes::between(from, to).map_err(|e| error::moved(&e))?;
-    let element = padding(fill)?.element_for_dtype(to);
+    let from = convert::parse_dtype(dtype)?;
+    let to = out_dtype.map_or(Ok(from), convert::parse_dtype)?;
+    let dtypes = MoveDtypes::between(from, to).map_err(|e| error::move_error(&e))?;
+    let element = read_padding(fill)?.element_for_dtype(to);
     let element = element.map_err(|e| PyValueError::new_err(e.to_string()))?;
     let span = target.layout.padded_domain().axis_span(target.layout.memory_axis());
     let fills = match element {
         None => PaddingFill::Leave,
-        Some(_) => PaddingFill::Rest { len: span.map_err(|e| error::layout(&e))? },
+        Some(_) => PaddingFill::Rest { len: span.map_err(|e| error::layout_error(&e))? },
     };
-    let align = LaunchAlignment::new(alignment.0, alignment.1).map_err(Failure::from)?;
-    let plans =
-        plan_moves(&source.layout, &target.layout, &shape, fills).map_err(|e| error::moved(&e))?;
+    let align = LaunchAlignment::new(alignment.0, alignment.1).map_err(KernelError::from)?;
+    let plans = plan_moves(&source.layout, &target.layout, &shape, fills)
+        .map_err(|e| error::move_error(&e))?;
     let bytes = element.as_ref().map(|e| e.bytes.as_slice());
     let mut all = Vec::new();
     for plan in &plans {
         let program =
-            CudaProgram::new(plan, dtypes, bytes, align, &Gpu::H200).map_err(Failure::from)?;
+            CudaProgram::new(plan, dtypes, bytes, align, &Gpu::H200).map_err(KernelError::from)?;
         let launches = program.launches().iter();
         let launches = launches.map(|l| (l.name.clone(), l.grid, l.block, l.shared)).collect();
         all.push((program.source_text().to_owned(), launches));
@@ -384,7 +399,7 @@ pub(crate) fn cuda_compile<'py>(
     arch: i32,
 ) -> PyResult<(Bound<'py, PyBytes>, bool)> {
     find_compiler(py)?;
-    let image = py.detach(|| driver::compile_cached(source, arch)).map_err(|e| failed(&e))?;
+    let image = py.detach(|| driver::compile_cached(source, arch)).map_err(|e| driver_error(&e))?;
     Ok((PyBytes::new(py, &image.bytes), image.cached))
 }
 
@@ -395,8 +410,8 @@ pub(crate) fn cuda_device(
     py: Python<'_>,
     ordinal: i32,
 ) -> PyResult<(String, i32, i32, (i32, i32))> {
-    let device = CudaDevice::open_cached(ordinal).map_err(|e| failed(&e))?;
+    let device = CudaDevice::open_cached(ordinal).map_err(|e| driver_error(&e))?;
     find_compiler(py)?;
-    let version = driver::Nvrtc::load_once().map_err(|e| failed(&e))?.version();
+    let version = driver::Nvrtc::load_once().map_err(|e| driver_error(&e))?.version();
     Ok((device.name().to_owned(), device.arch(), device.multiprocessor_count(), version))
 }

@@ -53,12 +53,12 @@ const DTYPES: &[(Dtype, u8, u8)] = &[
 ];
 
 impl DlDtype {
-    pub(crate) fn of(dtype: Dtype) -> Option<DlDtype> {
+    pub(crate) fn for_dtype(dtype: Dtype) -> Option<DlDtype> {
         let row = DTYPES.iter().find(|(d, ..)| *d == dtype);
         row.map(|(_, code, bits)| DlDtype { code: *code, bits: *bits, lanes: 1 })
     }
 
-    pub(crate) fn dtype(self) -> Option<Dtype> {
+    pub(crate) fn to_dtype(self) -> Option<Dtype> {
         let same = |row: &&(Dtype, u8, u8)| (row.1, row.2, 1) == (self.code, self.bits, self.lanes);
         DTYPES.iter().find(same).map(|(d, ..)| *d)
     }

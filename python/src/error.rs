@@ -20,7 +20,7 @@ create_exception!(
 create_exception!(zellige, DeviceFault, PyRuntimeError, "What the simulated device refuses.");
 
 /// A refusal of the algebra.
-pub(crate) fn layout<E: Clone + Into<StickError>>(e: &E) -> PyErr {
+pub(crate) fn layout_error<E: Clone + Into<StickError>>(e: &E) -> PyErr {
     let e: StickError = e.clone().into();
     match e {
         StickError::UnknownDtype(_) | StickError::UnsupportedDtype { .. } => {
@@ -31,15 +31,15 @@ pub(crate) fn layout<E: Clone + Into<StickError>>(e: &E) -> PyErr {
 }
 
 /// A refusal of the device.
-pub(crate) fn device(e: &DeviceError) -> PyErr {
+pub(crate) fn device_error(e: &DeviceError) -> PyErr {
     match e {
         DeviceError::Op(zellige_op::OpError::HostDtype { .. }) | DeviceError::Unstored { .. } => {
             PyTypeError::new_err(e.to_string())
         }
         DeviceError::Layout(inner) | DeviceError::Op(zellige_op::OpError::Layout(inner)) => {
-            layout(inner)
+            layout_error(inner)
         }
-        DeviceError::Panicked { message } => panics::internal(message),
+        DeviceError::Panicked { message } => panics::internal_error(message),
         DeviceError::OutOfMemory { .. }
         | DeviceError::TooLarge { .. }
         | DeviceError::HostMemory { .. } => out_of_memory(e.to_string()),
@@ -59,14 +59,14 @@ fn out_of_memory(message: String) -> PyErr {
 }
 
 /// A text that cannot be read, with its place underlined.
-pub(crate) fn diagnostic(e: &Diagnostic, text: &str) -> PyErr {
+pub(crate) fn diagnostic_error(e: &Diagnostic, text: &str) -> PyErr {
     LayoutError::new_err(e.render(text, false))
 }
 
 /// A conversion that has no answer.
-pub(crate) fn refusal(e: &ConversionRefusal) -> PyErr {
+pub(crate) fn refusal_error(e: &ConversionRefusal) -> PyErr {
     match e {
-        ConversionRefusal::Error(e) => layout(e),
+        ConversionRefusal::Error(e) => layout_error(e),
         ConversionRefusal::NotExpressible(no) => LayoutError::new_err(match no.witness {
             Some(at) => format!("not expressible: {} (element {at})", no.reason),
             None => format!("not expressible: {}", no.reason),
@@ -75,6 +75,6 @@ pub(crate) fn refusal(e: &ConversionRefusal) -> PyErr {
 }
 
 /// A move that is refused.
-pub(crate) fn moved(e: &MoveError) -> PyErr {
+pub(crate) fn move_error(e: &MoveError) -> PyErr {
     LayoutError::new_err(e.to_string())
 }

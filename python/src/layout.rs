@@ -33,44 +33,47 @@ pub(crate) struct PyLayout {
 }
 
 /// How a text begins that says all of a layout.
-const WHOLE: &str = "zellige layout ";
+const WHOLE_PREFIX: &str = "zellige layout ";
 
 impl PyLayout {
-    /// The layout of a text that begins as [`WHOLE`] does; none of any other.
+    /// The layout of a text that begins as [`WHOLE_PREFIX`] does; none of any other.
     pub(crate) fn from_whole(text: &str) -> Option<PyResult<PyLayout>> {
-        let said = text.strip_prefix(WHOLE)?;
+        let said = text.strip_prefix(WHOLE_PREFIX)?;
         let read = || {
             let value: Value = serde_json::from_str(said).ok()?;
             let shape = value.get("shape")?.as_array()?.iter().map(Value::as_i64).collect();
             let shape: Option<Vec<i64>> = shape;
             let (text, notation) = (value.get("text")?.as_str()?, value.get("notation")?.as_str()?);
-            Some(PyLayout::read(text, Some(shape?), Some(notation)))
+            Some(PyLayout::read_text(text, Some(shape?), Some(notation)))
         };
-        let lost = || Err(error::LayoutError::new_err(format!("{WHOLE}is followed by JSON")));
+        let lost =
+            || Err(error::LayoutError::new_err(format!("{WHOLE_PREFIX}is followed by JSON")));
         Some(read().unwrap_or_else(lost))
     }
 
-    pub(crate) fn of(layout: Layout, shape: Vec<i64>) -> PyLayout {
+    pub(crate) fn from_layout(layout: Layout, shape: Vec<i64>) -> PyLayout {
         PyLayout { parsed: layout.clone().into(), layout, shape }
     }
 
-    pub(crate) fn strided(host: &StridedLayout) -> PyResult<PyLayout> {
-        let layout = host.to_layout().map_err(|e| error::layout(&e))?;
+    pub(crate) fn from_strided(host: &StridedLayout) -> PyResult<PyLayout> {
+        let layout = host.to_layout().map_err(|e| error::layout_error(&e))?;
         Ok(PyLayout { layout, shape: host.size().to_vec(), parsed: host.clone().into() })
     }
 
-    pub(crate) fn sticks(stick: &StickLayout, shape: Option<&[i64]>) -> PyResult<PyLayout> {
+    pub(crate) fn from_sticks(stick: &StickLayout, shape: Option<&[i64]>) -> PyResult<PyLayout> {
         let bound = match (stick.host(), shape) {
-            (None, Some(shape)) => stick.with_host(shape, None).map_err(|e| error::layout(&e))?,
+            (None, Some(shape)) => {
+                stick.with_host(shape, None).map_err(|e| error::layout_error(&e))?
+            }
             _ => stick.clone(),
         };
         let parsed = ParsedText::from(bound);
-        let layout = parsed.layout_over_shape(None).map_err(|e| error::diagnostic(&e, ""))?;
+        let layout = parsed.layout_over_shape(None).map_err(|e| error::diagnostic_error(&e, ""))?;
         let shape = parsed.default_shape().unwrap_or_default();
         Ok(PyLayout { layout, shape, parsed })
     }
 
-    pub(crate) fn read(
+    pub(crate) fn read_text(
         text: &str,
         shape: Option<Vec<i64>>,
         notation: Option<&str>,
@@ -80,17 +83,18 @@ impl PyLayout {
             None => parse(text, &axes),
             Some(name) => match Notation::from_name(name) {
                 Some(notation) => parse_as(text, notation, &axes),
-                None => return Err(no_notation(name)),
+                None => return Err(unknown_notation(name)),
             },
         };
-        let parsed = parsed.map_err(|e| error::diagnostic(&e, text))?;
-        let layout =
-            parsed.layout_over_shape(shape.as_deref()).map_err(|e| error::diagnostic(&e, text))?;
+        let parsed = parsed.map_err(|e| error::diagnostic_error(&e, text))?;
+        let layout = parsed
+            .layout_over_shape(shape.as_deref())
+            .map_err(|e| error::diagnostic_error(&e, text))?;
         let shape = match (shape, parsed.default_shape()) {
             (Some(shape), _) | (None, Some(shape)) => shape,
             (None, None) => layout.default_shape(),
         };
-        layout.check_shape_size(&shape).map_err(|e| error::layout(&e))?;
+        layout.check_shape_size(&shape).map_err(|e| error::layout_error(&e))?;
         Ok(PyLayout { layout, shape, parsed })
     }
 
@@ -102,16 +106,16 @@ impl PyLayout {
         if let Ok(layout) = value.cast::<PyLayout>() {
             let mut layout = layout.get().clone();
             if let Some(shape) = shape {
-                layout.layout.check_shape_size(&shape).map_err(|e| error::layout(&e))?;
+                layout.layout.check_shape_size(&shape).map_err(|e| error::layout_error(&e))?;
                 layout.shape = shape;
             }
             return Ok(layout);
         }
         if let Ok(stick) = value.cast::<PyStickLayout>() {
-            return PyLayout::sticks(&stick.get().0, shape.as_deref());
+            return PyLayout::from_sticks(&stick.get().0, shape.as_deref());
         }
         match value.extract::<String>() {
-            Ok(text) => PyLayout::read(&text, shape, None),
+            Ok(text) => PyLayout::read_text(&text, shape, None),
             Err(_) => Err(PyTypeError::new_err(format!(
                 "a layout is a Layout, a SpyreTensorLayout or a text, not {}",
                 value.get_type().name()?
@@ -119,12 +123,12 @@ impl PyLayout {
         }
     }
 
-    pub(crate) fn text(&self) -> String {
+    pub(crate) fn layout_text(&self) -> String {
         self.parsed.notation_text()
     }
 
     /// Where two layouts first differ. Shardings are compared over numbered devices.
-    fn compare(&self, other: &PyLayout) -> PyResult<Option<LayoutDifference>> {
+    fn first_difference(&self, other: &PyLayout) -> PyResult<Option<LayoutDifference>> {
         let numbered = if self.shape == other.shape {
             sharding::on_numbered_devices(&self.parsed, &other.parsed, &self.shape)
         } else {
@@ -134,16 +138,16 @@ impl PyLayout {
             Some((a, b)) => a.find_difference(b),
             None => self.layout.find_difference(&other.layout),
         };
-        found.map_err(|e| error::layout(&e))
+        found.map_err(|e| error::layout_error(&e))
     }
 }
 
-fn no_notation(name: &str) -> PyErr {
+fn unknown_notation(name: &str) -> PyErr {
     let known = Notation::list_names(Notation::all_notations());
     error::LayoutError::new_err(format!("there is no notation `{name}`; notations are {known}"))
 }
 
-fn place<'py>(py: Python<'py>, point: &PhysicalCoordinate) -> PyResult<Bound<'py, PyDict>> {
+fn place_dict<'py>(py: Python<'py>, point: &PhysicalCoordinate) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     for (axis, at) in point.axis_entries() {
         dict.set_item(axis.to_string(), at)?;
@@ -161,7 +165,7 @@ impl PyLayout {
         notation: Option<&str>,
     ) -> PyResult<PyLayout> {
         match (text.extract::<String>(), notation) {
-            (Ok(text), _) => PyLayout::read(&text, shape, notation),
+            (Ok(text), _) => PyLayout::read_text(&text, shape, notation),
             (Err(_), _) => PyLayout::from_any(text, shape),
         }
     }
@@ -170,7 +174,7 @@ impl PyLayout {
     #[staticmethod]
     #[pyo3(signature = (text, shape=None, *, notation=None))]
     fn parse(text: &str, shape: Option<Vec<i64>>, notation: Option<&str>) -> PyResult<PyLayout> {
-        PyLayout::read(text, shape, notation)
+        PyLayout::read_text(text, shape, notation)
     }
 
     /// The layout of a host tensor with one stride per dimension.
@@ -182,7 +186,7 @@ impl PyLayout {
             None => StridedLayout::new_contiguous(&size)
                 .and_then(|h| StridedLayout::new(h.size(), h.stride(), offset)),
         };
-        PyLayout::strided(&host.map_err(|e| error::layout(&e))?)
+        PyLayout::from_strided(&host.map_err(|e| error::layout_error(&e))?)
     }
 
     /// The shape of the coordinates that it takes.
@@ -212,24 +216,27 @@ impl PyLayout {
     /// All of it as one text, which `relayout` reads; graphs of PyTorch hold it.
     #[getter]
     fn _whole(&self) -> String {
-        let (text, notation) = (self.text(), self.notation());
-        format!("{WHOLE}{}", json!({"text": text, "shape": self.shape, "notation": notation}))
+        let (text, notation) = (self.layout_text(), self.notation());
+        format!(
+            "{WHOLE_PREFIX}{}",
+            json!({"text": text, "shape": self.shape, "notation": notation})
+        )
     }
 
     /// One more than the largest coordinate on an axis.
     #[pyo3(signature = (axis="m"))]
     fn span(&self, axis: &str) -> PyResult<i64> {
-        let axis = AxisTable::new().get(axis).map_err(|e| error::layout(&e))?;
-        self.layout.axis_span(axis).map_err(|e| error::layout(&e))
+        let axis = AxisTable::new().get(axis).map_err(|e| error::layout_error(&e))?;
+        self.layout.axis_span(axis).map_err(|e| error::layout_error(&e))
     }
 
     /// The text in another notation: `tirx`, `torch`, `cute`, `linear`, `xla`, `onednn` and the others, and `spyre`,
     /// which needs a dtype; `numpy` writes items of it. Refused with the reason where the notation has no text for it.
     #[pyo3(signature = (notation, dtype=None))]
     fn to(&self, notation: &str, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
-        let to = Notation::from_name(notation).ok_or_else(|| no_notation(notation))?;
+        let to = Notation::from_name(notation).ok_or_else(|| unknown_notation(notation))?;
         if to == self.parsed.notation() {
-            return Ok(self.text());
+            return Ok(self.layout_text());
         }
         if to.needs_dtype() && dtype.is_none() {
             let name = to.name();
@@ -237,9 +244,9 @@ impl PyLayout {
                 "`{name}` says how elements are stored: give a dtype, such as to(\"{name}\", \"float16\")"
             )));
         }
-        let dtype = dtype.map(convert::dtype).transpose()?;
+        let dtype = dtype.map(convert::parse_dtype).transpose()?;
         between::translate_notation(&self.parsed, &self.shape, dtype, to)
-            .map_err(|e| error::refusal(&e))
+            .map_err(|e| error::refusal_error(&e))
     }
 
     /// The text in every notation that has one; `dtype` is needed for `spyre`.
@@ -249,10 +256,12 @@ impl PyLayout {
         py: Python<'py>,
         dtype: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Bound<'py, PyDict>> {
-        let dtype = dtype.map(convert::dtype).transpose()?;
+        let dtype = dtype.map(convert::parse_dtype).transpose()?;
         let dict = PyDict::new(py);
-        for (n, found) in zellige_ask::conversions(&self.parsed, &self.layout, &self.shape, dtype) {
-            if let zellige_ask::Converted::Equal(text) = found {
+        for (n, found) in
+            zellige_ask::convert_to_all(&self.parsed, &self.layout, &self.shape, dtype)
+        {
+            if let zellige_ask::ConvertedLayout::Equal(text) = found {
                 dict.set_item(n.name(), text)?;
             }
         }
@@ -262,8 +271,8 @@ impl PyLayout {
     /// What the layout does in words, what it costs, and what looks wrong.
     #[pyo3(signature = (dtype=None))]
     fn explain(&self, dtype: Option<&Bound<'_, PyAny>>) -> PyResult<String> {
-        let dtype = dtype.map(convert::dtype).transpose()?;
-        let found = zellige_ask::explain(&self.parsed, &self.layout, &self.shape, dtype);
+        let dtype = dtype.map(convert::parse_dtype).transpose()?;
+        let found = zellige_ask::explain_layout(&self.parsed, &self.layout, &self.shape, dtype);
         found.map(|e| e.text).map_err(|fault| error::LayoutError::new_err(fault.message))
     }
 
@@ -272,9 +281,11 @@ impl PyLayout {
     #[staticmethod]
     fn from_ttgir<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyDict>> {
         let dict = PyDict::new(py);
-        for choice in ttgir::list_layout_choices(text).map_err(|e| error::diagnostic(&e, text))? {
+        for choice in
+            ttgir::list_layout_choices(text).map_err(|e| error::diagnostic_error(&e, text))?
+        {
             if choice.shape.is_some() {
-                let layout = PyLayout::read(&choice.text, None, Some("triton"))?;
+                let layout = PyLayout::read_text(&choice.text, None, Some("triton"))?;
                 dict.set_item(choice.written, layout)?;
             }
         }
@@ -295,8 +306,8 @@ impl PyLayout {
         let places = self
             .layout
             .apply_to_coordinate(&self.shape, &coordinate)
-            .map_err(|e| error::layout(&e))?;
-        places.sorted_coordinates().iter().map(|p| place(py, p)).collect()
+            .map_err(|e| error::layout_error(&e))?;
+        places.sorted_coordinates().iter().map(|p| place_dict(py, p)).collect()
     }
 
     #[pyo3(signature = (*coordinate))]
@@ -311,15 +322,15 @@ impl PyLayout {
     /// The layout from places back to flat indices; refused where two elements share a place or a
     /// place has none.
     fn inverse(&self) -> PyResult<PyLayout> {
-        let inverse = self.layout.exact_inverse().map_err(|e| error::layout(&e))?;
-        Ok(PyLayout::of(inverse.layout, inverse.shape))
+        let inverse = self.layout.exact_inverse().map_err(|e| error::layout_error(&e))?;
+        Ok(PyLayout::from_layout(inverse.layout, inverse.shape))
     }
 
     /// The layout `R` with `R(i) = self(other(i))`.
     fn compose(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
         let other = PyLayout::from_any(other, None)?;
-        let layout = self.layout.compose(&other.layout).map_err(|e| error::layout(&e))?;
-        Ok(PyLayout::of(layout, other.shape))
+        let layout = self.layout.compose(&other.layout).map_err(|e| error::layout_error(&e))?;
+        Ok(PyLayout::from_layout(layout, other.shape))
     }
 
     fn __matmul__(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
@@ -328,84 +339,84 @@ impl PyLayout {
 
     /// `R(i) == self(other(i))`, in the modes of `other`; a list is applied mode by mode.
     fn composition(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("composition", other)
+        self.apply_operator_with("composition", other)
     }
 
     /// Tiles and what is between them: each mode becomes (tile, rest).
     fn logical_divide(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("logical_divide", other)
+        self.apply_operator_with("logical_divide", other)
     }
 
     /// As `logical_divide`, all tiles together and all rests together.
     fn zipped_divide(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("zipped_divide", other)
+        self.apply_operator_with("zipped_divide", other)
     }
 
     /// As `zipped_divide`, the rests as modes of their own.
     fn tiled_divide(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("tiled_divide", other)
+        self.apply_operator_with("tiled_divide", other)
     }
 
     /// As `tiled_divide`, the tiles as modes of their own too.
     fn flat_divide(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("flat_divide", other)
+        self.apply_operator_with("flat_divide", other)
     }
 
     /// This layout repeated as `other` says.
     fn logical_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("logical_product", other)
+        self.apply_operator_with("logical_product", other)
     }
 
     /// As `logical_product`, with tiles and repetitions each together.
     fn zipped_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("zipped_product", other)
+        self.apply_operator_with("zipped_product", other)
     }
 
     /// As `zipped_product`, the repetitions as modes of their own.
     fn tiled_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("tiled_product", other)
+        self.apply_operator_with("tiled_product", other)
     }
 
     /// As `tiled_product`, the modes of the tile apart too.
     fn flat_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("flat_product", other)
+        self.apply_operator_with("flat_product", other)
     }
 
     /// Repeated block after block in every mode.
     fn blocked_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("blocked_product", other)
+        self.apply_operator_with("blocked_product", other)
     }
 
     /// Repeated element by element in every mode.
     fn raked_product(&self, other: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
-        self.operator_with("raked_product", other)
+        self.apply_operator_with("raked_product", other)
     }
 
     /// The same function with as few modes as there can be, first mode fastest.
     fn coalesce(&self) -> PyResult<PyLayout> {
-        self.operator("coalesce", &[])
+        self.apply_operator("coalesce", &[])
     }
 
     /// What the layout leaves out of the first `cosize` places, ordered and disjoint from it.
     fn complement(&self, cosize: i64) -> PyResult<PyLayout> {
-        self.operator("complement", &[("cosize", cosize.into())])
+        self.apply_operator("complement", &[("cosize", cosize.into())])
     }
 
     /// `R` with `self(R(i)) == i`.
     fn right_inverse(&self) -> PyResult<PyLayout> {
-        self.operator("right_inverse", &[])
+        self.apply_operator("right_inverse", &[])
     }
 
     /// `L` with `L(self(i)) == i`.
     fn left_inverse(&self) -> PyResult<PyLayout> {
-        self.operator("left_inverse", &[])
+        self.apply_operator("left_inverse", &[])
     }
 
     /// The layout of a part: `[(begin, end), ..]`, one pair per dimension.
     fn slice(&self, region: Vec<(i64, i64)>) -> PyResult<PyLayout> {
         let layout =
-            self.layout.slice_region(&self.shape, &region).map_err(|e| error::layout(&e))?;
-        Ok(PyLayout::of(layout, region.iter().map(|(a, b)| b - a).collect()))
+            self.layout.slice_region(&self.shape, &region).map_err(|e| error::layout_error(&e))?;
+        Ok(PyLayout::from_layout(layout, region.iter().map(|(a, b)| b - a).collect()))
     }
 
     fn __getitem__(&self, key: &Bound<'_, PyAny>) -> PyResult<PyLayout> {
@@ -448,7 +459,7 @@ impl PyLayout {
         other: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyDict>>> {
         let other = PyLayout::from_any(other, None)?;
-        let found = self.compare(&other)?;
+        let found = self.first_difference(&other)?;
         let Some(found) = found else { return Ok(None) };
         let dict = PyDict::new(py);
         match found {
@@ -459,7 +470,7 @@ impl PyLayout {
             LayoutDifference::At { index, left, right } => {
                 dict.set_item("index", index)?;
                 let all = |points: &[PhysicalCoordinate]| {
-                    points.iter().map(|p| place(py, p)).collect::<PyResult<Vec<_>>>()
+                    points.iter().map(|p| place_dict(py, p)).collect::<PyResult<Vec<_>>>()
                 };
                 dict.set_item("left", all(&left)?)?;
                 dict.set_item("right", all(&right)?)?;
@@ -471,7 +482,7 @@ impl PyLayout {
     fn __richcmp__(&self, other: &Bound<'_, PyAny>, op: CompareOp) -> PyResult<Py<PyAny>> {
         let py = other.py();
         let Ok(other) = other.cast::<PyLayout>() else { return Ok(py.NotImplemented()) };
-        let same = self.compare(other.get())?.is_none();
+        let same = self.first_difference(other.get())?.is_none();
         let answer = match op {
             CompareOp::Eq => same,
             CompareOp::Ne => !same,
@@ -481,11 +492,11 @@ impl PyLayout {
     }
 
     fn __str__(&self) -> String {
-        self.text()
+        self.layout_text()
     }
 
     fn __repr__(&self) -> String {
-        let text = self.text();
+        let text = self.layout_text();
         // The notation is named where the text alone would be read otherwise, or asked about.
         let clear = parse(&text, &AxisTable::new()).is_ok_and(|p| p == self.parsed);
         let notation =
@@ -498,35 +509,37 @@ impl PyLayout {
     ) -> PyResult<(Bound<'py, PyAny>, (String, Vec<i64>, &'static str))> {
         let this = slf.get();
         let restore = slf.get_type().getattr("_restore")?;
-        Ok((restore, (this.text(), this.shape.clone(), this.notation())))
+        Ok((restore, (this.layout_text(), this.shape.clone(), this.notation())))
     }
 
     /// What pickles call.
     #[staticmethod]
     fn _restore(text: &str, shape: Vec<i64>, notation: &str) -> PyResult<PyLayout> {
-        PyLayout::read(text, Some(shape), Some(notation))
+        PyLayout::read_text(text, Some(shape), Some(notation))
     }
 
     /// The drawing alone.
     fn _repr_svg_(&self) -> PyResult<String> {
-        draw::svg(self, None, "", 4096)
+        draw::layout_svg(self, None, "", 4096)
     }
 
     /// What notebooks show: the text, what it does in words, the drawing, and the layout in other notations.
     fn _repr_html_(&self) -> PyResult<String> {
-        draw::html(self)
+        draw::layout_html(self)
     }
 
     /// Whether all elements lie in memory, one in each place.
     #[getter]
     fn bijective(&self) -> PyResult<bool> {
-        self.layout.analyze_image().map(|i| i.is_bijective()).map_err(|e| error::layout(&e))
+        self.layout.analyze_image().map(|i| i.is_bijective()).map_err(|e| error::layout_error(&e))
     }
 
     /// Bytes of memory from the first place to the last, for elements of `itemsize` bytes.
     fn nbytes(&self, itemsize: i64) -> PyResult<i64> {
-        let span =
-            self.layout.axis_span(self.layout.memory_axis()).map_err(|e| error::layout(&e))?;
+        let span = self
+            .layout
+            .axis_span(self.layout.memory_axis())
+            .map_err(|e| error::layout_error(&e))?;
         span.checked_mul(itemsize)
             .ok_or_else(|| error::LayoutError::new_err("more bytes than 64 bits count"))
     }

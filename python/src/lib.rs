@@ -1,7 +1,7 @@
 //! The native half of the Python package `zellige`.
 //!
 //! Thin: arguments come in as Python objects, are checked and handed to the crates; results go back.
-//! [`layout`], [`stick`], [`relayout`], [`reshard`] and [`draw`] need numpy at most; [`torch`] is the device
+//! [`layout`], [`stick`], [`relayout_on_device`], [`reshard`] and [`draw`] need numpy at most; [`torch`] is the device
 //! "spyre", and is only touched once PyTorch is there.
 
 #![allow(
@@ -53,7 +53,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<memory::Memory>()?;
     m.add("LayoutError", py.get_type::<error::LayoutError>())?;
     m.add("DeviceError", py.get_type::<error::DeviceFault>())?;
-    panics::register(m)?;
+    panics::register_exception(m)?;
     m.add_class::<layout::PyLayout>()?;
     m.add_class::<stick::PyStickLayout>()?;
     m.add_class::<stick::DataFormats>()?;
@@ -71,5 +71,5 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(draw::explain, m)?)?;
     m.add_function(wrap_pyfunction!(draw::draw, m)?)?;
     m.add_function(wrap_pyfunction!(draw::ask, m)?)?;
-    torch::register(m)
+    torch::register_torch(m)
 }

@@ -7,7 +7,7 @@ use pyo3::types::{PyDict, PyTuple};
 use zellige_host::AlignedBuffer;
 
 /// Results from this many bytes on are made here; the allocator of numpy keeps and reuses smaller ones.
-const FROM: usize = 16 << 20;
+const MIN_OWNED_BYTES: usize = 16 << 20;
 
 /// The owner of an array's memory: on huge pages, and used again by a later result.
 #[pyclass(frozen, name = "_Memory", module = "zellige._native")]
@@ -33,7 +33,7 @@ impl Memory {
 
 /// An array of `numpy.empty`, which every byte of is written next: what it holds until then may be that of
 /// results that are gone.
-pub(crate) fn empty<'py>(
+pub(crate) fn empty_array<'py>(
     numpy: &Bound<'py, PyModule>,
     shape: &Bound<'py, PyTuple>,
     dtype: &Bound<'py, PyAny>,
@@ -43,7 +43,7 @@ pub(crate) fn empty<'py>(
     let extents: Vec<usize> = shape.extract()?;
     let bytes = extents.iter().try_fold(width, |n, e| n.checked_mul(*e));
     let objects: bool = dtype.getattr(intern!(py, "hasobject"))?.extract()?;
-    let Some(bytes) = bytes.filter(|n| *n >= FROM && !objects) else {
+    let Some(bytes) = bytes.filter(|n| *n >= MIN_OWNED_BYTES && !objects) else {
         return numpy.getattr(intern!(py, "empty"))?.call1((shape, dtype));
     };
     let mut buffer = AlignedBuffer::try_new_uninit(bytes).ok_or_else(|| {

@@ -14,9 +14,9 @@ use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 /// The panics that happened last: what they said, and where.
-static LAST: Mutex<VecDeque<(String, String)>> = Mutex::new(VecDeque::new());
+static LAST_PANICS: Mutex<VecDeque<(String, String)>> = Mutex::new(VecDeque::new());
 /// How many of them: threads may panic at the same time.
-const KEPT: usize = 16;
+const MAX_KEPT_PANICS: usize = 16;
 
 const DOC: &str =
     "A defect of zellige: the engine panicked. Calls after it work; please report it.";
@@ -25,7 +25,7 @@ const DOC: &str =
 const OPENING: &str = "internal error: ";
 
 /// Makes the class `InternalError`, and remembers where panics happen.
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register_exception(m: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = m.py();
     let class = py.get_type::<PanicException>();
     class.setattr("__bases__", (py.get_type::<PyRuntimeError>(),))?;
@@ -41,7 +41,7 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(_panic_for_tests, m)?)?;
     let before = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        remember(info);
+        remember_panic(info);
         // The exception says it all, unless somebody looks for the way there.
         if std::env::var_os("RUST_BACKTRACE").is_some() {
             before(info);
@@ -50,12 +50,12 @@ pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
     Ok(())
 }
 
-fn remember(info: &PanicHookInfo<'_>) {
+fn remember_panic(info: &PanicHookInfo<'_>) {
     // The text that PyO3 gives a panic that says nothing.
     let text = info.payload_as_str().unwrap_or("panic from Rust code").to_owned();
     let place = info.location().map(ToString::to_string).unwrap_or_default();
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if last.len() == KEPT {
+    let mut last = LAST_PANICS.lock().unwrap_or_else(PoisonError::into_inner);
+    if last.len() == MAX_KEPT_PANICS {
         last.pop_front();
     }
     last.push_back((text, place));
@@ -68,7 +68,7 @@ fn describe(text: String) -> String {
     if text.starts_with(OPENING) {
         return text;
     }
-    let last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let last = LAST_PANICS.lock().unwrap_or_else(PoisonError::into_inner);
     let place = last.iter().rev().find(|(said, _)| *said == text).map(|(_, place)| place.as_str());
     let place = place.map(|p| format!(" ({p})")).unwrap_or_default();
     let version = env!("CARGO_PKG_VERSION");
@@ -79,13 +79,13 @@ fn describe(text: String) -> String {
 }
 
 /// The exception of a panic that was caught on a thread of the engine.
-pub(crate) fn internal(text: &str) -> PyErr {
+pub(crate) fn internal_error(text: &str) -> PyErr {
     PanicException::new_err((text.to_owned(),))
 }
 
 /// Runs what a library calls that knows no panics. Across such a call a panic would end the process;
 /// it is written to the standard error instead, as there is nobody to raise it to.
-pub(crate) fn contained(work: impl FnOnce()) {
+pub(crate) fn contain_panics(work: impl FnOnce()) {
     if let Err(payload) = catch_unwind(AssertUnwindSafe(work)) {
         let text = payload.downcast_ref::<String>().cloned();
         let text = text.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
@@ -97,22 +97,22 @@ pub(crate) fn contained(work: impl FnOnce()) {
 /// engine, in work of the device, or where a library calls back.
 #[pyfunction]
 fn _panic_for_tests(py: Python<'_>, place: &str) -> PyResult<()> {
-    fn stop(place: &str) {
+    fn panic_at(place: &str) {
         panic!("a panic {place}, asked for by a test")
     }
     match place {
-        "at the door" => stop(place),
+        "at the door" => panic_at(place),
         "with locks" => {
-            crate::relayout::with_locks(|| crate::torch::with_locks(|| stop(place)));
+            crate::relayout::with_locks(|| crate::torch::with_locks(|| panic_at(place)));
         }
         "on a thread" => py.detach(|| {
             zellige_host::crew::share_pieces(4, 4, &|piece| {
                 if piece > 0 {
-                    stop(place);
+                    panic_at(place);
                 }
             });
         }),
-        "in a callback" => contained(|| stop(place)),
+        "in a callback" => contain_panics(|| panic_at(place)),
         other => {
             return Err(PyValueError::new_err(format!(
                 "no panic {other:?}; there are \"at the door\", \"with locks\", \"on a thread\", \

@@ -13,16 +13,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How an array is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum ArrayUse {
     Read,
     Written,
 }
 
 /// The object whose memory holds the elements of `object`: itself, or for a lazy conjugate or
 /// negative a copy that is not lazy.
-pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>, used: Use) -> PyResult<Bound<'py, PyAny>> {
+pub(crate) fn plain_object<'py>(
+    object: &Bound<'py, PyAny>,
+    used: ArrayUse,
+) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
-    let modules = modules(py)?;
+    let modules = loaded_modules(py)?;
     if is_array(object, &modules)? {
         return Ok(object.clone());
     }
@@ -30,7 +33,7 @@ pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>, used: Use) -> PyResult<Boun
         && let Ok(class) = torch.getattr(intern!(py, "Tensor"))
         && object.is_instance(&class)?
     {
-        return tensor(object, &torch, &class, used);
+        return plain_tensor(object, &torch, &class, used);
     }
     if let Ok(masked) = modules.get_item(intern!(py, "numpy.ma"))
         && object.is_instance(&masked.getattr(intern!(py, "MaskedArray"))?)?
@@ -44,7 +47,7 @@ pub(crate) fn plain<'py>(object: &Bound<'py, PyAny>, used: Use) -> PyResult<Boun
 }
 
 /// The modules that are loaded: neither library is loaded to be asked about.
-fn modules(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+fn loaded_modules(py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
     static MODULES: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let find = || Ok::<_, PyErr>(py.import("sys")?.getattr("modules")?.unbind());
     Ok(MODULES.get_or_try_init(py, find)?.bind(py).clone())
@@ -60,11 +63,11 @@ fn is_array(object: &Bound<'_, PyAny>, modules: &Bound<'_, PyAny>) -> PyResult<b
     }
 }
 
-fn tensor<'py>(
+fn plain_tensor<'py>(
     object: &Bound<'py, PyAny>,
     torch: &Bound<'py, PyAny>,
     class: &Bound<'py, PyAny>,
-    used: Use,
+    used: ArrayUse,
 ) -> PyResult<Bound<'py, PyAny>> {
     let py = object.py();
     let refuse = |reason: String| Err(PyTypeError::new_err(reason));
@@ -75,7 +78,7 @@ fn tensor<'py>(
         object.getattr(name)?.is_truthy()
     };
     let own = object.get_type();
-    if !own.is(class) && overrides(&own, torch, class)? {
+    if !own.is(class) && overrides_elements(&own, torch, class)? {
         return refuse(format!(
             "{} is a subclass of torch.Tensor that computes its elements: its memory need not hold \
              them; give a plain tensor, such as one of its parts or `x.as_subclass(torch.Tensor)`",
@@ -85,7 +88,7 @@ fn tensor<'py>(
     if flag(intern!(py, "requires_grad"))?
         && torch.call_method0(intern!(py, "is_grad_enabled"))?.is_truthy()?
     {
-        if used == Use::Written {
+        if used == ArrayUse::Written {
             return Err(PyValueError::new_err(
                 "`out` requires a gradient, and a move has none: write it under torch.no_grad(), or \
                  give `out.detach()`",
@@ -99,8 +102,8 @@ fn tensor<'py>(
             ));
         }
     }
-    let keys = keys(object, torch);
-    if keys.is_some_and(|own| usual().contains(&own)) {
+    let keys = dispatch_keys(object, torch);
+    if keys.is_some_and(|own| lock_usual_keys().contains(&own)) {
         return Ok(object.clone());
     }
     let wrapped = torch
@@ -144,7 +147,7 @@ fn tensor<'py>(
         );
     }
     if is(intern!(py, "_is_zerotensor"))? {
-        if used == Use::Written {
+        if used == ArrayUse::Written {
             return refuse("`out` is a tensor of zeros without memory: give `out.clone()`".into());
         }
         return object.call_method0(intern!(py, "clone"));
@@ -154,7 +157,7 @@ fn tensor<'py>(
         if let Some(keys) = keys
             && (flag(intern!(py, "is_cpu"))? || flag(intern!(py, "is_cuda"))?)
         {
-            let mut known = usual();
+            let mut known = lock_usual_keys();
             // There are a few: on the CPU and on a GPU, each with and without gradients.
             if known.len() < known.inline_size() {
                 known.push(keys);
@@ -162,7 +165,7 @@ fn tensor<'py>(
         }
         return Ok(object.clone());
     }
-    if used == Use::Written {
+    if used == ArrayUse::Written {
         let (what, method) = if conjugate {
             ("conjugates of its elements", "resolve_conj")
         } else {
@@ -178,15 +181,15 @@ fn tensor<'py>(
 
 /// The dispatch keys of tensors of which every question was asked and answered well. All that could
 /// be said against a tensor is a key, so that one with the same keys needs no questions.
-static USUAL: Mutex<SmallVec<[u64; 8]>> = Mutex::new(SmallVec::new_const());
+static USUAL_KEYS: Mutex<SmallVec<[u64; 8]>> = Mutex::new(SmallVec::new_const());
 
-fn usual() -> MutexGuard<'static, SmallVec<[u64; 8]>> {
-    USUAL.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_usual_keys() -> MutexGuard<'static, SmallVec<[u64; 8]>> {
+    USUAL_KEYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The dispatch keys of a tensor. Not a public function: where it is missing, there are none, and
 /// every question is asked.
-fn keys(object: &Bound<'_, PyAny>, torch: &Bound<'_, PyAny>) -> Option<u64> {
+fn dispatch_keys(object: &Bound<'_, PyAny>, torch: &Bound<'_, PyAny>) -> Option<u64> {
     let py = object.py();
     let all = torch.getattr(intern!(py, "_C")).ok()?;
     let all = all.call_method1(intern!(py, "_dispatch_keys"), (object,)).ok()?;
@@ -195,7 +198,7 @@ fn keys(object: &Bound<'_, PyAny>, torch: &Bound<'_, PyAny>) -> Option<u64> {
 
 /// Whether a subclass decides what its elements are: it has a `__torch_dispatch__`, or a
 /// `__torch_function__` that is neither PyTorch's own nor the one that does nothing.
-fn overrides(
+fn overrides_elements(
     own: &Bound<'_, PyAny>,
     torch: &Bound<'_, PyAny>,
     class: &Bound<'_, PyAny>,
@@ -217,9 +220,9 @@ fn overrides(
 
 /// Tells PyTorch that a tensor was written, so that a gradient that needs its former elements is
 /// refused instead of wrong.
-pub(crate) fn written(object: &Bound<'_, PyAny>) -> PyResult<()> {
+pub(crate) fn mark_written(object: &Bound<'_, PyAny>) -> PyResult<()> {
     let py = object.py();
-    let modules = modules(py)?;
+    let modules = loaded_modules(py)?;
     if is_array(object, &modules)? {
         return Ok(());
     }

@@ -1,12 +1,12 @@
 //! `zellige.relayout`: elements from one layout to another.
 
-use crate::array::Array;
+use crate::array::LibraryArray;
 use crate::cuda;
 use crate::dlpack::DlDevice;
 use crate::error;
 use crate::layout::PyLayout;
 use crate::memory;
-use crate::plain::{Use, written};
+use crate::plain::{ArrayUse, mark_written};
 use crate::stick::PyStickLayout;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::intern;
@@ -20,7 +20,7 @@ use zellige_movement::{FillElement, MoveDtypes, PaddingFill, PaddingValue, PlanC
 static PLANS: LazyLock<PlanCache> = LazyLock::new(|| PlanCache::new(1024));
 
 /// One side of the move.
-enum Side<'py> {
+enum RelayoutSide<'py> {
     /// The strides of the array itself.
     Own(PyLayout),
     /// A layout of the array's memory.
@@ -28,104 +28,107 @@ enum Side<'py> {
     Given(PyLayout),
 }
 
-impl Side<'_> {
-    fn get(&self) -> &PyLayout {
+impl RelayoutSide<'_> {
+    fn py_layout(&self) -> &PyLayout {
         match self {
-            Side::Own(l) | Side::Given(l) => l,
-            Side::Object(l) => l.get(),
+            RelayoutSide::Own(l) | RelayoutSide::Given(l) => l,
+            RelayoutSide::Object(l) => l.get(),
         }
     }
 
-    fn layout(&self) -> &Layout {
-        &self.get().layout
+    fn algebra_layout(&self) -> &Layout {
+        &self.py_layout().layout
     }
 }
 
 /// Texts that were read before.
-static TEXTS: LazyLock<Mutex<HashMap<(String, Option<Vec<i64>>), PyLayout>>> =
+static PARSED_TEXTS: LazyLock<Mutex<HashMap<(String, Option<Vec<i64>>), PyLayout>>> =
     LazyLock::new(Mutex::default);
 
 /// Runs something with the locks of this file held.
 pub(crate) fn with_locks(work: impl FnOnce()) {
-    let _texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let _texts = PARSED_TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     work();
 }
 
-fn given<'py>(value: &Bound<'py, PyAny>, shape: Option<&[i64]>) -> PyResult<Side<'py>> {
+fn read_given_side<'py>(
+    value: &Bound<'py, PyAny>,
+    shape: Option<&[i64]>,
+) -> PyResult<RelayoutSide<'py>> {
     if let Ok(layout) = value.cast::<PyLayout>() {
-        return Ok(Side::Object(layout.clone()));
+        return Ok(RelayoutSide::Object(layout.clone()));
     }
     if value.is_instance_of::<PyString>() {
         let key = (value.extract::<String>()?, shape.map(<[i64]>::to_vec));
-        let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut texts = PARSED_TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = texts.get(&key) {
-            return Ok(Side::Given(found.clone()));
+            return Ok(RelayoutSide::Given(found.clone()));
         }
         let read = match PyLayout::from_whole(&key.0) {
             Some(whole) => whole?,
             // A text that says its own shape needs none.
-            None => PyLayout::read(&key.0, None, None)
-                .or_else(|_| PyLayout::read(&key.0, key.1.clone(), None))?,
+            None => PyLayout::read_text(&key.0, None, None)
+                .or_else(|_| PyLayout::read_text(&key.0, key.1.clone(), None))?,
         };
         if texts.len() > 4096 {
             texts.clear();
         }
         texts.insert(key, read.clone());
-        return Ok(Side::Given(read));
+        return Ok(RelayoutSide::Given(read));
     }
     let unbound = value.cast::<PyStickLayout>().is_ok_and(|s| s.get().0.host().is_none());
     let shape = if unbound { shape.map(<[i64]>::to_vec) } else { None };
-    PyLayout::from_any(value, shape).map(Side::Given)
+    PyLayout::from_any(value, shape).map(RelayoutSide::Given)
 }
 
 /// The array's own strides, over the memory from its first element on.
-fn own<'py>(array: &Array<'_>) -> PyResult<Side<'py>> {
-    let low = array.range().map_or(0, |(low, _)| low);
-    let host =
-        StridedLayout::new(&array.shape, &array.stride, -low).map_err(|e| error::layout(&e))?;
-    PyLayout::strided(&host).map(Side::Own)
+fn own_strides_side<'py>(array: &LibraryArray<'_>) -> PyResult<RelayoutSide<'py>> {
+    let low = array.offset_range().map_or(0, |(low, _)| low);
+    let host = StridedLayout::new(&array.shape, &array.stride, -low)
+        .map_err(|e| error::layout_error(&e))?;
+    PyLayout::from_strided(&host).map(RelayoutSide::Own)
 }
 
 /// What a call asks for: both sides, as far as they are given.
-pub(crate) struct Asked<'py> {
-    source: Side<'py>,
-    target: Option<Side<'py>>,
+pub(crate) struct RequestedRelayout<'py> {
+    source: RelayoutSide<'py>,
+    target: Option<RelayoutSide<'py>>,
     choice: PaddingValue,
 }
 
 /// A move with everything decided.
-pub(crate) struct Settled<'py> {
-    source: Side<'py>,
-    target: Side<'py>,
+pub(crate) struct SettledRelayout<'py> {
+    source: RelayoutSide<'py>,
+    target: RelayoutSide<'py>,
     pub(crate) dtypes: MoveDtypes,
     pub(crate) fills: PaddingFill,
     pub(crate) element: Option<FillElement>,
 }
 
-impl Settled<'_> {
-    pub(crate) fn source(&self) -> &Layout {
-        self.source.layout()
+impl SettledRelayout<'_> {
+    pub(crate) fn source_layout(&self) -> &Layout {
+        self.source.algebra_layout()
     }
 
-    pub(crate) fn target(&self) -> &Layout {
-        self.target.layout()
+    pub(crate) fn target_layout(&self) -> &Layout {
+        self.target.algebra_layout()
     }
 
     pub(crate) fn shape(&self) -> &[i64] {
-        &self.source.get().shape
+        &self.source.py_layout().shape
     }
 }
 
-impl<'py> Asked<'py> {
+impl<'py> RequestedRelayout<'py> {
     pub(crate) fn new(
-        from: &Array<'_>,
+        from: &LibraryArray<'_>,
         src: Option<&Bound<'py, PyAny>>,
         dst: Option<&Bound<'py, PyAny>>,
         choice: PaddingValue,
         has_out: bool,
-    ) -> PyResult<Asked<'py>> {
+    ) -> PyResult<RequestedRelayout<'py>> {
         let source = match src {
-            None => own(from)?,
+            None => own_strides_side(from)?,
             Some(value) => {
                 if !from.is_contiguous() {
                     return Err(PyValueError::new_err(
@@ -133,51 +136,52 @@ impl<'py> Asked<'py> {
                          leave `src` out, or make the array contiguous",
                     ));
                 }
-                given(value, Some(&from.shape))?
+                read_given_side(value, Some(&from.shape))?
             }
         };
-        let target = dst.map(|value| given(value, Some(&source.get().shape))).transpose()?;
+        let target =
+            dst.map(|value| read_given_side(value, Some(&source.py_layout().shape))).transpose()?;
         if !has_out && choice == PaddingValue::Leave {
             return Err(PyValueError::new_err(
                 "fill=\"leave\" keeps what `out` holds, and without `out` there is nothing to keep: \
                  give `out`, or a value to fill with",
             ));
         }
-        Ok(Asked { source, target, choice })
+        Ok(RequestedRelayout { source, target, choice })
     }
 
     /// The array to write: `out`, or a new one.
-    pub(crate) fn result(
+    pub(crate) fn result_array(
         &self,
         py: Python<'py>,
         array: &Bound<'py, PyAny>,
-        from: &Array<'_>,
+        from: &LibraryArray<'_>,
         out: Option<&Bound<'py, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyAny>, Array<'py>)> {
+    ) -> PyResult<(Bound<'py, PyAny>, LibraryArray<'py>)> {
         let result = match out {
             Some(out) => out.clone(),
             None => {
-                let target = self.target.as_ref().map(Side::get);
-                let shape = fresh_shape(target, &self.source.get().shape)?;
-                fresh(py, array, from, &PyTuple::new(py, shape)?)?
+                let target = self.target.as_ref().map(RelayoutSide::py_layout);
+                let shape = new_array_shape(target, &self.source.py_layout().shape)?;
+                new_library_array(py, array, from, &PyTuple::new(py, shape)?)?
             }
         };
-        let to = Array::of(&result, Use::Written, &result)?;
-        writable(from, &to)?;
+        let to = LibraryArray::from_object(&result, ArrayUse::Written, &result)?;
+        check_writable(from, &to)?;
         Ok((result, to))
     }
 
-    pub(crate) fn settle(
+    pub(crate) fn settle_move(
         self,
-        from: &Array<'_>,
-        to: &Array<'_>,
+        from: &LibraryArray<'_>,
+        to: &LibraryArray<'_>,
         has_out: bool,
-    ) -> PyResult<Settled<'py>> {
-        let Asked { source, target, choice } = self;
+    ) -> PyResult<SettledRelayout<'py>> {
+        let RequestedRelayout { source, target, choice } = self;
         // What lies between the elements of a view of the caller's belongs to others.
         let whole = !has_out || target.is_some();
         let target = match target {
-            None => own(to)?,
+            None => own_strides_side(to)?,
             Some(_) if !to.is_contiguous() => {
                 return Err(PyValueError::new_err(
                     "`dst` describes the memory of an array without gaps, and `out` has some: leave \
@@ -186,42 +190,48 @@ impl<'py> Asked<'py> {
             }
             Some(given) => given,
         };
-        let shape = &source.get().shape;
-        if target.get().shape.iter().product::<i64>() != shape.iter().product::<i64>() {
+        let shape = &source.py_layout().shape;
+        if target.py_layout().shape.iter().product::<i64>() != shape.iter().product::<i64>() {
             return Err(PyValueError::new_err(format!(
                 "a move keeps the elements: the source has the shape {shape:?}, the destination {:?}",
-                target.get().shape
+                target.py_layout().shape
             )));
         }
-        let element =
-            if whole { choice.element_for_dtype(to.dtype).map_err(|e| wrong(&e))? } else { None };
-        let dtypes = MoveDtypes::between(from.dtype, to.dtype).map_err(|e| error::moved(&e))?;
+        let element = if whole {
+            choice.element_for_dtype(to.dtype).map_err(|e| refuse_layout(&e))?
+        } else {
+            None
+        };
+        let dtypes =
+            MoveDtypes::between(from.dtype, to.dtype).map_err(|e| error::move_error(&e))?;
         let fills = match element {
             None => PaddingFill::Leave,
             // An `out` that is too short for the padding is refused by the mover.
-            Some(_) => PaddingFill::Rest { len: to.len().max(span(target.layout())?) },
+            Some(_) => {
+                PaddingFill::Rest { len: to.len().max(memory_span(target.algebra_layout())?) }
+            }
         };
-        Ok(Settled { source, target, dtypes, fills, element })
+        Ok(SettledRelayout { source, target, dtypes, fills, element })
     }
 }
 
 /// That the result may be written by a move from this array.
-pub(crate) fn writable(from: &Array<'_>, to: &Array<'_>) -> PyResult<()> {
+pub(crate) fn check_writable(from: &LibraryArray<'_>, to: &LibraryArray<'_>) -> PyResult<()> {
     if to.read_only {
         return Err(PyValueError::new_err("`out` is read-only"));
     }
     if to.device != from.device {
         return Err(PyValueError::new_err(format!(
             "the array is on {} and `out` on {}; a move stays in one memory",
-            from.place(),
-            to.place()
+            from.place_text(),
+            to.place_text()
         )));
     }
     Ok(())
 }
 
 /// That two memories are apart.
-pub(crate) fn apart(read: (*mut u8, usize), write: (*mut u8, usize)) -> PyResult<()> {
+pub(crate) fn check_disjoint(read: (*mut u8, usize), write: (*mut u8, usize)) -> PyResult<()> {
     let ((read, read_bytes), (write, write_bytes)) = (read, write);
     let overlap = (read as usize) < write as usize + write_bytes
         && (write as usize) < read as usize + read_bytes;
@@ -264,20 +274,26 @@ pub(crate) fn relayout<'py>(
     fill: Option<&Bound<'py, PyAny>>,
     threads: Option<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let from = Array::of(array, Use::Read, out.unwrap_or(array))?;
-    let choice = padding(fill)?;
+    let from = LibraryArray::from_object(array, ArrayUse::Read, out.unwrap_or(array))?;
+    let choice = read_padding(fill)?;
     if from.device.kind == DlDevice::CUDA {
-        return cuda::relayout(py, array, &from, [src, dst], out, choice);
+        return cuda::relayout_on_device(py, array, &from, [src, dst], out, choice);
     }
-    let asked = Asked::new(&from, src, dst, choice, out.is_some())?;
-    let (result, to) = asked.result(py, array, &from, out)?;
-    let settled = asked.settle(&from, &to, out.is_some())?;
-    let Settled { dtypes, fills, .. } = settled;
+    let asked = RequestedRelayout::new(&from, src, dst, choice, out.is_some())?;
+    let (result, to) = asked.result_array(py, array, &from, out)?;
+    let settled = asked.settle_move(&from, &to, out.is_some())?;
+    let SettledRelayout { dtypes, fills, .. } = settled;
     let mover = PLANS
-        .plan_or_reuse(settled.source(), settled.target(), settled.shape(), dtypes, fills)
-        .map_err(|e| error::moved(&e))?;
-    apart(from.memory(), to.memory())?;
-    let ((read, read_bytes), (write, write_bytes)) = (from.memory(), to.memory());
+        .plan_or_reuse(
+            settled.source_layout(),
+            settled.target_layout(),
+            settled.shape(),
+            dtypes,
+            fills,
+        )
+        .map_err(|e| error::move_error(&e))?;
+    check_disjoint(from.memory_range(), to.memory_range())?;
+    let ((read, read_bytes), (write, write_bytes)) = (from.memory_range(), to.memory_range());
     // SAFETY: both are the memory of live arrays, from their first byte to their last, apart from
     // each other as was just checked; their owners live until the end of this function.
     let (read, write) = unsafe {
@@ -306,9 +322,9 @@ pub(crate) fn relayout<'py>(
     let mut run = || mover.run_on_slices(read, write, element, threads);
     // Releasing the lock costs more than a small move.
     let moved = if small { run() } else { py.detach(run) };
-    moved.map_err(|e| error::moved(&e))?;
+    moved.map_err(|e| error::move_error(&e))?;
     if out.is_some() {
-        written(&result)?;
+        mark_written(&result)?;
     }
     Ok(result)
 }
@@ -321,26 +337,26 @@ pub(crate) fn relayout_shape(
     src: Option<&Bound<'_, PyAny>>,
     dst: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<Vec<i64>> {
-    let source = src.map(|value| given(value, Some(&shape))).transpose()?;
-    let shape = source.as_ref().map_or(&shape, |s| &s.get().shape);
-    let target = dst.map(|value| given(value, Some(shape))).transpose()?;
-    fresh_shape(target.as_ref().map(Side::get), shape)
+    let source = src.map(|value| read_given_side(value, Some(&shape))).transpose()?;
+    let shape = source.as_ref().map_or(&shape, |s| &s.py_layout().shape);
+    let target = dst.map(|value| read_given_side(value, Some(shape))).transpose()?;
+    new_array_shape(target.as_ref().map(RelayoutSide::py_layout), shape)
 }
 
-fn wrong(e: &dyn std::fmt::Display) -> PyErr {
+fn refuse_layout(e: &dyn std::fmt::Display) -> PyErr {
     PyValueError::new_err(e.to_string())
 }
 
 /// Elements that the memory of a layout takes, padding included.
-fn span(layout: &Layout) -> PyResult<i64> {
-    layout.padded_domain().axis_span(layout.memory_axis()).map_err(|e| error::layout(&e))
+fn memory_span(layout: &Layout) -> PyResult<i64> {
+    layout.padded_domain().axis_span(layout.memory_axis()).map_err(|e| error::layout_error(&e))
 }
 
 /// What is written where no element is.
-pub(crate) fn padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<PaddingValue> {
+pub(crate) fn read_padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<PaddingValue> {
     let Some(fill) = fill else { return Ok(PaddingValue::Zero) };
     if let Ok(text) = fill.extract::<String>() {
-        PaddingValue::parse(&text).map_err(|e| wrong(&e))
+        PaddingValue::parse(&text).map_err(|e| refuse_layout(&e))
     } else if let Ok(n) = fill.extract::<i64>() {
         Ok(PaddingValue::Integer(n))
     } else if let Ok(x) = fill.extract::<f64>() {
@@ -351,29 +367,29 @@ pub(crate) fn padding(fill: Option<&Bound<'_, PyAny>>) -> PyResult<PaddingValue>
 }
 
 /// The shape of a new array for a tensor of this shape.
-fn fresh_shape(dst: Option<&PyLayout>, shape: &[i64]) -> PyResult<Vec<i64>> {
+fn new_array_shape(dst: Option<&PyLayout>, shape: &[i64]) -> PyResult<Vec<i64>> {
     Ok(match dst {
         None => shape.to_vec(),
         Some(layout) => match (layout.parsed.stick_layout(), layout.parsed.host_layout()) {
             (Some(stick), _) => stick.storage_size().to_vec(),
             (_, Some(host)) if host.is_row_major() && host.offset() == 0 => host.size().to_vec(),
-            _ => vec![span(&layout.layout)?],
+            _ => vec![memory_span(&layout.layout)?],
         },
     })
 }
 
 /// A new array of the library that the source is of.
-pub(crate) fn fresh<'py>(
+pub(crate) fn new_library_array<'py>(
     py: Python<'py>,
     array: &Bound<'py, PyAny>,
-    from: &Array<'_>,
+    from: &LibraryArray<'_>,
     shape: &Bound<'py, PyTuple>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if let Ok(method) = array.getattr(intern!(py, "new_empty")) {
         return method.call1((shape,));
     }
     if from.device.kind == DlDevice::CUDA {
-        return cuda::fresh(array, shape);
+        return cuda::new_device_array(array, shape);
     }
     let numpy = py.import("numpy")?;
     let read = numpy.getattr("dtype")?;
@@ -381,5 +397,5 @@ pub(crate) fn fresh<'py>(
         Ok(dtype) => dtype,
         Err(_) => read.call1((from.dtype.name(),))?,
     };
-    memory::empty(&numpy, shape, &dtype)
+    memory::empty_array(&numpy, shape, &dtype)
 }

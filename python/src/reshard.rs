@@ -1,11 +1,11 @@
 //! Plans between shardings, as one process carries them out. `zellige.distributed` runs them.
 
-use crate::array::Array;
+use crate::array::LibraryArray;
 use crate::dlpack::DlDevice;
 use crate::error::{self, LayoutError};
 use crate::layout::PyLayout;
-use crate::plain::Use;
-use crate::relayout::apart;
+use crate::plain::ArrayUse;
+use crate::relayout::check_disjoint;
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyString};
@@ -21,17 +21,17 @@ use zellige_reshard::{
 type GivenMesh = Vec<(String, i64)>;
 
 /// How devices are numbered: the rank of the first one, and the ranks of a step along each axis.
-type Numbers = (i64, Vec<i64>);
+type DeviceNumbering = (i64, Vec<i64>);
 
 /// Loops (steps, step in the source, step in the destination) and starts, in elements.
 type NestList = Vec<(Vec<(i64, i64, i64)>, Vec<(i64, i64)>)>;
 
-fn refuse(e: &dyn std::fmt::Display) -> PyErr {
+fn refuse_plan(e: &dyn std::fmt::Display) -> PyErr {
     LayoutError::new_err(e.to_string())
 }
 
 /// A layout of devices, as a side of a plan.
-fn side(
+fn read_side(
     what: &str,
     value: &Bound<'_, PyAny>,
     mesh: Option<GivenMesh>,
@@ -48,7 +48,7 @@ fn side(
     });
     let mesh = mesh.transpose()?;
     let says_its_mesh = |text: &str| {
-        let read = PyLayout::read(text, shape.map(<[i64]>::to_vec), None);
+        let read = PyLayout::read_text(text, shape.map(<[i64]>::to_vec), None);
         ["mesh=", "Mesh(", "@mesh"].iter().any(|word| text.contains(word))
             || read.is_ok_and(|l| sharding::device_mesh_of_parsed(&l.parsed, &l.shape).is_some())
     };
@@ -73,9 +73,9 @@ fn side(
         // A text that says its own shape needs none.
         Ok(text) => {
             let text = text.to_string();
-            let own = PyLayout::read(&text, None, None);
+            let own = PyLayout::read_text(&text, None, None);
             own.or_else(|e| match shape {
-                Some(shape) => PyLayout::read(&text, Some(shape.to_vec()), None),
+                Some(shape) => PyLayout::read_text(&text, Some(shape.to_vec()), None),
                 None => Err(e),
             })?
         }
@@ -111,11 +111,11 @@ pub(crate) struct ReshardPlan {
 }
 
 impl ReshardPlan {
-    fn side(&self, target: bool) -> &ShardedLayout {
+    fn plan_side(&self, target: bool) -> &ShardedLayout {
         if target { self.plan.destination() } else { self.plan.source() }
     }
 
-    fn bytes(&self, elements: i64) -> u64 {
+    fn byte_count(&self, elements: i64) -> u64 {
         u64::try_from(elements).unwrap_or(0).saturating_mul(self.width)
     }
 }
@@ -135,23 +135,23 @@ impl ReshardPlan {
         shape: Option<Vec<i64>>,
         src_mesh: Option<GivenMesh>,
         dst_mesh: Option<GivenMesh>,
-        src_numbers: Option<Numbers>,
-        dst_numbers: Option<Numbers>,
+        src_numbers: Option<DeviceNumbering>,
+        dst_numbers: Option<DeviceNumbering>,
         ranks: Option<i64>,
         memory: Option<u64>,
         topology: Option<&str>,
     ) -> PyResult<ReshardPlan> {
         // Either side may say the shape for both.
-        let first = side("src", src, src_mesh.clone(), shape.as_deref());
+        let first = read_side("src", src, src_mesh.clone(), shape.as_deref());
         let (mut from, mut to) = match first {
             Ok((from, found)) => {
                 let given = shape.as_deref().unwrap_or(&found);
-                let to = side("dst", dst, dst_mesh, Some(given))?;
+                let to = read_side("dst", dst, dst_mesh, Some(given))?;
                 ((from, found), to)
             }
             Err(e) if shape.is_none() => {
-                let (to, found) = side("dst", dst, dst_mesh, None).map_err(|_| e)?;
-                (side("src", src, src_mesh, Some(&found))?, (to, found))
+                let (to, found) = read_side("dst", dst, dst_mesh, None).map_err(|_| e)?;
+                (read_side("src", src, src_mesh, Some(&found))?, (to, found))
             }
             Err(e) => return Err(e),
         };
@@ -166,7 +166,8 @@ impl ReshardPlan {
         }
         for (side, numbers) in [(&mut from, src_numbers), (&mut to, dst_numbers)] {
             if let (Some((first, steps)), Some(ranks)) = (numbers, ranks) {
-                side.0 = side.0.with_rank_numbers(first, &steps, ranks).map_err(|e| refuse(&e))?;
+                side.0 =
+                    side.0.with_rank_numbers(first, &steps, ranks).map_err(|e| refuse_plan(&e))?;
             }
         }
         // Shards of elements in a row are rows too.
@@ -174,14 +175,15 @@ impl ReshardPlan {
             let text = side.cast::<PyString>().map(|t| t.to_string()).unwrap_or_default();
             text.split_whitespace().next() == Some("flat")
         });
-        let topology = topology.map(|t| Topology::parse(t).map_err(|e| refuse(&e))).transpose()?;
+        let topology =
+            topology.map(|t| Topology::parse(t).map_err(|e| refuse_plan(&e))).transpose()?;
         py.detach(move || {
-            let mut plan = Reshard::between(&from.0, &to.0, &shape).map_err(|e| refuse(&e))?;
+            let mut plan = Reshard::between(&from.0, &to.0, &shape).map_err(|e| refuse_plan(&e))?;
             if let Some(topology) = topology {
-                plan = plan.balance_links(&topology).map_err(|e| refuse(&e))?;
+                plan = plan.balance_links(&topology).map_err(|e| refuse_plan(&e))?;
             }
             let rounds = match memory {
-                Some(most) => plan.choose_rounds(width, most).map_err(|e| refuse(&e))?,
+                Some(most) => plan.choose_rounds(width, most).map_err(|e| refuse_plan(&e))?,
                 None => RoundPlan { count: 1, staging: 0 },
             };
             let row = [shape.iter().product()];
@@ -222,25 +224,25 @@ impl ReshardPlan {
     /// Bytes that the rank sends.
     #[getter]
     fn sent(&self) -> u64 {
-        self.bytes(self.plan.elements_sent(self.rank))
+        self.byte_count(self.plan.elements_sent(self.rank))
     }
 
     /// Bytes that the rank receives: what it needs and does not have.
     #[getter]
     fn received(&self) -> u64 {
-        self.bytes(self.plan.elements_received(self.rank))
+        self.byte_count(self.plan.elements_received(self.rank))
     }
 
     /// Bytes that the rank has and needs.
     #[getter]
     fn kept(&self) -> u64 {
-        self.bytes(self.plan.elements_kept(self.rank))
+        self.byte_count(self.plan.elements_kept(self.rank))
     }
 
     /// Bytes that all ranks receive together.
     #[getter]
     fn traffic(&self) -> u64 {
-        self.bytes(self.plan.received_and_sent().iter().map(|(received, _)| received).sum())
+        self.byte_count(self.plan.received_and_sent().iter().map(|(received, _)| received).sum())
     }
 
     /// A hash of all that ranks must agree on.
@@ -253,7 +255,7 @@ impl ReshardPlan {
     /// The shapes that the shard of the rank may have, the usual one first: the extents of what it has, those of the longest shard,
     /// the memory of the layout in a row. None where it holds nothing.
     fn shapes(&self, target: bool) -> Option<Vec<Vec<i64>>> {
-        let sharded = self.side(target);
+        let sharded = self.plan_side(target);
         if !sharded.holds_elements(self.rank) {
             return None;
         }
@@ -282,7 +284,7 @@ impl ReshardPlan {
     /// Elements of the whole plan: what every rank receives and sends, and how that compares with the least that is possible; found
     /// by looking at every element.
     fn certificate<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let found = py.detach(|| certify_plan(&self.plan, None)).map_err(|e| refuse(&e))?;
+        let found = py.detach(|| certify_plan(&self.plan, None)).map_err(|e| refuse_plan(&e))?;
         let dict = PyDict::new(py);
         dict.set_item("received", &found.received)?;
         dict.set_item("sent", &found.sent)?;
@@ -304,9 +306,9 @@ impl ReshardPlan {
         let (src, dst) =
             (src.clone().filter(|_| !padded_source), dst.clone().filter(|_| !padded_target));
         let made = py.detach(|| RankProcess::of_rank(&self.plan, self.rank, src, dst));
-        let process = made.map_err(|e| refuse(&e))?;
+        let process = made.map_err(|e| refuse_plan(&e))?;
         let width = usize::try_from(self.width).unwrap_or(usize::MAX);
-        let kept = Mover::new(process.kept_copies(), width).map_err(|e| error::moved(&e))?;
+        let kept = Mover::new(process.kept_copies(), width).map_err(|e| error::move_error(&e))?;
         Ok(ReshardProcess { process, kept, width, count: self.rounds.count })
     }
 }
@@ -333,12 +335,12 @@ impl ReshardProcess {
         if self.kept.elements() == 0 {
             return Ok(());
         }
-        Ends::of(local, out)?.run(py, &self.kept, (0, 0), threads)
+        DisjointBytes::from_arrays(local, out)?.run_mover(py, &self.kept, (0, 0), threads)
     }
 
     /// The copies as loops.
     fn kept_nests(&self) -> NestList {
-        nests(self.process.kept_copies())
+        list_nests(self.process.kept_copies())
     }
 
     /// The messages of a round, counted from 0. Those that fit go into slots, one of `slot` bytes for each process, behind the first
@@ -354,26 +356,28 @@ impl ReshardProcess {
         if !(0..self.count).contains(&index) {
             return Err(PyIndexError::new_err(format!("round {index} of {}", self.count)));
         }
-        let round =
-            py.detach(|| self.process.plan_round(index, self.count)).map_err(|e| refuse(&e))?;
-        let list = |messages: &[zellige_reshard::PeerMessage]| -> PyResult<Vec<Packed>> {
+        let round = py
+            .detach(|| self.process.plan_round(index, self.count))
+            .map_err(|e| refuse_plan(&e))?;
+        let list = |messages: &[zellige_reshard::PeerMessage]| -> PyResult<Vec<PackedMessage>> {
             let mut end = 0usize;
             let mut all = Vec::with_capacity(messages.len());
             for message in messages {
-                let mover = Mover::new(&message.plan, self.width).map_err(|e| error::moved(&e))?;
+                let mover =
+                    Mover::new(&message.plan, self.width).map_err(|e| error::move_error(&e))?;
                 let bytes = usize::try_from(message.elements).unwrap_or(0) * self.width;
                 let direct = message.direct.and_then(|d| usize::try_from(d).ok());
                 let peer = usize::try_from(message.peer).unwrap_or(0);
                 let (kind, place) = match direct {
-                    _ if header + bytes <= slot => (Kind::Slot, peer * slot + header),
-                    Some(begin) => (Kind::Shard, begin * self.width),
-                    None => (Kind::Buffer, end),
+                    _ if header + bytes <= slot => (MessageTransport::Slot, peer * slot + header),
+                    Some(begin) => (MessageTransport::Shard, begin * self.width),
+                    None => (MessageTransport::Buffer, end),
                 };
-                if kind == Kind::Buffer {
+                if kind == MessageTransport::Buffer {
                     // Each begins at a line of its own.
                     end += bytes.next_multiple_of(64);
                 }
-                all.push(Packed { mover, place, bytes, kind });
+                all.push(PackedMessage { mover, place, bytes, kind });
             }
             Ok(all)
         };
@@ -384,7 +388,7 @@ impl ReshardProcess {
 
 /// Where a message is while it travels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum MessageTransport {
     Buffer = 0,
     /// In the shard itself, whose elements lie in a row.
     Shard = 1,
@@ -393,9 +397,9 @@ enum Kind {
 }
 
 /// A message, ready to be packed or unpacked.
-struct Packed {
+struct PackedMessage {
     mover: Mover,
-    kind: Kind,
+    kind: MessageTransport,
     /// From which byte on.
     place: usize,
     bytes: usize,
@@ -405,21 +409,23 @@ struct Packed {
 #[pyclass(name = "ReshardRound", module = "zellige._native", frozen)]
 pub(crate) struct ReshardRound {
     round: ExchangeRound,
-    sends: Vec<Packed>,
-    receives: Vec<Packed>,
+    sends: Vec<PackedMessage>,
+    receives: Vec<PackedMessage>,
 }
 
-fn listed(
-    packed: &[Packed],
+fn list_messages(
+    packed: &[PackedMessage],
     messages: &[zellige_reshard::PeerMessage],
 ) -> Vec<(i64, usize, u8, usize)> {
-    let one =
-        |(p, m): (&Packed, &zellige_reshard::PeerMessage)| (m.peer, p.bytes, p.kind as u8, p.place);
+    let one = |(p, m): (&PackedMessage, &zellige_reshard::PeerMessage)| {
+        (m.peer, p.bytes, p.kind as u8, p.place)
+    };
     packed.iter().zip(messages).map(one).collect()
 }
 
-fn staging(packed: &[Packed]) -> usize {
-    let ends = packed.iter().filter(|p| p.kind == Kind::Buffer).map(|p| p.place + p.bytes);
+fn staging_bytes(packed: &[PackedMessage]) -> usize {
+    let ends =
+        packed.iter().filter(|p| p.kind == MessageTransport::Buffer).map(|p| p.place + p.bytes);
     ends.max().unwrap_or(0)
 }
 
@@ -428,19 +434,19 @@ impl ReshardRound {
     /// Messages that go out: peer, bytes, where they lie (0 a buffer, 1 the shard, 2 a slot), and from which byte on.
     #[getter]
     fn sends(&self) -> Vec<(i64, usize, u8, usize)> {
-        listed(&self.sends, &self.round.sends)
+        list_messages(&self.sends, &self.round.sends)
     }
 
     /// The same of messages that come in.
     #[getter]
     fn receives(&self) -> Vec<(i64, usize, u8, usize)> {
-        listed(&self.receives, &self.round.receives)
+        list_messages(&self.receives, &self.round.receives)
     }
 
     /// Bytes of the buffers to send from and to receive into.
     #[getter]
     fn staging(&self) -> (usize, usize) {
-        (staging(&self.sends), staging(&self.receives))
+        (staging_bytes(&self.sends), staging_bytes(&self.receives))
     }
 
     /// Packs the messages of the buffer into it; with `slots` those of the slots.
@@ -452,13 +458,13 @@ impl ReshardRound {
         threads: usize,
         slots: bool,
     ) -> PyResult<()> {
-        let kind = if slots { Kind::Slot } else { Kind::Buffer };
+        let kind = if slots { MessageTransport::Slot } else { MessageTransport::Buffer };
         let mut messages = self.sends.iter().filter(|m| m.kind == kind).peekable();
         if messages.peek().is_none() {
             return Ok(());
         }
-        let ends = Ends::of(local, buffer)?;
-        messages.try_for_each(|m| ends.run(py, &m.mover, (0, m.place), threads))
+        let ends = DisjointBytes::from_arrays(local, buffer)?;
+        messages.try_for_each(|m| ends.run_mover(py, &m.mover, (0, m.place), threads))
     }
 
     /// Unpacks the messages of the slots.
@@ -468,12 +474,13 @@ impl ReshardRound {
         slots: &Bound<'_, PyAny>,
         out: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
-        let mut messages = self.receives.iter().filter(|m| m.kind == Kind::Slot).peekable();
+        let mut messages =
+            self.receives.iter().filter(|m| m.kind == MessageTransport::Slot).peekable();
         if messages.peek().is_none() {
             return Ok(());
         }
-        let ends = Ends::of(slots, out)?;
-        messages.try_for_each(|m| ends.run(py, &m.mover, (m.place, 0), 1))
+        let ends = DisjointBytes::from_arrays(slots, out)?;
+        messages.try_for_each(|m| ends.run_mover(py, &m.mover, (m.place, 0), 1))
     }
 
     /// Unpacks a message that was received into the buffer.
@@ -489,21 +496,26 @@ impl ReshardRound {
             .receives
             .get(index)
             .ok_or_else(|| PyIndexError::new_err(format!("message {index}")))?;
-        Ends::of(buffer, out)?.run(py, &message.mover, (message.place, 0), threads)
+        DisjointBytes::from_arrays(buffer, out)?.run_mover(
+            py,
+            &message.mover,
+            (message.place, 0),
+            threads,
+        )
     }
 
     /// What a message that goes out is packed by, as loops from the shard to the message.
     fn pack_nests(&self, index: usize) -> NestList {
-        self.round.sends.get(index).map_or_else(Vec::new, |m| nests(&m.plan))
+        self.round.sends.get(index).map_or_else(Vec::new, |m| list_nests(&m.plan))
     }
 
     /// What a message that comes in is unpacked by, as loops from the message to the shard.
     fn unpack_nests(&self, index: usize) -> NestList {
-        self.round.receives.get(index).map_or_else(Vec::new, |m| nests(&m.plan))
+        self.round.receives.get(index).map_or_else(Vec::new, |m| list_nests(&m.plan))
     }
 }
 
-fn nests(plan: &MovePlan) -> NestList {
+fn list_nests(plan: &MovePlan) -> NestList {
     let all = plan.nests().iter();
     all.map(|n| (n.loops.iter().map(|l| (l.range, l.src, l.dst)).collect(), n.starts.clone()))
         .collect()
@@ -512,8 +524,8 @@ fn nests(plan: &MovePlan) -> NestList {
 /// Whether each of the slots, all of so many bytes, begins with what this process said.
 #[pyfunction]
 pub(crate) fn slots_say(slots: &Bound<'_, PyAny>, slot: usize, said: &[u8]) -> PyResult<bool> {
-    let array = bytes_of(slots, Use::Read, slots)?;
-    let (start, len) = array.memory();
+    let array = bytes_of(slots, ArrayUse::Read, slots)?;
+    let (start, len) = array.memory_range();
     // SAFETY: the memory of a live array, from its first byte to its last, whose owner lives until the end of this function.
     let bytes = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
     Ok(bytes.chunks(slot.max(1)).all(|slot| slot.starts_with(said)))
@@ -522,7 +534,7 @@ pub(crate) fn slots_say(slots: &Bound<'_, PyAny>, slot: usize, said: &[u8]) -> P
 /// Asks for huge pages under an array that is about to be written for the first time.
 #[pyfunction]
 pub(crate) fn is_new(array: &Bound<'_, PyAny>) -> PyResult<()> {
-    let (start, len) = Array::of(array, Use::Written, array)?.memory();
+    let (start, len) = LibraryArray::from_object(array, ArrayUse::Written, array)?.memory_range();
     zellige_host::prefer_huge_pages(start, len);
     Ok(())
 }
@@ -530,35 +542,38 @@ pub(crate) fn is_new(array: &Bound<'_, PyAny>) -> PyResult<()> {
 /// An array of bytes of the host, in a row.
 fn bytes_of<'py>(
     array: &Bound<'py, PyAny>,
-    used: Use,
+    used: ArrayUse,
     lead: &Bound<'py, PyAny>,
-) -> PyResult<Array<'py>> {
-    let array = Array::of(array, used, lead)?;
-    if array.device.kind != DlDevice::CPU || !array.is_contiguous() || array.width() != 1 {
+) -> PyResult<LibraryArray<'py>> {
+    let array = LibraryArray::from_object(array, used, lead)?;
+    if array.device.kind != DlDevice::CPU || !array.is_contiguous() || array.element_width() != 1 {
         return Err(PyValueError::new_err("shards and buffers are bytes of the host, in a row"));
     }
     Ok(array)
 }
 
 /// Two arrays of bytes, apart from each other: one is read, the other one written.
-struct Ends<'py> {
-    source: Array<'py>,
-    target: Array<'py>,
+struct DisjointBytes<'py> {
+    source: LibraryArray<'py>,
+    target: LibraryArray<'py>,
 }
 
-impl<'py> Ends<'py> {
-    fn of(from: &Bound<'py, PyAny>, to: &Bound<'py, PyAny>) -> PyResult<Ends<'py>> {
-        let source = bytes_of(from, Use::Read, to)?;
-        let target = bytes_of(to, Use::Written, to)?;
+impl<'py> DisjointBytes<'py> {
+    fn from_arrays(
+        from: &Bound<'py, PyAny>,
+        to: &Bound<'py, PyAny>,
+    ) -> PyResult<DisjointBytes<'py>> {
+        let source = bytes_of(from, ArrayUse::Read, to)?;
+        let target = bytes_of(to, ArrayUse::Written, to)?;
         if target.read_only {
             return Err(PyValueError::new_err("`out` is read-only"));
         }
-        apart(source.memory(), target.memory())?;
-        Ok(Ends { source, target })
+        check_disjoint(source.memory_range(), target.memory_range())?;
+        Ok(DisjointBytes { source, target })
     }
 
     /// Runs a mover from these places on.
-    fn run(
+    fn run_mover(
         &self,
         py: Python<'_>,
         mover: &Mover,
@@ -566,7 +581,7 @@ impl<'py> Ends<'py> {
         threads: usize,
     ) -> PyResult<()> {
         let ((read, read_bytes), (write, write_bytes)) =
-            (self.source.memory(), self.target.memory());
+            (self.source.memory_range(), self.target.memory_range());
         if read_at > read_bytes || write_at > write_bytes {
             return Err(PyValueError::new_err("a message that begins behind its buffer"));
         }
@@ -583,6 +598,6 @@ impl<'py> Ends<'py> {
         let mut work =
             || mover.run_on_slices(read, write, None, if small { 1 } else { threads.max(1) });
         let moved = if small { work() } else { py.detach(work) };
-        moved.map_err(|e| error::moved(&e))
+        moved.map_err(|e| error::move_error(&e))
     }
 }

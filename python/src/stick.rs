@@ -115,17 +115,17 @@ const FORMS: &str = "SpyreTensorLayout takes (size, dtype), (size, dtype, dim_or
     (device_size, stride_map, device_dtype[, element_arrangement, device_stride, stick_dims, host_size, \
     host_stride]), in order or by name";
 
-fn wrong() -> PyErr {
+fn wrong_arguments() -> PyErr {
     PyTypeError::new_err(FORMS)
 }
 
-fn ints(value: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
-    value.extract().map_err(|_| wrong())
+fn extract_ints(value: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+    value.extract().map_err(|_| wrong_arguments())
 }
 
 /// What a layout is made from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ConstructorForm {
     /// The size of a tensor.
     Sized,
     /// The device's side.
@@ -133,16 +133,16 @@ enum Form {
 }
 
 /// The arguments of the constructor by their names.
-struct Arguments<'py> {
-    form: Form,
+struct ConstructorArguments<'py> {
+    form: ConstructorForm,
     values: Vec<(&'static str, Bound<'py, PyAny>)>,
 }
 
-impl<'py> Arguments<'py> {
-    fn read(
+impl<'py> ConstructorArguments<'py> {
+    fn read_arguments(
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> PyResult<Arguments<'py>> {
+    ) -> PyResult<ConstructorArguments<'py>> {
         const EXPLICIT: [&str; 8] = [
             "device_size",
             "stride_map",
@@ -166,7 +166,7 @@ impl<'py> Arguments<'py> {
             false => &["size", "dtype", "dim_order", "element_arrangement"],
         };
         if args.len() > order.len() {
-            return Err(wrong());
+            return Err(wrong_arguments());
         }
         let mut values: Vec<(&'static str, Bound<'py, PyAny>)> = Vec::new();
         for (name, value) in order.iter().zip(args) {
@@ -189,30 +189,30 @@ impl<'py> Arguments<'py> {
             }
             values.push((*name, value));
         }
-        let form = if explicit { Form::Explicit } else { Form::Sized };
-        Ok(Arguments { form, values })
+        let form = if explicit { ConstructorForm::Explicit } else { ConstructorForm::Sized };
+        Ok(ConstructorArguments { form, values })
     }
 
     fn get(&self, name: &str) -> Option<&Bound<'py, PyAny>> {
         self.values.iter().find(|(n, v)| *n == name && !v.is_none()).map(|(_, v)| v)
     }
 
-    fn wanted(&self, name: &str) -> PyResult<&Bound<'py, PyAny>> {
+    fn require_argument(&self, name: &str) -> PyResult<&Bound<'py, PyAny>> {
         self.get(name).ok_or_else(|| PyTypeError::new_err(format!("`{name}` is missing; {FORMS}")))
     }
 
-    fn list(&self, name: &str) -> PyResult<Option<Vec<i64>>> {
-        self.get(name).map(ints).transpose()
+    fn optional_ints(&self, name: &str) -> PyResult<Option<Vec<i64>>> {
+        self.get(name).map(extract_ints).transpose()
     }
 }
 
-fn arranged(
+fn arrange_layout(
     layout: StickLayout,
     arrangement: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<PyStickLayout> {
     let Some(arrangement) = arrangement else { return Ok(PyStickLayout(layout)) };
     let arrangement = arrangement.extract::<ElementArrangement>()?.arrangement();
-    let layout = layout.with_arrangement(arrangement).map_err(|e| error::layout(&e))?;
+    let layout = layout.with_arrangement(arrangement).map_err(|e| error::layout_error(&e))?;
     Ok(PyStickLayout(layout))
 }
 
@@ -224,19 +224,21 @@ impl PyStickLayout {
         args: &Bound<'_, PyTuple>,
         kwargs: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<PyStickLayout> {
-        let given = Arguments::read(args, kwargs)?;
-        let list = |name: &str| given.list(name);
-        let refused = |e: StickError| error::layout(&e);
+        let given = ConstructorArguments::read_arguments(args, kwargs)?;
+        let list = |name: &str| given.optional_ints(name);
+        let refused = |e: StickError| error::layout_error(&e);
         let layout = match given.form {
-            Form::Explicit => {
-                let format = given.wanted("device_dtype")?;
-                let format = format.extract::<DataFormats>().map_err(|_| wrong())?.format();
-                let (size, map) = (given.wanted("device_size")?, given.wanted("stride_map")?);
+            ConstructorForm::Explicit => {
+                let format = given.require_argument("device_dtype")?;
+                let format =
+                    format.extract::<DataFormats>().map_err(|_| wrong_arguments())?.format();
+                let (size, map) =
+                    (given.require_argument("device_size")?, given.require_argument("stride_map")?);
                 let together = given.get("stick_dims").map_or(Ok(1), |v| v.extract::<usize>())?;
-                let (size, map) = (ints(size)?, ints(map)?);
+                let (size, map) = (extract_ints(size)?, extract_ints(map)?);
                 let layout = StickLayout::with_stick_dims(&size, &map, format, together);
                 let mut layout = layout.map_err(refused)?;
-                layout = arranged(layout, given.get("element_arrangement"))?.0;
+                layout = arrange_layout(layout, given.get("element_arrangement"))?.0;
                 if let Some(strides) = list("device_stride")? {
                     layout = layout.with_device_strides(&strides).map_err(refused)?;
                 }
@@ -248,9 +250,10 @@ impl PyStickLayout {
                     (Some(size), stride) => PyStickLayout(layout).with_host(size, stride),
                 };
             }
-            Form::Sized => {
-                let dtype = convert::dtype(given.wanted("dtype")?)?;
-                let (size, strides) = (ints(given.wanted("size")?)?, list("strides")?);
+            ConstructorForm::Sized => {
+                let dtype = convert::parse_dtype(given.require_argument("dtype")?)?;
+                let (size, strides) =
+                    (extract_ints(given.require_argument("size")?)?, list("strides")?);
                 match list("dim_order")? {
                     Some(order) => {
                         StickLayout::with_dim_order(&size, strides.as_deref(), dtype, &order)
@@ -260,7 +263,7 @@ impl PyStickLayout {
                 }
             }
         };
-        arranged(layout.map_err(refused)?, given.get("element_arrangement"))
+        arrange_layout(layout.map_err(refused)?, given.get("element_arrangement"))
     }
 
     /// The layout of a host tensor of that size. Strides that are given are those in which `stride_map` is
@@ -272,9 +275,9 @@ impl PyStickLayout {
             Some(own) if !own.contains(&0) => self.0.with_own_strides(&size, own),
             other => self.0.with_host(&size, other.as_deref()),
         };
-        let bound = bound.map_err(|e| error::layout(&e))?;
+        let bound = bound.map_err(|e| error::layout_error(&e))?;
         if size.iter().all(|n| *n > 0) {
-            bound.lower_to_layout().map_err(|e| error::layout(&e))?;
+            bound.lower_to_layout().map_err(|e| error::layout_error(&e))?;
         }
         Ok(PyStickLayout(bound))
     }
@@ -288,7 +291,7 @@ impl PyStickLayout {
         strides: Option<Vec<i64>>,
     ) -> PyResult<PyStickLayout> {
         let layout = StickLayout::default_in_format(&size, strides.as_deref(), format.format());
-        Ok(PyStickLayout(layout.map_err(|e| error::layout(&e))?))
+        Ok(PyStickLayout(layout.map_err(|e| error::layout_error(&e))?))
     }
 
     /// The extents of the device dimensions.
@@ -306,7 +309,7 @@ impl PyStickLayout {
     /// The strides of the device dimensions, in elements; they may leave gaps.
     #[getter]
     fn device_stride(&self) -> PyResult<Vec<i64>> {
-        self.0.device_strides().map_err(|e| error::layout(&e))
+        self.0.device_strides().map_err(|e| error::layout_error(&e))
     }
 
     /// How many of the last device dimensions together are the stick.
@@ -347,7 +350,7 @@ impl PyStickLayout {
     /// Bytes on the device: 128 for every stick.
     #[getter]
     fn nbytes(&self) -> PyResult<i64> {
-        self.0.device_bytes().map_err(|e| error::layout(&e))
+        self.0.device_bytes().map_err(|e| error::layout_error(&e))
     }
 
     /// Whether every stick holds one element.
@@ -358,12 +361,12 @@ impl PyStickLayout {
 
     /// The layout with its sticks along another dimension of the host tensor.
     fn restickify(&self, dim: i64) -> PyResult<PyStickLayout> {
-        self.0.restickify_along(dim).map(PyStickLayout).map_err(|e| error::layout(&e))
+        self.0.restickify_along(dim).map(PyStickLayout).map_err(|e| error::layout_error(&e))
     }
 
     /// Per device dimension, the host dimension that it comes from.
     fn dim_map(&self) -> PyResult<Vec<i64>> {
-        self.0.recover_dim_map().map_err(|e| error::layout(&e))
+        self.0.recover_dim_map().map_err(|e| error::layout_error(&e))
     }
 
     /// The dimensions of a host tensor along which elements share a stick.
@@ -377,11 +380,13 @@ impl PyStickLayout {
         // Where there is no dim_map, the positions of elements tell: along a dimension of the stick the lane changes.
         // Powers of two are enough: for each digit of weight `w` of a coordinate, one of them is in `w..2w`, where that
         // digit is 1.
-        let (map, lanes) = (PyLayout::sticks(&self.0, Some(&size))?, self.0.elems_per_stick());
+        let (map, lanes) = (PyLayout::from_sticks(&self.0, Some(&size))?, self.0.elems_per_stick());
         let lane = |d: usize, i: i64| -> PyResult<i64> {
             let at: Vec<i64> = (0..size.len()).map(|e| if e == d { i } else { 0 }).collect();
-            let places =
-                map.layout.apply_to_coordinate(&map.shape, &at).map_err(|e| error::layout(&e))?;
+            let places = map
+                .layout
+                .apply_to_coordinate(&map.shape, &at)
+                .map_err(|e| error::layout_error(&e))?;
             let points = places.sorted_coordinates();
             let position =
                 points.first().and_then(|p| p.axis_entries().first()).map_or(0, |(_, at)| *at);
@@ -404,7 +409,7 @@ impl PyStickLayout {
     /// The layout in the algebra; `shape` is the host's where it is not known.
     #[pyo3(signature = (shape=None))]
     fn layout(&self, shape: Option<Vec<i64>>) -> PyResult<PyLayout> {
-        PyLayout::sticks(&self.0, shape.as_deref())
+        PyLayout::from_sticks(&self.0, shape.as_deref())
     }
 
     /// All of it as one text, which `relayout` reads; graphs of PyTorch hold it.
@@ -440,13 +445,13 @@ impl PyStickLayout {
     #[staticmethod]
     fn _read(text: &str) -> PyResult<PyStickLayout> {
         let layout = zellige_notation::spyre::parse(text);
-        layout.map(PyStickLayout).map_err(|e| error::diagnostic(&e, text))
+        layout.map(PyStickLayout).map_err(|e| error::diagnostic_error(&e, text))
     }
 
     /// The drawing that notebooks show.
     fn _repr_svg_(&self) -> PyResult<Option<String>> {
         match self.0.host() {
-            Some(_) => crate::draw::svg(&self.layout(None)?, None, "", 4096).map(Some),
+            Some(_) => crate::draw::layout_svg(&self.layout(None)?, None, "", 4096).map(Some),
             None => Ok(None),
         }
     }

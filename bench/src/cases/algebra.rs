@@ -1,21 +1,21 @@
 //! Operators and proofs.
 
-use super::{FRAGMENT, SWIZZLED, WGMMA, layout};
-use crate::harness::{Bench, Goal};
+use super::{FRAGMENT, SWIZZLED, WGMMA, parse_layout};
+use crate::harness::{BenchHarness, SpeedGoal};
 use anyhow::{Context, Result, bail};
 use std::time::Duration;
 use zellige_layout::{Axis, LayoutDifference};
 
-const CANONICAL: Goal = Goal::Within(Duration::from_micros(1));
-const OPERATOR: Goal = Goal::Within(Duration::from_micros(10));
+const CANONICAL: SpeedGoal = SpeedGoal::Within(Duration::from_micros(1));
+const OPERATOR: SpeedGoal = SpeedGoal::Within(Duration::from_micros(10));
 
-pub(crate) fn run(bench: &mut Bench) -> Result<()> {
-    canonicalize(bench)?;
-    operators(bench)?;
-    proofs(bench)
+pub(crate) fn run_algebra_cases(bench: &mut BenchHarness) -> Result<()> {
+    bench_canonicalize(bench)?;
+    bench_operators(bench)?;
+    bench_proofs(bench)
 }
 
-fn canonicalize(bench: &mut Bench) -> Result<()> {
+fn bench_canonicalize(bench: &mut BenchHarness) -> Result<()> {
     let cases = [
         ("canonicalize, 7 iters", "S[(18,8,2,4,2,3,6):(4,2,1,4,24,6,1)]"),
         ("canonicalize, 4 iters on 2 axes", FRAGMENT),
@@ -25,84 +25,88 @@ fn canonicalize(bench: &mut Bench) -> Result<()> {
         ),
     ];
     for (case, text) in cases {
-        let layout = layout(text)?;
-        bench.short(case, CANONICAL, |_| layout.canonical_form());
+        let layout = parse_layout(text)?;
+        bench.bench_short(case, CANONICAL, |_| layout.canonical_form());
     }
-    let threads = layout("S[(4,32):(1@wid_in_wg,1@laneid)]")?;
-    bench.short("canonicalize for CUDA, 2 iters", Goal::None, |_| threads.canonical_form_on_cuda());
+    let threads = parse_layout("S[(4,32):(1@wid_in_wg,1@laneid)]")?;
+    bench.bench_short("canonicalize for CUDA, 2 iters", SpeedGoal::None, |_| {
+        threads.canonical_form_on_cuda()
+    });
     Ok(())
 }
 
-fn operators(bench: &mut Bench) -> Result<()> {
-    let wgmma = layout(WGMMA)?;
-    let permuted = layout("S[(4,8,4,8,4,4):(1,64,16,128,4,2048)]")?;
-    let inner = layout("S[(8,4,8,4,4,4):(512,32,1,8,4096,128)]")?;
-    exact(bench, "compose, 6 iters after 6", OPERATOR, || permuted.compose(&inner))?;
-    let sixteen = layout("S[(16,8):(8,1)]")?;
-    let fragment = layout(FRAGMENT)?;
-    exact(bench, "compose, mma C/D after 2 iters", OPERATOR, || fragment.compose(&sixteen))?;
+fn bench_operators(bench: &mut BenchHarness) -> Result<()> {
+    let wgmma = parse_layout(WGMMA)?;
+    let permuted = parse_layout("S[(4,8,4,8,4,4):(1,64,16,128,4,2048)]")?;
+    let inner = parse_layout("S[(8,4,8,4,4,4):(512,32,1,8,4096,128)]")?;
+    bench_exact(bench, "compose, 6 iters after 6", OPERATOR, || permuted.compose(&inner))?;
+    let sixteen = parse_layout("S[(16,8):(8,1)]")?;
+    let fragment = parse_layout(FRAGMENT)?;
+    bench_exact(bench, "compose, mma C/D after 2 iters", OPERATOR, || fragment.compose(&sixteen))?;
 
-    exact(bench, "inverse, 6 iters on 3 axes (wgmma)", OPERATOR, || wgmma.exact_inverse())?;
-    let memory = layout("S[(4,8,4,8,4,4):(1,128,32,4,4096,1024)]")?;
-    exact(bench, "inverse, 6 iters on m", OPERATOR, || memory.exact_inverse())?;
-    let swizzled = layout(SWIZZLED)?;
-    exact(bench, "inverse, swizzled 64x256", OPERATOR, || swizzled.exact_inverse())?;
+    bench_exact(bench, "inverse, 6 iters on 3 axes (wgmma)", OPERATOR, || wgmma.exact_inverse())?;
+    let memory = parse_layout("S[(4,8,4,8,4,4):(1,128,32,4,4096,1024)]")?;
+    bench_exact(bench, "inverse, 6 iters on m", OPERATOR, || memory.exact_inverse())?;
+    let swizzled = parse_layout(SWIZZLED)?;
+    bench_exact(bench, "inverse, swizzled 64x256", OPERATOR, || swizzled.exact_inverse())?;
 
-    exact(bench, "slice, 6 iters (wgmma, a quarter)", OPERATOR, || {
+    bench_exact(bench, "slice, 6 iters (wgmma, a quarter)", OPERATOR, || {
         wgmma.slice_region(&[64, 64], &[(32, 64), (32, 64)])
     })?;
-    exact(bench, "slice, 4 iters (mma C/D, one row)", OPERATOR, || {
+    bench_exact(bench, "slice, 4 iters (mma C/D, one row)", OPERATOR, || {
         fragment.slice_region(&[16, 8], &[(3, 4), (0, 8)])
     })?;
-    exact(bench, "group, 6 iters", OPERATOR, || wgmma.group(&[2, 32, 8, 8]))?;
-    let outer = layout("S[(4,2):(2@wid_in_wg,1@wid_in_wg)]")?;
-    exact(bench, "tile, 4 iters by 2", OPERATOR, || fragment.tile_by(&outer, &[4, 2], &[16, 8]))?;
+    bench_exact(bench, "group, 6 iters", OPERATOR, || wgmma.group(&[2, 32, 8, 8]))?;
+    let outer = parse_layout("S[(4,2):(2@wid_in_wg,1@wid_in_wg)]")?;
+    bench_exact(bench, "tile, 4 iters by 2", OPERATOR, || {
+        fragment.tile_by(&outer, &[4, 2], &[16, 8])
+    })?;
     Ok(())
 }
 
-fn proofs(bench: &mut Bench) -> Result<()> {
+fn bench_proofs(bench: &mut BenchHarness) -> Result<()> {
     // One million elements, split in two ways.
-    let a = layout("S[(1024,1024):(1024,1)]")?;
-    let b = layout("S[(2,2,256,8,4,32):(524288,262144,1024,128,32,1)]")?;
-    exact(bench, "equal, 1M elements, other splits", OPERATOR, || a.find_difference(&b))?;
-    let permuted = layout("S[(16,64,16,64):(64,16384,1024,1)]")?;
-    let split = layout("S[(4,4,64,16,8,8):(256,64,16384,1024,8,1)]")?;
-    exact(bench, "equal, 1M elements, permuted, other splits", OPERATOR, || {
+    let a = parse_layout("S[(1024,1024):(1024,1)]")?;
+    let b = parse_layout("S[(2,2,256,8,4,32):(524288,262144,1024,128,32,1)]")?;
+    bench_exact(bench, "equal, 1M elements, other splits", OPERATOR, || a.find_difference(&b))?;
+    let permuted = parse_layout("S[(16,64,16,64):(64,16384,1024,1)]")?;
+    let split = parse_layout("S[(4,4,64,16,8,8):(256,64,16384,1024,8,1)]")?;
+    bench_exact(bench, "equal, 1M elements, permuted, other splits", OPERATOR, || {
         permuted.find_difference(&split)
     })?;
     // The second iter takes its first step at the last valid element.
-    let straight = layout("S[2097150:1] valid[1048576/2097150]")?;
-    let bent = layout("S[(2,1048575):(1048576,1)] valid[1048576/2097150]")?;
+    let straight = parse_layout("S[2097150:1] valid[1048576/2097150]")?;
+    let bent = parse_layout("S[(2,1048575):(1048576,1)] valid[1048576/2097150]")?;
     let Some(LayoutDifference::At { index: 1_048_575, .. }) = straight.find_difference(&bent)?
     else {
         bail!("the layouts of this case differ at the last element only");
     };
-    exact(bench, "differ at the last of 1M elements", OPERATOR, || {
+    bench_exact(bench, "differ at the last of 1M elements", OPERATOR, || {
         straight.find_difference(&bent)
     })?;
-    let swizzle = layout("Swizzle(3,3,3) o S[(1024,16,64):(64,65536,1)]")?;
-    let again = layout("Swizzle(3,3,3) o S[(32,32,4,4,64):(2048,64,262144,65536,1)]")?;
-    exact(bench, "equal, 1M elements, both swizzled", OPERATOR, || {
+    let swizzle = parse_layout("Swizzle(3,3,3) o S[(1024,16,64):(64,65536,1)]")?;
+    let again = parse_layout("Swizzle(3,3,3) o S[(32,32,4,4,64):(2048,64,262144,65536,1)]")?;
+    bench_exact(bench, "equal, 1M elements, both swizzled", OPERATOR, || {
         swizzle.find_difference(&again)
     })?;
 
-    let wgmma = layout(WGMMA)?;
+    let wgmma = parse_layout(WGMMA)?;
     let axes = zellige_layout::AxisTable::new();
     let place = [(axes.get("wid_in_wg")?, 2), (Axis::LANEID, 13), (Axis::M, 11)];
-    exact(bench, "lookup, 6 iters on 3 axes", OPERATOR, || wgmma.look_up_place(&place))?;
-    exact(bench, "injective, 6 iters on 3 axes", OPERATOR, || wgmma.is_injective())?;
-    exact(bench, "injective, 6 iters on m, 1M elements", OPERATOR, || split.is_injective())?;
+    bench_exact(bench, "lookup, 6 iters on 3 axes", OPERATOR, || wgmma.look_up_place(&place))?;
+    bench_exact(bench, "injective, 6 iters on 3 axes", OPERATOR, || wgmma.is_injective())?;
+    bench_exact(bench, "injective, 6 iters on m, 1M elements", OPERATOR, || split.is_injective())?;
     Ok(())
 }
 
 /// A case that must succeed: refusing is quick, and would look like speed.
-fn exact<T>(
-    bench: &mut Bench,
+fn bench_exact<T>(
+    bench: &mut BenchHarness,
     case: &str,
-    goal: Goal,
+    goal: SpeedGoal,
     f: impl Fn() -> zellige_layout::Result<T>,
 ) -> Result<()> {
     f().with_context(|| case.to_string())?;
-    bench.short(case, goal, |_| f());
+    bench.bench_short(case, goal, |_| f());
     Ok(())
 }

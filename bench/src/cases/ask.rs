@@ -1,7 +1,7 @@
 //! Requests: in this process, and through the program.
 
 use super::FRAGMENT;
-use crate::harness::{Bench, Goal, count, nanos};
+use crate::harness::{BenchHarness, SpeedGoal, as_divisor, as_nanoseconds};
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
 use std::fs::File;
@@ -10,37 +10,41 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-const GOAL: Goal = Goal::Rate(200_000.0);
+const GOAL: SpeedGoal = SpeedGoal::Rate(200_000.0);
 const REQUESTS: usize = 1_000_000;
 const ROUNDS: usize = 7;
 
-pub(crate) fn run(bench: &mut Bench) -> Result<()> {
-    let lines: Vec<String> = (0..256).map(request).collect();
-    bench.short("ask apply, in process", GOAL, |i| zellige_ask::answer(&lines[i % lines.len()]));
+pub(crate) fn run_request_cases(bench: &mut BenchHarness) -> Result<()> {
+    let lines: Vec<String> = (0..256).map(apply_request).collect();
+    bench.bench_short("ask apply, in process", GOAL, |i| {
+        zellige_ask::answer_line(&lines[i % lines.len()])
+    });
     let equal = format!(r#"{{"id":1,"op":"equal","a":"{FRAGMENT}","b":"{FRAGMENT}"}}"#);
-    bench.short("ask equal, in process", Goal::None, |_| zellige_ask::answer(&equal));
+    bench.bench_short("ask equal, in process", SpeedGoal::None, |_| {
+        zellige_ask::answer_line(&equal)
+    });
 
     let (file, pipe) =
         ("ask apply, program, 1M lines from a file", "ask apply, program, 1M lines through a pipe");
-    if bench.wants(file) || bench.wants(pipe) {
-        match program() {
+    if bench.wants_case(file) || bench.wants_case(pipe) {
+        match find_program() {
             Err(why) => {
-                bench.samples(file, GOAL, Err(why.clone()));
-                bench.samples(pipe, GOAL, Err(why));
+                bench.add_samples(file, GOAL, Err(why.clone()));
+                bench.add_samples(pipe, GOAL, Err(why));
             }
             Ok(program) => {
-                let requests = Requests::write()?;
-                let from_file = sample(|| serve_file(&program, &requests.path))?;
-                bench.samples(file, GOAL, Ok(from_file));
-                let piped = sample(|| serve_pipe(&program, &requests.text))?;
-                bench.samples(pipe, GOAL, Ok(piped));
+                let requests = RequestFile::write_requests()?;
+                let from_file = time_requests(|| serve_file(&program, &requests.path))?;
+                bench.add_samples(file, GOAL, Ok(from_file));
+                let piped = time_requests(|| serve_pipe(&program, &requests.text))?;
+                bench.add_samples(pipe, GOAL, Ok(piped));
             }
         }
     }
     Ok(())
 }
 
-fn request(i: usize) -> String {
+fn apply_request(i: usize) -> String {
     let (row, column) = (i * 7 % 16, i * 3 % 8);
     format!(
         r#"{{"id":{i},"op":"apply","layout":"{FRAGMENT}","shape":[16,8],"coords":[[{row},{column}]]}}"#
@@ -48,7 +52,7 @@ fn request(i: usize) -> String {
 }
 
 /// The program beside this one, as `cargo build --release -p zellige-cli` leaves it.
-fn program() -> Result<PathBuf, String> {
+fn find_program() -> Result<PathBuf, String> {
     let here = std::env::current_exe().map_err(|e| e.to_string())?;
     let path = here.with_file_name(format!("zellige{}", std::env::consts::EXE_SUFFIX));
     let help = "no `zellige` beside this program; run `cargo build --release -p zellige-cli`";
@@ -56,37 +60,37 @@ fn program() -> Result<PathBuf, String> {
 }
 
 /// A million lines, in memory and in a file that goes away with it.
-struct Requests {
+struct RequestFile {
     text: String,
     path: PathBuf,
 }
 
-impl Requests {
-    fn write() -> Result<Requests> {
+impl RequestFile {
+    fn write_requests() -> Result<RequestFile> {
         let mut text = String::with_capacity(REQUESTS * 120);
         for i in 0..REQUESTS {
-            let _ = writeln!(text, "{}", request(i));
+            let _ = writeln!(text, "{}", apply_request(i));
         }
         let path = std::env::temp_dir().join(format!("zellige-bench-{}.jsonl", std::process::id()));
         std::fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(Requests { text, path })
+        Ok(RequestFile { text, path })
     }
 }
 
-impl Drop for Requests {
+impl Drop for RequestFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 /// Nanoseconds a request, start of the program included, one sample a round.
-fn sample(serve: impl Fn() -> Result<()>) -> Result<Vec<f64>> {
+fn time_requests(serve: impl Fn() -> Result<()>) -> Result<Vec<f64>> {
     serve()?;
     let mut samples = Vec::with_capacity(ROUNDS);
     for _ in 0..ROUNDS {
         let start = Instant::now();
         serve()?;
-        samples.push(nanos(start.elapsed()) / count(REQUESTS));
+        samples.push(as_nanoseconds(start.elapsed()) / as_divisor(REQUESTS));
     }
     Ok(samples)
 }

@@ -10,7 +10,7 @@ use anyhow::Result;
 use zellige_layout::{AxisTable, Layout};
 
 /// A layout from its text.
-fn layout(text: &str) -> Result<Layout> {
+fn parse_layout(text: &str) -> Result<Layout> {
     Ok(zellige_notation::tirx::parse(text, &AxisTable::new())?)
 }
 

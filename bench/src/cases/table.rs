@@ -1,15 +1,15 @@
 //! Offset tables of 16 million elements, and what memory itself allows.
 
-use super::layout;
-use crate::harness::{Bench, Goal};
+use super::parse_layout;
+use crate::harness::{BenchHarness, SpeedGoal};
 use anyhow::Result;
 use std::time::Duration;
 use zellige_layout::Axis;
 
-const GOAL: Goal = Goal::Within(Duration::from_millis(60));
+const GOAL: SpeedGoal = SpeedGoal::Within(Duration::from_millis(60));
 const SIZE: usize = 1 << 24;
 
-pub(crate) fn run(bench: &mut Bench) -> Result<()> {
+pub(crate) fn run_table_cases(bench: &mut BenchHarness) -> Result<()> {
     let cases = [
         ("table 16M, 3 iters, nearly row-major", "S[(256,256,256):(65792,257,1)]"),
         ("table 16M, transposed 4096x4096", "S[(4096,4096):(1,4096)]"),
@@ -27,42 +27,43 @@ pub(crate) fn run(bench: &mut Bench) -> Result<()> {
         ("table 16M, padded, narrow rows (5 of 8)", "S[(3355648,8):(8,1)] valid[3355648,1..6/8]"),
     ];
     for (case, text) in cases {
-        let layout = layout(text)?;
-        bench.long(case, GOAL, || layout.offset_table(Axis::M));
+        let layout = parse_layout(text)?;
+        bench.bench_long(case, GOAL, || layout.offset_table(Axis::M));
     }
     let again = "table 16M, swizzled 4096x4096, memory used again";
-    if bench.wants(again) {
-        let layout = layout("Swizzle(3,3,3) o S[(4096,64,64):(64,262144,1)]")?;
+    if bench.wants_case(again) {
+        let layout = parse_layout("Swizzle(3,3,3) o S[(4096,64,64):(64,262144,1)]")?;
         let mut table = Vec::new();
-        bench.long(again, GOAL, || layout.write_offset_table(Axis::M, &mut table));
-        let layout = self::layout("S[(4096,66,64):(64,262144,1)] valid[4000/4096,4195/4224]")?;
+        bench.bench_long(again, GOAL, || layout.write_offset_table(Axis::M, &mut table));
+        let layout =
+            self::parse_layout("S[(4096,66,64):(64,262144,1)] valid[4000/4096,4195/4224]")?;
         let again = "table 16M, padded in sticks, memory used again";
-        bench.long(again, GOAL, || layout.write_offset_table(Axis::M, &mut table));
+        bench.bench_long(again, GOAL, || layout.write_offset_table(Axis::M, &mut table));
     }
-    ceilings(bench);
+    bench_memory_ceilings(bench);
     Ok(())
 }
 
 /// The same 128 MiB of `i64`, without the work: what no table can beat.
-fn ceilings(bench: &mut Bench) {
+fn bench_memory_ceilings(bench: &mut BenchHarness) {
     let fresh = "ceiling: 16M x 8 B written to fresh memory";
     let filled = "ceiling: 16M x 8 B filled in memory already mapped";
     let copied = "ceiling: 16M x 8 B copied, both mapped";
-    bench.long(fresh, Goal::None, || {
+    bench.bench_long(fresh, SpeedGoal::None, || {
         let mut table: Vec<i64> = Vec::with_capacity(SIZE);
         table.extend(0..1i64 << 24);
         table
     });
-    if !bench.wants(filled) && !bench.wants(copied) {
+    if !bench.wants_case(filled) && !bench.wants_case(copied) {
         return;
     }
     let mut target = vec![1i64; SIZE];
-    bench.long(filled, Goal::None, || {
+    bench.bench_long(filled, SpeedGoal::None, || {
         target.fill(7);
         target[SIZE - 1]
     });
     let source: Vec<i64> = (0..1i64 << 24).collect();
-    bench.long(copied, Goal::None, || {
+    bench.bench_long(copied, SpeedGoal::None, || {
         target.copy_from_slice(&source);
         target[SIZE - 1]
     });

@@ -3,8 +3,8 @@
 mod published;
 mod table;
 
-pub use published::{PublishedFigure, published, published_table};
-pub use table::{breakdown, table};
+pub use published::{PublishedFigure, published_figures, published_table};
+pub use table::{policy_table, time_breakdown};
 
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use zellige_report::Report;
 
 /// A graph under both policies.
 #[derive(Debug)]
-pub struct Row {
+pub struct CompiledGraphRow {
     /// The name of its file.
     pub name: String,
     /// Under the baseline policy.
@@ -32,7 +32,7 @@ pub struct Row {
 ///
 /// # Errors
 /// A folder that cannot be read.
-pub fn graphs(folder: &Path) -> Result<Vec<PathBuf>> {
+pub fn find_graphs(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let mut list = Vec::new();
     for entry in entries {
@@ -49,7 +49,7 @@ pub fn graphs(folder: &Path) -> Result<Vec<PathBuf>> {
 ///
 /// # Errors
 /// A file that cannot be read or is no graph.
-pub fn read(path: &Path) -> Result<Graph> {
+pub fn read_graph(path: &Path) -> Result<Graph> {
     let source = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     text::parse(&source).map_err(|d| anyhow::anyhow!("{}", d.render(&source, false)))
 }
@@ -58,8 +58,8 @@ pub fn read(path: &Path) -> Result<Graph> {
 ///
 /// # Errors
 /// What the compiler or the checker refuses.
-pub fn measure(path: &Path) -> Result<Row> {
-    let graph = read(path)?;
+pub fn measure_graph(path: &Path) -> Result<CompiledGraphRow> {
+    let graph = read_graph(path)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let baseline = compile_graph(&graph, &CompilerOptions::baseline())?;
     check_program(&baseline)?;
@@ -73,14 +73,19 @@ pub fn measure(path: &Path) -> Result<Row> {
     }
     let best = best.context("compiled")?;
     check_program(&best)?;
-    Ok(Row { name, baseline: report_program(&baseline), best: report_program(&best), took })
+    Ok(CompiledGraphRow {
+        name,
+        baseline: report_program(&baseline),
+        best: report_program(&best),
+        took,
+    })
 }
 
 /// A graph as today's software runs it: the baseline policy, its coverage, composites taken apart.
 ///
 /// # Errors
 /// What the compiler refuses.
-pub fn as_today(path: &Path) -> Result<Report> {
+pub fn compile_baseline(path: &Path) -> Result<Report> {
     let options = CompilerOptions::baseline().with_profile(CoverageProfile::Card);
-    Ok(report_program(&compile_graph(&read(path)?, &options)?))
+    Ok(report_program(&compile_graph(&read_graph(path)?, &options)?))
 }

@@ -3,7 +3,7 @@
 //! Most figures were put into the preset, so that their prediction only shows that the account comes back to
 //! them; the column says which. What was not put in is what the model stands or falls by.
 
-use super::as_today;
+use super::compile_baseline;
 use anyhow::{Context, Result};
 use std::fmt::Write;
 use std::path::Path;
@@ -28,7 +28,7 @@ pub struct PublishedFigure {
 
 impl PublishedFigure {
     /// How far the prediction is off, as a share of the figure.
-    pub fn off(&self) -> f64 {
+    pub fn relative_error(&self) -> f64 {
         self.predicted / self.published - 1.0
     }
 }
@@ -37,12 +37,13 @@ impl PublishedFigure {
 ///
 /// # Errors
 /// Graphs that cannot be read or compiled.
-pub fn published(examples: &Path) -> Result<Vec<PublishedFigure>> {
+pub fn published_figures(examples: &Path) -> Result<Vec<PublishedFigure>> {
     let card = Hardware::card_preset();
-    let mut list = rates(&card);
+    let mut list = kernel_rates(&card);
     let number = |key| card.figure_number(key).to_f64();
-    let prefill = as_today(&examples.join("granite-8b-prefill.graph")).context("prefill")?;
-    let decode = as_today(&examples.join("granite-8b-decode.graph")).context("decode")?;
+    let prefill =
+        compile_baseline(&examples.join("granite-8b-prefill.graph")).context("prefill")?;
+    let decode = compile_baseline(&examples.join("granite-8b-decode.graph")).context("decode")?;
     let ms = |r: &Report| r.summary.latency_us / 1e3;
     let (first, next) = (number(Key::FirstToken), number(Key::NextToken));
     let fitted = Some("host.launch, fitted to both tokens");
@@ -61,7 +62,7 @@ pub fn published(examples: &Path) -> Result<Vec<PublishedFigure>> {
 const BURSTS: u64 = 1 << 14;
 
 /// Rates that single kernels reach.
-fn rates(card: &Hardware) -> Vec<PublishedFigure> {
+fn kernel_rates(card: &Hardware) -> Vec<PublishedFigure> {
     let cores = card.core_count();
     let traffic = |reads: u64, writes: u64| CoreWork {
         reads: MemoryTraffic::from_bursts(4096, reads),
@@ -135,7 +136,7 @@ pub fn published_table(list: &[PublishedFigure]) -> String {
             f.unit,
             digits(f.predicted),
             f.unit,
-            off(100.0 * f.off()),
+            off(100.0 * f.relative_error()),
             f.put_in.unwrap_or("no"),
         );
     }
@@ -149,11 +150,11 @@ mod tests {
     #[test]
     fn predictions_are_within_15_percent_and_as_documented() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        let list = published(&root.join("examples")).expect("the graphs compile");
+        let list = published_figures(&root.join("examples")).expect("the graphs compile");
         for f in &list {
             let most =
                 if f.put_in.is_some_and(|p| !p.starts_with("host.launch")) { 0.01 } else { 0.15 };
-            assert!(f.off().abs() < most, "{f:?}");
+            assert!(f.relative_error().abs() < most, "{f:?}");
         }
         let table = published_table(&list);
         let docs = std::fs::read_to_string(root.join("docs/compiler-results.md")).expect("docs");

@@ -1,11 +1,11 @@
 //! The tables of `docs/compiler-results.md`.
 
-use super::Row;
+use super::CompiledGraphRow;
 use std::fmt::Write;
 use zellige_report::{Report, StepKind};
 
 /// Every graph under both policies, as Markdown.
-pub fn table(rows: &[Row]) -> String {
+pub fn policy_table(rows: &[CompiledGraphRow]) -> String {
     let mut out = String::from(
         "| graph | ops | baseline | best | faster | without launches | moves, baseline | moves, best | layouts | compiled in |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---|---:|\n",
@@ -22,23 +22,23 @@ pub fn table(rows: &[Row]) -> String {
             "| {} | {} | {} | {} | {:.2}x | {} to {} | {} in {} | {} in {} | {proof} | {} |",
             row.name,
             b.ops,
-            time(a.latency_us),
-            time(b.latency_us),
+            format_time(a.latency_us),
+            format_time(b.latency_us),
             a.latency_us / b.latency_us.max(1e-9),
-            time(a.latency_us - a.launch_us),
-            time(b.latency_us - b.launch_us),
+            format_time(a.latency_us - a.launch_us),
+            format_time(b.latency_us - b.launch_us),
             a.moves,
-            time(a.move_us),
+            format_time(a.move_us),
             b.moves,
-            time(b.move_us),
-            took(row),
+            format_time(b.move_us),
+            compile_duration(row),
         );
     }
     out
 }
 
 /// How long a compilation took; an unoptimised program says nothing about that.
-fn took(row: &Row) -> String {
+fn compile_duration(row: &CompiledGraphRow) -> String {
     if cfg!(debug_assertions) {
         return "(debug build)".into();
     }
@@ -46,7 +46,7 @@ fn took(row: &Row) -> String {
 }
 
 /// Where the time of a run goes, by kind of operation, as Markdown.
-pub fn breakdown(r: &Report) -> String {
+pub fn time_breakdown(r: &Report) -> String {
     let mut list: Vec<(String, usize, f64, u64, u64)> = Vec::new();
     for s in r.steps.iter().filter(|s| !s.load) {
         let name = match s.kind {
@@ -72,7 +72,7 @@ pub fn breakdown(r: &Report) -> String {
         let _ = writeln!(
             out,
             "| {name} | {steps} | {} | {:.1}% | {:.2} GB | {:.2} G |",
-            time(us),
+            format_time(us),
             100.0 * us / total.max(1e-9),
             bytes as f64 / 1e9,
             flops as f64 / 1e9
@@ -82,14 +82,14 @@ pub fn breakdown(r: &Report) -> String {
         out,
         "| **total** | {} | **{}** | 100% | {:.2} GB | {:.2} G |",
         r.steps.iter().filter(|s| !s.load).count(),
-        time(r.summary.latency_us),
+        format_time(r.summary.latency_us),
         r.summary.bytes as f64 / 1e9,
         r.summary.flops as f64 / 1e9
     );
     out
 }
 
-fn time(us: f64) -> String {
+fn format_time(us: f64) -> String {
     match us {
         us if us >= 1e5 => format!("{:.0} ms", us / 1e3),
         us if us >= 1e4 => format!("{:.1} ms", us / 1e3),

@@ -10,7 +10,7 @@ use zellige_layout::StridedLayout;
 use zellige_op::TensorOp;
 
 /// The fewest seconds of one call.
-pub(super) struct Figures {
+pub(super) struct DeviceFigures {
     /// Of an operation, the better of two ways: into a tensor that is there, or into a new one.
     pub(super) ours: f64,
     /// A plain copy of as many bytes as are read and written; of a product with one row, which does nothing
@@ -19,10 +19,10 @@ pub(super) struct Figures {
 }
 
 /// The figures, or why there are none.
-pub(super) type Timed = Result<Figures, String>;
+pub(super) type DeviceTiming = Result<DeviceFigures, String>;
 
 /// One row of the table.
-pub(super) struct Case {
+pub(super) struct DeviceCase {
     pub(super) name: String,
     /// The best peer's time over ours, at least.
     pub(super) goal: Option<f64>,
@@ -33,12 +33,12 @@ pub(super) struct Case {
     dtype: Dtype,
     /// Bytes read and written, or floating-point operations.
     pub(super) units: f64,
-    what: What,
+    what: DeviceWork,
 }
 
 /// Transfers of float32 convert to and from DLFloat16, as the card does unless told otherwise; operations on
 /// float32 have tensors that are kept in float32.
-enum What {
+enum DeviceWork {
     Upload,
     Download,
     /// A product with one row.
@@ -48,7 +48,7 @@ enum What {
 }
 
 /// Every case.
-pub(super) fn all() -> Vec<Case> {
+pub(super) fn all_cases() -> Vec<DeviceCase> {
     let mut cases = Vec::new();
     #[allow(clippy::cast_precision_loss, reason = "far below 2^53")]
     let count = |size: &[i64]| size.iter().product::<i64>() as f64;
@@ -57,10 +57,10 @@ pub(super) fn all() -> Vec<Case> {
         #[allow(clippy::cast_precision_loss, reason = "8 to 64")]
         let width = dtype.bits() as f64 / 8.0 + 2.0;
         let units = count(&size) * width;
-        for (word, what) in [("upload", What::Upload), ("download", What::Download)] {
+        for (word, what) in [("upload", DeviceWork::Upload), ("download", DeviceWork::Download)] {
             let name = format!("{word} 4096x4096 {dtype}");
             let sizes = vec![size.clone()];
-            cases.push(Case { name, goal: None, peer: None, sizes, dtype, units, what });
+            cases.push(DeviceCase { name, goal: None, peer: None, sizes, dtype, units, what });
         }
     }
     let row = || vec![4096, 1024];
@@ -79,53 +79,72 @@ pub(super) fn all() -> Vec<Case> {
             #[allow(clippy::cast_precision_loss, reason = "2 to 4")]
             let (width, tensors) = (dtype.bits() as f64 / 8.0, (operands + 1) as f64);
             let units = count(&row()) * width * tensors;
-            let (case, what) = (format!("{name} 4096x1024 {dtype}"), What::Op(name, attributes));
+            let (case, what) =
+                (format!("{name} 4096x1024 {dtype}"), DeviceWork::Op(name, attributes));
             let (goal, peer) = (Some(goal), Some(name));
-            cases.push(Case { name: case, goal, peer, sizes, dtype, units, what });
+            cases.push(DeviceCase { name: case, goal, peer, sizes, dtype, units, what });
         }
     }
     let dtype = Dtype::Float16;
     for (m, k, n) in [(1024, 1024, 1024), (64, 2048, 8192)] {
         let sizes = vec![vec![m, k], vec![k, n]];
         let (name, units) = (format!("matmul {m}x{k}x{n} float16"), 2.0 * count(&[m, k, n]));
-        let what = What::Op("matmul", plain());
-        cases.push(Case { name, goal: Some(0.5), peer: Some("matmul"), sizes, dtype, units, what });
+        let what = DeviceWork::Op("matmul", plain());
+        cases.push(DeviceCase {
+            name,
+            goal: Some(0.5),
+            peer: Some("matmul"),
+            sizes,
+            dtype,
+            units,
+            what,
+        });
     }
     for (k, n) in [(4096, 4096), (4096, 11008)] {
         let sizes = vec![vec![1, k], vec![k, n]];
         // Gigabytes of weights a second.
         let (name, units) = (format!("matmul 1x{k}x{n} float16"), 2.0 * count(&[k, n]));
-        let what = What::Decode;
-        cases.push(Case { name, goal: Some(0.8), peer: Some("matmul"), sizes, dtype, units, what });
+        let what = DeviceWork::Decode;
+        cases.push(DeviceCase {
+            name,
+            goal: Some(0.8),
+            peer: Some("matmul"),
+            sizes,
+            dtype,
+            units,
+            what,
+        });
     }
     cases
 }
 
-impl Case {
+impl DeviceCase {
     /// The best of some calls after one that warms up.
-    pub(super) fn measure(&self, rounds: usize) -> Timed {
-        let wide = !matches!(self.what, What::Upload | What::Download);
+    pub(super) fn measure_case(&self, rounds: usize) -> DeviceTiming {
+        let wide = !matches!(self.what, DeviceWork::Upload | DeviceWork::Download);
         let keep = KeptDtypes { float32: wide, int64: false };
         let card = Card::builder().keep_dtypes(keep).build().map_err(|e| e.to_string())?;
         let put = |size: &[i64]| {
-            let (bytes, host) = host(size, self.dtype);
+            let (bytes, host) = host_operand(size, self.dtype);
             let uploaded = Tensor::upload(&card, &bytes, &host, self.dtype, None);
             uploaded.map(|(t, _)| (t, bytes, host)).map_err(|e| e.to_string())
         };
         let plain = [json!({})];
         let (name, attributes) = match &self.what {
-            What::Decode => (&"matmul", plain.as_slice()),
-            What::Upload | What::Download => {
+            DeviceWork::Decode => (&"matmul", plain.as_slice()),
+            DeviceWork::Upload | DeviceWork::Download => {
                 let (tensor, mut bytes, host) = put(&self.sizes[0])?;
-                let ours = if matches!(self.what, What::Upload) {
-                    best(rounds, || tensor.write_from(&bytes, &host, self.dtype).map(drop))?
+                let ours = if matches!(self.what, DeviceWork::Upload) {
+                    best_seconds(rounds, || tensor.write_from(&bytes, &host, self.dtype).map(drop))?
                 } else {
-                    best(rounds, || tensor.read_into(&mut bytes, &host, self.dtype).map(drop))?
+                    best_seconds(rounds, || {
+                        tensor.read_into(&mut bytes, &host, self.dtype).map(drop)
+                    })?
                 };
-                let copy = Some(copy(rounds, self.units)?);
-                return Ok(Figures { ours, copy });
+                let copy = Some(time_copy(rounds, self.units)?);
+                return Ok(DeviceFigures { ours, copy });
             }
-            What::Op(name, attributes) => (name, attributes.as_slice()),
+            DeviceWork::Op(name, attributes) => (name, attributes.as_slice()),
         };
         if !TensorOp::all_rows().any(|e| e.name == *name) {
             return Err("not in the table".into());
@@ -138,18 +157,18 @@ impl Case {
         let (op, out) = { tried }.next().ok_or("no attributes that it takes are known here")?;
         // A tensor that is there needs no zeroing; where it cannot be computed in place, a new one
         // needs no copy.
-        let into = best(rounds, || op.run_into(&card, &inputs, &out).map(drop))?;
-        let fresh = best(rounds, || op.run_op(&card, &inputs).map(drop))?;
+        let into = best_seconds(rounds, || op.run_into(&card, &inputs, &out).map(drop))?;
+        let fresh = best_seconds(rounds, || op.run_op(&card, &inputs).map(drop))?;
         let copy = match self.what {
-            What::Decode => Some(read(rounds, self.units, card.host_threads())?),
+            DeviceWork::Decode => Some(time_read(rounds, self.units, card.host_threads())?),
             _ => None,
         };
-        Ok(Figures { ours: into.min(fresh), copy })
+        Ok(DeviceFigures { ours: into.min(fresh), copy })
     }
 }
 
 /// Memory with pages of its own: what was never written would all be the one page of zeros, in the cache.
-fn written(bytes: f64) -> AlignedBuffer {
+fn written_buffer(bytes: f64) -> AlignedBuffer {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "some MB")]
     let mut memory = AlignedBuffer::new_zeroed(bytes as usize);
     memory.fill(1);
@@ -157,10 +176,10 @@ fn written(bytes: f64) -> AlignedBuffer {
 }
 
 /// A plain copy that reads and writes so many bytes in all.
-fn copy(rounds: usize, bytes: f64) -> Result<f64, String> {
-    let from = written(bytes / 2.0);
+fn time_copy(rounds: usize, bytes: f64) -> Result<f64, String> {
+    let from = written_buffer(bytes / 2.0);
     let mut to = AlignedBuffer::new_zeroed(from.len());
-    best(rounds, || {
+    best_seconds(rounds, || {
         to.copy_from_slice(&from);
         std::hint::black_box(&mut to);
         Ok(())
@@ -168,11 +187,11 @@ fn copy(rounds: usize, bytes: f64) -> Result<f64, String> {
 }
 
 /// A plain read of so many bytes, shared by as many threads as the card has.
-fn read(rounds: usize, bytes: f64, threads: usize) -> Result<f64, String> {
+fn time_read(rounds: usize, bytes: f64, threads: usize) -> Result<f64, String> {
     const LINE: usize = 64;
-    let from: &[u8] = &written(bytes);
+    let from: &[u8] = &written_buffer(bytes);
     let share = from.len().div_ceil(threads.max(1)).next_multiple_of(LINE);
-    best(rounds, || {
+    best_seconds(rounds, || {
         zellige_host::crew::share_pieces(threads, threads, &|i| {
             let part = from.chunks(share).nth(i).unwrap_or_default();
             let mut sums = [0_u8; LINE];
@@ -186,7 +205,7 @@ fn read(rounds: usize, bytes: f64, threads: usize) -> Result<f64, String> {
 }
 
 /// Numbers between -4 and 4.
-fn host(size: &[i64], dtype: Dtype) -> (Vec<u8>, StridedLayout) {
+fn host_operand(size: &[i64], dtype: Dtype) -> (Vec<u8>, StridedLayout) {
     let host = StridedLayout::new_contiguous(size).expect("a small size");
     let format = host_format(dtype).expect("a float");
     let count = usize::try_from(host.numel()).expect("positive");
@@ -200,7 +219,7 @@ fn host(size: &[i64], dtype: Dtype) -> (Vec<u8>, StridedLayout) {
     (bytes, host)
 }
 
-fn best(
+fn best_seconds(
     rounds: usize,
     mut call: impl FnMut() -> zellige_device::Result<()>,
 ) -> Result<f64, String> {

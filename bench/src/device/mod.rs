@@ -5,39 +5,41 @@ mod cases;
 mod peers;
 
 use anyhow::Result;
-use cases::{Case, Timed};
-use peers::Peers;
+use cases::{DeviceCase, DeviceTiming};
+use peers::DevicePeers;
 
 /// Rounds of which the best counts: a product that waits for a thread which a neighbour has stopped
 /// would be timed on the neighbour.
 const ROUNDS: usize = 15;
 
 /// Prints the table, row by row; `words` choose cases by their names.
-pub(crate) fn run(words: &[String]) -> Result<()> {
-    let mut peers = Peers::start();
+pub(crate) fn run_device_cases(words: &[String]) -> Result<()> {
+    let mut peers = DevicePeers::start_python();
     println!(
         "| case | goal | ours | GB/s or GFLOP/s | plain copy or read | numpy float32 | torch \
          float32 | best other / ours |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|");
-    for case in cases::all().iter().filter(|c| words.iter().all(|w| c.name.contains(w.as_str()))) {
-        let ours = case.measure(ROUNDS);
+    for case in
+        cases::all_cases().iter().filter(|c| words.iter().all(|w| c.name.contains(w.as_str())))
+    {
+        let ours = case.measure_case(ROUNDS);
         let theirs = match case.peer {
-            Some(op) => peers.ask(op, &case.sizes, ROUNDS),
+            Some(op) => peers.time_operation(op, &case.sizes, ROUNDS),
             None => [Err(String::new()), Err(String::new())],
         };
-        println!("{}", line(case, &ours, &theirs));
+        println!("{}", table_line(case, &ours, &theirs));
     }
-    println!("\n{}", peers.versions());
+    println!("\n{}", peers.library_versions());
     Ok(())
 }
 
-fn line(case: &Case, ours: &Timed, theirs: &[Result<f64, String>; 2]) -> String {
+fn table_line(case: &DeviceCase, ours: &DeviceTiming, theirs: &[Result<f64, String>; 2]) -> String {
     let shown = |t: &Result<f64, String>| match t {
-        Ok(seconds) => milliseconds(*seconds),
+        Ok(seconds) => format_milliseconds(*seconds),
         Err(why) => why.clone(),
     };
-    let maybe = |t: Option<f64>| t.map_or(String::new(), milliseconds);
+    let maybe = |t: Option<f64>| t.map_or(String::new(), format_milliseconds);
     let (numpy, torch) = (shown(&theirs[0]), shown(&theirs[1]));
     let goal = case.goal.map_or(String::new(), |goal| format!("{goal:.2}"));
     let f = match ours {
@@ -52,11 +54,11 @@ fn line(case: &Case, ours: &Timed, theirs: &[Result<f64, String>; 2]) -> String 
     format!(
         "| {} | {goal} | {} | {rate:.1} | {} | {numpy} | {torch} | {ratio} |",
         case.name,
-        milliseconds(f.ours),
+        format_milliseconds(f.ours),
         maybe(f.copy),
     )
 }
 
-fn milliseconds(seconds: f64) -> String {
+fn format_milliseconds(seconds: f64) -> String {
     format!("{:.2} ms", seconds * 1e3)
 }

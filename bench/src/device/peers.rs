@@ -7,20 +7,20 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 const SCRIPT: &str = include_str!("../../peers_device.py");
 
 /// The process, if there is a Python at all.
-pub(super) struct Peers {
-    process: Result<Process, String>,
+pub(super) struct DevicePeers {
+    process: Result<DevicePeerProcess, String>,
     versions: Value,
 }
 
-struct Process {
+struct DevicePeerProcess {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
 }
 
-impl Peers {
+impl DevicePeers {
     /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`. Without one the table says so.
-    pub(super) fn start() -> Peers {
+    pub(super) fn start_python() -> DevicePeers {
         let python = std::env::var("ZELLIGE_PYTHON").unwrap_or_else(|_| "python3".into());
         let child = Command::new(&python)
             .args(["-c", SCRIPT])
@@ -34,22 +34,22 @@ impl Peers {
         let process = child.map_err(|_| "not installed".to_string()).map(|mut child| {
             let stdin = child.stdin.take();
             let stdout = BufReader::new(child.stdout.take().expect("piped"));
-            Process { child, stdin, stdout }
+            DevicePeerProcess { child, stdin, stdout }
         });
-        let mut peers = Peers { process, versions: Value::Null };
-        peers.versions = peers.read().unwrap_or(Value::Null);
+        let mut peers = DevicePeers { process, versions: Value::Null };
+        peers.versions = peers.read_answer().unwrap_or(Value::Null);
         peers
     }
 
     /// What numpy and torch took, or why there is no time.
-    pub(super) fn ask(
+    pub(super) fn time_operation(
         &mut self,
         op: &str,
         sizes: &[Vec<i64>],
         rounds: usize,
     ) -> [Result<f64, String>; 2] {
         let request = json!({"op": op, "sizes": sizes, "rounds": rounds});
-        let answer = self.write(&request).and_then(|()| self.read());
+        let answer = self.write_request(&request).and_then(|()| self.read_answer());
         ["numpy", "torch"].map(|name| match &answer {
             Err(why) => Err(why.clone()),
             Ok(answer) => match &answer[name] {
@@ -61,19 +61,19 @@ impl Peers {
     }
 
     /// The versions of both, in one line.
-    pub(super) fn versions(&self) -> String {
+    pub(super) fn library_versions(&self) -> String {
         let of = |name: &str| self.versions[name].as_str().unwrap_or("not installed").to_owned();
         format!("numpy {}, torch {}", of("numpy"), of("torch"))
     }
 
-    fn write(&mut self, request: &Value) -> Result<(), String> {
+    fn write_request(&mut self, request: &Value) -> Result<(), String> {
         let process = self.process.as_mut().map_err(|why| why.clone())?;
         let stdin = process.stdin.as_mut().ok_or("it stopped")?;
         let sent = writeln!(stdin, "{request}").and_then(|()| stdin.flush());
         sent.map_err(|e| e.to_string())
     }
 
-    fn read(&mut self) -> Result<Value, String> {
+    fn read_answer(&mut self) -> Result<Value, String> {
         let process = self.process.as_mut().map_err(|why| why.clone())?;
         let mut line = String::new();
         match process.stdout.read_line(&mut line) {
@@ -84,7 +84,7 @@ impl Peers {
     }
 }
 
-impl Drop for Process {
+impl Drop for DevicePeerProcess {
     fn drop(&mut self) {
         // The end of its input ends it.
         self.stdin = None;

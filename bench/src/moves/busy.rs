@@ -3,9 +3,9 @@
 //! Everyday moves, each by turns on one thread and on as many as the engine likes, while processes that
 //! only compute run beside it. Threads may help or stay away; they may not make a move slower.
 
-use super::layouts::{permuted, row_major, sticks, strided};
-use super::run::Prepared;
-use super::{Case, CaseError, Elements};
+use super::layouts::{permuted_layout, row_major, stick_layout, strided_view};
+use super::run::PreparedCase;
+use super::{CaseError, MoveCase, MovedElements};
 use serde_json::{Value, json};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,18 +14,21 @@ use zellige_layout::Layout;
 use zellige_movement::PaddingFill;
 
 /// How much longer than on one thread a move may take beside busy neighbours.
-pub const MOST: f64 = 1.2;
+pub const MAX_BUSY_RATIO: f64 = 1.2;
 
 /// Processes that compute until they are dropped, or until this process ends.
-pub struct Neighbours(Vec<Child>);
+pub struct BusyNeighbours(Vec<Child>);
 
-impl Neighbours {
-    /// Starts `count` of them by a command that calls [`spin`].
+impl BusyNeighbours {
+    /// Starts `count` of them by a command that calls [`spin_until_eof`].
     ///
     /// # Errors
     /// Where the system starts no more processes.
-    pub fn start(count: usize, command: impl Fn() -> Command) -> std::io::Result<Neighbours> {
-        let mut all = Neighbours(Vec::new());
+    pub fn start_neighbours(
+        count: usize,
+        command: impl Fn() -> Command,
+    ) -> std::io::Result<BusyNeighbours> {
+        let mut all = BusyNeighbours(Vec::new());
         for _ in 0..count {
             // Its input ends when this process does, however that is.
             let mut command = command();
@@ -37,7 +40,7 @@ impl Neighbours {
     }
 }
 
-impl Drop for Neighbours {
+impl Drop for BusyNeighbours {
     fn drop(&mut self) {
         for child in &mut self.0 {
             // One that has ended by itself needs no more.
@@ -48,7 +51,7 @@ impl Drop for Neighbours {
 }
 
 /// Computes until the standard input ends.
-pub fn spin() {
+pub fn spin_until_eof() {
     let input = std::thread::spawn(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink()));
     let mut x = 1u64;
     while !input.is_finished() {
@@ -60,7 +63,7 @@ pub fn spin() {
 
 /// Times of one call, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Times {
+pub struct CallTimes {
     /// Half of the calls took less.
     pub median: f64,
     /// Nine of ten took less.
@@ -69,13 +72,13 @@ pub struct Times {
     pub mean: f64,
 }
 
-impl Times {
+impl CallTimes {
     #[allow(clippy::cast_precision_loss, reason = "some thousand calls")]
-    fn of(mut seconds: Vec<f64>) -> Times {
+    fn from_seconds(mut seconds: Vec<f64>) -> CallTimes {
         seconds.sort_by(f64::total_cmp);
         let (n, last) = (seconds.len(), seconds.len() - 1);
         let mean = seconds.iter().sum::<f64>() / n as f64;
-        Times { median: seconds[n / 2], most: seconds[(n * 9 / 10).min(last)], mean }
+        CallTimes { median: seconds[n / 2], most: seconds[(n * 9 / 10).min(last)], mean }
     }
 }
 
@@ -87,22 +90,22 @@ pub struct BusyRow {
     /// Calls of each.
     pub calls: usize,
     /// On one thread.
-    pub one: Times,
+    pub one: CallTimes,
     /// On as many as the engine likes.
-    pub many: Times,
+    pub many: CallTimes,
 }
 
 impl BusyRow {
     /// Several threads beside one: median, 90th percentile, mean.
-    pub fn ratios(&self) -> [f64; 3] {
+    pub fn thread_ratios(&self) -> [f64; 3] {
         let (a, b) = (self.many, self.one);
         [a.median / b.median, a.most / b.most, a.mean / b.mean]
     }
 
     /// Every figure.
     pub fn to_json(&self) -> Value {
-        let times = |t: Times| json!({"median": t.median, "p90": t.most, "mean": t.mean});
-        let [median, most, mean] = self.ratios();
+        let times = |t: CallTimes| json!({"median": t.median, "p90": t.most, "mean": t.mean});
+        let [median, most, mean] = self.thread_ratios();
         json!({
             "case": self.name, "calls": self.calls, "one_thread": times(self.one),
             "more_threads": times(self.many), "ratio": {"median": median, "p90": most, "mean": mean},
@@ -114,32 +117,32 @@ impl BusyRow {
 ///
 /// # Errors
 /// Where it has no plan.
-pub fn busy_row(case: &Case, threads: usize, time: Duration) -> Result<BusyRow, CaseError> {
-    let prepared = Prepared::new(case)?;
+pub fn busy_row(case: &MoveCase, threads: usize, time: Duration) -> Result<BusyRow, CaseError> {
+    let prepared = PreparedCase::new(case)?;
     let mut times = [Vec::new(), Vec::new()];
     for _ in 0..3 {
-        prepared.run(1);
-        prepared.run(threads);
+        prepared.run_move(1);
+        prepared.run_move(threads);
     }
     let begin = Instant::now();
     while times[0].len() < 10 || begin.elapsed() < time {
         for (times, threads) in times.iter_mut().zip([1, threads]) {
             let start = Instant::now();
-            prepared.run(threads);
+            prepared.run_move(threads);
             times.push(start.elapsed().as_secs_f64());
         }
     }
     let calls = times[0].len();
-    let [one, many] = times.map(Times::of);
+    let [one, many] = times.map(CallTimes::from_seconds);
     Ok(BusyRow { name: case.name.clone(), calls, one, many })
 }
 
 /// Moves of a megabyte and more as programs make them.
-pub fn busy_cases() -> Vec<Case> {
-    let case = |name: &str, width: usize, shape: &[i64], src: Layout, dst: Layout| Case {
+pub fn busy_cases() -> Vec<MoveCase> {
+    let case = |name: &str, width: usize, shape: &[i64], src: Layout, dst: Layout| MoveCase {
         name: name.into(),
         goal: None,
-        elements: Elements::Plain(width),
+        elements: MovedElements::Plain(width),
         shape: shape.to_vec(),
         src,
         dst,
@@ -156,13 +159,13 @@ pub fn busy_cases() -> Vec<Case> {
             1,
             &image,
             row_major(&image),
-            permuted(&image, &[2, 0, 1]),
+            permuted_layout(&image, &[2, 0, 1]),
         ),
         case(
             "broadcast 2048 to 2048x2048 f32",
             4,
             &table,
-            strided(&table, &[0, 1], 0),
+            strided_view(&table, &[0, 1], 0),
             row_major(&table),
         ),
         case(
@@ -170,13 +173,25 @@ pub fn busy_cases() -> Vec<Case> {
             4,
             &windows,
             row_major(&windows),
-            permuted(&windows, &[0, 1, 3, 2, 4, 5]),
+            permuted_layout(&windows, &[0, 1, 3, 2, 4, 5]),
         ),
-        case("transpose 1024x1024 f32", 4, &square, row_major(&square), permuted(&square, &[1, 0])),
-        case("to sticks 1024x1024 f16", 2, &square, row_major(&square), sticks(&square, f16)),
-        case("to sticks 1024x4096 f16", 2, &wide, row_major(&wide), sticks(&wide, f16)),
-        case("to sticks 4096x4096 f16", 2, &large, row_major(&large), sticks(&large, f16)),
-        case("transpose 4096x4096 f16", 2, &large, row_major(&large), permuted(&large, &[1, 0])),
+        case(
+            "transpose 1024x1024 f32",
+            4,
+            &square,
+            row_major(&square),
+            permuted_layout(&square, &[1, 0]),
+        ),
+        case("to sticks 1024x1024 f16", 2, &square, row_major(&square), stick_layout(&square, f16)),
+        case("to sticks 1024x4096 f16", 2, &wide, row_major(&wide), stick_layout(&wide, f16)),
+        case("to sticks 4096x4096 f16", 2, &large, row_major(&large), stick_layout(&large, f16)),
+        case(
+            "transpose 4096x4096 f16",
+            2,
+            &large,
+            row_major(&large),
+            permuted_layout(&large, &[1, 0]),
+        ),
     ]
 }
 
@@ -187,17 +202,17 @@ mod tests {
     #[test]
     fn every_case_has_a_plan_of_a_megabyte_or_more() {
         for case in busy_cases() {
-            let (_, mover) = case.mover().expect("a plan");
+            let (_, mover) = case.plan_mover().expect("a plan");
             assert!(mover.dst_bytes() >= 1 << 20, "{}", case.name);
         }
     }
 
     #[test]
     fn ratios_are_those_of_medians_ninth_tenths_and_means() {
-        let one = Times::of((1..=10).map(f64::from).collect());
-        assert_eq!(one, Times { median: 6.0, most: 10.0, mean: 5.5 });
-        let many = Times { median: 3.0, most: 12.0, mean: 5.5 };
+        let one = CallTimes::from_seconds((1..=10).map(f64::from).collect());
+        assert_eq!(one, CallTimes { median: 6.0, most: 10.0, mean: 5.5 });
+        let many = CallTimes { median: 3.0, most: 12.0, mean: 5.5 };
         let row = BusyRow { name: "a".into(), calls: 10, one, many };
-        assert_eq!(row.ratios(), [0.5, 1.2, 1.0]);
+        assert_eq!(row.thread_ratios(), [0.5, 1.2, 1.0]);
     }
 }

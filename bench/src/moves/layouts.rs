@@ -7,7 +7,7 @@ use zellige_layout::{Layout, TileLayout};
 use zellige_stick::StickLayout;
 
 /// A strided view of memory, its first element at `offset`.
-pub fn strided(size: &[i64], stride: &[i64], offset: i64) -> Layout {
+pub fn strided_view(size: &[i64], stride: &[i64], offset: i64) -> Layout {
     TileLayout::from_strides(size, stride, offset).expect("the cases are small").into()
 }
 
@@ -28,12 +28,12 @@ pub fn permuted_strides(size: &[i64], perm: &[usize]) -> Vec<i64> {
 }
 
 /// A dense array whose dimension `i` in memory is `perm[i]` of the logical shape.
-pub fn permuted(size: &[i64], perm: &[usize]) -> Layout {
-    strided(size, &permuted_strides(size, perm), 0)
+pub fn permuted_layout(size: &[i64], perm: &[usize]) -> Layout {
+    strided_view(size, &permuted_strides(size, perm), 0)
 }
 
 /// The default device layout.
-pub fn sticks(size: &[i64], dtype: Dtype) -> Layout {
+pub fn stick_layout(size: &[i64], dtype: Dtype) -> Layout {
     StickLayout::default_for_dtype(size, dtype)
         .and_then(|s| s.lower_to_layout())
         .expect("the dtype has sticks")

@@ -1,7 +1,7 @@
 //! How near moves come to a plain copy of the same size, measured in the same run.
 //!
-//! A [`Case`] is two layouts, a shape and the elements; [`Prepared`] is its plan with buffers, which
-//! measures itself in turns with plain copies; [`Peers`] runs the same case in other libraries, in a
+//! A [`MoveCase`] is two layouts, a shape and the elements; [`PreparedCase`] is its plan with buffers, which
+//! measures itself in turns with plain copies; [`PeerPair`] runs the same case in other libraries, in a
 //! process of its own. Tables are written by [`report`].
 
 mod busy;
@@ -15,11 +15,11 @@ pub mod report;
 mod row;
 mod run;
 
-pub use busy::{BusyRow, MOST, Neighbours, busy_cases, busy_row, spin};
-pub use case::{Case, CaseError, Elements};
-pub use cases::cases;
-pub use overhead::{Overhead, overhead, planning};
-pub use peers::{Answer, Answers, PEERS, Peer, PeerError, Peers};
-pub use random::random;
-pub use row::{Failure, Row, SLOWER, pair, rows};
-pub use run::{Figures, Options, Prepared};
+pub use busy::{BusyNeighbours, BusyRow, MAX_BUSY_RATIO, busy_cases, busy_row, spin_until_eof};
+pub use case::{CaseError, MoveCase, MovedElements};
+pub use cases::table_cases;
+pub use overhead::{MoveOverhead, measure_overhead, planning_nanoseconds};
+pub use peers::{PEERS, PeerAnswer, PeerAnswers, PeerError, PeerOutcome, PeerPair};
+pub use random::random_cases;
+pub use row::{MAX_PEER_RATIO, MoveRow, MoveRowError, measure_case_rows, measure_random_pair};
+pub use run::{MeasureOptions, MoveFigures, PreparedCase};

@@ -1,8 +1,8 @@
 //! What a move costs before its first byte: planning, and the call of a planned move of 64 bytes.
 
-use super::Case;
-use super::layouts::{permuted, row_major, sticks};
-use super::run::median;
+use super::MoveCase;
+use super::layouts::{permuted_layout, row_major, stick_layout};
+use super::run::median_time;
 use std::hint::black_box;
 use std::time::Instant;
 use zellige_float::Dtype;
@@ -11,7 +11,7 @@ use zellige_movement::{MovePlan, Mover, PaddingFill};
 
 /// One line of the overhead table, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Overhead {
+pub struct MoveOverhead {
     /// What is timed.
     pub name: &'static str,
     /// What it may take.
@@ -21,10 +21,10 @@ pub struct Overhead {
 }
 
 /// Calls timed together, so that reading the clock is nothing.
-const CALLS: u32 = 1000;
+const CALLS_PER_ROUND: u32 = 1000;
 
 /// Median nanoseconds of a short call.
-fn nanoseconds(rounds: usize, calls: u32, mut call: impl FnMut()) -> f64 {
+fn median_nanoseconds(rounds: usize, calls: u32, mut call: impl FnMut()) -> f64 {
     let rounds = (0..rounds).map(|_| {
         let start = Instant::now();
         for _ in 0..calls {
@@ -32,43 +32,43 @@ fn nanoseconds(rounds: usize, calls: u32, mut call: impl FnMut()) -> f64 {
         }
         start.elapsed().as_secs_f64() * 1e9 / f64::from(calls)
     });
-    median(rounds.collect())
+    median_time(rounds.collect())
 }
 
 /// Planning of three moves to sticks, and a planned call.
-pub fn overhead() -> Vec<Overhead> {
+pub fn measure_overhead() -> Vec<MoveOverhead> {
     let mut lines = Vec::new();
     for (name, size) in [
         ("planning, 2-D to sticks, padded", vec![4095i64, 4097]),
         ("planning, 4-D to sticks", vec![8, 32, 2048, 128]),
         ("planning, 6-D to sticks, padded", vec![2, 3, 4, 5, 6, 100]),
     ] {
-        let (src, dst) = (row_major(&size), sticks(&size, Dtype::Float16));
-        let median = nanoseconds(31, CALLS, || {
+        let (src, dst) = (row_major(&size), stick_layout(&size, Dtype::Float16));
+        let median = median_nanoseconds(31, CALLS_PER_ROUND, || {
             let plan = MovePlan::between(&src, &dst, &size, PaddingFill::Padding);
             black_box(plan.expect("a plan"));
         });
-        lines.push(Overhead { name, goal: 20e3, median });
+        lines.push(MoveOverhead { name, goal: 20e3, median });
     }
-    let (src, dst) = (row_major(&[8, 4]), permuted(&[8, 4], &[1, 0]));
+    let (src, dst) = (row_major(&[8, 4]), permuted_layout(&[8, 4], &[1, 0]));
     let plan = MovePlan::between(&src, &dst, &[8, 4], PaddingFill::Leave).expect("a plan");
     let mover = Mover::new(&plan, 2).expect("a mover");
     let (from, mut to) = (AlignedBuffer::new_zeroed(64), AlignedBuffer::new_zeroed(64));
-    let median = nanoseconds(31, CALLS, || {
+    let median = median_nanoseconds(31, CALLS_PER_ROUND, || {
         mover.run_on_slices(&from, &mut to, None, 1).expect("long enough");
         black_box(&mut to);
     });
-    lines.push(Overhead { name: "call of a planned 8x4 f16 transpose", goal: 150.0, median });
+    lines.push(MoveOverhead { name: "call of a planned 8x4 f16 transpose", goal: 150.0, median });
     lines
 }
 
 /// Median nanoseconds of planning a case that has a plan.
-pub fn planning(case: &Case) -> f64 {
+pub fn planning_nanoseconds(case: &MoveCase) -> f64 {
     let plan = || black_box(MovePlan::between(&case.src, &case.dst, &case.shape, case.fill));
     let start = Instant::now();
     drop(plan());
     // About a millisecond a round; a plan with large tables takes longer by itself.
     let calls = (1e-3 / start.elapsed().as_secs_f64().max(1e-9)).clamp(1.0, 1000.0);
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "1 to 1000")]
-    nanoseconds(11, calls as u32, || drop(plan()))
+    median_nanoseconds(11, calls as u32, || drop(plan()))
 }

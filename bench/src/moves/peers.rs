@@ -1,8 +1,8 @@
 //! Other libraries, in a Python process that answers one line per line.
 
-use super::case::Padded;
-use super::run::median;
-use super::{Elements, Options, Prepared};
+use super::case::PaddedArrayMove;
+use super::run::median_time;
+use super::{MeasureOptions, MovedElements, PreparedCase};
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
@@ -17,7 +17,7 @@ const SCRIPT: &str = include_str!("../../peers_moves.py");
 
 /// What a peer did with a case.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Peer {
+pub enum PeerOutcome {
     /// Median seconds of one call; the result was right.
     Seconds(f64),
     /// Why there are none: `not installed`, `-` for a move that it does not have, or an error.
@@ -26,37 +26,37 @@ pub enum Peer {
 
 /// What every peer did with one case, in the order of [`PEERS`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
+pub struct PeerAnswer {
     /// Median seconds of the best plain copy in the same process.
     pub copy: Option<f64>,
     /// The peers.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<PeerOutcome>,
 }
 
-impl Answer {
+impl PeerAnswer {
     /// The fastest peer and its seconds.
-    pub fn best(&self) -> Option<(&'static str, f64)> {
+    pub fn best_peer(&self) -> Option<(&'static str, f64)> {
         let timed = PEERS.iter().zip(&self.peers).filter_map(|(name, peer)| match peer {
-            Peer::Seconds(s) => Some((*name, *s)),
-            Peer::Not(_) => None,
+            PeerOutcome::Seconds(s) => Some((*name, *s)),
+            PeerOutcome::Not(_) => None,
         });
         timed.min_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// The median of several answers to one case, of which there is at least one.
-    pub fn median(answers: &[Answer]) -> Answer {
-        let middle = |of: &dyn Fn(&Answer) -> Option<f64>| {
+    pub fn median_answer(answers: &[PeerAnswer]) -> PeerAnswer {
+        let middle = |of: &dyn Fn(&PeerAnswer) -> Option<f64>| {
             let times: Vec<f64> = answers.iter().filter_map(of).collect();
-            (!times.is_empty()).then(|| median(times))
+            (!times.is_empty()).then(|| median_time(times))
         };
         let peers = (0..PEERS.len()).map(|i| {
             let seconds = middle(&|a| match a.peers[i] {
-                Peer::Seconds(s) => Some(s),
-                Peer::Not(_) => None,
+                PeerOutcome::Seconds(s) => Some(s),
+                PeerOutcome::Not(_) => None,
             });
-            seconds.map_or_else(|| answers[0].peers[i].clone(), Peer::Seconds)
+            seconds.map_or_else(|| answers[0].peers[i].clone(), PeerOutcome::Seconds)
         });
-        Answer { peers: peers.collect(), copy: middle(&|a| a.copy) }
+        PeerAnswer { peers: peers.collect(), copy: middle(&|a| a.copy) }
     }
 }
 
@@ -81,7 +81,7 @@ pub enum PeerError {
 
 /// A case as the script reads it: widths are copied, formats converted.
 #[derive(Serialize)]
-struct Request<'a> {
+struct PeerRequest<'a> {
     from: String,
     to: String,
     bytes: usize,
@@ -92,72 +92,72 @@ struct Request<'a> {
     only: &'a [&'a str],
     shape: &'a [i64],
     plan: &'a MovePlan,
-    padded: Option<Padded>,
+    padded: Option<PaddedArrayMove>,
 }
 
 /// What the peers did with one case, on one thread and on several.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Answers {
+pub struct PeerAnswers {
     /// On one thread.
-    pub one: Answer,
+    pub one: PeerAnswer,
     /// On as many threads as our own second figure has.
-    pub many: Option<Answer>,
+    pub many: Option<PeerAnswer>,
 }
 
-impl Answers {
+impl PeerAnswers {
     /// The median of several answers to one case, of which there is at least one.
-    pub fn median(answers: &[Answers]) -> Answers {
-        let one: Vec<Answer> = answers.iter().map(|a| a.one.clone()).collect();
-        let many: Vec<Answer> = answers.iter().filter_map(|a| a.many.clone()).collect();
-        Answers {
-            one: Answer::median(&one),
-            many: (!many.is_empty()).then(|| Answer::median(&many)),
+    pub fn median_answers(answers: &[PeerAnswers]) -> PeerAnswers {
+        let one: Vec<PeerAnswer> = answers.iter().map(|a| a.one.clone()).collect();
+        let many: Vec<PeerAnswer> = answers.iter().filter_map(|a| a.many.clone()).collect();
+        PeerAnswers {
+            one: PeerAnswer::median_answer(&one),
+            many: (!many.is_empty()).then(|| PeerAnswer::median_answer(&many)),
         }
     }
 }
 
 /// The peers on one thread and on several: a process each, as libraries choose their threads when
 /// they start.
-pub struct Peers {
+pub struct PeerPair {
     one: PeerProcess,
     many: Option<PeerProcess>,
 }
 
-impl Peers {
+impl PeerPair {
     /// Starts the Python of `ZELLIGE_PYTHON`, or `python3`, once for one thread and, where `threads`
     /// is more, once for that many.
-    pub fn start(threads: usize) -> Result<Peers, PeerError> {
-        let many = (threads > 1).then(|| PeerProcess::start(threads)).transpose()?;
-        Ok(Peers { one: PeerProcess::start(1)?, many })
+    pub fn start_both(threads: usize) -> Result<PeerPair, PeerError> {
+        let many = (threads > 1).then(|| PeerProcess::start_process(threads)).transpose()?;
+        Ok(PeerPair { one: PeerProcess::start_process(1)?, many })
     }
 
     /// What is installed, with versions, for the report.
-    pub fn versions(&self) -> &Value {
+    pub fn library_versions(&self) -> &Value {
         &self.one.versions
     }
 
     /// Checks every peer on a case, bit for bit, and times those that are right. `only` names the
     /// peers to ask; the others are left out of the answer's times.
-    pub fn measure(
+    pub fn measure_case(
         &mut self,
-        case: &Prepared<'_>,
-        options: Options,
+        case: &PreparedCase<'_>,
+        options: MeasureOptions,
         only: &[&str],
-    ) -> Result<Answers, PeerError> {
-        self.each(|process| process.measure(case, options, only))
+    ) -> Result<PeerAnswers, PeerError> {
+        self.ask_each(|process| process.measure_case(case, options, only))
     }
 
     /// Times the same case once more.
-    pub fn again(&mut self) -> Result<Answers, PeerError> {
-        self.each(PeerProcess::again)
+    pub fn measure_again(&mut self) -> Result<PeerAnswers, PeerError> {
+        self.ask_each(PeerProcess::measure_again)
     }
 
-    fn each(
+    fn ask_each(
         &mut self,
-        mut ask: impl FnMut(&mut PeerProcess) -> Result<Answer, PeerError>,
-    ) -> Result<Answers, PeerError> {
+        mut ask: impl FnMut(&mut PeerProcess) -> Result<PeerAnswer, PeerError>,
+    ) -> Result<PeerAnswers, PeerError> {
         let many = self.many.as_mut().map(&mut ask).transpose()?;
-        Ok(Answers { one: ask(&mut self.one)?, many })
+        Ok(PeerAnswers { one: ask(&mut self.one)?, many })
     }
 }
 
@@ -171,7 +171,7 @@ struct PeerProcess {
 }
 
 impl PeerProcess {
-    fn start(threads: usize) -> Result<PeerProcess, PeerError> {
+    fn start_process(threads: usize) -> Result<PeerProcess, PeerError> {
         let python = std::env::var("ZELLIGE_PYTHON").unwrap_or_else(|_| "python3".into());
         let mut child = Command::new(&python)
             .args(["-c", SCRIPT, &threads.to_string()])
@@ -188,42 +188,42 @@ impl PeerProcess {
         let stdout = child.stdout.take().expect("piped");
         let stdout = BufReader::new(stdout);
         let mut process = PeerProcess { child, stdin, stdout, versions: Value::Null };
-        process.versions = process.read()?;
+        process.versions = process.read_answer()?;
         Ok(process)
     }
 
-    fn measure(
+    fn measure_case(
         &mut self,
-        case: &Prepared<'_>,
-        options: Options,
+        case: &PreparedCase<'_>,
+        options: MeasureOptions,
         only: &[&str],
-    ) -> Result<Answer, PeerError> {
-        let (src_bytes, dst_bytes) = case.lengths();
+    ) -> Result<PeerAnswer, PeerError> {
+        let (src_bytes, dst_bytes) = case.buffer_lengths();
         let plan = case.plan();
         let (from, to) = match case.case().elements {
-            Elements::Plain(width) => (width.to_string(), width.to_string()),
-            Elements::Convert(from, to) => (from.name().into(), to.name().into()),
+            MovedElements::Plain(width) => (width.to_string(), width.to_string()),
+            MovedElements::Convert(from, to) => (from.name().into(), to.name().into()),
         };
-        self.ask(&Request {
+        self.send_request(&PeerRequest {
             from,
             to,
-            bytes: case.case().bytes(plan),
+            bytes: case.case().copied_bytes(plan),
             src_bytes,
             dst_bytes,
-            crc: case.checksum(),
+            crc: case.destination_checksum(),
             rounds: options.rounds,
             only,
             shape: &case.case().shape,
             plan,
-            padded: case.case().padded(),
+            padded: case.case().padded_loops(),
         })
     }
 
-    fn again(&mut self) -> Result<Answer, PeerError> {
-        self.ask(&json!({"again": true}))
+    fn measure_again(&mut self) -> Result<PeerAnswer, PeerError> {
+        self.send_request(&json!({"again": true}))
     }
 
-    fn ask(&mut self, request: &impl Serialize) -> Result<Answer, PeerError> {
+    fn send_request(&mut self, request: &impl Serialize) -> Result<PeerAnswer, PeerError> {
         let Some(stdin) = &mut self.stdin else {
             return Err(PeerError::Stopped("its input is closed".into()));
         };
@@ -233,16 +233,16 @@ impl PeerProcess {
             .and_then(|line| writeln!(stdin, "{line}"))
             .and_then(|()| stdin.flush())
             .map_err(|e| PeerError::Stopped(e.to_string()))?;
-        let answer = self.read()?;
+        let answer = self.read_answer()?;
         let peers = PEERS.iter().map(|name| match &answer["peers"][name] {
-            Value::Number(seconds) => Peer::Seconds(seconds.as_f64().unwrap_or(f64::NAN)),
-            Value::String(why) => Peer::Not(why.clone()),
-            _ => Peer::Not("-".into()),
+            Value::Number(seconds) => PeerOutcome::Seconds(seconds.as_f64().unwrap_or(f64::NAN)),
+            Value::String(why) => PeerOutcome::Not(why.clone()),
+            _ => PeerOutcome::Not("-".into()),
         });
-        Ok(Answer { peers: peers.collect(), copy: answer["copy"].as_f64() })
+        Ok(PeerAnswer { peers: peers.collect(), copy: answer["copy"].as_f64() })
     }
 
-    fn read(&mut self) -> Result<Value, PeerError> {
+    fn read_answer(&mut self) -> Result<Value, PeerError> {
         let mut line = String::new();
         let read = self.stdout.read_line(&mut line);
         match read {

@@ -1,17 +1,18 @@
 //! The Markdown tables.
 
 use super::{
-    Answer, Answers, BusyRow, Case, CaseError, MOST, Options, Overhead, PEERS, Peer, Row, SLOWER,
+    BusyRow, CaseError, MAX_BUSY_RATIO, MAX_PEER_RATIO, MeasureOptions, MoveCase, MoveOverhead,
+    MoveRow, PEERS, PeerAnswer, PeerAnswers, PeerOutcome,
 };
 use serde_json::Value;
 use std::fmt::Write;
 
 /// What a debug build says before any figure.
-pub const DEBUG: &str =
+pub const DEBUG_WARNING: &str =
     "A debug build: its figures mean nothing. Measure with `cargo run --release`.";
 
 /// The head of the table of cases.
-pub fn header(options: Options, peers: bool) -> String {
+pub fn case_header(options: MeasureOptions, peers: bool) -> String {
     let names = ["case", "goal", "set", "one thread", "GB/s"];
     let mut columns: Vec<String> = names.map(String::from).to_vec();
     match options.threads {
@@ -31,20 +32,24 @@ pub fn header(options: Options, peers: bool) -> String {
 }
 
 /// One line of the table of cases.
-pub fn line(row: &Row) -> String {
+pub fn case_line(row: &MoveRow) -> String {
     let f = &row.figures;
     let mut cells = vec![
         row.name.clone(),
         row.goal.map_or(String::new(), |goal| format!("{goal:.2}")),
         row.isa.name().into(),
-        format!("{:.2}", f.ratio()),
-        format!("{:.1}", f.rate(f.one)),
+        format!("{:.2}", f.ratio_to_copy()),
+        format!("{:.1}", f.gigabytes_per_second(f.one)),
     ];
     match f.many {
-        None => cells.push(format!("{:.1}", f.rate(f.copy_one))),
+        None => cells.push(format!("{:.1}", f.gigabytes_per_second(f.copy_one))),
         Some((seconds, copy)) => {
             cells.push(format!("{:.2}", copy / seconds));
-            cells.push(format!("{:.1} / {:.1}", f.rate(f.copy_one), f.rate(copy)));
+            cells.push(format!(
+                "{:.1} / {:.1}",
+                f.gigabytes_per_second(f.copy_one),
+                f.gigabytes_per_second(copy)
+            ));
         }
     }
     if let Some(answers) = &row.answers {
@@ -57,11 +62,11 @@ pub fn line(row: &Row) -> String {
 }
 
 /// What one peer did, as a part of the plain copy on as many threads: one thread / several, or why not.
-fn peer_cell(answers: &Answers, peer: usize) -> String {
-    let part = |answer: &Answer| match (&answer.peers[peer], answer.copy) {
-        (Peer::Seconds(seconds), Some(copy)) => format!("{:.2}", copy / seconds),
-        (Peer::Seconds(_), None) => "no copy".into(),
-        (Peer::Not(why), _) => why.replace('|', "/"),
+fn peer_cell(answers: &PeerAnswers, peer: usize) -> String {
+    let part = |answer: &PeerAnswer| match (&answer.peers[peer], answer.copy) {
+        (PeerOutcome::Seconds(seconds), Some(copy)) => format!("{:.2}", copy / seconds),
+        (PeerOutcome::Seconds(_), None) => "no copy".into(),
+        (PeerOutcome::Not(why), _) => why.replace('|', "/"),
     };
     let (one, many) = (part(&answers.one), answers.many.as_ref().map(part));
     match many {
@@ -88,16 +93,22 @@ pub fn peer_notes(versions: &Value) -> String {
 }
 
 /// The table of what a move costs before its first byte.
-pub fn overhead(lines: &[Overhead]) -> String {
+pub fn overhead_table(lines: &[MoveOverhead]) -> String {
     let mut out = String::from("\n| overhead | goal | median |\n|---|---:|---:|\n");
     for line in lines {
-        let _ = writeln!(out, "| {} | {} | {} |", line.name, time(line.goal), time(line.median));
+        let _ = writeln!(
+            out,
+            "| {} | {} | {} |",
+            line.name,
+            format_time(line.goal),
+            format_time(line.median)
+        );
     }
     out
 }
 
 /// A time in nanoseconds, for readers.
-pub fn time(ns: f64) -> String {
+pub fn format_time(ns: f64) -> String {
     match ns {
         ns if ns < 999.5 => format!("{ns:.0} ns"),
         ns if ns < 999_500.0 => format!("{:.1} us", ns / 1e3).replace(".0 ", " "),
@@ -113,18 +124,18 @@ pub fn random_header() -> String {
 }
 
 /// One line of the table of random pairs.
-pub fn random_line(row: &Row) -> String {
+pub fn random_line(row: &MoveRow) -> String {
     let f = &row.figures;
     let peer = |i: usize| match row.answers.as_ref().map(|a| &a.one.peers[i]) {
         None => String::new(),
-        Some(Peer::Seconds(s)) => format!("{:.3}", s * 1e3),
-        Some(Peer::Not(why)) => why.replace('|', "/"),
+        Some(PeerOutcome::Seconds(s)) => format!("{:.3}", s * 1e3),
+        Some(PeerOutcome::Not(why)) => why.replace('|', "/"),
     };
     format!(
         "| {} | {:.2} | {:.1} | {:.3} | {} | {} | {} |",
         row.name,
-        f.ratio(),
-        f.rate(f.one),
+        f.ratio_to_copy(),
+        f.gigabytes_per_second(f.one),
         f.one * 1e3,
         peer(0),
         peer(1),
@@ -133,7 +144,7 @@ pub fn random_line(row: &Row) -> String {
 }
 
 /// The line of a random pair that is not moved.
-pub fn random_refused(case: &Case, why: &CaseError) -> String {
+pub fn random_refused(case: &MoveCase, why: &CaseError) -> String {
     format!("| {} | not moved: {} | | | | | |", case.name, why.to_string().replace('|', "/"))
 }
 
@@ -141,7 +152,7 @@ pub fn random_refused(case: &Case, why: &CaseError) -> String {
 pub fn busy_header(neighbours: usize, threads: usize) -> String {
     format!(
         "Busy processes beside it: {neighbours}. At most {threads} threads. Ratios of the time on several threads to that \
-         on one: at most {MOST}.\n\n\
+         on one: at most {MAX_BUSY_RATIO}.\n\n\
          | case | calls | one thread, median ms | 90 % ms | several, median ms | 90 % ms | ratio, median | 90 % | mean |\n\
          |---|---:|---:|---:|---:|---:|---:|---:|---:|"
     )
@@ -150,7 +161,7 @@ pub fn busy_header(neighbours: usize, threads: usize) -> String {
 /// One line of that table.
 pub fn busy_line(row: &BusyRow) -> String {
     let ms = |seconds: f64| format!("{:.3}", seconds * 1e3);
-    let [median, most, mean] = row.ratios().map(|x| format!("{x:.2}"));
+    let [median, most, mean] = row.thread_ratios().map(|x| format!("{x:.2}"));
     format!(
         "| {} | {} | {} | {} | {} | {} | {median} | {most} | {mean} |",
         row.name,
@@ -163,8 +174,8 @@ pub fn busy_line(row: &BusyRow) -> String {
 }
 
 /// How many pairs are slower than the best peer allows, and the plans of the worst.
-pub fn random_summary(rows: &[Row], refused: usize) -> String {
-    let mut beside: Vec<(f64, &Row)> =
+pub fn random_summary(rows: &[MoveRow], refused: usize) -> String {
+    let mut beside: Vec<(f64, &MoveRow)> =
         rows.iter().filter_map(|row| row.beside_best().map(|x| (x, row))).collect();
     let refused = match refused {
         0 => String::new(),
@@ -174,14 +185,14 @@ pub fn random_summary(rows: &[Row], refused: usize) -> String {
         return refused;
     }
     beside.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let slower = beside.iter().filter(|(x, _)| *x > SLOWER).count();
+    let slower = beside.iter().filter(|(x, _)| *x > MAX_PEER_RATIO).count();
     let middle = beside[beside.len() / 2].0;
     let mut out = format!(
-        "{refused}\n{slower} of {} pairs take more than {SLOWER} times as long as the best of numpy and \
+        "{refused}\n{slower} of {} pairs take more than {MAX_PEER_RATIO} times as long as the best of numpy and \
          torch; the middle pair takes {middle:.2}.\n",
         beside.len()
     );
-    for (x, row) in beside.iter().filter(|(x, _)| *x > SLOWER).take(10) {
+    for (x, row) in beside.iter().filter(|(x, _)| *x > MAX_PEER_RATIO).take(10) {
         let _ = writeln!(out, "\n{x:.2} times: {}", row.name);
         if let Some(request) = &row.request {
             let _ = writeln!(out, "    --case '{request}'");
@@ -195,26 +206,26 @@ pub fn random_summary(rows: &[Row], refused: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Figures;
+    use super::super::MoveFigures;
     use super::*;
 
-    fn example(one: f64, peers: Vec<Peer>) -> Row {
-        let figures = Figures { bytes: 1_000_000, one, copy_one: 1e-4, many: None };
-        let answers = Some(Answers { one: Answer { copy: Some(1e-4), peers }, many: None });
+    fn example(one: f64, peers: Vec<PeerOutcome>) -> MoveRow {
+        let figures = MoveFigures { bytes: 1_000_000, one, copy_one: 1e-4, many: None };
+        let answers = Some(PeerAnswers { one: PeerAnswer { copy: Some(1e-4), peers }, many: None });
         let (name, plan, request) = ("a".into(), "for i".into(), None);
         let isa = zellige_float::Isa::BASELINE;
-        Row { name, isa, goal: Some(0.9), request, plan, figures, answers }
+        MoveRow { name, isa, goal: Some(0.9), request, plan, figures, answers }
     }
 
     #[test]
     fn a_row_has_as_many_cells_as_the_header_and_names_what_is_missing() {
-        let mut peers = vec![Peer::Not("not installed".into()); PEERS.len()];
-        peers[0] = Peer::Seconds(4e-4);
+        let mut peers = vec![PeerOutcome::Not("not installed".into()); PEERS.len()];
+        peers[0] = PeerOutcome::Seconds(4e-4);
         let row = example(2e-4, peers);
-        let options = Options { rounds: 1, threads: 1, round_bytes: 1 };
+        let options = MeasureOptions { rounds: 1, threads: 1, round_bytes: 1 };
         let cells = |line: &str| line.matches('|').count();
-        let line = line(&row);
-        assert_eq!(header(options, true).lines().map(cells).max(), Some(cells(&line)));
+        let line = case_line(&row);
+        assert_eq!(case_header(options, true).lines().map(cells).max(), Some(cells(&line)));
         assert!(
             line.starts_with("| a | 0.90 | baseline | 0.50 | 10.0 | 20.0 | 0.50 | 0.25 |"),
             "{line}"
@@ -225,8 +236,8 @@ mod tests {
     #[test]
     fn pairs_slower_than_the_best_peer_are_counted_and_shown() {
         let rows = [2e-4, 4.1e-4, 8e-4].map(|one| {
-            let mut peers = vec![Peer::Not("-".into()); PEERS.len()];
-            peers[1] = Peer::Seconds(4e-4);
+            let mut peers = vec![PeerOutcome::Not("-".into()); PEERS.len()];
+            peers[1] = PeerOutcome::Seconds(4e-4);
             example(one, peers)
         });
         let text = random_summary(&rows, 0);

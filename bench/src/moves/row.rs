@@ -1,14 +1,15 @@
 //! One line of a table: a case measured here and, where asked for, in other libraries.
 
 use super::{
-    Answer, Answers, Case, CaseError, Figures, Options, PEERS, Peer, PeerError, Peers, Prepared,
+    CaseError, MeasureOptions, MoveCase, MoveFigures, PEERS, PeerAnswer, PeerAnswers, PeerError,
+    PeerOutcome, PeerPair, PreparedCase,
 };
 use serde_json::{Value, json};
 use zellige_float::Isa;
 
 /// A case and its figures.
 #[derive(Debug, Clone)]
-pub struct Row {
+pub struct MoveRow {
     /// What it is called.
     pub name: String,
     /// The instruction set that our times are for.
@@ -20,14 +21,14 @@ pub struct Row {
     /// The plan, for readers.
     pub plan: String,
     /// Our times.
-    pub figures: Figures,
+    pub figures: MoveFigures,
     /// Those of the peers.
-    pub answers: Option<Answers>,
+    pub answers: Option<PeerAnswers>,
 }
 
 /// A row that could not be measured.
 #[derive(Debug, thiserror::Error)]
-pub enum Failure {
+pub enum MoveRowError {
     /// Because of the case.
     #[error(transparent)]
     Case(#[from] CaseError),
@@ -37,77 +38,88 @@ pub enum Failure {
 }
 
 /// How much slower than the best peer a random pair may be.
-pub const SLOWER: f64 = 1.05;
+pub const MAX_PEER_RATIO: f64 = 1.05;
 
 /// How often a case and its peers take turns, so that a busy neighbour slows all of them; the medians
 /// of the passes count.
 const PASSES: usize = 3;
 
 /// Measures one case of the table on some instruction sets, each a row, beside every peer.
-pub fn rows(
-    case: &Case,
-    options: Options,
+pub fn measure_case_rows(
+    case: &MoveCase,
+    options: MeasureOptions,
     sets: &[Isa],
-    peers: Option<&mut Peers>,
-) -> Result<Vec<Row>, Failure> {
-    beside(case, options, sets, peers, &[])
+    peers: Option<&mut PeerPair>,
+) -> Result<Vec<MoveRow>, MoveRowError> {
+    measure_beside_peers(case, options, sets, peers, &[])
 }
 
 /// Measures a random pair on the set of the process, beside numpy and torch.
-pub fn pair(case: &Case, options: Options, peers: Option<&mut Peers>) -> Result<Row, Failure> {
-    let mut rows = beside(case, options, &[Isa::process_isa()], peers, &PEERS[..2])?;
+pub fn measure_random_pair(
+    case: &MoveCase,
+    options: MeasureOptions,
+    peers: Option<&mut PeerPair>,
+) -> Result<MoveRow, MoveRowError> {
+    let mut rows = measure_beside_peers(case, options, &[Isa::process_isa()], peers, &PEERS[..2])?;
     Ok(rows.remove(0))
 }
 
-fn beside(
-    case: &Case,
-    options: Options,
+fn measure_beside_peers(
+    case: &MoveCase,
+    options: MeasureOptions,
     sets: &[Isa],
-    mut peers: Option<&mut Peers>,
+    mut peers: Option<&mut PeerPair>,
     only: &[&str],
-) -> Result<Vec<Row>, Failure> {
+) -> Result<Vec<MoveRow>, MoveRowError> {
     let prepared = sets
         .iter()
-        .map(|isa| Ok((*isa, isa.while_lowered(|| Prepared::new(case))?)))
-        .collect::<Result<Vec<_>, Failure>>()?;
+        .map(|isa| Ok((*isa, isa.while_lowered(|| PreparedCase::new(case))?)))
+        .collect::<Result<Vec<_>, MoveRowError>>()?;
     let Some((_, first)) = prepared.first() else { return Ok(Vec::new()) };
     let mut figures = vec![Vec::new(); sets.len()];
     let mut answers = Vec::new();
     for pass in 0..if peers.is_some() { PASSES } else { 1 } {
         if let Some(peers) = &mut peers {
             answers.push(match pass {
-                0 => peers.measure(first, options, only)?,
-                _ => peers.again()?,
+                0 => peers.measure_case(first, options, only)?,
+                _ => peers.measure_again()?,
             });
         }
         for ((isa, prepared), figures) in prepared.iter().zip(&mut figures) {
-            figures.push(isa.while_lowered(|| prepared.measure(options)));
+            figures.push(isa.while_lowered(|| prepared.measure_figures(options)));
         }
     }
-    let answers = (!answers.is_empty()).then(|| Answers::median(&answers));
+    let answers = (!answers.is_empty()).then(|| PeerAnswers::median_answers(&answers));
     let rows = prepared.iter().zip(&figures);
     Ok(rows
-        .map(|((isa, p), figures)| Row::new(p, *isa, Figures::median(figures), answers.clone()))
+        .map(|((isa, p), figures)| {
+            MoveRow::new(p, *isa, MoveFigures::median_figures(figures), answers.clone())
+        })
         .collect())
 }
 
-impl Row {
-    fn new(prepared: &Prepared<'_>, isa: Isa, figures: Figures, answers: Option<Answers>) -> Row {
+impl MoveRow {
+    fn new(
+        prepared: &PreparedCase<'_>,
+        isa: Isa,
+        figures: MoveFigures,
+        answers: Option<PeerAnswers>,
+    ) -> MoveRow {
         let case = prepared.case();
         let plan = prepared.plan().to_string();
         let (name, request) = (case.name.clone(), case.to_request());
-        Row { name, isa, goal: case.goal, request, plan, figures, answers }
+        MoveRow { name, isa, goal: case.goal, request, plan, figures, answers }
     }
 
-    /// Our time as a multiple of the best peer's, on one thread: above [`SLOWER`] we lose.
+    /// Our time as a multiple of the best peer's, on one thread: above [`MAX_PEER_RATIO`] we lose.
     pub fn beside_best(&self) -> Option<f64> {
-        let (_, seconds) = self.answers.as_ref()?.one.best()?;
+        let (_, seconds) = self.answers.as_ref()?.one.best_peer()?;
         Some(self.figures.one / seconds)
     }
 
     /// The same on several threads.
     pub fn beside_best_of_many(&self) -> Option<f64> {
-        let (_, seconds) = self.answers.as_ref()?.many.as_ref()?.best()?;
+        let (_, seconds) = self.answers.as_ref()?.many.as_ref()?.best_peer()?;
         Some(self.figures.many?.0 / seconds)
     }
 
@@ -117,7 +129,7 @@ impl Row {
         let threads = |seconds: f64, copy: f64| {
             json!({
                 "seconds": seconds, "copy_seconds": copy, "ratio": copy / seconds,
-                "gb_per_s": f.rate(seconds),
+                "gb_per_s": f.gigabytes_per_second(seconds),
             })
         };
         let mut value = json!({
@@ -141,11 +153,13 @@ impl Row {
 }
 
 /// What every peer did, by its name.
-fn peers_json(answer: &Answer) -> Value {
+fn peers_json(answer: &PeerAnswer) -> Value {
     let peers = PEERS.iter().zip(&answer.peers).map(|(name, peer)| {
         let figure = match peer {
-            Peer::Seconds(s) => json!({"seconds": s, "ratio": answer.copy.map(|copy| copy / s)}),
-            Peer::Not(why) => json!({"not_measured": why}),
+            PeerOutcome::Seconds(s) => {
+                json!({"seconds": s, "ratio": answer.copy.map(|copy| copy / s)})
+            }
+            PeerOutcome::Not(why) => json!({"not_measured": why}),
         };
         ((*name).to_string(), figure)
     });

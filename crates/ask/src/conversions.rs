@@ -10,7 +10,7 @@ use zellige_notation::{Notation, ParsedText};
 
 /// A layout in one notation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Converted {
+pub enum ConvertedLayout {
     /// The same places for every coordinate.
     Equal(String),
     /// The same places over a shape whose dimensions are split.
@@ -26,13 +26,13 @@ pub enum Converted {
     NotExpressible(String),
 }
 
-impl Converted {
+impl ConvertedLayout {
     /// `equal`, `refined` or `not_expressible`.
     pub fn relation(&self) -> &'static str {
         match self {
-            Converted::Equal(_) => "equal",
-            Converted::Refined { .. } => "refined",
-            Converted::NotExpressible(_) => "not_expressible",
+            ConvertedLayout::Equal(_) => "equal",
+            ConvertedLayout::Refined { .. } => "refined",
+            ConvertedLayout::NotExpressible(_) => "not_expressible",
         }
     }
 
@@ -40,55 +40,57 @@ impl Converted {
     pub fn to_json(&self, notation: Notation) -> Value {
         let mut value = json!({"notation": notation.name(), "title": notation.short_description(), "relation": self.relation()});
         match self {
-            Converted::Equal(text) => value["text"] = json!(text),
-            Converted::Refined { text, shape, why } => {
+            ConvertedLayout::Equal(text) => value["text"] = json!(text),
+            ConvertedLayout::Refined { text, shape, why } => {
                 value["text"] = json!(text);
                 value["shape"] = json!(shape);
                 value["reason"] = json!(why);
             }
-            Converted::NotExpressible(why) => value["reason"] = json!(why),
+            ConvertedLayout::NotExpressible(why) => value["reason"] = json!(why),
         }
         value
     }
 }
 
 /// A layout over a shape in a notation.
-pub fn converted(
+pub fn convert_layout(
     parsed: &ParsedText,
     layout: &Layout,
     shape: &[i64],
     dtype: Option<Dtype>,
     to: Notation,
-) -> Converted {
+) -> ConvertedLayout {
     if to == parsed.notation()
         && let Ok(text) = text_in_own_notation(parsed, layout)
     {
-        return Converted::Equal(text);
+        return ConvertedLayout::Equal(text);
     }
     if dtype.is_none() && to.needs_dtype() {
         let why = "a dtype is needed: it says how elements are stored";
-        return Converted::NotExpressible(why.into());
+        return ConvertedLayout::NotExpressible(why.into());
     }
     let shown = |n: &NotExpressible| match n.witness {
         Some(i) => format!("{} (at {:?})", n.reason, unflatten_index(shape, i)),
         None => n.reason.clone(),
     };
     match convert_or_refine(parsed, layout, shape, dtype, to) {
-        Ok(NotationConversion::Equal(text)) => Converted::Equal(text),
+        Ok(NotationConversion::Equal(text)) => ConvertedLayout::Equal(text),
         Ok(NotationConversion::Refined { text, shape, because }) => {
-            Converted::Refined { text, shape, why: shown(&because) }
+            ConvertedLayout::Refined { text, shape, why: shown(&because) }
         }
-        Err(ConversionRefusal::NotExpressible(n)) => Converted::NotExpressible(shown(&n)),
-        Err(ConversionRefusal::Error(e)) => Converted::NotExpressible(e.to_string()),
+        Err(ConversionRefusal::NotExpressible(n)) => ConvertedLayout::NotExpressible(shown(&n)),
+        Err(ConversionRefusal::Error(e)) => ConvertedLayout::NotExpressible(e.to_string()),
     }
 }
 
 /// A layout over a shape in every notation.
-pub fn conversions(
+pub fn convert_to_all(
     parsed: &ParsedText,
     layout: &Layout,
     shape: &[i64],
     dtype: Option<Dtype>,
-) -> Vec<(Notation, Converted)> {
-    Notation::all_notations().map(|n| (n, converted(parsed, layout, shape, dtype, n))).collect()
+) -> Vec<(Notation, ConvertedLayout)> {
+    Notation::all_notations()
+        .map(|n| (n, convert_layout(parsed, layout, shape, dtype, n)))
+        .collect()
 }

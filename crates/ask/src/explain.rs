@@ -1,8 +1,8 @@
 //! A layout in words.
 
-use crate::Fault;
-use crate::free::Free;
-use crate::words::words;
+use crate::RequestFault;
+use crate::free::FreePlaces;
+use crate::words::describe_in_sentences;
 use std::fmt::Write;
 use zellige_float::Dtype;
 use zellige_layout::{Axis, LaneAccessPattern, Layout, LayoutLint, LintSeverity, StridedLayout};
@@ -22,12 +22,12 @@ pub struct Explanation {
 }
 
 /// Explains a layout over a shape.
-pub fn explain(
+pub fn explain_layout(
     parsed: &ParsedText,
     layout: &Layout,
     shape: &[i64],
     dtype: Option<Dtype>,
-) -> Result<Explanation, Fault> {
+) -> Result<Explanation, RequestFault> {
     let mut text = String::new();
     let mut line = |label: &str, value: String| {
         let _ = writeln!(text, "{label:<12} {value}");
@@ -38,7 +38,7 @@ pub fn explain(
     let bits = element.known_bits().or((tile.axes() == [Axis::M]).then_some(element.bits));
     // Device memory has sticks, not banks.
     let on_device = parsed.stick_layout().is_some();
-    let words = words(layout, shape);
+    let words = describe_in_sentences(layout, shape);
     for (k, sentence) in words.iter().enumerate() {
         line(if k == 0 { "in words" } else { "" }, sentence.clone());
     }
@@ -82,10 +82,12 @@ pub fn explain(
             "swizzle",
             format!(
                 "{sw:?}: bits {}..{} ^= bits {}..{}",
-                field(sw.per_element(), sw.atom_len(), !sw.is_inner()),
-                field(sw.per_element(), sw.atom_len(), !sw.is_inner()) + sw.swizzle_len(),
-                field(sw.per_element(), sw.atom_len(), sw.is_inner()),
-                field(sw.per_element(), sw.atom_len(), sw.is_inner()) + sw.swizzle_len()
+                swizzle_field_start(sw.per_element(), sw.atom_len(), !sw.is_inner()),
+                swizzle_field_start(sw.per_element(), sw.atom_len(), !sw.is_inner())
+                    + sw.swizzle_len(),
+                swizzle_field_start(sw.per_element(), sw.atom_len(), sw.is_inner()),
+                swizzle_field_start(sw.per_element(), sw.atom_len(), sw.is_inner())
+                    + sw.swizzle_len()
             ),
         );
     }
@@ -109,7 +111,8 @@ pub fn explain(
             if image.copies > 1 {
                 line("replicas", format!("{} places for each element", image.copies));
             }
-            let Free { positions, places: padding, gaps } = Free::of(parsed, layout, shape)?;
+            let FreePlaces { positions, places: padding, gaps } =
+                FreePlaces::count_free_places(parsed, layout, shape)?;
             padding_bytes = element.known_bits().map(|b| {
                 i64::try_from(i128::from(padding) * i128::from(b) / 8).unwrap_or(i64::MAX)
             });
@@ -149,7 +152,7 @@ pub fn explain(
                     } else {
                         format!("bank conflict, {} ways,", c.ways)
                     };
-                    line(name, format!("{ways} in shared memory, {}", sectors(&s)));
+                    line(name, format!("{ways} in shared memory, {}", describe_sectors(&s)));
                 }
             }
         }
@@ -185,7 +188,7 @@ fn ambiguous_strides(host: &StridedLayout) -> Option<LayoutLint> {
 }
 
 /// The sectors that the warps of an access touch: the most of one warp, and all of them.
-fn sectors(warps: &[usize]) -> String {
+fn describe_sectors(warps: &[usize]) -> String {
     let most = warps.iter().max().copied().unwrap_or(0);
     let all = match warps {
         [_, _, ..] => format!(", {} in {} warps", warps.iter().sum::<usize>(), warps.len()),
@@ -195,6 +198,6 @@ fn sectors(warps: &[usize]) -> String {
 }
 
 /// The first bit of the low or the high field of a swizzle.
-fn field(per_element: u32, atom_len: u32, high: bool) -> u32 {
+fn swizzle_field_start(per_element: u32, atom_len: u32, high: bool) -> u32 {
     if high { per_element + atom_len } else { per_element }
 }

@@ -1,6 +1,6 @@
 //! What is wrong with a request, as data.
 
-use crate::json::place;
+use crate::json::place_json;
 use serde_json::{Value, json};
 use zellige_float::UnknownDtype;
 use zellige_guard::StopReason;
@@ -11,7 +11,7 @@ use zellige_stick::StickError;
 
 /// A refused request: a kind for programs, a message for people, a witness where there is one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fault {
+pub struct RequestFault {
     /// A stable identifier in snake case.
     pub kind: &'static str,
     /// One line.
@@ -20,13 +20,13 @@ pub struct Fault {
     pub witness: Value,
 }
 
-impl Fault {
-    pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> Fault {
-        Fault { kind, message: message.into(), witness: Value::Null }
+impl RequestFault {
+    pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> RequestFault {
+        RequestFault { kind, message: message.into(), witness: Value::Null }
     }
 
-    pub(crate) fn json(e: &serde_json::Error) -> Fault {
-        Fault {
+    pub(crate) fn invalid_json(e: &serde_json::Error) -> RequestFault {
+        RequestFault {
             kind: "json",
             message: format!("the line is not JSON: {e}"),
             witness: json!({"column": e.column()}),
@@ -34,9 +34,9 @@ impl Fault {
     }
 
     /// A field of the wrong type.
-    pub(crate) fn expected(what: &str, expected: &str, found: &Value) -> Fault {
-        let shown = clip(&found.to_string(), 80);
-        Fault {
+    pub(crate) fn wrong_type(what: &str, expected: &str, found: &Value) -> RequestFault {
+        let shown = clip_text(&found.to_string(), 80);
+        RequestFault {
             kind: "bad_request",
             message: format!("{what} must be {expected}, found {shown}"),
             witness: json!({"field": what.trim_matches('`')}),
@@ -44,8 +44,8 @@ impl Fault {
     }
 
     /// A text that could not be read: the place in it is the witness.
-    pub(crate) fn text(field: &str, text: &str, d: &Diagnostic) -> Fault {
-        Fault {
+    pub(crate) fn unreadable_text(field: &str, text: &str, d: &Diagnostic) -> RequestFault {
+        RequestFault {
             kind: d.kind(),
             message: format!("`{field}`: {d}"),
             witness: json!({
@@ -57,7 +57,12 @@ impl Fault {
     }
 
     /// The same with what a text may mean, where it is asked which notation is meant.
-    pub(crate) fn readings(mut self, d: &Diagnostic, text: &str, axes: &AxisTable) -> Fault {
+    pub(crate) fn with_readings(
+        mut self,
+        d: &Diagnostic,
+        text: &str,
+        axes: &AxisTable,
+    ) -> RequestFault {
         if d.id == "Z007" {
             let reading = |p: &ParsedText| {
                 json!({
@@ -73,8 +78,8 @@ impl Fault {
     }
 
     /// A JSON layout that could not be read.
-    pub(crate) fn layout_json(field: &str, e: &JsonError) -> Fault {
-        Fault {
+    pub(crate) fn unreadable_layout_json(field: &str, e: &JsonError) -> RequestFault {
+        RequestFault {
             kind: e.cause.as_ref().map_or("bad_request", |c| c.kind()),
             message: format!("`{field}`: {e}"),
             witness: json!({"field": field, "path": e.path}),
@@ -83,12 +88,12 @@ impl Fault {
 
     /// Its JSON.
     pub fn to_json(&self) -> Value {
-        json!({"kind": self.kind, "message": clip(&self.message, 2000), "witness": self.witness})
+        json!({"kind": self.kind, "message": clip_text(&self.message, 2000), "witness": self.witness})
     }
 }
 
 /// A text that may quote the request, cut to a number of bytes; what is left out is said.
-pub(crate) fn clip(text: &str, bytes: usize) -> String {
+pub(crate) fn clip_text(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.into();
     }
@@ -96,40 +101,40 @@ pub(crate) fn clip(text: &str, bytes: usize) -> String {
     format!("{}… ({} more bytes)", &text[..cut], text.len() - cut)
 }
 
-impl From<StopReason> for Fault {
-    fn from(stopped: StopReason) -> Fault {
+impl From<StopReason> for RequestFault {
+    fn from(stopped: StopReason) -> RequestFault {
         let witness = match &stopped {
             StopReason::Time { limit } => json!({"limit_s": limit.as_secs_f64()}),
             StopReason::Memory { limit, needed } => json!({"limit_bytes": limit, "bytes": needed}),
             StopReason::Panic { place, .. } => json!({"place": place}),
         };
-        Fault { kind: stopped.kind(), message: stopped.to_string(), witness }
+        RequestFault { kind: stopped.kind(), message: stopped.to_string(), witness }
     }
 }
 
-impl From<StickError> for Fault {
-    fn from(e: StickError) -> Fault {
+impl From<StickError> for RequestFault {
+    fn from(e: StickError) -> RequestFault {
         let witness = match e.witness() {
             None => Value::Null,
             Some(LayoutWitness::Index(i)) => json!({"index": i}),
             Some(LayoutWitness::Coordinate(c)) => json!({"coord": c}),
             Some(LayoutWitness::Pair(a, b)) => json!({"pair": [a, b]}),
             Some(LayoutWitness::Dim(d)) => json!({"dim": d}),
-            Some(LayoutWitness::Place(p)) => json!({"place": place(&p)}),
+            Some(LayoutWitness::Place(p)) => json!({"place": place_json(&p)}),
             Some(LayoutWitness::Name(n)) => json!({"name": n}),
         };
-        Fault { kind: e.kind(), message: e.to_string(), witness }
+        RequestFault { kind: e.kind(), message: e.to_string(), witness }
     }
 }
 
-impl From<LayoutError> for Fault {
-    fn from(e: LayoutError) -> Fault {
+impl From<LayoutError> for RequestFault {
+    fn from(e: LayoutError) -> RequestFault {
         StickError::from(e).into()
     }
 }
 
-impl From<UnknownDtype> for Fault {
-    fn from(e: UnknownDtype) -> Fault {
+impl From<UnknownDtype> for RequestFault {
+    fn from(e: UnknownDtype) -> RequestFault {
         StickError::from(e).into()
     }
 }
@@ -143,11 +148,13 @@ mod tests {
         let (axes, text) = (AxisTable::new(), "(8,4):(4,1)");
         let asked =
             Diagnostic::syntax_error(0..11, "the text can be read as ..", "which").with_id("Z007");
-        let fault = Fault::text("layout", text, &asked).readings(&asked, text, &axes);
+        let fault = RequestFault::unreadable_text("layout", text, &asked)
+            .with_readings(&asked, text, &axes);
         let reading = json!({"notation": "cute", "title": "CuTe shape and stride", "layout": "S[(8,4):(4,1)]"});
         assert_eq!(fault.witness["readings"], json!([reading]));
         let refused = Diagnostic::syntax_error(0..11, "no", "no");
-        let fault = Fault::text("layout", text, &refused).readings(&refused, text, &axes);
+        let fault = RequestFault::unreadable_text("layout", text, &refused)
+            .with_readings(&refused, text, &axes);
         assert_eq!(fault.witness.get("readings"), None);
     }
 }

@@ -7,22 +7,22 @@ use std::fmt;
 
 /// The members of one JSON object, in order. A request has a handful, which a list finds faster
 /// than a hash table does. A name that occurs twice is refused: which one was meant?
-pub(crate) struct Fields(Vec<(String, Value)>);
+pub(crate) struct RequestFields(Vec<(String, Value)>);
 
-impl Fields {
+impl RequestFields {
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
 
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> + '_ {
+    pub(crate) fn field_names(&self) -> impl Iterator<Item = &str> + '_ {
         self.0.iter().map(|(n, _)| n.as_str())
     }
 }
 
 /// The `id` of a line that is too large to be read, without keeping anything else of it.
-pub(crate) fn id(line: &str) -> Option<Value> {
-    struct Id;
-    impl<'de> Visitor<'de> for Id {
+pub(crate) fn read_line_id(line: &str) -> Option<Value> {
+    struct LineIdVisitor;
+    impl<'de> Visitor<'de> for LineIdVisitor {
         type Value = Option<Value>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,25 +41,25 @@ pub(crate) fn id(line: &str) -> Option<Value> {
         }
     }
     let mut reader = serde_json::Deserializer::from_str(line);
-    reader.deserialize_map(Id).ok().flatten()
+    reader.deserialize_map(LineIdVisitor).ok().flatten()
 }
 
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
-        deserializer.deserialize_map(Members)
+impl<'de> Deserialize<'de> for RequestFields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<RequestFields, D::Error> {
+        deserializer.deserialize_map(RequestFieldsVisitor)
     }
 }
 
-struct Members;
+struct RequestFieldsVisitor;
 
-impl<'de> Visitor<'de> for Members {
-    type Value = Fields;
+impl<'de> Visitor<'de> for RequestFieldsVisitor {
+    type Value = RequestFields;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Fields, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RequestFields, A::Error> {
         let mut members = Vec::with_capacity(8);
         while let Some(member) = map.next_entry::<String, Value>()? {
             if members.iter().any(|(name, _): &(String, Value)| *name == member.0) {
@@ -70,6 +70,6 @@ impl<'de> Visitor<'de> for Members {
             }
             members.push(member);
         }
-        Ok(Fields(members))
+        Ok(RequestFields(members))
     }
 }

@@ -5,13 +5,13 @@
 //! is what `fill` writes and what `facts` counts. Of these places, a **gap** is one that nothing maps
 //! to; the others are those of indices that the window leaves out.
 
-use crate::Fault;
+use crate::RequestFault;
 use zellige_layout::{Axis, Layout, PlaceContent};
 use zellige_notation::ParsedText;
 
 /// The places in range, and those of them without an element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Free {
+pub(crate) struct FreePlaces {
     /// Places in range.
     pub(crate) positions: i64,
     /// Those that hold no element.
@@ -20,9 +20,13 @@ pub(crate) struct Free {
     pub(crate) gaps: i64,
 }
 
-impl Free {
-    pub(crate) fn of(parsed: &ParsedText, layout: &Layout, shape: &[i64]) -> Result<Free, Fault> {
-        let positions = match memory(parsed, shape) {
+impl FreePlaces {
+    pub(crate) fn count_free_places(
+        parsed: &ParsedText,
+        layout: &Layout,
+        shape: &[i64],
+    ) -> Result<FreePlaces, RequestFault> {
+        let positions = match memory_positions(parsed, shape) {
             Some(positions) => positions,
             None => layout.count_positions()?,
         };
@@ -33,24 +37,24 @@ impl Free {
         } else {
             left(layout.padded_domain().count_used_places()?)
         };
-        Ok(Free { positions, places, gaps })
+        Ok(FreePlaces { positions, places, gaps })
     }
 }
 
 /// The positions of a memory that the notation describes; the same however the elements are grouped.
-fn memory(parsed: &ParsedText, shape: &[i64]) -> Option<i64> {
+fn memory_positions(parsed: &ParsedText, shape: &[i64]) -> Option<i64> {
     parsed.count_memory_positions(Some(shape)).and_then(Result::ok)
 }
 
 /// What a place holds. A device or a padded tensor has all its positions, also where no index of the layout reaches.
-pub(crate) fn held(
+pub(crate) fn classify_place(
     parsed: &ParsedText,
     layout: &Layout,
     shape: &[i64],
     place: &[(Axis, i64)],
-) -> Result<PlaceContent, Fault> {
+) -> Result<PlaceContent, RequestFault> {
     let found = layout.look_up_place(place)?;
-    if let (PlaceContent::Outside, Some(positions)) = (&found, memory(parsed, shape))
+    if let (PlaceContent::Outside, Some(positions)) = (&found, memory_positions(parsed, shape))
         && place.iter().all(|(axis, v)| *axis == Axis::M || *v == 0)
     {
         let at = place.iter().find(|(axis, _)| *axis == Axis::M).map_or(0, |(_, v)| *v);

@@ -5,15 +5,15 @@ use zellige_layout::{
     Axis, BankConflictReport, CoordinateSet, Layout, LayoutLint, PhysicalCoordinate, VectorWidth,
 };
 
-use crate::Fault;
+use crate::RequestFault;
 
 /// A place as `{"m": 12, "laneid": 3}`.
-pub(crate) fn place(p: &PhysicalCoordinate) -> Value {
+pub(crate) fn place_json(p: &PhysicalCoordinate) -> Value {
     Value::Object(p.axis_entries().iter().map(|(a, v)| (a.name().to_string(), json!(v))).collect())
 }
 
 /// A set of places, sorted.
-pub(crate) fn places(p: &CoordinateSet<'_>) -> Value {
+pub(crate) fn places_json(p: &CoordinateSet<'_>) -> Value {
     if p.len() == 1 {
         let row = p.coordinate_rows().next().unwrap_or(&[]);
         let object: Map<String, Value> = p
@@ -24,19 +24,19 @@ pub(crate) fn places(p: &CoordinateSet<'_>) -> Value {
             .collect();
         return Value::Array(vec![Value::Object(object)]);
     }
-    points(&p.sorted_coordinates())
+    points_json(&p.sorted_coordinates())
 }
 
 /// A list of places.
-pub(crate) fn points(list: &[PhysicalCoordinate]) -> Value {
-    list.iter().map(place).collect()
+pub(crate) fn points_json(list: &[PhysicalCoordinate]) -> Value {
+    list.iter().map(place_json).collect()
 }
 
 /// One value per axis of a layout.
-pub(crate) fn per_axis(
+pub(crate) fn per_axis_json(
     layout: &Layout,
     f: impl Fn(Axis) -> Result<i64, zellige_layout::LayoutError>,
-) -> Result<Value, Fault> {
+) -> Result<Value, RequestFault> {
     let mut map = Map::new();
     for axis in layout.tile().axes() {
         map.insert(axis.name().to_string(), json!(f(*axis)?));
@@ -44,22 +44,22 @@ pub(crate) fn per_axis(
     Ok(Value::Object(map))
 }
 
-pub(crate) fn axes(layout: &Layout) -> Value {
+pub(crate) fn axes_json(layout: &Layout) -> Value {
     let list = layout.tile().axes().iter();
     list.map(|a| json!({"name": a.name(), "kind": a.kind().name()})).collect()
 }
 
-pub(crate) fn lints(list: &[LayoutLint]) -> Value {
+pub(crate) fn lints_json(list: &[LayoutLint]) -> Value {
     list.iter()
         .map(|l| json!({"id": l.id, "severity": l.severity.name(), "message": l.message}))
         .collect()
 }
 
-pub(crate) fn vector(v: VectorWidth) -> Value {
+pub(crate) fn vector_json(v: VectorWidth) -> Value {
     json!({"elements": v.elements, "bits": v.bits, "bytes": (v.bits + 7) / 8})
 }
 
-pub(crate) fn conflicts(c: &BankConflictReport) -> Value {
+pub(crate) fn conflicts_json(c: &BankConflictReport) -> Value {
     let phases: Vec<Value> = c
         .phases
         .iter()

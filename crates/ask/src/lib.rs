@@ -29,14 +29,14 @@ mod request;
 mod steps;
 mod words;
 
-pub use conversions::{Converted, conversions, converted};
-pub use explain::{Explanation, explain};
-pub use fault::Fault;
-pub use ops::{MoveRequest, OPERATIONS, Operation};
+pub use conversions::{ConvertedLayout, convert_layout, convert_to_all};
+pub use explain::{Explanation, explain_layout};
+pub use fault::RequestFault;
+pub use ops::{MoveRequest, OPERATIONS, RequestOperation};
 pub use zellige_guard::CallLimits;
 
-use fields::Fields;
-use metered::{Metered, read};
+use fields::RequestFields;
+use metered::{MeteredAnswer, read_json};
 use request::Request;
 use serde_json::Value;
 use std::cell::RefCell;
@@ -44,76 +44,79 @@ use zellige_guard::run_guarded_call;
 
 /// The answer to one request, as one line without the newline, within [`Limits::REQUEST`]. Never
 /// fails: what is wrong with the request is in the answer.
-pub fn answer(line: &str) -> String {
-    answer_within(line, CallLimits::REQUEST)
+pub fn answer_line(line: &str) -> String {
+    answer_line_within(line, CallLimits::REQUEST)
 }
 
 /// The answer to one request, within limits of its own. A request that passes one, and a mistake in
 /// the engine, are answered as errors of the kinds `over_time`, `over_memory` and `internal`.
-pub fn answer_within(line: &str, limits: CallLimits) -> String {
-    answer_by(line, limits, ops::run)
+pub fn answer_line_within(line: &str, limits: CallLimits) -> String {
+    answer_line_by(line, limits, ops::answer_operation)
 }
 
 /// The answer that `run` finds.
-fn answer_by(
+fn answer_line_by(
     line: &str,
     limits: CallLimits,
-    run: impl FnOnce(&Request) -> Result<Value, Fault>,
+    run: impl FnOnce(&Request) -> Result<Value, RequestFault>,
 ) -> String {
     // What is known of the request if answering it does not end by itself.
     let id = RefCell::new(None);
     let answered = run_guarded_call(limits, || {
-        let outcome = request(line.trim_end_matches(['\n', '\r'])).and_then(|request| {
+        let outcome = read_request(line.trim_end_matches(['\n', '\r'])).and_then(|request| {
             id.replace(Some(request.id()));
             run(&request)
         });
-        reply(id.borrow().as_ref().unwrap_or(&Value::Null), outcome)
+        format_reply(id.borrow().as_ref().unwrap_or(&Value::Null), outcome)
     });
     answered.unwrap_or_else(|stopped| {
-        let id = id.take().or_else(|| fields::id(line)).unwrap_or(Value::Null);
-        reply(&id, Err(stopped.into()))
+        let id = id.take().or_else(|| fields::read_line_id(line)).unwrap_or(Value::Null);
+        format_reply(&id, Err(stopped.into()))
     })
 }
 
 /// The line of an answer. It is written part by part: a tree of the whole would cost as much as finding
 /// what is in it.
-fn reply(id: &Value, outcome: Result<Value, Fault>) -> String {
-    let mut out = Metered::default();
-    out.text("{\"id\":");
-    out.json(id);
+fn format_reply(id: &Value, outcome: Result<Value, RequestFault>) -> String {
+    let mut out = MeteredAnswer::default();
+    out.write_text("{\"id\":");
+    out.write_json(id);
     match outcome {
         Ok(ok) => {
-            out.text(",\"ok\":");
-            out.json(&ok);
+            out.write_text(",\"ok\":");
+            out.write_json(&ok);
         }
         Err(fault) => {
-            out.text(",\"error\":");
-            out.json(&fault.to_json());
+            out.write_text(",\"error\":");
+            out.write_json(&fault.to_json());
         }
     }
-    out.text("}");
-    out.finish()
+    out.write_text("}");
+    out.into_text()
 }
 
 /// The move that a request `move` describes; `op` may be left out. Without limits.
-pub fn move_request(line: &str) -> Result<MoveRequest, Fault> {
-    ops::move_request(&request(line)?)
+pub fn move_request(line: &str) -> Result<MoveRequest, RequestFault> {
+    ops::move_request(&read_request(line)?)
 }
 
 /// The bytes of a window of a drawing, one per cell: the fields of the request `cells`; see
-/// [`zellige_view::atlas::Atlas::paint`].
-pub fn paint(line: &str) -> Result<Vec<u8>, Fault> {
-    ops::paint(&request(line)?)
+/// [`zellige_view::atlas::Atlas::paint_window`].
+pub fn paint_window(line: &str) -> Result<Vec<u8>, RequestFault> {
+    ops::paint_cells(&read_request(line)?)
 }
 
-fn request(line: &str) -> Result<Request, Fault> {
+fn read_request(line: &str) -> Result<Request, RequestFault> {
     if line.trim_start().starts_with('{') {
-        let fields = read::<Fields>(line).map_err(|e| Fault::json(&e))?;
+        let fields =
+            read_json::<RequestFields>(line).map_err(|e| RequestFault::invalid_json(&e))?;
         return Ok(Request::new(fields));
     }
-    Err(match read::<Value>(line) {
-        Ok(other) => Fault::expected("a request", "an object {\"id\":.., \"op\":.., ..}", &other),
-        Err(e) => Fault::json(&e),
+    Err(match read_json::<Value>(line) {
+        Ok(other) => {
+            RequestFault::wrong_type("a request", "an object {\"id\":.., \"op\":.., ..}", &other)
+        }
+        Err(e) => RequestFault::invalid_json(&e),
     })
 }
 
@@ -129,7 +132,7 @@ mod tests {
     #[test]
     fn a_mistake_in_the_engine_is_an_answer() {
         zellige_guard::silence_call_panics();
-        let reply = parsed(&answer_by(r#"{"id":7,"op":"any"}"#, CallLimits::REQUEST, |_| {
+        let reply = parsed(&answer_line_by(r#"{"id":7,"op":"any"}"#, CallLimits::REQUEST, |_| {
             panic!("oh {}", 3)
         }));
         assert_eq!(reply["id"], 7);
@@ -139,7 +142,10 @@ mod tests {
         let place = reply["error"]["witness"]["place"].as_str().expect("a place");
         assert!(place.contains("lib.rs:"), "{place}");
         // The next request is answered as if nothing had happened.
-        assert_eq!(parsed(&answer(r#"{"id":8,"op":"span","layout":"S[4:1]"}"#))["id"], json!(8));
+        assert_eq!(
+            parsed(&answer_line(r#"{"id":8,"op":"span","layout":"S[4:1]"}"#))["id"],
+            json!(8)
+        );
     }
 
     #[test]
@@ -150,7 +156,7 @@ mod tests {
             "[1,2]".to_string(),
         ] {
             let long = format!("{line}{}", " ".repeat(2 << 20));
-            assert_eq!(answer(&long), answer(&line));
+            assert_eq!(answer_line(&long), answer_line(&line));
         }
     }
 }

@@ -6,24 +6,24 @@ use std::io::{self, Read, Write};
 
 /// Lines up to this length are read at once. A tree of JSON takes at most about 50 times its text, so
 /// they stay below every sensible limit.
-const LONG: usize = 1 << 20;
+const MAX_UNMETERED_BYTES: usize = 1 << 20;
 /// Bytes of a long line between two looks at the limits.
-const PIECE: usize = 1 << 14;
+const PIECE_BYTES: usize = 1 << 14;
 
 /// Reads JSON; a long text piece by piece.
-pub(crate) fn read<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
-    if text.len() <= LONG {
+pub(crate) fn read_json<T: DeserializeOwned>(text: &str) -> serde_json::Result<T> {
+    if text.len() <= MAX_UNMETERED_BYTES {
         serde_json::from_str(text)
     } else {
-        serde_json::from_reader(Pieces(text.as_bytes()))
+        serde_json::from_reader(PieceReader(text.as_bytes()))
     }
 }
 
-struct Pieces<'a>(&'a [u8]);
+struct PieceReader<'a>(&'a [u8]);
 
-impl Read for Pieces<'_> {
+impl Read for PieceReader<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let (piece, rest) = self.0.split_at(self.0.len().min(into.len()).min(PIECE));
+        let (piece, rest) = self.0.split_at(self.0.len().min(into.len()).min(PIECE_BYTES));
         into[..piece.len()].copy_from_slice(piece);
         // The next piece becomes a tree before anybody looks again.
         zellige_guard::reserve_memory(50 * piece.len());
@@ -34,29 +34,29 @@ impl Read for Pieces<'_> {
 
 /// An answer that is being written.
 #[derive(Default)]
-pub(crate) struct Metered(Vec<u8>);
+pub(crate) struct MeteredAnswer(Vec<u8>);
 
-impl Metered {
-    pub(crate) fn text(&mut self, text: &str) {
+impl MeteredAnswer {
+    pub(crate) fn write_text(&mut self, text: &str) {
         self.0.extend_from_slice(text.as_bytes());
     }
 
-    pub(crate) fn json(&mut self, value: &Value) {
+    pub(crate) fn write_json(&mut self, value: &Value) {
         serde_json::to_writer(self, value).expect("a value is JSON, and memory takes it");
     }
 
-    pub(crate) fn finish(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         String::from_utf8(self.0).expect("JSON is UTF-8")
     }
 }
 
-impl Write for &mut Metered {
+impl Write for &mut MeteredAnswer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         // Writing some dozens of bytes takes about as long as a step.
         zellige_guard::count_many_steps(bytes.len() / 64);
         let full = self.0.capacity() - self.0.len() < bytes.len();
         // A vector that is full doubles.
-        if full && self.0.len() > LONG {
+        if full && self.0.len() > MAX_UNMETERED_BYTES {
             zellige_guard::reserve_memory(self.0.len());
         }
         self.0.extend_from_slice(bytes);

@@ -1,8 +1,8 @@
 //! Typed access to the fields of a request.
 
-use crate::Fault;
-use crate::fault::clip;
-use crate::fields::Fields;
+use crate::RequestFault;
+use crate::fault::clip_text;
+use crate::fields::RequestFields;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use zellige_float::Dtype;
@@ -10,16 +10,16 @@ use zellige_layout::{Axis, AxisKind, AxisTable, ExecutionScope, LaneAccessPatter
 use zellige_notation::convert::{ConversionRefusal, convert_layout};
 use zellige_notation::{Diagnostic, Notation, ParsedText, linear, parse, parse_as};
 
-type Result<T> = std::result::Result<T, Fault>;
+type Result<T> = std::result::Result<T, RequestFault>;
 
 /// A request: its fields, and which of them were looked at. What was not is unknown.
 pub(crate) struct Request {
-    fields: Fields,
+    fields: RequestFields,
     used: RefCell<Vec<&'static str>>,
 }
 
 impl Request {
-    pub(crate) fn new(fields: Fields) -> Request {
+    pub(crate) fn new(fields: RequestFields) -> Request {
         let mut used = Vec::with_capacity(16);
         used.extend(["id", "op", "notation", "as", "axes"]);
         Request { fields, used: RefCell::new(used) }
@@ -32,10 +32,11 @@ impl Request {
     pub(crate) fn op(&self) -> Result<&str> {
         match self.fields.get("op") {
             Some(Value::String(op)) => Ok(op),
-            Some(other) => Err(Fault::expected("`op`", "the name of a request", other)),
-            None => {
-                Err(Fault::new("bad_request", "the request has no `op`; `op` names what is asked"))
-            }
+            Some(other) => Err(RequestFault::wrong_type("`op`", "the name of a request", other)),
+            None => Err(RequestFault::new(
+                "bad_request",
+                "the request has no `op`; `op` names what is asked",
+            )),
         }
     }
 
@@ -45,8 +46,8 @@ impl Request {
         self.fields.get(field).filter(|v| !v.is_null())
     }
 
-    pub(crate) fn need(&self, field: &'static str) -> Result<&Value> {
-        self.get(field).ok_or_else(|| Fault {
+    pub(crate) fn require_field(&self, field: &'static str) -> Result<&Value> {
+        self.get(field).ok_or_else(|| RequestFault {
             kind: "bad_request",
             message: format!("`{field}` is missing"),
             witness: json!({"field": field}),
@@ -54,30 +55,31 @@ impl Request {
     }
 
     /// Names a field that the request does not know beside the fault that followed.
-    pub(crate) fn misspelt(&self, fields: &str, fault: &Fault) -> Result<()> {
+    pub(crate) fn refuse_misspelt(&self, fields: &str, fault: &RequestFault) -> Result<()> {
         let known = |name: &str| {
             fields.split([',', ' ', '?']).any(|f| f == name) || self.used.borrow().contains(&name)
         };
-        match self.fields.names().find(|n| !known(n)) {
+        match self.fields.field_names().find(|n| !known(n)) {
             None => Ok(()),
             Some(unknown) => {
-                let message = format!("{}; unknown field `{}`", fault.message, clip(unknown, 60));
-                Err(Fault { message, ..fault.clone() })
+                let message =
+                    format!("{}; unknown field `{}`", fault.message, clip_text(unknown, 60));
+                Err(RequestFault { message, ..fault.clone() })
             }
         }
     }
 
     /// Refuses fields that the request does not know.
-    pub(crate) fn finish(&self) -> Result<()> {
+    pub(crate) fn refuse_unknown_fields(&self) -> Result<()> {
         let used = self.used.borrow();
-        match self.fields.names().find(|name| !used.contains(name)) {
+        match self.fields.field_names().find(|name| !used.contains(name)) {
             None => Ok(()),
             Some(unknown) => {
                 let mut known: Vec<&str> = used.iter().copied().filter(|f| *f != "id").collect();
                 known.sort_unstable();
                 known.dedup();
                 let shown: String = unknown.chars().take(60).collect();
-                Err(Fault {
+                Err(RequestFault {
                     kind: "unknown_field",
                     message: format!(
                         "unknown field `{shown}`; this request knows {}",
@@ -89,98 +91,100 @@ impl Request {
         }
     }
 
-    pub(crate) fn str(&self, field: &'static str) -> Result<&str> {
-        let v = self.need(field)?;
-        v.as_str().ok_or_else(|| Fault::expected(&tick(field), "a text", v))
+    pub(crate) fn require_str(&self, field: &'static str) -> Result<&str> {
+        let v = self.require_field(field)?;
+        v.as_str().ok_or_else(|| RequestFault::wrong_type(&quote_field(field), "a text", v))
     }
 
-    pub(crate) fn opt_str(&self, field: &'static str) -> Result<Option<&str>> {
-        if self.get(field).is_some() { self.str(field).map(Some) } else { Ok(None) }
+    pub(crate) fn optional_str(&self, field: &'static str) -> Result<Option<&str>> {
+        if self.get(field).is_some() { self.require_str(field).map(Some) } else { Ok(None) }
     }
 
-    pub(crate) fn int(&self, field: &'static str) -> Result<i64> {
-        int(field, self.need(field)?)
+    pub(crate) fn require_int(&self, field: &'static str) -> Result<i64> {
+        parse_int(field, self.require_field(field)?)
     }
 
-    pub(crate) fn opt_int(&self, field: &'static str) -> Result<Option<i64>> {
-        self.get(field).map(|v| int(field, v)).transpose()
+    pub(crate) fn optional_int(&self, field: &'static str) -> Result<Option<i64>> {
+        self.get(field).map(|v| parse_int(field, v)).transpose()
     }
 
-    pub(crate) fn ints(&self, field: &'static str) -> Result<Vec<i64>> {
-        ints(field, self.need(field)?)
+    pub(crate) fn require_ints(&self, field: &'static str) -> Result<Vec<i64>> {
+        parse_ints(field, self.require_field(field)?)
     }
 
-    pub(crate) fn opt_ints(&self, field: &'static str) -> Result<Option<Vec<i64>>> {
-        self.get(field).map(|v| ints(field, v)).transpose()
+    pub(crate) fn optional_ints(&self, field: &'static str) -> Result<Option<Vec<i64>>> {
+        self.get(field).map(|v| parse_ints(field, v)).transpose()
     }
 
-    pub(crate) fn indices(&self, field: &'static str) -> Result<Vec<usize>> {
-        let v = self.need(field)?;
-        let list = ints(field, v)?;
+    pub(crate) fn require_indices(&self, field: &'static str) -> Result<Vec<usize>> {
+        let v = self.require_field(field)?;
+        let list = parse_ints(field, v)?;
         list.into_iter()
             .map(|i| {
-                usize::try_from(i)
-                    .map_err(|_| Fault::expected(&tick(field), "a list of indices, 0 or more", v))
+                usize::try_from(i).map_err(|_| {
+                    RequestFault::wrong_type(&quote_field(field), "a list of indices, 0 or more", v)
+                })
             })
             .collect()
     }
 
-    pub(crate) fn list(&self, field: &'static str) -> Result<&Vec<Value>> {
-        let v = self.need(field)?;
-        v.as_array().ok_or_else(|| Fault::expected(&tick(field), "a list", v))
+    pub(crate) fn require_list(&self, field: &'static str) -> Result<&Vec<Value>> {
+        let v = self.require_field(field)?;
+        v.as_array().ok_or_else(|| RequestFault::wrong_type(&quote_field(field), "a list", v))
     }
 
-    pub(crate) fn int_lists(&self, field: &'static str) -> Result<Vec<Vec<i64>>> {
-        self.list(field)?.iter().map(|v| ints(field, v)).collect()
+    pub(crate) fn require_int_lists(&self, field: &'static str) -> Result<Vec<Vec<i64>>> {
+        self.require_list(field)?.iter().map(|v| parse_ints(field, v)).collect()
     }
 
-    pub(crate) fn region(&self, field: &'static str) -> Result<Vec<(i64, i64)>> {
-        let pair = |v: &Value| match ints(field, v)?.as_slice() {
+    pub(crate) fn require_region(&self, field: &'static str) -> Result<Vec<(i64, i64)>> {
+        let pair = |v: &Value| match parse_ints(field, v)?.as_slice() {
             [b, e] => Ok((*b, *e)),
-            _ => Err(Fault::expected(&tick(field), "a list of [begin, end]", v)),
+            _ => Err(RequestFault::wrong_type(&quote_field(field), "a list of [begin, end]", v)),
         };
-        self.list(field)?.iter().map(pair).collect()
+        self.require_list(field)?.iter().map(pair).collect()
     }
 
-    pub(crate) fn dtype(&self) -> Result<Dtype> {
-        Ok(Dtype::from_name(self.str("dtype")?)?)
+    pub(crate) fn require_dtype(&self) -> Result<Dtype> {
+        Ok(Dtype::from_name(self.require_str("dtype")?)?)
     }
 
-    pub(crate) fn opt_dtype(&self) -> Result<Option<Dtype>> {
-        Ok(self.opt_str("dtype")?.map(Dtype::from_name).transpose()?)
+    pub(crate) fn optional_dtype(&self) -> Result<Option<Dtype>> {
+        Ok(self.optional_str("dtype")?.map(Dtype::from_name).transpose()?)
     }
 
     /// Bits of an element of a layout: as its text says, else as `dtype`, which is then needed.
     pub(crate) fn element_bits(&self, parsed: &ParsedText) -> Result<i64> {
-        let given = self.opt_dtype()?.map(Dtype::bits);
-        parsed.element_bits(given).map_or_else(|| Ok(self.dtype()?.bits()), Ok)
+        let given = self.optional_dtype()?.map(Dtype::bits);
+        parsed.element_bits(given).map_or_else(|| Ok(self.require_dtype()?.bits()), Ok)
     }
 
     /// The axes a text may name: built-in, and those of the field `axes`
     /// (`{"lx": "memory", "core": "device", "lane2": ["thread", "warp"]}`).
-    pub(crate) fn axes(&self) -> Result<AxisTable> {
+    pub(crate) fn axis_table(&self) -> Result<AxisTable> {
         let mut table = AxisTable::new();
         let Some(v) = self.get("axes") else { return Ok(table) };
-        let object =
-            v.as_object().ok_or_else(|| Fault::expected("`axes`", "an object name -> kind", v))?;
+        let object = v
+            .as_object()
+            .ok_or_else(|| RequestFault::wrong_type("`axes`", "an object name -> kind", v))?;
         for (name, kind) in object {
-            table.declare_axis(name, axis_kind(kind)?)?;
+            table.declare_axis(name, parse_axis_kind(kind)?)?;
         }
         Ok(table)
     }
 
-    pub(crate) fn axis(&self, field: &'static str) -> Result<Axis> {
-        Ok(self.axes()?.get(self.str(field)?)?)
+    pub(crate) fn require_axis(&self, field: &'static str) -> Result<Axis> {
+        Ok(self.axis_table()?.get(self.require_str(field)?)?)
     }
 
     pub(crate) fn notation_field(&self, field: &'static str) -> Result<Option<Notation>> {
-        let Some(name) = self.opt_str(field)? else { return Ok(None) };
+        let Some(name) = self.optional_str(field)? else { return Ok(None) };
         let Some(notation) = Notation::from_name(name) else {
-            return Err(Fault {
+            return Err(RequestFault {
                 kind: "bad_request",
                 message: format!(
                     "unknown notation `{}`; known: {}",
-                    clip(name, 60),
+                    clip_text(name, 60),
                     Notation::list_names(Notation::all_notations())
                 ),
                 witness: json!({"field": field}),
@@ -190,12 +194,12 @@ impl Request {
     }
 
     /// The layout in a field, as it was written.
-    pub(crate) fn parsed(&self, field: &'static str) -> Result<ParsedText> {
-        self.parsed_value(field, self.need(field)?)
+    pub(crate) fn parse_layout(&self, field: &'static str) -> Result<ParsedText> {
+        self.parse_layout_value(field, self.require_field(field)?)
     }
 
-    pub(crate) fn parsed_value(&self, field: &'static str, v: &Value) -> Result<ParsedText> {
-        let axes = self.axes()?;
+    pub(crate) fn parse_layout_value(&self, field: &'static str, v: &Value) -> Result<ParsedText> {
+        let axes = self.axis_table()?;
         let notation = self.notation_field("notation")?;
         match v {
             Value::String(text) => {
@@ -203,30 +207,36 @@ impl Request {
                     Some(n) => parse_as(text, n, &axes),
                     None => parse(text, &axes),
                 };
-                parsed.map_err(|d| Fault::text(field, text, &d).readings(&d, text, &axes))
+                parsed.map_err(|d| {
+                    RequestFault::unreadable_text(field, text, &d).with_readings(&d, text, &axes)
+                })
             }
             Value::Object(o) if o.contains_key("in") => linear::linear_from_json(v)
                 .map(|l| ParsedText::from_written(Notation::LINEAR, linear::WrittenLinear(l)))
-                .map_err(|e| Fault::layout_json(field, &e)),
+                .map_err(|e| RequestFault::unreadable_layout_json(field, &e)),
             Value::Object(_) => zellige_notation::json::layout_from_json(v, &axes)
                 .map(ParsedText::from)
-                .map_err(|e| Fault::layout_json(field, &e)),
-            other => Err(Fault::expected(&tick(field), "a layout (text, or an object)", other)),
+                .map_err(|e| RequestFault::unreadable_layout_json(field, &e)),
+            other => Err(RequestFault::wrong_type(
+                &quote_field(field),
+                "a layout (text, or an object)",
+                other,
+            )),
         }
     }
 
     /// The layout in a field, lowered; a Spyre text takes its host size from `shape`.
-    pub(crate) fn layout(&self, field: &'static str) -> Result<Layout> {
-        let shape = self.opt_ints("shape")?;
-        self.lower(field, &self.parsed(field)?, shape.as_deref())
+    pub(crate) fn require_layout(&self, field: &'static str) -> Result<Layout> {
+        let shape = self.optional_ints("shape")?;
+        self.lower_layout(field, &self.parse_layout(field)?, shape.as_deref())
     }
 
     /// A layout in an operand, for requests whose `shape` is not the host size of it.
-    pub(crate) fn operand(&self, field: &'static str) -> Result<Layout> {
-        self.lower(field, &self.parsed(field)?, None)
+    pub(crate) fn require_operand(&self, field: &'static str) -> Result<Layout> {
+        self.lower_layout(field, &self.parse_layout(field)?, None)
     }
 
-    pub(crate) fn lower(
+    pub(crate) fn lower_layout(
         &self,
         field: &'static str,
         p: &ParsedText,
@@ -236,10 +246,10 @@ impl Request {
     }
 
     /// A text that was read and that has no layout, or none of this shape.
-    pub(crate) fn refused_text(&self, field: &'static str, d: &Diagnostic) -> Fault {
+    pub(crate) fn refused_text(&self, field: &'static str, d: &Diagnostic) -> RequestFault {
         match &d.cause {
-            Some(cause) => Fault::from((**cause).clone()),
-            None => Fault {
+            Some(cause) => RequestFault::from((**cause).clone()),
+            None => RequestFault {
                 kind: "bad_request",
                 message: format!(
                     "`{field}`: {}; {}",
@@ -253,9 +263,9 @@ impl Request {
 
     /// The layout and the shape of its coordinates: `shape`, or what the layout itself says.
     pub(crate) fn layout_and_shape(&self, field: &'static str) -> Result<(Layout, Vec<i64>)> {
-        let parsed = self.parsed(field)?;
-        let given = self.opt_ints("shape")?;
-        let layout = self.lower(field, &parsed, given.as_deref())?;
+        let parsed = self.parse_layout(field)?;
+        let given = self.optional_ints("shape")?;
+        let layout = self.lower_layout(field, &parsed, given.as_deref())?;
         let shape =
             given.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
         layout.check_shape_size(&shape)?;
@@ -263,26 +273,28 @@ impl Request {
     }
 
     /// The text of a result: in the notation of `as`, of `notation`, or TIRx.
-    pub(crate) fn print(&self, layout: &Layout) -> Result<Value> {
+    pub(crate) fn print_layout(&self, layout: &Layout) -> Result<Value> {
         let notation = self.notation_field("as")?.or(self.notation_field("notation")?);
-        let dtype = self.opt_dtype()?;
+        let dtype = self.optional_dtype()?;
         let to = notation.unwrap_or(Notation::TIRX);
         convert_layout(layout, &layout.default_shape(), dtype, to)
             .map(Value::String)
-            .map_err(refused)
+            .map_err(refuse_conversion)
     }
 
     /// The access of a field: `{"kind":"column","index":0}` or a list of coordinates.
-    pub(crate) fn access(&self, v: &Value, vector: i64) -> Result<(LaneAccessPattern, i64)> {
+    pub(crate) fn parse_access(&self, v: &Value, vector: i64) -> Result<(LaneAccessPattern, i64)> {
         let what = "access";
         if let Value::Array(lanes) = v {
-            let lanes = lanes.iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
+            let lanes = lanes.iter().map(|l| parse_ints(what, l)).collect::<Result<_>>()?;
             return Ok((LaneAccessPattern::Lanes(lanes), vector));
         }
         let accepted =
             "{\"kind\": \"column\"|\"row\"|\"ldmatrix\"|\"lanes\", ..} or a list of coordinates";
-        let o = v.as_object().ok_or_else(|| Fault::expected(&tick(what), accepted, v))?;
-        let number = |k: &str| o.get(k).map_or(Ok(0), |v| int(what, v));
+        let o = v
+            .as_object()
+            .ok_or_else(|| RequestFault::wrong_type(&quote_field(what), accepted, v))?;
+        let number = |k: &str| o.get(k).map_or(Ok(0), |v| parse_int(what, v));
         let (access, fields): (LaneAccessPattern, &[&str]) = match o
             .get("kind")
             .and_then(Value::as_str)
@@ -295,13 +307,13 @@ impl Request {
             ),
             Some("lanes") | None if lanes_of(o).is_some() => {
                 let list = lanes_of(o).unwrap_or_default();
-                let lanes = list.into_iter().map(|l| ints(what, l)).collect::<Result<_>>()?;
+                let lanes = list.into_iter().map(|l| parse_ints(what, l)).collect::<Result<_>>()?;
                 return Ok((
                     LaneAccessPattern::Lanes(lanes),
-                    o.get("vector").map_or(Ok(vector), |v| int(what, v))?,
+                    o.get("vector").map_or(Ok(vector), |v| parse_int(what, v))?,
                 ));
             }
-            _ => return Err(Fault::expected(&tick(what), accepted, v)),
+            _ => return Err(RequestFault::wrong_type(&quote_field(what), accepted, v)),
         };
         if let Some(k) =
             o.keys().find(|k| !fields.contains(&k.as_str()) && *k != "kind" && *k != "vector")
@@ -310,9 +322,9 @@ impl Request {
             let known = fields.join(", ");
             let message =
                 format!("unknown field `{shown}` of an access; known: kind, vector, {known}");
-            return Err(Fault::new("unknown_field", message));
+            return Err(RequestFault::new("unknown_field", message));
         }
-        let vector = o.get("vector").map_or(Ok(vector), |v| int(what, v))?;
+        let vector = o.get("vector").map_or(Ok(vector), |v| parse_int(what, v))?;
         Ok((access, vector))
     }
 }
@@ -329,13 +341,13 @@ fn lanes_of(o: &serde_json::Map<String, Value>) -> Option<Vec<&Value>> {
     lanes.filter(|l| !l.is_empty())
 }
 
-fn tick(field: &str) -> String {
+fn quote_field(field: &str) -> String {
     format!("`{field}`")
 }
 
-pub(crate) fn refused(refusal: ConversionRefusal) -> Fault {
+pub(crate) fn refuse_conversion(refusal: ConversionRefusal) -> RequestFault {
     match refusal {
-        ConversionRefusal::NotExpressible(n) => Fault {
+        ConversionRefusal::NotExpressible(n) => RequestFault {
             kind: "not_expressible",
             message: n.reason,
             witness: n.witness.map_or(Value::Null, |i| json!({"index": i})),
@@ -344,7 +356,7 @@ pub(crate) fn refused(refusal: ConversionRefusal) -> Fault {
     }
 }
 
-fn axis_kind(v: &Value) -> Result<AxisKind> {
+fn parse_axis_kind(v: &Value) -> Result<AxisKind> {
     let scope = |v: &Value| v.as_str().and_then(ExecutionScope::from_name);
     let found = match v {
         Value::String(s) if s == "memory" => Some(AxisKind::Memory),
@@ -358,15 +370,16 @@ fn axis_kind(v: &Value) -> Result<AxisKind> {
         _ => None,
     };
     let accepted = "\"memory\", \"device\" or [scope counted, scope counted in] such as [\"thread\", \"warp\"]";
-    found.ok_or_else(|| Fault::expected("the kind of an axis", accepted, v))
+    found.ok_or_else(|| RequestFault::wrong_type("the kind of an axis", accepted, v))
 }
 
-pub(crate) fn int(field: &str, v: &Value) -> Result<i64> {
-    v.as_i64().ok_or_else(|| Fault::expected(&tick(field), "a 64-bit integer", v))
+pub(crate) fn parse_int(field: &str, v: &Value) -> Result<i64> {
+    v.as_i64().ok_or_else(|| RequestFault::wrong_type(&quote_field(field), "a 64-bit integer", v))
 }
 
-pub(crate) fn ints(field: &str, v: &Value) -> Result<Vec<i64>> {
-    let list =
-        v.as_array().ok_or_else(|| Fault::expected(&tick(field), "a list of integers", v))?;
-    list.iter().map(|x| int(field, x)).collect()
+pub(crate) fn parse_ints(field: &str, v: &Value) -> Result<Vec<i64>> {
+    let list = v
+        .as_array()
+        .ok_or_else(|| RequestFault::wrong_type(&quote_field(field), "a list of integers", v))?;
+    list.iter().map(|x| parse_int(field, x)).collect()
 }

@@ -1,14 +1,18 @@
 //! The forward map of one element, step by step, with its numbers.
 
-use crate::Fault;
-use crate::json::points;
+use crate::RequestFault;
+use crate::json::points_json;
 use serde_json::{Value, json};
 use zellige_layout::{Axis, Layout, flatten_coordinate, unflatten_index};
 
 /// The four steps for an element: flatten, split, add up (and swizzle), replicate.
 ///
 /// **Law**: `base` is a place of the element, and `places` are all of them.
-pub(crate) fn steps(layout: &Layout, shape: &[i64], flat: i64) -> Result<Value, Fault> {
+pub(crate) fn explain_forward_map(
+    layout: &Layout,
+    shape: &[i64],
+    flat: i64,
+) -> Result<Value, RequestFault> {
     let places = layout.physical_coordinates(flat)?.sorted_coordinates();
     let tile = layout.tile();
     let coord = unflatten_index(shape, flat);
@@ -67,6 +71,6 @@ pub(crate) fn steps(layout: &Layout, shape: &[i64], flat: i64) -> Result<Value, 
         "split": split,
         "sums": sums,
         "replicas": replicas,
-        "places": points(&places),
+        "places": points_json(&places),
     }))
 }

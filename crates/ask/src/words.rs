@@ -16,7 +16,7 @@ struct DimPart {
 }
 
 /// The sentences, one thing each.
-pub(crate) fn words(layout: &Layout, shape: &[i64]) -> Vec<String> {
+pub(crate) fn describe_in_sentences(layout: &Layout, shape: &[i64]) -> Vec<String> {
     if layout.size() == 0 {
         return vec!["The tensor has no elements.".into()];
     }
@@ -24,10 +24,10 @@ pub(crate) fn words(layout: &Layout, shape: &[i64]) -> Vec<String> {
     let tile = layout.tile();
     // Neighbouring iters that step as one are one.
     let (parts, own) = match tile.canonical_form().group(&padded) {
-        Ok((grouped, seps)) => (parts(grouped.shard(), &seps), false),
+        Ok((grouped, seps)) => (split_dim_parts(grouped.shard(), &seps), false),
         Err(_) => {
             let seps: Vec<usize> = (0..=tile.shard().len()).collect();
-            (parts(tile.shard(), &seps), true)
+            (split_dim_parts(tile.shard(), &seps), true)
         }
     };
     let mut list = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn words(layout: &Layout, shape: &[i64]) -> Vec<String> {
     }
     let mut axes: Vec<Axis> = tile.axes().to_vec();
     axes.sort_by_key(|a| (matches!(a.kind(), AxisKind::Memory), *a != Axis::M));
-    let holder = holder(&axes);
+    let holder = memory_holder(&axes);
     for axis in axes {
         let on: Vec<DimPart> =
             parts.iter().copied().filter(|p| p.iter.axis == axis && p.iter.extent > 1).collect();
@@ -44,12 +44,12 @@ pub(crate) fn words(layout: &Layout, shape: &[i64]) -> Vec<String> {
             continue;
         }
         match axis.kind() {
-            AxisKind::Memory => list.extend(in_memory(axis, holder, &on)),
-            _ => list.push(spread(axis, &on)),
+            AxisKind::Memory => list.extend(describe_memory(axis, holder, &on)),
+            _ => list.push(describe_spread(axis, &on)),
         }
     }
     for it in tile.replica().iter().filter(|it| it.extent > 1) {
-        let (on, apart) = (owners(it.axis), apart(it.stride));
+        let (on, apart) = (axis_owners(it.axis), describe_stride(it.stride));
         list.push(format!("Every element has {} copies on {on}{apart}.", it.extent));
     }
     for (axis, at) in tile.offset().iter().filter(|(_, at)| *at != 0) {
@@ -70,7 +70,7 @@ pub(crate) fn words(layout: &Layout, shape: &[i64]) -> Vec<String> {
     list
 }
 
-fn parts(shard: &[Iter], seps: &[usize]) -> Vec<DimPart> {
+fn split_dim_parts(shard: &[Iter], seps: &[usize]) -> Vec<DimPart> {
     let mut list = Vec::new();
     for (dim, ends) in seps.windows(2).enumerate() {
         let mut step = 1;
@@ -85,7 +85,7 @@ fn parts(shard: &[Iter], seps: &[usize]) -> Vec<DimPart> {
 }
 
 /// Whose memory an element is in, where threads or devices divide the tensor.
-fn holder(axes: &[Axis]) -> Option<&'static str> {
+fn memory_holder(axes: &[Axis]) -> Option<&'static str> {
     let narrowest = axes.iter().filter_map(|a| match a.kind() {
         AxisKind::Thread { of, .. } => Some(of),
         _ => None,
@@ -97,7 +97,7 @@ fn holder(axes: &[Axis]) -> Option<&'static str> {
 }
 
 /// What the numbers on an axis count.
-fn owners(axis: Axis) -> String {
+fn axis_owners(axis: Axis) -> String {
     match axis.kind() {
         AxisKind::Thread { .. } if axis == Axis::LANEID => "the lanes of a warp".into(),
         AxisKind::Thread { of, within } => {
@@ -108,27 +108,27 @@ fn owners(axis: Axis) -> String {
     }
 }
 
-fn apart(stride: i64) -> String {
+fn describe_stride(stride: i64) -> String {
     if stride == 1 { String::new() } else { format!(", {stride} apart") }
 }
 
 /// Dimensions over threads or devices.
-fn spread(axis: Axis, on: &[DimPart]) -> String {
+fn describe_spread(axis: Axis, on: &[DimPart]) -> String {
     let mut order = on.to_vec();
     order.sort_by_key(|p| std::cmp::Reverse(p.iter.stride.unsigned_abs()));
     let each: Vec<String> = order
         .iter()
         .map(|p| {
             let runs = if p.step == 1 { String::new() } else { format!(" in runs of {}", p.step) };
-            let (dim, extent, apart) = (p.dim, p.iter.extent, apart(p.iter.stride));
+            let (dim, extent, apart) = (p.dim, p.iter.extent, describe_stride(p.iter.stride));
             format!("dimension {dim}{runs} over {extent} of them{apart}")
         })
         .collect();
-    format!("Divided among {}: {}.", owners(axis), each.join("; "))
+    format!("Divided among {}: {}.", axis_owners(axis), each.join("; "))
 }
 
 /// The order in memory, and the tiles that it makes.
-fn in_memory(axis: Axis, holder: Option<&str>, on: &[DimPart]) -> Vec<String> {
+fn describe_memory(axis: Axis, holder: Option<&str>, on: &[DimPart]) -> Vec<String> {
     let mut list = Vec::new();
     let place = if axis == Axis::M { "in memory".to_string() } else { format!("on {axis}") };
     let subject = match holder {
@@ -193,7 +193,7 @@ fn in_memory(axis: Axis, holder: Option<&str>, on: &[DimPart]) -> Vec<String> {
         let inside = order.iter().take_while(|p| split.contains(&p.dim) && !last_of_dim(p)).count();
         let (inside, between) = order.split_at(inside);
         if inside.is_empty() {
-            list.push(format!("{subject} {}.", order_of(between)));
+            list.push(format!("{subject} {}.", describe_order(between)));
         } else {
             let mut sizes: Vec<(usize, i64)> = Vec::new();
             for p in inside {
@@ -215,12 +215,12 @@ fn in_memory(axis: Axis, holder: Option<&str>, on: &[DimPart]) -> Vec<String> {
                 1 => format!("{subject} in runs of {tile} along {along}."),
                 _ => format!(
                     "{subject} in tiles of {tile} along {along}, each {}.",
-                    order_of(inside)
+                    describe_order(inside)
                 ),
             });
             let what = if sizes.len() == 1 { "Runs" } else { "Tiles" };
             if !between.is_empty() {
-                list.push(format!("{what} follow each other {}.", order_of(between)));
+                list.push(format!("{what} follow each other {}.", describe_order(between)));
             }
         }
     }
@@ -234,7 +234,7 @@ fn in_memory(axis: Axis, holder: Option<&str>, on: &[DimPart]) -> Vec<String> {
 }
 
 /// The order of parts, fastest first. A dimension of which there are several parts is counted in runs.
-fn order_of(parts: &[&DimPart]) -> String {
+fn describe_order(parts: &[&DimPart]) -> String {
     let several = |p: &DimPart| parts.iter().filter(|q| q.dim == p.dim).count() > 1;
     let one = |p: &&DimPart| match p.step {
         step if several(p) && step > 1 => {

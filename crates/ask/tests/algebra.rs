@@ -4,7 +4,7 @@
 
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
-use zellige_ask::answer;
+use zellige_ask::answer_line;
 use zellige_layout::{
     Axis, AxisTable, Iter, Layout, PaddedExtent, Swizzle, TileLayout, ValidWindow,
 };
@@ -95,7 +95,7 @@ fn table(l: &Layout) -> Vec<BTreeSet<Place>> {
 }
 
 fn ask(request: &Value) -> Result<Value, Value> {
-    let mut found: Value = serde_json::from_str(&answer(&request.to_string())).expect("JSON");
+    let mut found: Value = serde_json::from_str(&answer_line(&request.to_string())).expect("JSON");
     match found.get_mut("ok") {
         Some(ok) => Ok(ok.take()),
         None => Err(found["error"].take()),

@@ -1,10 +1,10 @@
 //! CuTe's operators as requests. `crates/conformance` has every recorded case.
 
 use serde_json::{Value, json};
-use zellige_ask::answer;
+use zellige_ask::answer_line;
 
 fn ask(request: &Value) -> Value {
-    serde_json::from_str(&answer(&request.to_string())).expect("an answer is JSON")
+    serde_json::from_str(&answer_line(&request.to_string())).expect("an answer is JSON")
 }
 
 #[test]

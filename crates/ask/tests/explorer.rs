@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use zellige_ask::{answer, paint};
+use zellige_ask::{answer_line, paint_window};
 
 #[global_allocator]
 static ALLOCATOR: PeakAlloc = PeakAlloc;
@@ -172,7 +172,7 @@ fn long_modules_are_answered() {
             &format!("%{i} = foo : tensor<{i}xf32, #b{}> -> tensor<{i}xf16, #none{i}>\n", i % 2000);
     }
     for text in [text.as_str(), &"tensor<".repeat(100_000), &"#a = #".repeat(100_000)] {
-        bounded("layouts", &json!({"text": text}), |line| answer(line).len());
+        bounded("layouts", &json!({"text": text}), |line| answer_line(line).len());
     }
 }
 
@@ -184,7 +184,7 @@ fn hostile_links_are_answered() {
         for (op, fields) in requests(layout, other) {
             let begun = Instant::now();
             bounded(op, &fields, |line| {
-                let reply = answer(line);
+                let reply = answer_line(line);
                 largest = largest.max(reply.len());
                 let reply: Value = serde_json::from_str(&reply).expect("an answer is JSON");
                 assert!(reply.get("ok").is_some() != reply.get("error").is_some());
@@ -192,7 +192,7 @@ fn hostile_links_are_answered() {
                 reply.to_string().len()
             });
             if op == "cells" {
-                bounded(op, &fields, |line| paint(line).map_or(0, |bytes| bytes.len()));
+                bounded(op, &fields, |line| paint_window(line).map_or(0, |bytes| bytes.len()));
             }
             if begun.elapsed() > slowest.0 {
                 slowest = (begun.elapsed(), format!("{op} of {layout}"));
@@ -220,7 +220,7 @@ fn every_request_of_the_page_is_tried() {
     read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../explorer/src"), &mut source);
     let mut asked: BTreeSet<&str> = BTreeSet::new();
     for part in source.split("sk<").skip(1) {
-        // `ask<Answer>("name", ..)`.
+        // `ask<OpAnswer>("name", ..)`.
         let Some((_, rest)) = part.split_once(">(\"") else { continue };
         let name = rest.split('"').next().unwrap_or_default();
         if !name.is_empty() && name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_') {

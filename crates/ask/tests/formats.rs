@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 fn ok(request: &Value) -> Value {
     let reply: Value =
-        serde_json::from_str(&zellige_ask::answer(&request.to_string())).expect("JSON");
+        serde_json::from_str(&zellige_ask::answer_line(&request.to_string())).expect("JSON");
     reply.get("ok").cloned().unwrap_or_else(|| panic!("{request} -> {reply}"))
 }
 

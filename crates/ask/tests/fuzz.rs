@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use zellige_ask::{OPERATIONS, answer};
+use zellige_ask::{OPERATIONS, answer_line};
 use zellige_layout::AxisTable;
 use zellige_notation::{Notation, ParsedText, json as layout_json, parse, parse_as, preset};
 
@@ -648,7 +648,7 @@ fn complaint(line: &str) -> Option<String> {
     ALLOCATOR.reset_peak_usage();
     let time = |line: &str| {
         let start = Instant::now();
-        (answer(line), start.elapsed())
+        (answer_line(line), start.elapsed())
     };
     let (reply, took) = time(line);
     let memory = ALLOCATOR.peak_usage().saturating_sub(before);
@@ -763,7 +763,7 @@ fn every_operation_has_a_seed_that_is_answered() {
         assert!(SEEDS.iter().any(|s| s.contains(&tag)), "no seed for {}", operation.name);
     }
     for seed in SEEDS {
-        assert!(answer(seed).contains("\"ok\":"), "{seed}\n{}", answer(seed));
+        assert!(answer_line(seed).contains("\"ok\":"), "{seed}\n{}", answer_line(seed));
     }
 }
 
@@ -815,7 +815,7 @@ fn scattered_digits_are_converted_or_refused_in_time() {
                 let line = line.to_string();
                 assert_eq!(complaint(&line), None, "{}", shown(&line));
                 if digits < 40 {
-                    let reply = answer(&line);
+                    let reply = answer_line(&line);
                     assert!(reply.len() < 1 << 14, "{} bytes: {}", reply.len(), shown(&line));
                 }
             }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use zellige_ask::{CallLimits, answer, answer_within};
+use zellige_ask::{CallLimits, answer_line, answer_line_within};
 use zellige_guard::CountingAllocator;
 
 #[global_allocator]
@@ -34,14 +34,14 @@ fn a_request_that_needs_too_much_memory_is_stopped() {
     let limit = 64 << 20;
     let small = CallLimits { time: None, memory: Some(limit) };
     let before = CountingAllocator::bytes_in_use();
-    let fault = error(&answer_within(&line, small));
+    let fault = error(&answer_line_within(&line, small));
     assert_eq!(fault["kind"], "over_memory", "{fault}");
     assert_eq!(fault["witness"]["limit_bytes"], limit);
     assert!(fault["message"].as_str().is_some_and(|m| m.contains("--limit-memory")), "{fault}");
     // What it had is given back.
     assert!(CountingAllocator::bytes_in_use() < before + (1 << 20));
     // The same line is answered where it may have what it needs.
-    let reply: Value = serde_json::from_str(&answer(&line)).expect("an answer is JSON");
+    let reply: Value = serde_json::from_str(&answer_line(&line)).expect("an answer is JSON");
     assert_eq!(reply["ok"]["points"].as_array().map(Vec::len), Some(1 << 20));
 }
 
@@ -50,7 +50,7 @@ fn a_line_whose_tree_is_too_large_is_stopped_while_it_is_read() {
     let _alone = alone();
     let line = format!(r#"{{"id":9,"op":"parse","layout":[{}]}}"#, vec!["[]"; 2 << 20].join(","));
     let small = CallLimits { time: None, memory: Some(32 << 20) };
-    assert_eq!(error(&answer_within(&line, small))["kind"], "over_memory");
+    assert_eq!(error(&answer_line_within(&line, small))["kind"], "over_memory");
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn a_request_that_takes_too_long_is_stopped() {
     let limit = Duration::from_millis(20);
     let short = CallLimits { time: Some(limit), memory: None };
     let begin = Instant::now();
-    let fault = error(&answer_within(&line, short));
+    let fault = error(&answer_line_within(&line, short));
     assert_eq!(fault["kind"], "over_time", "{fault}");
     assert_eq!(fault["witness"]["limit_s"], 0.02);
     assert!(begin.elapsed() < Duration::from_secs(5));
@@ -78,14 +78,14 @@ fn a_physical_order_has_an_end() {
     ] {
         let line = format!(r#"{{"id":9,"op":"physical_order","layout":{layout}}}"#);
         let begin = Instant::now();
-        let fault = error(&answer(&line));
+        let fault = error(&answer_line(&line));
         assert_eq!(fault["kind"], "too_large", "{fault}");
         assert_eq!(fault["witness"]["limit"], 1 << 20);
         assert!(fault["message"].as_str().is_some_and(|m| m.contains("`apply`")), "{fault}");
         assert!(begin.elapsed() < Duration::from_secs(1), "{line}");
     }
     let line = r#"{"id":9,"op":"physical_order","layout":"size=[1024, 1024]"}"#;
-    let reply: Value = serde_json::from_str(&answer(line)).expect("an answer is JSON");
+    let reply: Value = serde_json::from_str(&answer_line(line)).expect("an answer is JSON");
     assert_eq!(reply["ok"]["order"].as_array().map(Vec::len), Some(1 << 20));
 }
 
@@ -168,7 +168,8 @@ fn graphs_of_huge_extents_are_answered_soon() {
             let graph = Value::from(graph.as_str());
             let line = format!(r#"{{"id":9,"op":"compile","graph":{graph},"options":{options}}}"#);
             let begin = Instant::now();
-            let reply: Value = serde_json::from_str(&answer_within(&line, limits)).expect("JSON");
+            let reply: Value =
+                serde_json::from_str(&answer_line_within(&line, limits)).expect("JSON");
             let kind = reply["error"]["kind"].as_str().unwrap_or("ok");
             assert!(!["over_time", "over_memory", "internal"].contains(&kind), "{line}: {reply}");
             assert!(begin.elapsed() < limit, "{line}: {:?}", begin.elapsed());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 fn ask(request: &Value) -> Value {
-    let answer = zellige_ask::answer(&request.to_string());
+    let answer = zellige_ask::answer_line(&request.to_string());
     serde_json::from_str(&answer).expect("an answer is JSON")
 }
 

@@ -1,11 +1,11 @@
 //! The protocol: every request, the recorded upstream mistakes, and bad lines.
 
 use serde_json::{Value, json};
-use zellige_ask::{OPERATIONS, answer};
+use zellige_ask::{OPERATIONS, answer_line};
 
 fn ask(request: &Value) -> Value {
     let line = request.to_string();
-    let reply: Value = serde_json::from_str(&answer(&line)).expect("an answer is JSON");
+    let reply: Value = serde_json::from_str(&answer_line(&line)).expect("an answer is JSON");
     assert!(reply.get("ok").is_some() != reply.get("error").is_some(), "{reply}");
     reply
 }
@@ -150,7 +150,7 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
         (long.as_str(), "overflow"),
         (deep.as_str(), "json"),
     ] {
-        let reply: Value = serde_json::from_str(&answer(line)).expect("JSON");
+        let reply: Value = serde_json::from_str(&answer_line(line)).expect("JSON");
         let shown: String = line.chars().take(80).collect();
         assert_eq!(reply["error"]["kind"], kind, "{shown}: {reply}");
     }

@@ -1,6 +1,6 @@
 //! `zellige ask`
 
-use crate::common::{OutputError, print, print_json};
+use crate::common::{OutputError, print_json, print_text};
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ Examples:
   echo '{\"id\":1,\"op\":\"apply\",\"layout\":\"S[(8,64)]\",\"shape\":[8,64],\"coords\":[[1,2]]}' | zellige ask
   zellige ask requests.jsonl > answers.jsonl
   zellige ask --list")]
-pub(crate) struct Args {
+pub(crate) struct AskArgs {
     /// Requests (default: standard input)
     file: Option<PathBuf>,
     /// List the requests with their fields
@@ -34,25 +34,31 @@ pub(crate) struct Args {
 const MAX_LINE: usize = 64 << 20;
 
 /// Answers requests, each within the limits.
-pub(crate) fn run(args: &Args, limits: CallLimits) -> Result<ExitCode> {
+pub(crate) fn run_ask(args: &AskArgs, limits: CallLimits) -> Result<ExitCode> {
     if args.list {
-        return list(args.json);
+        return list_requests(args.json);
     }
     let out = BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     match &args.file {
         Some(path) => {
             let file =
                 File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
-            serve(BufReader::with_capacity(1 << 16, file), out, limits)?;
+            serve_requests(BufReader::with_capacity(1 << 16, file), out, limits)?;
         }
-        None => serve(BufReader::with_capacity(1 << 16, std::io::stdin().lock()), out, limits)?,
+        None => {
+            serve_requests(BufReader::with_capacity(1 << 16, std::io::stdin().lock()), out, limits)?
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Answers every line. Output is flushed whenever the next line has not arrived yet, so that a
 /// program on the other end of a pipe gets its answer before it asks again.
-fn serve(mut input: BufReader<impl Read>, mut out: impl Write, limits: CallLimits) -> Result<()> {
+fn serve_requests(
+    mut input: BufReader<impl Read>,
+    mut out: impl Write,
+    limits: CallLimits,
+) -> Result<()> {
     let mut line = Vec::new();
     loop {
         if !input.buffer().contains(&b'\n') {
@@ -67,18 +73,22 @@ fn serve(mut input: BufReader<impl Read>, mut out: impl Write, limits: CallLimit
         let complete = line.last() == Some(&b'\n');
         if !complete && line.len() > MAX_LINE {
             skip_line(&mut input)?;
-            fault(&mut out, "line_too_long", &format!("a line has at most {MAX_LINE} bytes"))?;
+            write_fault(
+                &mut out,
+                "line_too_long",
+                &format!("a line has at most {MAX_LINE} bytes"),
+            )?;
             continue;
         }
         match std::str::from_utf8(&line) {
             Ok(text) if text.trim().is_empty() => {}
             Ok(text) => {
-                let answer = zellige_ask::answer_within(text, limits) + "\n";
+                let answer = zellige_ask::answer_line_within(text, limits) + "\n";
                 out.write_all(answer.as_bytes()).map_err(OutputError)?;
             }
             Err(e) => {
                 let message = format!("the line is not UTF-8 (byte {})", e.valid_up_to());
-                fault(&mut out, "json", &message)?;
+                write_fault(&mut out, "json", &message)?;
             }
         }
     }
@@ -98,13 +108,13 @@ fn skip_line(input: &mut impl BufRead) -> Result<()> {
     }
 }
 
-fn fault(out: &mut impl Write, kind: &str, message: &str) -> Result<()> {
+fn write_fault(out: &mut impl Write, kind: &str, message: &str) -> Result<()> {
     let answer = json!({"id": null, "error": {"kind": kind, "message": message, "witness": null}});
     writeln!(out, "{answer}").map_err(OutputError)?;
     Ok(())
 }
 
-fn list(as_json: bool) -> Result<ExitCode> {
+fn list_requests(as_json: bool) -> Result<ExitCode> {
     let operations = zellige_ask::OPERATIONS;
     if as_json {
         let list: Vec<_> = operations
@@ -118,6 +128,6 @@ fn list(as_json: bool) -> Result<ExitCode> {
     for o in operations {
         let _ = writeln!(text, "{:<20} {}\n{:<20} -> {}", o.name, o.fields, "", o.answers);
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,11 +1,13 @@
 //! `zellige bench`
 
-use crate::common::{print, print_json};
+use crate::common::{print_json, print_text};
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 use zellige_bench::compiler;
-use zellige_bench::moves::{self, Case, Failure, Neighbours, Options, Peers, Row, report};
+use zellige_bench::moves::{
+    self, BusyNeighbours, MeasureOptions, MoveCase, MoveRow, MoveRowError, PeerPair, report,
+};
 use zellige_float::Isa;
 
 #[derive(clap::Args)]
@@ -16,17 +18,17 @@ Examples:
   zellige bench moves --random 100 --peers      random pairs of layouts beside numpy and PyTorch
   zellige bench moves --busy 8                  one thread and several while 8 processes compute
   zellige bench compile                         the example graphs under both policies")]
-pub(crate) struct Args {
+pub(crate) struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    what: BenchSubject,
 }
 
 #[derive(clap::Subcommand)]
-enum What {
+enum BenchSubject {
     /// Measure moves beside a plain copy of as many bytes
-    Moves(MovesArgs),
+    Moves(BenchMovesArgs),
     /// Compile the graphs of a folder under both policies
-    Compile(CompileArgs),
+    Compile(BenchCompileArgs),
     /// Compute until the standard input ends: a neighbour of `--busy`
     #[command(hide = true)]
     Spin,
@@ -40,7 +42,7 @@ checked. The last tables show graphs named granite as today's software would run
 Examples:
   zellige bench compile
   zellige bench compile --folder my/graphs")]
-struct CompileArgs {
+struct BenchCompileArgs {
     /// Where the .graph files are
     #[arg(long, default_value = "examples")]
     folder: std::path::PathBuf,
@@ -58,7 +60,7 @@ Examples:
   zellige bench moves --case '{\"src\":\"S[(64,64):(64,1)]\",\"dst\":\"S[(64,64):(1,64)]\",\"shape\":[64,64],\"dtype\":\"float16\"}'
   ZELLIGE_PYTHON=.venv/bin/python zellige bench moves --peers --sets avx512,avx2
   zellige bench moves --random 100 --seed 7 --peers --json")]
-struct MovesArgs {
+struct BenchMovesArgs {
     /// Only cases whose name holds every word
     words: Vec<String>,
     /// Measure one move, written as the request `move` of `zellige ask`
@@ -90,46 +92,46 @@ struct MovesArgs {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_bench(args: &BenchArgs) -> Result<ExitCode> {
     let args = match &args.what {
-        What::Moves(args) => args,
-        What::Compile(args) => return compiled(args),
-        What::Spin => {
-            moves::spin();
+        BenchSubject::Moves(args) => args,
+        BenchSubject::Compile(args) => return bench_compile(args),
+        BenchSubject::Spin => {
+            moves::spin_until_eof();
             return Ok(ExitCode::SUCCESS);
         }
     };
     if let Some(neighbours) = args.busy {
-        beside(args, neighbours)?;
+        bench_beside_neighbours(args, neighbours)?;
         return Ok(ExitCode::SUCCESS);
     }
     match (&args.case, args.random) {
-        (Some(text), _) => one(args, text)?,
-        (None, Some(count)) => random(args, count)?,
-        (None, None) => table(args)?,
+        (Some(text), _) => bench_one_move(args, text)?,
+        (None, Some(count)) => bench_random_pairs(args, count)?,
+        (None, None) => bench_table(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn compiled(args: &CompileArgs) -> Result<ExitCode> {
-    let graphs = compiler::graphs(&args.folder)?;
+fn bench_compile(args: &BenchCompileArgs) -> Result<ExitCode> {
+    let graphs = compiler::find_graphs(&args.folder)?;
     if graphs.is_empty() {
         bail!("{}: no .graph files", args.folder.display());
     }
-    let rows = graphs.iter().map(|g| compiler::measure(g)).collect::<Result<Vec<_>>>()?;
-    print(&compiler::table(&rows))?;
+    let rows = graphs.iter().map(|g| compiler::measure_graph(g)).collect::<Result<Vec<_>>>()?;
+    print_text(&compiler::policy_table(&rows))?;
     let model = |p: &&std::path::PathBuf| {
         p.file_stem().is_some_and(|n| n.to_string_lossy().starts_with("granite-8b"))
     };
     for path in graphs.iter().filter(model) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        print(&format!("\n{name}, baseline policy, coverage card\n\n"))?;
-        print(&compiler::breakdown(&compiler::as_today(path)?))?;
+        print_text(&format!("\n{name}, baseline policy, coverage card\n\n"))?;
+        print_text(&compiler::time_breakdown(&compiler::compile_baseline(path)?))?;
     }
     // The published figures are those of the graphs that come with the project.
     if graphs.iter().filter(model).count() == 2 {
-        let list = compiler::published(&args.folder)?;
-        print(&format!(
+        let list = compiler::published_figures(&args.folder)?;
+        print_text(&format!(
             "\npublished figures beside predictions\n\n{}",
             compiler::published_table(&list)
         ))?;
@@ -137,9 +139,9 @@ fn compiled(args: &CompileArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl MovesArgs {
-    fn options(&self) -> Options {
-        Options {
+impl BenchMovesArgs {
+    fn measure_options(&self) -> MeasureOptions {
+        MeasureOptions {
             rounds: self.rounds.into(),
             threads: self.threads.into(),
             round_bytes: 50_000_000,
@@ -147,7 +149,7 @@ impl MovesArgs {
     }
 
     /// The instruction sets to measure on.
-    fn sets(&self) -> Result<Vec<Isa>> {
+    fn instruction_sets(&self) -> Result<Vec<Isa>> {
         if self.sets.is_empty() {
             return Ok(vec![Isa::process_isa()]);
         }
@@ -162,32 +164,32 @@ impl MovesArgs {
     }
 
     /// The peers on one thread and on `threads`, where they are asked for.
-    fn start_peers(&self, threads: u16) -> Result<Option<Peers>> {
-        Ok(if self.peers { Some(Peers::start(threads.into())?) } else { None })
+    fn start_peers(&self, threads: u16) -> Result<Option<PeerPair>> {
+        Ok(if self.peers { Some(PeerPair::start_both(threads.into())?) } else { None })
     }
 
     /// A line of text, unless JSON is written at the end.
-    fn say(&self, text: &str) -> Result<()> {
-        if self.json || text.is_empty() { Ok(()) } else { print(text) }
+    fn say_line(&self, text: &str) -> Result<()> {
+        if self.json || text.is_empty() { Ok(()) } else { print_text(text) }
     }
 
     /// What figures depend on beside the case: the build, and the instruction set.
     fn say_conditions(&self) -> Result<()> {
         if cfg!(debug_assertions) {
-            self.say(&format!("{}\n\n", report::DEBUG))?;
+            self.say_line(&format!("{}\n\n", report::DEBUG_WARNING))?;
         }
-        self.say(&format!("{}\n\n", zellige_bench::conditions()))
+        self.say_line(&format!("{}\n\n", zellige_bench::describe_conditions()))
     }
 
-    fn finish(&self, rows: &[Row], peers: Option<&Peers>, more: Value) -> Result<()> {
+    fn finish_report(&self, rows: &[MoveRow], peers: Option<&PeerPair>, more: Value) -> Result<()> {
         if !self.json {
             return Ok(());
         }
-        let rows: Vec<Value> = rows.iter().map(Row::to_json).collect();
+        let rows: Vec<Value> = rows.iter().map(MoveRow::to_json).collect();
         let mut value = json!({
             "debug_build": cfg!(debug_assertions), "isa": Isa::process_isa().name(),
-            "processor": zellige_bench::processor(), "threads": self.threads, "rounds": self.rounds,
-            "versions": peers.map(Peers::versions), "rows": rows,
+            "processor": zellige_bench::processor_name(), "threads": self.threads, "rounds": self.rounds,
+            "versions": peers.map(PeerPair::library_versions), "rows": rows,
         });
         if let (Some(value), Value::Object(more)) = (value.as_object_mut(), more) {
             value.extend(more);
@@ -197,97 +199,97 @@ impl MovesArgs {
 }
 
 /// The cases of the table, row by row as they are measured.
-fn table(args: &MovesArgs) -> Result<()> {
-    let all = moves::cases();
-    let wanted = |c: &&Case| args.words.iter().all(|w| c.name.contains(w.as_str()));
-    let cases: Vec<&Case> = all.iter().filter(wanted).collect();
+fn bench_table(args: &BenchMovesArgs) -> Result<()> {
+    let all = moves::table_cases();
+    let wanted = |c: &&MoveCase| args.words.iter().all(|w| c.name.contains(w.as_str()));
+    let cases: Vec<&MoveCase> = all.iter().filter(wanted).collect();
     if cases.is_empty() {
         let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
         let words = args.words.join("`, `");
         bail!("no case has a name that holds `{words}`; the names are\n  {}", names.join("\n  "));
     }
-    let sets = args.sets()?;
+    let sets = args.instruction_sets()?;
     let mut peers = args.start_peers(args.threads)?;
     args.say_conditions()?;
-    args.say(&report::header(args.options(), args.peers))?;
+    args.say_line(&report::case_header(args.measure_options(), args.peers))?;
     let mut rows = Vec::new();
     for case in cases {
-        for row in moves::rows(case, args.options(), &sets, peers.as_mut())? {
-            args.say(&report::line(&row))?;
+        for row in moves::measure_case_rows(case, args.measure_options(), &sets, peers.as_mut())? {
+            args.say_line(&report::case_line(&row))?;
             rows.push(row);
         }
     }
     if let Some(peers) = &peers {
-        args.say(&report::peer_notes(peers.versions()))?;
+        args.say_line(&report::peer_notes(peers.library_versions()))?;
     }
-    let overhead = if args.words.is_empty() { moves::overhead() } else { Vec::new() };
+    let overhead = if args.words.is_empty() { moves::measure_overhead() } else { Vec::new() };
     if !overhead.is_empty() {
-        args.say(&report::overhead(&overhead))?;
+        args.say_line(&report::overhead_table(&overhead))?;
     }
     let lines = overhead
         .iter()
         .map(|o| json!({"name": o.name, "goal_ns": o.goal, "median_ns": o.median}))
         .collect::<Vec<_>>();
-    args.finish(&rows, peers.as_ref(), json!({"overhead": lines}))
+    args.finish_report(&rows, peers.as_ref(), json!({"overhead": lines}))
 }
 
 /// One move, with its plan and what planning takes.
-fn one(args: &MovesArgs, text: &str) -> Result<()> {
+fn bench_one_move(args: &BenchMovesArgs, text: &str) -> Result<()> {
     let request = zellige_ask::move_request(text).map_err(|fault| {
         // The place is underlined where the fault is one of a layout's text.
         let rendered = fault.witness["rendered"].as_str().map(|r| format!("\n{r}"));
         anyhow!("--case: {}{}", fault.message, rendered.unwrap_or_default())
     })?;
-    let case = Case::of_request(request).map_err(|e| anyhow!("--case: {e}"))?;
-    case.mover().map_err(|e| anyhow!("--case: {e}"))?;
-    let sets = args.sets()?;
+    let case = MoveCase::from_request(request).map_err(|e| anyhow!("--case: {e}"))?;
+    case.plan_mover().map_err(|e| anyhow!("--case: {e}"))?;
+    let sets = args.instruction_sets()?;
     let mut peers = args.start_peers(args.threads)?;
-    let rows = moves::rows(&case, args.options(), &sets, peers.as_mut())?;
-    let planning = moves::planning(&case);
+    let rows = moves::measure_case_rows(&case, args.measure_options(), &sets, peers.as_mut())?;
+    let planning = moves::planning_nanoseconds(&case);
     args.say_conditions()?;
-    args.say(&report::header(args.options(), args.peers))?;
+    args.say_line(&report::case_header(args.measure_options(), args.peers))?;
     for row in &rows {
-        args.say(&report::line(row))?;
+        args.say_line(&report::case_line(row))?;
     }
     let plan = rows.first().map_or("", |row| row.plan.as_str());
-    args.say(&format!("\nplanning {}\n{plan}", report::time(planning)))?;
+    args.say_line(&format!("\nplanning {}\n{plan}", report::format_time(planning)))?;
     if let Some(peers) = &peers {
-        args.say(&report::peer_notes(peers.versions()))?;
+        args.say_line(&report::peer_notes(peers.library_versions()))?;
     }
-    args.finish(&rows, peers.as_ref(), json!({"planning_ns": planning}))
+    args.finish_report(&rows, peers.as_ref(), json!({"planning_ns": planning}))
 }
 
 /// Moves on one thread and on several while other processes run.
-fn beside(args: &MovesArgs, neighbours: u8) -> Result<()> {
+fn bench_beside_neighbours(args: &BenchMovesArgs, neighbours: u8) -> Result<()> {
     let all = moves::busy_cases();
-    let wanted = |c: &&Case| args.words.iter().all(|w| c.name.contains(w.as_str()));
-    let cases: Vec<&Case> = all.iter().filter(wanted).collect();
+    let wanted = |c: &&MoveCase| args.words.iter().all(|w| c.name.contains(w.as_str()));
+    let cases: Vec<&MoveCase> = all.iter().filter(wanted).collect();
     if cases.is_empty() {
         let names: Vec<&str> = all.iter().map(|c| c.name.as_str()).collect();
         let words = args.words.join("`, `");
         bail!("no case has a name that holds `{words}`; the names are\n  {}", names.join("\n  "));
     }
     let program = std::env::current_exe()?;
-    let _neighbours = Neighbours::start(neighbours.into(), || {
+    let _neighbours = BusyNeighbours::start_neighbours(neighbours.into(), || {
         let mut command = std::process::Command::new(&program);
         command.args(["bench", "spin"]);
         command
     })?;
     let threads = args.threads.into();
     args.say_conditions()?;
-    args.say(&report::busy_header(neighbours.into(), threads))?;
+    args.say_line(&report::busy_header(neighbours.into(), threads))?;
     let time = std::time::Duration::from_millis(200 * u64::from(args.rounds));
     let mut rows = Vec::new();
     for case in cases {
         let row = moves::busy_row(case, threads, time)?;
-        args.say(&report::busy_line(&row))?;
+        args.say_line(&report::busy_line(&row))?;
         rows.push(row.to_json());
     }
     if args.json {
         print_json(
             &json!({
                 "debug_build": cfg!(debug_assertions), "isa": Isa::process_isa().name(),
-                "processor": zellige_bench::processor(), "threads": args.threads, "busy": neighbours, "rows": rows,
+                "processor": zellige_bench::processor_name(), "threads": args.threads, "busy": neighbours, "rows": rows,
             })
             .to_string(),
         )?;
@@ -296,34 +298,34 @@ fn beside(args: &MovesArgs, neighbours: u8) -> Result<()> {
 }
 
 /// Random pairs, and how many of them another library moves faster.
-fn random(args: &MovesArgs, count: usize) -> Result<()> {
+fn bench_random_pairs(args: &BenchMovesArgs, count: usize) -> Result<()> {
     if !(1..=10_000).contains(&count) {
         bail!("--random {count}: measure 1 to 10000 pairs");
     }
     // A round takes some milliseconds, as it does for the peers.
-    let options = Options { threads: 1, round_bytes: 100_000_000, ..args.options() };
+    let options = MeasureOptions { threads: 1, round_bytes: 100_000_000, ..args.measure_options() };
     let mut peers = args.start_peers(1)?;
     args.say_conditions()?;
-    args.say(&report::random_header())?;
+    args.say_line(&report::random_header())?;
     let (mut rows, mut refused) = (Vec::new(), Vec::new());
-    for case in moves::random(count, args.seed) {
-        match moves::pair(&case, options, peers.as_mut()) {
+    for case in moves::random_cases(count, args.seed) {
+        match moves::measure_random_pair(&case, options, peers.as_mut()) {
             Ok(row) => {
-                args.say(&report::random_line(&row))?;
+                args.say_line(&report::random_line(&row))?;
                 rows.push(row);
             }
             // A pair without a plan is a result: it is shown, and the others are measured.
-            Err(Failure::Case(e)) => {
-                args.say(&report::random_refused(&case, &e))?;
+            Err(MoveRowError::Case(e)) => {
+                args.say_line(&report::random_refused(&case, &e))?;
                 refused.push(json!({"case": case.name, "why": e.to_string()}));
             }
             Err(other) => return Err(other.into()),
         }
     }
-    args.say(&report::random_summary(&rows, refused.len()))?;
-    let beside = rows.iter().filter_map(Row::beside_best);
-    let slower = beside.filter(|x| *x > moves::SLOWER).count();
-    args.finish(
+    args.say_line(&report::random_summary(&rows, refused.len()))?;
+    let beside = rows.iter().filter_map(MoveRow::beside_best);
+    let slower = beside.filter(|x| *x > moves::MAX_PEER_RATIO).count();
+    args.finish_report(
         &rows,
         peers.as_ref(),
         json!({"seed": args.seed, "slower": slower, "refused": refused}),

@@ -3,31 +3,31 @@
 use zellige_files::{CacheLookup, ContentCache};
 
 /// Reports that are kept.
-const MOST: usize = 64;
+const MAX_KEPT_REPORTS: usize = 64;
 
 /// Where reports are kept.
-pub(crate) struct Reports(ContentCache);
+pub(crate) struct ReportCache(ContentCache);
 
 /// A report as it was printed, and its JSON.
-pub(crate) struct Entry {
+pub(crate) struct CachedReport {
     pub(crate) text: String,
     pub(crate) json: String,
 }
 
-impl Reports {
-    pub(crate) fn new(on: bool) -> Reports {
-        Reports(if on {
-            ContentCache::new("report", MOST)
+impl ReportCache {
+    pub(crate) fn new(on: bool) -> ReportCache {
+        ReportCache(if on {
+            ContentCache::new("report", MAX_KEPT_REPORTS)
         } else {
             ContentCache::disabled("report")
         })
     }
 
     /// The report, if there is one; what to tell where there is one that is not used.
-    pub(crate) fn get(&self, key: &str) -> (Option<Entry>, Option<String>) {
+    pub(crate) fn get(&self, key: &str) -> (Option<CachedReport>, Option<String>) {
         let broken = || Some("the entry of the cache was broken: it is made anew".to_string());
         match self.0.look_up(key) {
-            CacheLookup::Entry(body) => match read(&body) {
+            CacheLookup::Entry(body) => match decode_report(&body) {
                 Some(entry) => (Some(entry), None),
                 None => (None, broken()),
             },
@@ -37,14 +37,14 @@ impl Reports {
         }
     }
 
-    pub(crate) fn put(&self, key: &str, entry: &Entry) {
+    pub(crate) fn put_report(&self, key: &str, entry: &CachedReport) {
         let body = format!("{}\n{}{}", entry.text.len(), entry.text, entry.json);
         self.0.store_entry(key, body.as_bytes());
     }
 }
 
-fn read(body: &[u8]) -> Option<Entry> {
+fn decode_report(body: &[u8]) -> Option<CachedReport> {
     let (length, rest) = std::str::from_utf8(body).ok()?.split_once('\n')?;
     let (text, json) = rest.split_at_checked(length.parse().ok()?)?;
-    Some(Entry { text: text.into(), json: json.into() })
+    Some(CachedReport { text: text.into(), json: json.into() })
 }

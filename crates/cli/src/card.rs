@@ -33,16 +33,16 @@ pub(crate) struct WorkArgs {
 }
 
 impl CardArgs {
-    pub(crate) fn builder(&self) -> Result<CardBuilder> {
+    pub(crate) fn card_builder(&self) -> Result<CardBuilder> {
         let hardware = Hardware::load_named(&self.hardware).context("--hardware")?;
         let mode = self.mode.parse().context("--mode")?;
-        let (profile, keep) = (self.profile.profile()?, self.profile.kept()?);
+        let (profile, keep) = (self.profile.card_profile()?, self.profile.kept_dtypes()?);
         Ok(Card::builder().hardware(hardware).float_mode(mode).profile(profile).keep_dtypes(keep))
     }
 }
 
 impl WorkArgs {
-    pub(crate) fn apply(&self, builder: CardBuilder) -> Result<CardBuilder> {
+    pub(crate) fn configure_card(&self, builder: CardBuilder) -> Result<CardBuilder> {
         let cores = match (self.cores, std::env::var_os("SENCORES")) {
             (Some(cores), _) => cores,
             (None, Some(value)) => parse_sencores(&value.to_string_lossy())?,
@@ -53,7 +53,7 @@ impl WorkArgs {
 }
 
 /// A device layout: `default` (none is asked for), `stick=DIM`, `sparse`, `order=0,1` or Spyre notation.
-pub(crate) fn layout_request(text: &str) -> Result<Option<LayoutRequest>> {
+pub(crate) fn parse_layout_request(text: &str) -> Result<Option<LayoutRequest>> {
     if text == "default" {
         return Ok(None);
     }
@@ -82,7 +82,7 @@ pub(crate) fn layout_request(text: &str) -> Result<Option<LayoutRequest>> {
 
 /// A tensor of a file on the card; numbers that are past its format there are warned about. Its room is taken
 /// before the file is read: what does not fit on the card is not brought into memory.
-pub(crate) fn upload(
+pub(crate) fn upload_tensor(
     card: &Card,
     file: &HostTensor,
     dtype: Dtype,

@@ -1,25 +1,28 @@
 //! A timeline of the card as a drawing.
 
-use crate::common::shown;
+use crate::common::printable_path;
 use anyhow::{Result, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
 use zellige_machine::Timeline;
 use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
-use zellige_view::{Bar, Chart, png, svg};
+use zellige_view::{ChartBar, TimeChart, png, svg};
 
 /// The drawing as bytes of the kind that the name of the file announces.
-pub(crate) fn render(chart: &Chart, path: &Path) -> Result<Vec<u8>> {
+pub(crate) fn render_chart_file(chart: &TimeChart, path: &Path) -> Result<Vec<u8>> {
     match path.extension().and_then(|e| e.to_str()) {
-        Some("svg") => Ok(svg::chart::render(chart).into_bytes()),
-        Some("png") => Ok(png::render_chart(chart, 2.0)?),
-        _ => bail!("--timeline {}: a name that ends in .svg or .png is accepted", shown(path)),
+        Some("svg") => Ok(svg::chart::render_chart_svg(chart).into_bytes()),
+        Some("png") => Ok(png::render_chart_png(chart, 2.0)?),
+        _ => bail!(
+            "--timeline {}: a name that ends in .svg or .png is accepted",
+            printable_path(path)
+        ),
     }
 }
 
 /// Streams first, then the transfer engine and the link to other cards, then cores.
-pub(crate) fn of(timeline: &Timeline, title: String, caption: String) -> Chart {
-    let mut tracks: BTreeMap<(u8, usize), (TimelineTrack, Vec<Bar>)> = BTreeMap::new();
+pub(crate) fn chart_timeline(timeline: &Timeline, title: String, caption: String) -> TimeChart {
+    let mut tracks: BTreeMap<(u8, usize), (TimelineTrack, Vec<ChartBar>)> = BTreeMap::new();
     for event in timeline.events() {
         let key = match event.track {
             TimelineTrack::Stream(n) => (0, n as usize),
@@ -27,17 +30,17 @@ pub(crate) fn of(timeline: &Timeline, title: String, caption: String) -> Chart {
             TimelineTrack::Link => (2, 0),
             TimelineTrack::Core(n) => (3, n),
         };
-        tracks.entry(key).or_insert_with(|| (event.track, Vec::new())).1.push(bar(event));
+        tracks.entry(key).or_insert_with(|| (event.track, Vec::new())).1.push(event_bar(event));
     }
     let tracks = tracks.into_values().map(|(track, bars)| zellige_view::ChartTrack {
         name: track.name(),
         bars,
         labelled: matches!(track, TimelineTrack::Stream(_)),
     });
-    Chart { title, caption, tracks: tracks.collect() }
+    TimeChart { title, caption, tracks: tracks.collect() }
 }
 
-fn bar(event: &TimelineEvent) -> Bar {
+fn event_bar(event: &TimelineEvent) -> ChartBar {
     // The reason of a move stands behind a colon.
     let name = event.name.split(':').next().unwrap_or_default().to_owned();
     let cost = event.args.iter().find(|(name, _)| name == "cost");
@@ -46,5 +49,5 @@ fn bar(event: &TimelineEvent) -> Bar {
         None => event.args.iter().map(|(n, v)| format!("{v} {n}")).collect::<Vec<_>>().join(", "),
     };
     let (start, length) = (event.start.nanoseconds(), event.duration.nanoseconds());
-    Bar { name, start, length, note }
+    ChartBar { name, start, length, note }
 }

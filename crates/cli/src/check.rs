@@ -1,6 +1,6 @@
 //! `zellige check`
 
-use crate::common::{LayoutArgs, print, print_json};
+use crate::common::{LayoutArgs, print_json, print_text};
 use anyhow::{Result, anyhow};
 use serde_json::json;
 use std::process::ExitCode;
@@ -12,15 +12,16 @@ Examples:
   zellige check 'S[(8,64):(64,1)]' --dtype float16
   zellige check mesh-aliasing          exits with 1: two elements share a place
   zellige check spyre-3d --json")]
-pub(crate) struct Args {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     layout: LayoutArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let loaded = args.layout.load()?;
-    let report = zellige_ask::explain(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype)
-        .map_err(|fault| anyhow!("{}", fault.message))?;
+pub(crate) fn run_check(args: &CheckArgs) -> Result<ExitCode> {
+    let loaded = args.layout.load_layout()?;
+    let report =
+        zellige_ask::explain_layout(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype)
+            .map_err(|fault| anyhow!("{}", fault.message))?;
     let warned = report.lints.iter().any(|l| l.severity == LintSeverity::Warning);
     if args.layout.json {
         let lints: Vec<_> = report
@@ -37,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         print_json(&value.to_string())?;
     } else {
         let inverse = loaded.inverse.map(|of| format!("read as      {of}\n"));
-        print(&format!("{}{}", inverse.unwrap_or_default(), report.text))?;
+        print_text(&format!("{}{}", inverse.unwrap_or_default(), report.text))?;
     }
     Ok(ExitCode::from(u8::from(warned)))
 }

@@ -15,7 +15,7 @@ use zellige_notation::{
 
 /// When to use colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
+pub(crate) enum ColorWhen {
     /// On a terminal, unless NO_COLOR is set
     Auto,
     /// Always
@@ -24,12 +24,12 @@ pub(crate) enum Color {
     Never,
 }
 
-impl Color {
-    pub(crate) fn on(self, stream: &impl IsTerminal) -> bool {
+impl ColorWhen {
+    pub(crate) fn wants_color(self, stream: &impl IsTerminal) -> bool {
         match self {
-            Color::Always => true,
-            Color::Never => false,
-            Color::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+            ColorWhen::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         }
     }
 }
@@ -42,7 +42,7 @@ pub(crate) struct LayoutArgs {
     pub(crate) layout: String,
     /// The logical shape, such as 8,64 (default: that of the preset or of the layout itself)
     #[arg(long, value_name = "SHAPE", value_parser = parse_list)]
-    pub(crate) shape: Option<List>,
+    pub(crate) shape: Option<IntList>,
     /// The element type, by its PyTorch name; a type that the text of the layout says goes first, and without either
     /// 16 bits are assumed
     #[arg(long)]
@@ -69,15 +69,15 @@ pub(crate) struct LayoutArgs {
 
 /// A list of integers from the command line.
 #[derive(Debug, Clone)]
-pub(crate) struct List(pub(crate) Vec<i64>);
+pub(crate) struct IntList(pub(crate) Vec<i64>);
 
 /// `8,64`, `8x64`, `(8, 64)` or `[]`.
-pub(crate) fn parse_list(text: &str) -> Result<List, String> {
+pub(crate) fn parse_list(text: &str) -> Result<IntList, String> {
     let inner = text.trim();
     let inner = inner.strip_prefix(['(', '[']).unwrap_or(inner);
     let inner = inner.strip_suffix([')', ']']).unwrap_or(inner).trim();
     if inner.is_empty() {
-        return Ok(List(Vec::new()));
+        return Ok(IntList(Vec::new()));
     }
     inner
         .split([',', 'x'])
@@ -89,11 +89,11 @@ pub(crate) fn parse_list(text: &str) -> Result<List, String> {
             })
         })
         .collect::<Result<Vec<_>, _>>()
-        .map(List)
+        .map(IntList)
 }
 
 /// A layout that was read, with everything that is known about it.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedLayout {
     pub(crate) title: String,
     pub(crate) parsed: ParsedText,
     pub(crate) layout: Layout,
@@ -106,7 +106,7 @@ pub(crate) struct Loaded {
 }
 
 /// The notation of that name.
-pub(crate) fn notation(name: &str) -> Result<Notation> {
+pub(crate) fn parse_notation(name: &str) -> Result<Notation> {
     Notation::from_name(name).ok_or_else(|| {
         anyhow!(
             "there is no notation `{name}`; notations are {}",
@@ -117,7 +117,7 @@ pub(crate) fn notation(name: &str) -> Result<Notation> {
 
 impl LayoutArgs {
     /// A layout by its text or name alone.
-    pub(crate) fn of(layout: &str, shape: Option<List>) -> LayoutArgs {
+    pub(crate) fn from_text(layout: &str, shape: Option<IntList>) -> LayoutArgs {
         LayoutArgs {
             layout: layout.into(),
             shape,
@@ -132,13 +132,13 @@ impl LayoutArgs {
     }
 
     /// The same of another layout, by its name.
-    pub(crate) fn named(&self, name: &str) -> LayoutArgs {
+    pub(crate) fn with_name(&self, name: &str) -> LayoutArgs {
         LayoutArgs {
             shape: self.shape.clone(),
             dtype: self.dtype.clone(),
             swizzle: self.swizzle.clone(),
             axes: self.axes.clone(),
-            ..LayoutArgs::of(name, None)
+            ..LayoutArgs::from_text(name, None)
         }
     }
 
@@ -167,7 +167,7 @@ impl LayoutArgs {
     }
 
     /// Reads the layout and settles shape, dtype and swizzle.
-    pub(crate) fn load(&self) -> Result<Loaded> {
+    pub(crate) fn load_layout(&self) -> Result<LoadedLayout> {
         let axes = self.axis_table()?;
         let preset = preset::find_preset(&self.layout);
         // A thread-value layout of CuTe is about who holds an element, and no memory.
@@ -196,7 +196,7 @@ impl LayoutArgs {
         let dtype = self.dtype.as_deref().or(own_dtype);
         let dtype = dtype.map(Dtype::from_name).transpose()?;
         let parsed = match &self.notation {
-            Some(name) if preset.is_none() => parse_as(text, notation(name)?, &axes),
+            Some(name) if preset.is_none() => parse_as(text, parse_notation(name)?, &axes),
             _ => parse(text, &axes),
         };
         let mut parsed = parsed.map_err(|d| self.explain_error(text, &d))?;
@@ -212,7 +212,7 @@ impl LayoutArgs {
         let element = parsed.element_size(dtype.map(Dtype::bits));
         if let Some(mode) = &self.swizzle {
             let before = layout.clone();
-            layout = swizzled(&layout, mode, parsed.element_bits(dtype.map(Dtype::bits)))?;
+            layout = swizzle_layout(&layout, mode, parsed.element_bits(dtype.map(Dtype::bits)))?;
             // What is written is the layout with its swizzle, and no longer the text.
             if layout != before {
                 parsed = ParsedText::from(layout.clone());
@@ -222,7 +222,7 @@ impl LayoutArgs {
             format!("{} of CuTe is (thread, value) to element; this is the lane and register of each element", p.text)
         });
         let title = preset.map_or_else(String::new, |p| format!("{}: {}", p.name, p.title));
-        Ok(Loaded { title, parsed, layout, shape, dtype, element, inverse })
+        Ok(LoadedLayout { title, parsed, layout, shape, dtype, element, inverse })
     }
 
     /// The underlined text; a lone word is more likely a misspelt preset.
@@ -234,7 +234,7 @@ impl LayoutArgs {
                     preset::presets_of_atom(&atom).into_iter().map(|p| p.name).collect();
                 return anyhow!("an atom has several layouts: {}", parts.join(", "));
             }
-            let near = nearest(text);
+            let near = nearest_preset(text);
             let hint = near.map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
             return anyhow!(
                 "`{text}` is neither a preset nor a layout{hint}\n`zellige presets` lists the presets"
@@ -245,11 +245,11 @@ impl LayoutArgs {
 }
 
 pub(crate) fn stderr_color() -> bool {
-    Color::Auto.on(&std::io::stderr())
+    ColorWhen::Auto.wants_color(&std::io::stderr())
 }
 
 /// The preset whose name shares the most with a word.
-fn nearest(word: &str) -> Option<String> {
+fn nearest_preset(word: &str) -> Option<String> {
     let distance = |a: &str, b: &str| -> usize {
         let b: Vec<char> = b.chars().collect();
         let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -270,7 +270,7 @@ fn nearest(word: &str) -> Option<String> {
     (best.0 <= 3.max(word.len() / 3)).then_some(best.1)
 }
 
-fn swizzled(layout: &Layout, mode: &str, bits: Option<i64>) -> Result<Layout> {
+fn swizzle_layout(layout: &Layout, mode: &str, bits: Option<i64>) -> Result<Layout> {
     let bytes = match mode.to_ascii_lowercase().as_str() {
         "none" | "0" => 0,
         "32b" | "32" => 32,
@@ -296,7 +296,7 @@ fn swizzled(layout: &Layout, mode: &str, bits: Option<i64>) -> Result<Layout> {
 }
 
 /// A path for a message: nothing in it is obeyed by a terminal.
-pub(crate) fn shown(path: &Path) -> String {
+pub(crate) fn printable_path(path: &Path) -> String {
     make_visible(&path.to_string_lossy()).into_owned()
 }
 
@@ -304,28 +304,28 @@ pub(crate) fn shown(path: &Path) -> String {
 ///
 /// Everything that the program says goes through one of these or through the error of `main`: names of
 /// files and in files never reach a terminal as something that it obeys.
-pub(crate) fn print(text: &str) -> Result<()> {
+pub(crate) fn print_text(text: &str) -> Result<()> {
     zellige_guard::reserve_memory(text.len());
-    write(&make_lines_visible(text, false))
+    write_stdout(&make_lines_visible(text, false))
 }
 
 /// The same of a text that was coloured here.
 pub(crate) fn print_coloured(text: &str) -> Result<()> {
-    write(&make_lines_visible(text, true))
+    write_stdout(&make_lines_visible(text, true))
 }
 
 /// The same of JSON, whose value does not change.
 pub(crate) fn print_json(json: &str) -> Result<()> {
     zellige_guard::reserve_memory(json.len());
-    write(&make_json_visible(json))
+    write_stdout(&make_json_visible(json))
 }
 
 /// The same of what is JSON where that was asked for.
 pub(crate) fn print_as(json: bool, text: &str) -> Result<()> {
-    if json { print_json(text) } else { print(text) }
+    if json { print_json(text) } else { print_text(text) }
 }
 
-fn write(text: &str) -> Result<()> {
+fn write_stdout(text: &str) -> Result<()> {
     // An answer counts against the limits before anybody sees a part of it.
     zellige_guard::reserve_memory(text.len());
     let mut out = std::io::stdout().lock();

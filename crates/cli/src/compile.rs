@@ -3,10 +3,10 @@
 mod padding;
 pub(crate) mod summary;
 
-use crate::cache::{Entry, Reports};
-use crate::common::{print, print_json, shown};
+use crate::cache::{CachedReport, ReportCache};
+use crate::common::{print_json, print_text, printable_path};
 use crate::graph::{GraphArgs, GraphFile};
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValue;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ Examples:
   zellige compile examples/granite-8b-prefill.graph --policy baseline --profile card
   zellige compile examples/onnx/block.onnx --bind batch=2 --bind tokens=8
   zellige compile examples/llama-block.graph --pass work_distribution")]
-pub(crate) struct Args {
+pub(crate) struct CompileArgs {
     #[command(flatten)]
     graph: GraphArgs,
     /// Compile under the baseline policy too, and say what is gained
@@ -107,8 +107,8 @@ fn pass_names() -> Vec<PossibleValue> {
     PASSES.iter().map(value).collect()
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let options = args.graph.options()?;
+pub(crate) fn run_compile(args: &CompileArgs) -> Result<ExitCode> {
+    let options = args.graph.compile_options()?;
     let started = std::time::Instant::now();
     let needs_program = args.check
         || args.trace.is_some()
@@ -116,16 +116,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         || args.explain.is_some()
         || args.padding
         || args.pass.is_some();
-    let cache = Reports::new(!args.no_cache && !needs_program);
+    let cache = ReportCache::new(!args.no_cache && !needs_program);
     // The same bytes are the key and what is compiled, whatever becomes of the file meanwhile.
-    let file = args.graph.read()?;
-    let key = key(args, &options, &file)?;
+    let file = args.graph.read_graph_file()?;
+    let key = report_key(args, &options, &file)?;
     let (found, note) = cache.get(&key);
     let (entry, mut written, source) = match found {
         Some(entry) => (entry, Vec::new(), "from the cache"),
-        None => match compile(args, &options, file)? {
+        None => match compile_graph(args, &options, file)? {
             Some((entry, written)) => {
-                cache.put(&key, &entry);
+                cache.put_report(&key, &entry);
                 (entry, written, "compiled")
             }
             None => return Ok(ExitCode::SUCCESS),
@@ -134,8 +134,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let took = started.elapsed();
     if let Some(path) = &args.report {
         let report: Report = serde_json::from_str(&entry.json)?;
-        write_bytes(path, page::html(&report).as_bytes())?;
-        written.push(shown(path));
+        write_bytes(path, page::render_page(&report).as_bytes())?;
+        written.push(printable_path(path));
     }
     match &args.json {
         Some(path) if path.as_os_str() == "-" => {
@@ -144,7 +144,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
         Some(path) => {
             write_bytes(path, entry.json.as_bytes())?;
-            written.push(shown(path));
+            written.push(printable_path(path));
         }
         None => {}
     }
@@ -157,60 +157,64 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for path in written {
         text.push_str(&format!("wrote {path}\n"));
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// The key of a report: everything that decides what it says.
-fn key(args: &Args, options: &CompilerOptions, file: &GraphFile) -> Result<String> {
-    let mut parts = file.content();
-    parts.push(args.graph.changes().into_bytes());
+fn report_key(args: &CompileArgs, options: &CompilerOptions, file: &GraphFile) -> Result<String> {
+    let mut parts = file.cache_content();
+    parts.push(args.graph.graph_changes().into_bytes());
     parts.push(format!("{options:?}").into_bytes());
     if args.compare {
         // What is left to its default is not the same under both policies.
-        parts.push(format!("{:?}", args.graph.options_of(CompilePolicy::Baseline)?).into_bytes());
+        parts.push(
+            format!("{:?}", args.graph.options_for_policy(CompilePolicy::Baseline)?).into_bytes(),
+        );
     }
     parts.push(zellige_stamp::ENGINE.as_bytes().to_vec());
     Ok(content_hash(&parts.iter().map(Vec::as_slice).collect::<Vec<_>>()))
 }
 
 /// Compiles, checks and writes what only a program has; none where that was all.
-fn compile(
-    args: &Args,
+fn compile_graph(
+    args: &CompileArgs,
     options: &CompilerOptions,
     file: GraphFile,
-) -> Result<Option<(Entry, Vec<String>)>> {
-    let loaded = args.graph.load_from(file)?;
+) -> Result<Option<(CachedReport, Vec<String>)>> {
+    let loaded = args.graph.load_from_file(file)?;
     if let Some(pass) = &args.pass {
-        print(&print_pass(&loaded.graph, options, pass).map_err(|e| loaded.refused(&e))?)?;
+        print_text(
+            &print_pass(&loaded.graph, options, pass).map_err(|e| loaded.refusal_error(&e))?,
+        )?;
         return Ok(None);
     }
-    let progress = Progress::steps(3);
-    progress.step("compiling");
-    let program = loaded.compile(options)?;
+    let progress = ProgressLine::for_steps(3);
+    progress.begin_step("compiling");
+    let program = loaded.compile_program(options)?;
     if args.check {
-        progress.step("checking");
-        zellige_compile::check_program(&program).map_err(|e| loaded.refused(&e))?;
+        progress.begin_step("checking");
+        zellige_compile::check_program(&program).map_err(|e| loaded.refusal_error(&e))?;
     }
     if args.padding {
-        progress.finish();
-        print(&padding::text(&program))?;
+        progress.finish_bar();
+        print_text(&padding::format_padding(&program))?;
         return Ok(None);
     }
     if let Some(tensor) = &args.explain {
         let explanation = explain_layout(&program, tensor).context("--explain")?;
-        progress.finish();
+        progress.finish_bar();
         match &args.json {
             Some(_) => print_json(&serde_json::to_string(&explanation)?)?,
-            None => print(&explained(&explanation))?,
+            None => print_text(&format_explanation(&explanation))?,
         }
         return Ok(None);
     }
     let report = if args.compare {
-        progress.step("compiling under the baseline policy");
+        progress.begin_step("compiling under the baseline policy");
         report_compared(
             &program,
-            &loaded.compile(&args.graph.options_of(CompilePolicy::Baseline)?)?,
+            &loaded.compile_program(&args.graph.options_for_policy(CompilePolicy::Baseline)?)?,
         )
     } else {
         report_program(&program)
@@ -218,11 +222,11 @@ fn compile(
     let mut written = Vec::new();
     if let Some(path) = &args.trace {
         write_bytes(path, zellige_run::program_timeline(&program).to_chrome_trace().as_bytes())?;
-        written.push(shown(path));
+        written.push(printable_path(path));
     }
-    let mut text = summary::text(&report);
+    let mut text = summary::format_summary(&report);
     if let Some(folder) = &args.emit {
-        progress.step("emitting");
+        progress.begin_step("emitting");
         if program.buffers.iter().any(|b| b.laid.format() == Format::I64) {
             text.push_str(
                 "int64 is kept in 64 bits, for which the card's kernels have no format: --int64 cast, or --profile card\n",
@@ -232,7 +236,7 @@ fn compile(
             emit::EmitOptions { card_float: args.tile_float.into(), ..Default::default() };
         let emitted = emit::emit_program(&program, &options)?;
         write_folder(folder, emitted.paths_and_texts())?;
-        written.push(format!("{} files below {}", emitted.files.len(), shown(folder)));
+        written.push(format!("{} files below {}", emitted.files.len(), printable_path(folder)));
         for r in emitted.refused.iter().take(8) {
             text.push_str(&format!("not in {}: {}: {}\n", r.target, r.name, r.reason));
         }
@@ -240,12 +244,12 @@ fn compile(
             text.push_str(&format!("and {} more\n", emitted.refused.len() - 8));
         }
     }
-    progress.finish();
-    Ok(Some((Entry { text, json: serde_json::to_string(&report)? }, written)))
+    progress.finish_bar();
+    Ok(Some((CachedReport { text, json: serde_json::to_string(&report)? }, written)))
 }
 
 /// An explanation in words.
-fn explained(e: &LayoutExplanation) -> String {
+fn format_explanation(e: &LayoutExplanation) -> String {
     let mut text = match &e.view {
         Some(view) => format!("{view} is a view of {}, whose layout this is about\n", e.tensor),
         None => String::new(),

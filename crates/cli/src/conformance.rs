@@ -1,11 +1,11 @@
 //! `zellige conformance`
 
-use crate::common::{print, print_json};
+use crate::common::{print_json, print_text};
 use anyhow::{Context, Result, bail};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use zellige_conformance::{Folder, SUITES, Suite};
+use zellige_conformance::{CaseSuite, SUITES, SuiteFolder};
 
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -18,7 +18,7 @@ Examples:
   zellige conformance cute onednn
   zellige conformance --data ../other/vectors   files of the same form and names
   zellige conformance --json")]
-pub(crate) struct Args {
+pub(crate) struct ConformanceArgs {
     /// Suites to run (default: all that have a file)
     #[arg(value_name = "SUITE")]
     suites: Vec<String>,
@@ -33,35 +33,35 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_conformance(args: &ConformanceArgs) -> Result<ExitCode> {
     if args.list {
         let lines: Vec<String> =
             SUITES.iter().map(|s| format!("{:<24}{}", s.name, s.from)).collect();
-        print(&lines.join("\n"))?;
+        print_text(&lines.join("\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let folder = match &args.data {
-        Some(path) => Folder::new(path).context("--data")?,
-        None => Folder::above(&std::env::current_dir()?)?,
+        Some(path) => SuiteFolder::new(path).context("--data")?,
+        None => SuiteFolder::find_above(&std::env::current_dir()?)?,
     };
     let there = folder.suites();
     let wanted = match args.suites.is_empty() {
         true => there.clone(),
-        false => named(&args.suites, &there, &folder)?,
+        false => find_suites(&args.suites, &there, &folder)?,
     };
     let mut outcomes = Vec::new();
     for suite in wanted {
-        outcomes.push(folder.run(suite)?);
+        outcomes.push(folder.run_suite(suite)?);
     }
     let failed = outcomes.iter().any(|o| !o.failures.is_empty());
     if args.json {
-        let mut found = zellige_conformance::json(&outcomes);
+        let mut found = zellige_conformance::outcomes_json(&outcomes);
         found["data"] = serde_json::json!(folder.path().display().to_string());
-        found["not_read"] = serde_json::json!(folder.unread());
+        found["not_read"] = serde_json::json!(folder.unread_files());
         print_json(&found.to_string())?;
     } else {
-        print(zellige_conformance::text(&outcomes).trim_end())?;
-        let unread = folder.unread();
+        print_text(zellige_conformance::outcomes_text(&outcomes).trim_end())?;
+        let unread = folder.unread_files();
         if !unread.is_empty() && args.suites.is_empty() {
             let (path, names) = (folder.path().display(), unread.join(", "));
             let _ = writeln!(std::io::stderr(), "note: {path}: no suite reads {names}");
@@ -71,14 +71,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 }
 
 /// The suites of these names, which the folder must have.
-fn named(
+fn find_suites(
     names: &[String],
-    there: &[&'static Suite],
-    folder: &Folder,
-) -> Result<Vec<&'static Suite>> {
+    there: &[&'static CaseSuite],
+    folder: &SuiteFolder,
+) -> Result<Vec<&'static CaseSuite>> {
     let mut found = Vec::new();
     for name in names {
-        let Some(suite) = Suite::find(name.trim_end_matches(".json")) else {
+        let Some(suite) = CaseSuite::find_suite(name.trim_end_matches(".json")) else {
             let known: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
             bail!("unknown suite `{name}`; known: {}", known.join(", "));
         };

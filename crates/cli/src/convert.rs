@@ -1,11 +1,11 @@
 //! `zellige convert`
 
-use crate::common::{LayoutArgs, Loaded, notation, print, print_json};
+use crate::common::{LayoutArgs, LoadedLayout, parse_notation, print_json, print_text};
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
-use zellige_ask::{Converted, conversions, converted};
+use zellige_ask::{ConvertedLayout, convert_layout, convert_to_all};
 use zellige_notation::Notation;
 
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ Examples:
 
 A conversion is equal (the same places for every coordinate), refined (the same places over a shape whose
 dimensions are split), or not expressible, with the reason and the first element that shows it.")]
-pub(crate) struct Args {
+pub(crate) struct ConvertArgs {
     #[command(flatten)]
     layout: LayoutArgs,
     /// The notation to write (default: all of them)
@@ -26,51 +26,53 @@ pub(crate) struct Args {
     to: Option<String>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let loaded = args.layout.load()?;
+pub(crate) fn run_convert(args: &ConvertArgs) -> Result<ExitCode> {
+    let loaded = args.layout.load_layout()?;
     if let Some(name) = &args.to {
-        return one(args, &loaded, notation(name)?);
+        return convert_to_one(args, &loaded, parse_notation(name)?);
     }
-    let Loaded { parsed, layout, shape, dtype, .. } = &loaded;
-    let all = conversions(parsed, layout, shape, *dtype);
+    let LoadedLayout { parsed, layout, shape, dtype, .. } = &loaded;
+    let all = convert_to_all(parsed, layout, shape, *dtype);
     if args.layout.json {
         let list: Vec<Value> = all.iter().map(|(n, o)| o.to_json(*n)).collect();
         print_json(&json!({ "shape": loaded.shape, "conversions": list }).to_string())?;
     } else {
-        print(&table(&all))?;
+        print_text(&conversion_table(&all))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn one(args: &Args, loaded: &Loaded, to: Notation) -> Result<ExitCode> {
-    let Loaded { parsed, layout, shape, dtype, .. } = loaded;
-    let found = converted(parsed, layout, shape, *dtype, to);
+fn convert_to_one(args: &ConvertArgs, loaded: &LoadedLayout, to: Notation) -> Result<ExitCode> {
+    let LoadedLayout { parsed, layout, shape, dtype, .. } = loaded;
+    let found = convert_layout(parsed, layout, shape, *dtype, to);
     if args.layout.json {
         print_json(&found.to_json(to).to_string())?;
     } else {
         match &found {
-            Converted::Equal(text) => print(text)?,
-            Converted::Refined { text, shape, why } => {
-                print(text)?;
+            ConvertedLayout::Equal(text) => print_text(text)?,
+            ConvertedLayout::Refined { text, shape, why } => {
+                print_text(text)?;
                 eprintln!("refined: over the shape {shape:?}, as {why}");
             }
-            Converted::NotExpressible(why) => bail!("not expressible in {}: {why}", to.name()),
+            ConvertedLayout::NotExpressible(why) => {
+                bail!("not expressible in {}: {why}", to.name())
+            }
         }
     }
-    Ok(ExitCode::from(u8::from(matches!(found, Converted::NotExpressible(_)))))
+    Ok(ExitCode::from(u8::from(matches!(found, ConvertedLayout::NotExpressible(_)))))
 }
 
 /// Every notation with its text, or why it has none.
-pub(crate) fn table(all: &[(Notation, Converted)]) -> String {
+pub(crate) fn conversion_table(all: &[(Notation, ConvertedLayout)]) -> String {
     let mut text = String::new();
     for (n, outcome) in all {
         let name = n.name();
         let _ = match outcome {
-            Converted::Equal(found) => writeln!(text, "{name:<9} {found}"),
-            Converted::Refined { text: found, shape, .. } => {
+            ConvertedLayout::Equal(found) => writeln!(text, "{name:<9} {found}"),
+            ConvertedLayout::Refined { text: found, shape, .. } => {
                 writeln!(text, "{name:<9} {found}    (over the shape {shape:?})")
             }
-            Converted::NotExpressible(why) => writeln!(text, "{name:<9} -- {why}"),
+            ConvertedLayout::NotExpressible(why) => writeln!(text, "{name:<9} -- {why}"),
         };
     }
     text

@@ -1,6 +1,6 @@
 //! `zellige cuda`
 
-use crate::common::{List, parse_list, print, print_json};
+use crate::common::{IntList, parse_list, print_json, print_text};
 use crate::moves::side_layout;
 use anyhow::{Context, Result, anyhow};
 use serde_json::json;
@@ -18,7 +18,7 @@ Examples:
   zellige cuda --from row-major --to spyre --shape 1000,1001 --dtype float16 --fill zero
   zellige cuda --from row-major --to 'S[(64,64):(1,64)]' --shape 64,64 --dtype float32 --to-dtype bfloat16 --source-only
   zellige cuda --from row-major --to column-major --shape 16383,16381 --dtype float16 --align 2 --json")]
-pub(crate) struct Args {
+pub(crate) struct CudaArgs {
     /// Where elements lie: row-major, column-major, spyre (sticks in the default order), or a layout in any notation
     #[arg(long, value_name = "LAYOUT")]
     from: String,
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     to: String,
     /// The shape of the tensor
     #[arg(long, value_parser = parse_list)]
-    shape: List,
+    shape: IntList,
     /// The element type, by its PyTorch name
     #[arg(long)]
     dtype: String,
@@ -48,7 +48,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_cuda(args: &CudaArgs) -> Result<ExitCode> {
     let shape = &args.shape.0;
     let from = Dtype::from_name(&args.dtype)?;
     let to = args.to_dtype.as_deref().map_or(Ok(from), Dtype::from_name)?;
@@ -65,13 +65,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let bytes = element.as_ref().map(|e| e.bytes.as_slice());
     let program = CudaProgram::new(&plan, dtypes, bytes, align, gpu)?;
     if args.source_only {
-        print(program.source_text())?;
+        print_text(program.source_text())?;
         return Ok(ExitCode::SUCCESS);
     }
     if args.json {
-        print_json(&as_json(&program, gpu)?)?;
+        print_json(&program_json(&program, gpu)?)?;
     } else {
-        print(&text(&program, gpu)?)?;
+        print_text(&program_text(&program, gpu)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -88,7 +88,7 @@ fn expected_seconds(program: &CudaProgram, gpu: &Gpu) -> f64 {
     parts + gpu.launch_seconds * program.launches().len() as f64
 }
 
-fn text(program: &CudaProgram, gpu: &Gpu) -> Result<String> {
+fn program_text(program: &CudaProgram, gpu: &Gpu) -> Result<String> {
     let mut text = format!("{}\n", program.source_text());
     for l in program.launches() {
         let _ = writeln!(text, "{}: {} blocks of {} threads", l.name, l.grid, l.block);
@@ -120,7 +120,7 @@ fn text(program: &CudaProgram, gpu: &Gpu) -> Result<String> {
     Ok(text)
 }
 
-fn as_json(program: &CudaProgram, gpu: &Gpu) -> Result<String> {
+fn program_json(program: &CudaProgram, gpu: &Gpu) -> Result<String> {
     let access = |a: &AccessTotals| {
         json!({
             "space": format!("{:?}", a.space).to_lowercase(), "store": a.store, "bytes_per_lane": a.bytes,

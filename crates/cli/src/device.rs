@@ -17,7 +17,7 @@ Examples:
   zellige device --hardware ktir
   zellige device --hardware half.toml --cores 8 --json
   zellige device --presets")]
-pub(crate) struct Args {
+pub(crate) struct DeviceArgs {
     #[command(flatten)]
     card: CardArgs,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_device(args: &DeviceArgs) -> Result<ExitCode> {
     if args.presets {
         let presets: Vec<Hardware> =
             Hardware::preset_names().map(Hardware::built_in_preset).collect::<Result<_, _>>()?;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         print_as(args.json, &text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let card = args.work.apply(args.card.builder()?)?.build()?;
+    let card = args.work.configure_card(args.card.card_builder()?)?.build()?;
     print_as(
         args.json,
         &if args.json { card.to_json().to_string() } else { card.describe_usage() },

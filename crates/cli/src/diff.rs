@@ -1,6 +1,6 @@
 //! `zellige diff`
 
-use crate::common::{LayoutArgs, List, Loaded, parse_list, print, print_json};
+use crate::common::{IntList, LayoutArgs, LoadedLayout, parse_list, print_json, print_text};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -16,14 +16,14 @@ Examples:
   zellige diff 'S[(8,64):(64,1)]' 'size=[8, 64] stride=[1, 8]'
   zellige diff '(8,64):(64,1)' 'Sw<2,0,3> o (8,64):(64,1)'
 Exit code 1 says that they differ.")]
-pub(crate) struct Args {
+pub(crate) struct DiffArgs {
     /// A layout in any notation, or a preset
     a: String,
     /// Another
     b: String,
     /// The logical shape (default: that of the first layout that has one)
     #[arg(long, value_name = "SHAPE", value_parser = parse_list)]
-    shape: Option<List>,
+    shape: Option<IntList>,
     /// The notation of both layouts, where their texts have several readings
     #[arg(long, value_name = "NOTATION")]
     notation: Option<String>,
@@ -39,14 +39,15 @@ pub(crate) struct Args {
 }
 
 /// Elements that are compared one by one after the first difference.
-const COMPARED: i64 = 1 << 20;
+const MAX_COMPARED_ELEMENTS: i64 = 1 << 20;
 
 /// Rows and columns of the drawing.
-const DRAWN: (i64, i64) = (8, 8);
+const DRAWN_EXTENT: (i64, i64) = (8, 8);
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let load = |text: &str, notation: Option<&String>, shape: Option<List>| {
-        LayoutArgs { notation: notation.cloned(), ..LayoutArgs::of(text, shape) }.load()
+pub(crate) fn run_diff(args: &DiffArgs) -> Result<ExitCode> {
+    let load = |text: &str, notation: Option<&String>, shape: Option<IntList>| {
+        LayoutArgs { notation: notation.cloned(), ..LayoutArgs::from_text(text, shape) }
+            .load_layout()
     };
     let first = |shape| load(&args.a, args.notation.as_ref(), shape);
     let other = args.other_notation.as_ref().or(args.notation.as_ref());
@@ -55,10 +56,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let (a, b) = match (first(args.shape.clone()), second(args.shape.clone())) {
         (Ok(a), Ok(b)) => (a, b),
         (Ok(a), Err(_)) => {
-            let b = second(Some(List(a.shape.clone())))?;
+            let b = second(Some(IntList(a.shape.clone())))?;
             (a, b)
         }
-        (Err(_), Ok(b)) => (first(Some(List(b.shape.clone())))?, b),
+        (Err(_), Ok(b)) => (first(Some(IntList(b.shape.clone())))?, b),
         (Err(e), Err(_)) => return Err(e),
     };
     let (a, b) = over_one_shape(a, b);
@@ -71,7 +72,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             if args.json {
                 print_json(&json!({"equal": true}).to_string())?;
             } else {
-                print(text)?;
+                print_text(text)?;
             }
             return Ok(ExitCode::SUCCESS);
         }
@@ -79,15 +80,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             if args.json {
                 print_json(&json!({"equal": false, "sizes": [x, y]}).to_string())?;
             } else {
-                print(&format!("they differ: the first has {x} elements, the second {y}"))?;
+                print_text(&format!("they differ: the first has {x} elements, the second {y}"))?;
             }
             return Ok(ExitCode::from(1));
         }
         Some(LayoutDifference::At { index, .. }) => index,
     };
-    let found = differences(left, right, first, args.count)?;
+    let found = find_differences(left, right, first, args.count)?;
     if args.json {
-        let one = |(i, l, r): &Differing| json!({"coord": unflatten_index(shape, *i), "a": shown(l), "b": shown(r)});
+        let one = |(i, l, r): &DifferingElement| json!({"coord": unflatten_index(shape, *i), "a": format_places(l), "b": format_places(r)});
         let list: Vec<Value> = found.iter().map(one).collect();
         print_json(&json!({"equal": false, "differences": list}).to_string())?;
         return Ok(ExitCode::from(1));
@@ -95,23 +96,28 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut text = String::from("they differ, first at\n");
     for (i, l, r) in &found {
         let at = format!("{:?}", unflatten_index(shape, *i));
-        let _ = writeln!(text, "  {at:<12} {} in the first, {} in the second", shown(l), shown(r));
+        let _ = writeln!(
+            text,
+            "  {at:<12} {} in the first, {} in the second",
+            format_places(l),
+            format_places(r)
+        );
     }
-    if let Some(drawing) = drawing(left, right, shape, first) {
+    if let Some(drawing) = draw_difference(left, right, shape, first) {
         text += &drawing;
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::from(1))
 }
 
 /// Both layouts over one shape, where they have as many elements: the one that [`shared_shape`] names.
-fn over_one_shape(a: Loaded, b: Loaded) -> (Loaded, Loaded) {
+fn over_one_shape(a: LoadedLayout, b: LoadedLayout) -> (LoadedLayout, LoadedLayout) {
     let shape =
         choose_shared_shape((&a.parsed, a.shape.as_slice()), (&b.parsed, b.shape.as_slice()));
     let shape = shape.to_vec();
-    let over = |loaded: Loaded| match loaded.parsed.layout_over_shape(Some(&shape)) {
+    let over = |loaded: LoadedLayout| match loaded.parsed.layout_over_shape(Some(&shape)) {
         Ok(layout) if layout.check_shape_size(&shape).is_ok() => {
-            Loaded { layout, shape: shape.clone(), ..loaded }
+            LoadedLayout { layout, shape: shape.clone(), ..loaded }
         }
         _ => loaded,
     };
@@ -119,19 +125,24 @@ fn over_one_shape(a: Loaded, b: Loaded) -> (Loaded, Loaded) {
 }
 
 /// An element, and its places in both layouts.
-type Differing = (i64, Vec<PhysicalCoordinate>, Vec<PhysicalCoordinate>);
+type DifferingElement = (i64, Vec<PhysicalCoordinate>, Vec<PhysicalCoordinate>);
 
 /// The first elements that differ, with their places in both.
-fn differences(a: &Layout, b: &Layout, first: i64, most: usize) -> Result<Vec<Differing>> {
+fn find_differences(
+    a: &Layout,
+    b: &Layout,
+    first: i64,
+    most: usize,
+) -> Result<Vec<DifferingElement>> {
     let mut found = Vec::new();
     let mut index = first;
-    let end = a.size().min(first.saturating_add(COMPARED));
+    let end = a.size().min(first.saturating_add(MAX_COMPARED_ELEMENTS));
     while index < end && found.len() < most.max(1) {
         let (left, right) = (
             a.physical_coordinates(index)?.sorted_coordinates(),
             b.physical_coordinates(index)?.sorted_coordinates(),
         );
-        if !same(&left, &right) {
+        if !is_same_place_set(&left, &right) {
             found.push((index, left, right));
         }
         index += 1;
@@ -139,28 +150,28 @@ fn differences(a: &Layout, b: &Layout, first: i64, most: usize) -> Result<Vec<Di
     Ok(found)
 }
 
-fn same(a: &[PhysicalCoordinate], b: &[PhysicalCoordinate]) -> bool {
+fn is_same_place_set(a: &[PhysicalCoordinate], b: &[PhysicalCoordinate]) -> bool {
     a.iter()
         .map(PhysicalCoordinate::without_zero_entries)
         .eq(b.iter().map(PhysicalCoordinate::without_zero_entries))
 }
 
-fn shown(points: &[PhysicalCoordinate]) -> String {
+fn format_places(points: &[PhysicalCoordinate]) -> String {
     points.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
 /// The last two dimensions around the first difference: what is equal is a dot.
-fn drawing(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<String> {
+fn draw_difference(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<String> {
     let rank = shape.len();
     if rank < 2 {
         return None;
     }
     let origin = unflatten_index(shape, first);
     let (r, c) = (rank - 2, rank - 1);
-    let rows =
-        (origin[r] / DRAWN.0 * DRAWN.0)..shape[r].min(origin[r] / DRAWN.0 * DRAWN.0 + DRAWN.0);
-    let cols =
-        (origin[c] / DRAWN.1 * DRAWN.1)..shape[c].min(origin[c] / DRAWN.1 * DRAWN.1 + DRAWN.1);
+    let rows = (origin[r] / DRAWN_EXTENT.0 * DRAWN_EXTENT.0)
+        ..shape[r].min(origin[r] / DRAWN_EXTENT.0 * DRAWN_EXTENT.0 + DRAWN_EXTENT.0);
+    let cols = (origin[c] / DRAWN_EXTENT.1 * DRAWN_EXTENT.1)
+        ..shape[c].min(origin[c] / DRAWN_EXTENT.1 * DRAWN_EXTENT.1 + DRAWN_EXTENT.1);
     let cell = |i: i64, j: i64| -> Option<String> {
         let mut at = origin.clone();
         (at[r], at[c]) = (i, j);
@@ -169,7 +180,11 @@ fn drawing(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<String> 
             a.physical_coordinates(flat).ok()?.sorted_coordinates(),
             b.physical_coordinates(flat).ok()?.sorted_coordinates(),
         );
-        Some(if same(&x, &y) { ".".into() } else { format!("{}|{}", short(&x), short(&y)) })
+        Some(if is_same_place_set(&x, &y) {
+            ".".into()
+        } else {
+            format!("{}|{}", format_first_place(&x), format_first_place(&y))
+        })
     };
     let mut grid: Vec<Vec<String>> = Vec::new();
     for i in rows.clone() {
@@ -187,7 +202,7 @@ fn drawing(a: &Layout, b: &Layout, shape: &[i64], first: i64) -> Option<String> 
 }
 
 /// The coordinates of the first place, without names.
-fn short(points: &[PhysicalCoordinate]) -> String {
+fn format_first_place(points: &[PhysicalCoordinate]) -> String {
     let values = points
         .first()
         .map(|p| p.axis_entries().iter().map(|(_, v)| v.to_string()).collect::<Vec<_>>());

@@ -1,6 +1,6 @@
 //! `zellige dma`
 
-use crate::common::{List, parse_list, print, print_json};
+use crate::common::{IntList, parse_list, print_json, print_text};
 use anyhow::{Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::json;
@@ -14,7 +14,7 @@ use zellige_stick::StickLayout;
 use zellige_stick::{PlannedTransfer, TransferDirection};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Way {
+enum DmaDirection {
     /// Host to device
     H2d,
     /// Device to host
@@ -30,13 +30,13 @@ Examples:
   zellige dma --size 512,256 --dtype float16 --dim-order 1,0
   zellige dma --size 100,200,500 --dtype float16 --layout 'SpyreTensorLayout(device_size=[256, 8, 128, 64], \
     stride_map =[512, 64, 131072, 1], device_dtype=DataFormats.SEN169_FP16)'")]
-pub(crate) struct Args {
+pub(crate) struct DmaArgs {
     /// Size of the host tensor (default: the host_size of --layout)
     #[arg(long, value_parser = parse_list)]
-    size: Option<List>,
+    size: Option<IntList>,
     /// Strides of the host tensor in elements (default: the host_stride of --layout, else row-major)
     #[arg(long, value_parser = parse_list, allow_hyphen_values = true)]
-    stride: Option<List>,
+    stride: Option<IntList>,
     /// First element of the host tensor
     #[arg(long, default_value_t = 0)]
     offset: i64,
@@ -49,17 +49,17 @@ pub(crate) struct Args {
     layout: Option<String>,
     /// The order of dimensions of the device layout; a trailing -1 is sparse
     #[arg(long, value_parser = parse_list, allow_hyphen_values = true)]
-    dim_order: Option<List>,
+    dim_order: Option<IntList>,
     /// Which way
-    #[arg(long, value_enum, default_value_t = Way::H2d)]
-    direction: Way,
+    #[arg(long, value_enum, default_value_t = DmaDirection::H2d)]
+    direction: DmaDirection,
     /// Write JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let given = args.layout.as_deref().map(read_layout).transpose()?;
+pub(crate) fn run_dma(args: &DmaArgs) -> Result<ExitCode> {
+    let given = args.layout.as_deref().map(read_stick_layout).transpose()?;
     let bound = given.as_ref().and_then(StickLayout::host);
     let size = match (&args.size, bound) {
         (Some(size), Some(host)) if size.0 != host.size() => {
@@ -91,8 +91,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         )?,
     };
     let direction = match args.direction {
-        Way::H2d => TransferDirection::HostToDevice,
-        Way::D2h => TransferDirection::DeviceToHost,
+        DmaDirection::H2d => TransferDirection::HostToDevice,
+        DmaDirection::D2h => TransferDirection::DeviceToHost,
     };
     let transfer = PlannedTransfer::new(&host, &stick, dtype, direction)?;
     if args.json {
@@ -103,11 +103,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         )?;
         return Ok(ExitCode::SUCCESS);
     }
-    print(&format!("{}\n{}", print_with_given_host(&stick), text(&transfer)?))?;
+    print_text(&format!("{}\n{}", print_with_given_host(&stick), transfer_text(&transfer)?))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn read_layout(text: &str) -> Result<StickLayout> {
+fn read_stick_layout(text: &str) -> Result<StickLayout> {
     let parsed =
         parse(text, &AxisTable::new()).map_err(|d| anyhow!("{}", d.render(text, false)))?;
     match parsed.stick_layout() {
@@ -120,7 +120,7 @@ fn read_layout(text: &str) -> Result<StickLayout> {
 const MOST_LINES: usize = 256;
 
 /// The loop nests of a transfer with both sides named, then its descriptor.
-pub(crate) fn text(transfer: &PlannedTransfer) -> Result<String> {
+pub(crate) fn transfer_text(transfer: &PlannedTransfer) -> Result<String> {
     let nests = transfer.named_nests();
     if nests.len() > MOST_LINES {
         return Ok(format!(

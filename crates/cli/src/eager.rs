@@ -3,14 +3,14 @@
 mod operand;
 mod report;
 
-use crate::card::{CardArgs, WorkArgs, layout_request};
+use crate::card::{CardArgs, WorkArgs, parse_layout_request};
 use crate::chart;
-use crate::common::{print_as, shown};
+use crate::common::{print_as, printable_path};
 use crate::profile::warn_of_narrowing;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use anyhow::{Context, Result, anyhow, bail};
-use operand::Operand;
-use report::Report;
+use operand::EagerOperand;
+use report::EagerReport;
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -35,7 +35,7 @@ Examples:
   zellige eager index_select x.npy rows.npy --attr dim=0 -o y.npy --profile card
   zellige eager add a.npy b.npy --layout default --layout stick=0 --trace t.json --timeline t.svg
   zellige eager --list")]
-pub(crate) struct Args {
+pub(crate) struct EagerArgs {
     /// The operation
     #[arg(required_unless_present = "list")]
     op: Option<String>,
@@ -73,34 +73,34 @@ pub(crate) struct Args {
 }
 
 /// Events of a timeline at most; a run of one operation has a few hundred.
-const EVENTS: usize = 1_000_000;
+const MAX_TIMELINE_EVENTS: usize = 1_000_000;
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_eager(args: &EagerArgs) -> Result<ExitCode> {
     if args.list {
-        print_as(args.json, &report::list(args.json))?;
+        print_as(args.json, &report::list_operations(args.json))?;
         return Ok(ExitCode::SUCCESS);
     }
     let name = args.op.as_deref().unwrap_or_default();
     let listed = "`zellige eager --list` lists operations and attributes";
-    let op = TensorOp::new(name, &attributes(&args.attributes)?)
+    let op = TensorOp::new(name, &parse_attributes(&args.attributes)?)
         .map_err(|e| anyhow!("{e}\n{listed}"))?;
     op.row().check_count(args.inputs.len())?;
-    let requests = layouts(args)?;
+    let requests = input_layouts(args)?;
     let dtype = args.dtype.as_deref().map(Dtype::from_name).transpose().context("--dtype")?;
     let traced = args.trace.is_some() || args.timeline.is_some();
-    let builder = args.work.apply(args.card.builder()?)?;
-    let card = builder.trace_events(if traced { EVENTS } else { 0 }).build()?;
+    let builder = args.work.configure_card(args.card.card_builder()?)?;
+    let card = builder.trace_events(if traced { MAX_TIMELINE_EVENTS } else { 0 }).build()?;
     let kinds =
         args.output.iter().map(|p| FileKind::from_path(p)).collect::<Result<Vec<_>, _>>()?;
 
-    let progress = Progress::steps(2 + args.inputs.len() as u64 + args.output.len() as u64);
-    let mut report = Report::default();
+    let progress = ProgressLine::for_steps(2 + args.inputs.len() as u64 + args.output.len() as u64);
+    let mut report = EagerReport::default();
     let (mut tensors, mut from_files) = (Vec::new(), Vec::<Tensor>::new());
     for (text, request) in args.inputs.iter().zip(&requests) {
-        progress.step(&format!("uploading {text}"));
-        let operand = Operand::open(text)?;
+        progress.begin_step(&format!("uploading {text}"));
+        let operand = EagerOperand::open_operand(text)?;
         let (tensor, moved) = operand
-            .upload(&card, dtype, request.as_ref())
+            .upload_operand(&card, dtype, request.as_ref())
             .with_context(|| format!("input {text}"))?;
         let work = moved.device_work(
             format!("upload {}", make_visible(operand.name())),
@@ -109,14 +109,14 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         );
         report.steps.push(card.account_work(StreamId::DEFAULT, &work)?);
         // A number that is written out has no bits to lose without being refused.
-        if matches!(operand, Operand::File(_)) {
+        if matches!(operand, EagerOperand::File(_)) {
             from_files.push(tensor.clone());
         }
         tensors.push(tensor);
     }
     warn_of_narrowing(from_files.iter().map(|t| &**t));
     drop(from_files);
-    progress.step(name);
+    progress.begin_step(name);
     let ran = op.run_op(&card, &tensors)?;
     drop(tensors);
     report.steps.extend(ran.receipts);
@@ -130,36 +130,37 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     // Every file is begun before one is completed: what cannot be written stops all of them.
     let mut files = Vec::new();
     for ((path, kind), tensor) in args.output.iter().zip(kinds).zip(&ran.outputs) {
-        progress.step(&format!("downloading {}", shown(path)));
-        files.push(begin(path, kind, tensor, &card, &mut report)?);
+        progress.begin_step(&format!("downloading {}", printable_path(path)));
+        files.push(begin_download(path, kind, tensor, &card, &mut report)?);
     }
-    progress.step("writing");
+    progress.begin_step("writing");
     if let Some(path) = &args.trace {
         write_bytes(path, card.recorded_timeline().to_chrome_trace().as_bytes())?;
     }
     if let Some(path) = &args.timeline {
         let inputs = args.inputs.join(" ");
         let title = format!("{name} {inputs} on {}", card.hardware().name());
-        let drawing = chart::of(&card.recorded_timeline(), title, report.total(&card));
-        write_bytes(path, &chart::render(&drawing, path)?)?;
+        let drawing =
+            chart::chart_timeline(&card.recorded_timeline(), title, report.total_line(&card));
+        write_bytes(path, &chart::render_chart_file(&drawing, path)?)?;
     }
     files.into_iter().try_for_each(ContainerWriter::finish_and_settle)?;
-    progress.finish();
-    let names = args.output.iter().map(|p| shown(p));
+    progress.finish_bar();
+    let names = args.output.iter().map(|p| printable_path(p));
     let names: Vec<String> =
         names.chain(std::iter::repeat(String::new())).take(ran.outputs.len()).collect();
-    let text = report.render(&card, &ran.division, &names, &ran.outputs, args.json);
+    let text = report.render_report(&card, &ran.division, &names, &ran.outputs, args.json);
     print_as(args.json, &text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Downloads a result into a file that has no name yet.
-fn begin(
+fn begin_download(
     path: &Path,
     kind: FileKind,
     tensor: &Tensor,
     card: &Card,
-    report: &mut Report,
+    report: &mut EagerReport,
 ) -> Result<ContainerWriter> {
     let (bytes, moved) = tensor.download_with_traffic(tensor.dtype())?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
@@ -173,7 +174,7 @@ fn begin(
 }
 
 /// `NAME=VALUE` as a JSON object; a value that is no JSON is a text.
-fn attributes(list: &[String]) -> Result<Value> {
+fn parse_attributes(list: &[String]) -> Result<Value> {
     let mut map = Map::new();
     for text in list {
         let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) else {
@@ -188,12 +189,13 @@ fn attributes(list: &[String]) -> Result<Value> {
 }
 
 /// One layout for every input; the default where none is said.
-fn layouts(args: &Args) -> Result<Vec<Option<LayoutRequest>>> {
+fn input_layouts(args: &EagerArgs) -> Result<Vec<Option<LayoutRequest>>> {
     let (given, inputs) = (args.layout.len(), args.inputs.len());
     if given > inputs {
         bail!("{given} layouts for {inputs} inputs; --layout is given at most once for each");
     }
-    let read = |text: &String| layout_request(text).with_context(|| format!("--layout {text}"));
+    let read =
+        |text: &String| parse_layout_request(text).with_context(|| format!("--layout {text}"));
     let mut requests = args.layout.iter().map(read).collect::<Result<Vec<_>>>()?;
     requests.resize_with(inputs, Option::default);
     Ok(requests)

@@ -1,12 +1,12 @@
 //! `zellige explain`
 
-use crate::common::{LayoutArgs, Loaded, print, print_json};
-use crate::convert::table;
+use crate::common::{LayoutArgs, LoadedLayout, print_json, print_text};
+use crate::convert::conversion_table;
 use anyhow::{Result, anyhow};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
-use zellige_ask::{Converted, conversions};
+use zellige_ask::{ConvertedLayout, convert_to_all};
 use zellige_notation::cute::atoms;
 use zellige_notation::preset;
 
@@ -17,22 +17,22 @@ Examples:
   zellige explain '#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>' --shape 32,16
   zellige explain mma-m16n8-cd
   zellige explain SM80_16x8x16_F32F16F16F32_TN    every layout of an atom of CuTe")]
-pub(crate) struct Args {
+pub(crate) struct ExplainArgs {
     #[command(flatten)]
     layout: LayoutArgs,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_explain(args: &ExplainArgs) -> Result<ExitCode> {
     let Some(atom) = atoms::find_atom(&args.layout.layout) else {
-        let loaded = args.layout.load()?;
-        let (text, value) = explained(&loaded)?;
-        if args.layout.json { print_json(&value.to_string()) } else { print(&text) }?;
+        let loaded = args.layout.load_layout()?;
+        let (text, value) = explain_loaded(&loaded)?;
+        if args.layout.json { print_json(&value.to_string()) } else { print_text(&text) }?;
         return Ok(ExitCode::SUCCESS);
     };
     // An atom is explained layout by layout.
     let (mut texts, mut values) = (vec![atom.print_block().print_cute_text() + "\n"], Vec::new());
     for part in preset::presets_of_atom(&atom) {
-        let (text, mut value) = explained(&args.layout.named(&part.name).load()?)?;
+        let (text, mut value) = explain_loaded(&args.layout.with_name(&part.name).load_layout()?)?;
         value["name"] = json!(part.name);
         texts.push(format!("{}: {}\n\n{text}", part.name, part.title));
         values.push(value);
@@ -40,18 +40,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     if args.layout.json {
         print_json(&json!({"atom": atom.name, "layouts": values}).to_string())?;
     } else {
-        print(&texts.join("\n"))?;
+        print_text(&texts.join("\n"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// The explanation of one layout as a text, and as JSON.
-fn explained(loaded: &Loaded) -> Result<(String, Value)> {
-    let found = zellige_ask::explain(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype)
-        .map_err(|fault| anyhow!("{}", fault.message))?;
-    let mut others = conversions(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype);
+fn explain_loaded(loaded: &LoadedLayout) -> Result<(String, Value)> {
+    let found =
+        zellige_ask::explain_layout(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype)
+            .map_err(|fault| anyhow!("{}", fault.message))?;
+    let mut others = convert_to_all(&loaded.parsed, &loaded.layout, &loaded.shape, loaded.dtype);
     others.retain(|(n, found)| {
-        *n != loaded.parsed.notation() && !matches!(found, Converted::NotExpressible(_))
+        *n != loaded.parsed.notation() && !matches!(found, ConvertedLayout::NotExpressible(_))
     });
     let value = json!({
         "notation": loaded.parsed.notation().name(),
@@ -69,7 +70,7 @@ fn explained(loaded: &Loaded) -> Result<(String, Value)> {
     }
     text += &found.text;
     if !others.is_empty() {
-        let _ = write!(text, "\nin other notations\n{}", table(&others));
+        let _ = write!(text, "\nin other notations\n{}", conversion_table(&others));
     }
     Ok((text, value))
 }

@@ -2,7 +2,7 @@
 
 mod server;
 
-use crate::common::print;
+use crate::common::print_text;
 use anyhow::{Context, Result, bail};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ Examples:
   zellige explore
   zellige explore --port 8080
   zellige explore --page explorer/dist/index.html")]
-pub(crate) struct Args {
+pub(crate) struct ExploreArgs {
     /// The port on this machine; 0 takes a free one
     #[arg(long, default_value_t = 7331)]
     port: u16,
@@ -34,7 +34,7 @@ const PAGE: Option<&[u8]> = Some(include_bytes!("../../../explorer/dist/index.ht
 #[cfg(not(feature = "explorer"))]
 const PAGE: Option<&[u8]> = None;
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_explore(args: &ExploreArgs) -> Result<ExitCode> {
     let page: Arc<[u8]> = match (&args.page, PAGE) {
         (Some(file), _) => {
             std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?.into()
@@ -50,6 +50,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, args.port))
         .with_context(|| format!("cannot listen on port {}", args.port))?;
     let address = listener.local_addr()?;
-    print(&format!("http://{address}/  (Ctrl-C stops it)"))?;
+    print_text(&format!("http://{address}/  (Ctrl-C stops it)"))?;
     server::serve_all(&listener, &page, server::LIMITS)
 }

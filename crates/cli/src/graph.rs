@@ -1,8 +1,8 @@
 //! The graph that a subcommand compiles, and how, from the words of the command line.
 
-use crate::card::layout_request;
-use crate::common::shown;
-use crate::profile::{ProfileArgs, variable};
+use crate::card::parse_layout_request;
+use crate::common::printable_path;
+use crate::profile::{ProfileArgs, env_variable};
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -19,7 +19,7 @@ use zellige_graph::{Graph, GraphFormat, GraphSource, RequestedMemory, SourceOp, 
 use zellige_layout::StridedLayout;
 use zellige_machine::{Hardware, parse_sencores};
 use zellige_notation::Diagnostic;
-use zellige_onnx::{Constant, Imported, ModelFile, Weight};
+use zellige_onnx::{ImportedModel, ImportedWeight, InputConstant, ModelFile};
 use zellige_stick::LayoutRequest;
 
 /// A graph and what a compilation is asked for.
@@ -75,12 +75,12 @@ const MOST_TEXT: u64 = 1 << 30;
 /// The file of a graph as it was read, once.
 pub(crate) enum GraphFile {
     Text { form: GraphFormat, content: String },
-    Model(Box<(ModelFile, Imported)>),
+    Model(Box<(ModelFile, ImportedModel)>),
 }
 
 impl GraphFile {
     /// What of it decides how it is compiled.
-    pub(crate) fn content(&self) -> Vec<Vec<u8>> {
+    pub(crate) fn cache_content(&self) -> Vec<Vec<u8>> {
         match self {
             GraphFile::Text { form, content } => {
                 vec![format!("{form:?}").into_bytes(), content.clone().into_bytes()]
@@ -94,55 +94,57 @@ impl GraphFile {
 }
 
 /// A graph and the text it came from.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedGraph {
     pub(crate) graph: Graph,
     source: GraphSource,
     /// None of JSON and ONNX files, whose errors have no places in a text.
     text: Option<String>,
     /// The file of an ONNX model and the weights in it.
-    pub(crate) model: Option<(ModelFile, Vec<Weight>)>,
+    pub(crate) model: Option<(ModelFile, Vec<ImportedWeight>)>,
     /// Inputs of an ONNX model that became constants.
     pub(crate) bound: Vec<String>,
 }
 
 impl GraphArgs {
     /// What the command line changes in the graph of the file.
-    pub(crate) fn changes(&self) -> String {
+    pub(crate) fn graph_changes(&self) -> String {
         format!("{:?} {:?} {:?}", self.bind, self.pin, self.place)
     }
 
     /// Reads the file.
-    pub(crate) fn read(&self) -> Result<GraphFile> {
-        self.read_with(&[])
+    pub(crate) fn read_graph_file(&self) -> Result<GraphFile> {
+        self.read_with_inputs(&[])
     }
 
     /// The same, where inputs of a model are at hand: NAME=FILE, read only where sizes follow from them.
-    fn read_with(&self, inputs: &[String]) -> Result<GraphFile> {
-        let name = shown(&self.graph);
+    fn read_with_inputs(&self, inputs: &[String]) -> Result<GraphFile> {
+        let name = printable_path(&self.graph);
         let form = GraphFormat::detect_file_format(&self.graph)
             .map_err(|e| anyhow!("{name}: {e}; a graph is a .graph text, its .json, or .onnx"))?;
         if form == GraphFormat::Onnx {
-            let values = self.values()?;
+            let values = self.symbol_values()?;
             let file = ModelFile::open(&self.graph).with_context(|| name.clone())?;
             let mut given = BTreeMap::new();
-            for text in self.bind.iter().filter(|b| symbol(b).is_err()) {
-                let (name, constant) = constant(text).with_context(|| format!("--bind {text}"))?;
+            for text in self.bind.iter().filter(|b| parse_symbol(b).is_err()) {
+                let (name, constant) =
+                    read_constant(text).with_context(|| format!("--bind {text}"))?;
                 given.insert(name, constant);
             }
             let imported = loop {
-                let refused = match file.import_with(&values, &given) {
+                let refused = match file.import_graph_with(&values, &given) {
                     Ok(imported) => break imported,
                     Err(e) => e,
                 };
-                let missing = refused.needs().iter().filter(|n| !given.contains_key(*n));
-                let files: Vec<&String> =
-                    missing.filter_map(|n| inputs.iter().find(|i| named(i) == Some(n))).collect();
+                let missing = refused.needed_inputs().iter().filter(|n| !given.contains_key(*n));
+                let files: Vec<&String> = missing
+                    .filter_map(|n| inputs.iter().find(|i| name_before_equals(i) == Some(n)))
+                    .collect();
                 if files.is_empty() {
                     return Err(refused).context(name);
                 }
                 for text in files {
                     let (name, constant) =
-                        constant(text).with_context(|| format!("--input {text}"))?;
+                        read_constant(text).with_context(|| format!("--input {text}"))?;
                     given.insert(name, constant);
                 }
             };
@@ -152,13 +154,13 @@ impl GraphArgs {
     }
 
     /// Reads the graph, pins and binds. Inputs of a model may be at hand: NAME=FILE.
-    pub(crate) fn load_with(&self, inputs: &[String]) -> Result<Loaded> {
-        self.load_from(self.read_with(inputs)?)
+    pub(crate) fn load_with_inputs(&self, inputs: &[String]) -> Result<LoadedGraph> {
+        self.load_from_file(self.read_with_inputs(inputs)?)
     }
 
     /// The same of a file that was read.
-    pub(crate) fn load_from(&self, file: GraphFile) -> Result<Loaded> {
-        let name = shown(&self.graph);
+    pub(crate) fn load_from_file(&self, file: GraphFile) -> Result<LoadedGraph> {
+        let name = printable_path(&self.graph);
         let (form, content) = match file {
             GraphFile::Text { form, content } => (form, content),
             GraphFile::Model(model) => {
@@ -170,14 +172,15 @@ impl GraphArgs {
         let mut source = if is_json {
             json::parse_source(&content).map_err(|e| anyhow!("{name}: {e}"))?
         } else {
-            text::parse_source(&content).map_err(|d| rendered(&d, &content))?
+            text::parse_source(&content).map_err(|d| rendered_error(&d, &content))?
         };
         self.apply_pins(&mut source)?;
-        let graph = source.bind_symbols(&self.values()?).map_err(|e| match (is_json, &e.span) {
-            (false, Some(_)) => rendered(&text::to_diagnostic(&e), &content),
-            _ => anyhow!("{name}: {e}"),
-        })?;
-        Ok(Loaded {
+        let graph =
+            source.bind_symbols(&self.symbol_values()?).map_err(|e| match (is_json, &e.span) {
+                (false, Some(_)) => rendered_error(&text::to_diagnostic(&e), &content),
+                _ => anyhow!("{name}: {e}"),
+            })?;
+        Ok(LoadedGraph {
             graph,
             source,
             text: (!is_json).then_some(content),
@@ -189,7 +192,7 @@ impl GraphArgs {
     /// Adds the layouts and places of the command line.
     fn apply_pins(&self, source: &mut GraphSource) -> Result<()> {
         for pin in &self.pin {
-            apply(source, pin).with_context(|| format!("--pin {pin}"))?;
+            pin_tensor(source, pin).with_context(|| format!("--pin {pin}"))?;
         }
         for place in &self.place {
             place_tensor(source, place).with_context(|| format!("--place {place}"))?;
@@ -198,15 +201,16 @@ impl GraphArgs {
     }
 
     /// The values of symbols.
-    fn values(&self) -> Result<BTreeMap<String, i64>> {
+    fn symbol_values(&self) -> Result<BTreeMap<String, i64>> {
         let model =
             GraphFormat::detect_file_format(&self.graph).is_ok_and(|f| f == GraphFormat::Onnx);
-        let file = |b: &&String| model && symbol(b).is_err() && named(b).is_some();
-        self.bind.iter().filter(|b| !file(b)).map(|b| symbol(b)).collect()
+        let file =
+            |b: &&String| model && parse_symbol(b).is_err() && name_before_equals(b).is_some();
+        self.bind.iter().filter(|b| !file(b)).map(|b| parse_symbol(b)).collect()
     }
 
     /// The graph of an ONNX model; its weights stay in the file.
-    fn load_model(&self, file: ModelFile, imported: Imported) -> Result<Loaded> {
+    fn load_model(&self, file: ModelFile, imported: ImportedModel) -> Result<LoadedGraph> {
         let (mut graph, mut source) = (imported.graph, GraphSource::default());
         if !self.pin.is_empty() || !self.place.is_empty() {
             source = graph.to_source();
@@ -214,38 +218,40 @@ impl GraphArgs {
             graph = source.bind_symbols(&BTreeMap::new())?;
         }
         let (model, bound) = (Some((file, imported.weights)), imported.bound);
-        Ok(Loaded { graph, source, text: None, model, bound })
+        Ok(LoadedGraph { graph, source, text: None, model, bound })
     }
 
     /// What is asked of the compiler.
-    pub(crate) fn options(&self) -> Result<CompilerOptions> {
-        let policy = word("--policy", &self.policy, "best or baseline", CompilePolicy::from_name)?;
-        self.options_of(policy)
+    pub(crate) fn compile_options(&self) -> Result<CompilerOptions> {
+        let policy =
+            parse_word("--policy", &self.policy, "best or baseline", CompilePolicy::from_name)?;
+        self.options_for_policy(policy)
     }
 
     /// The same under another policy.
-    pub(crate) fn options_of(&self, policy: CompilePolicy) -> Result<CompilerOptions> {
+    pub(crate) fn options_for_policy(&self, policy: CompilePolicy) -> Result<CompilerOptions> {
         let mut options = match policy {
             CompilePolicy::Best => CompilerOptions::default(),
             CompilePolicy::Baseline => CompilerOptions::baseline(),
         };
         options.hardware = Hardware::load_named(&self.hardware).context("--hardware")?;
-        options = options.with_profile(self.profile.profile()?);
+        options = options.with_profile(self.profile.card_profile()?);
         options.storage.mode = self.mode.parse().context("--mode")?;
-        options.storage.keep = self.profile.kept()?;
+        options.storage.keep = self.profile.kept_dtypes()?;
         if let Some(weights) = &self.weights {
-            options.weights = word("--weights", weights, "free or given", |w| match w {
+            options.weights = parse_word("--weights", weights, "free or given", |w| match w {
                 "free" => Some(WeightLayoutRule::Free),
                 "given" => Some(WeightLayoutRule::Given),
                 _ => None,
             })?;
         }
-        options.outputs = word("--outputs", &self.outputs, "default or computed", |w| match w {
-            "default" => Some(OutputLayoutRule::Default),
-            "computed" => Some(OutputLayoutRule::AsComputed),
-            _ => None,
-        })?;
-        options = options.with_variables(variable)?;
+        options.outputs =
+            parse_word("--outputs", &self.outputs, "default or computed", |w| match w {
+                "default" => Some(OutputLayoutRule::Default),
+                "computed" => Some(OutputLayoutRule::AsComputed),
+                _ => None,
+            })?;
+        options = options.with_variables(env_variable)?;
         options.strict = self.strict;
         if self.no_lx {
             options.scratchpads = None::<PlacementPolicy>;
@@ -262,13 +268,13 @@ impl GraphArgs {
     }
 }
 
-impl Loaded {
+impl LoadedGraph {
     /// Compiles; a refusal underlines its operation and says what to do.
-    pub(crate) fn compile(&self, options: &CompilerOptions) -> Result<CompiledProgram> {
-        compile_graph(&self.graph, options).map_err(|e| self.refused(&e))
+    pub(crate) fn compile_program(&self, options: &CompilerOptions) -> Result<CompiledProgram> {
+        compile_graph(&self.graph, options).map_err(|e| self.refusal_error(&e))
     }
 
-    pub(crate) fn refused(&self, e: &CompileError) -> anyhow::Error {
+    pub(crate) fn refusal_error(&self, e: &CompileError) -> anyhow::Error {
         let note = report_refusal(e, &self.graph);
         let at = note.at.map(|at| format!(" (at {at})")).unwrap_or_default();
         let help = note.remedy.map(|r| format!("\nhelp: {r}")).unwrap_or_default();
@@ -279,32 +285,37 @@ impl Loaded {
             (Some(text), Some(op)) if !op.span.is_empty() => {
                 let d = Diagnostic::syntax_error(op.span.clone(), message, "this operation")
                     .with_id("Z101");
-                anyhow!("{}{help}", d.render(text, color()).trim_end())
+                anyhow!("{}{help}", d.render(text, wants_color()).trim_end())
             }
             _ => anyhow!("{message}{help}"),
         }
     }
 }
 
-fn color() -> bool {
+fn wants_color() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none()
 }
 
-fn rendered(d: &Diagnostic, text: &str) -> anyhow::Error {
-    anyhow!("{}", d.render(text, color()))
+fn rendered_error(d: &Diagnostic, text: &str) -> anyhow::Error {
+    anyhow!("{}", d.render(text, wants_color()))
 }
 
-fn word<T>(flag: &str, given: &str, accepted: &str, f: impl Fn(&str) -> Option<T>) -> Result<T> {
+fn parse_word<T>(
+    flag: &str,
+    given: &str,
+    accepted: &str,
+    f: impl Fn(&str) -> Option<T>,
+) -> Result<T> {
     f(given).ok_or_else(|| anyhow!("{flag} {given}: accepted are {accepted}"))
 }
 
 /// The name in front of `=`.
-fn named(text: &str) -> Option<&str> {
+fn name_before_equals(text: &str) -> Option<&str> {
     text.split_once('=').map(|(name, _)| name.trim()).filter(|name| !name.is_empty())
 }
 
 /// An input of a model and its elements, from NAME=FILE.
-fn constant(text: &str) -> Result<(String, Constant)> {
+fn read_constant(text: &str) -> Result<(String, InputConstant)> {
     let Some((name, file)) = text.split_once('=') else {
         bail!("write SYMBOL=VALUE, such as s=128, or NAME=FILE.npy");
     };
@@ -314,10 +325,10 @@ fn constant(text: &str) -> Result<(String, Constant)> {
         bail!("its elements are not in row-major order; store them so");
     }
     let (size, dtype) = (view.size().to_vec(), host.info().dtype());
-    Ok((name.trim().into(), Constant { size, dtype, bytes: host.read_bytes()? }))
+    Ok((name.trim().into(), InputConstant { size, dtype, bytes: host.read_bytes()? }))
 }
 
-fn symbol(text: &str) -> Result<(String, i64)> {
+fn parse_symbol(text: &str) -> Result<(String, i64)> {
     let value = text
         .split_once('=')
         .and_then(|(n, v)| Some((n.trim().to_string(), v.trim().parse().ok()?)));
@@ -343,12 +354,12 @@ fn place_tensor(source: &mut GraphSource, text: &str) -> Result<()> {
 }
 
 /// Pins an input or the first result of an operation.
-fn apply(source: &mut GraphSource, text: &str) -> Result<()> {
+fn pin_tensor(source: &mut GraphSource, text: &str) -> Result<()> {
     let Some((name, layout)) = text.split_once('=') else {
         bail!("write TENSOR=LAYOUT, such as x=stick:1");
     };
     let asked = layout.replacen("stick:", "stick=", 1).replacen("order:", "order=", 1);
-    let pin = match layout_request(&asked)? {
+    let pin = match parse_layout_request(&asked)? {
         Some(LayoutRequest::Stick(d)) if d < 0 => bail!("dimension {d} is negative"),
         Some(pin) => pin,
         None => bail!("accepted are stick:DIM, order:1,0, sparse and SpyreTensorLayout(..)"),

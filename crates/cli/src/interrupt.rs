@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 /// Ends the program on a signal, without leaving half-written files behind.
 ///
 /// The status is 128 and the number of the signal, as shells have it: 130 after Ctrl-C.
-pub(crate) fn watch() {
+pub(crate) fn watch_signals() {
     // Without handlers a signal ends the program as ever, and only a temporary file stays.
     let Ok(mut signals) = Signals::new([SIGINT, SIGTERM, SIGHUP]) else { return };
     let waiting = move || {

@@ -1,6 +1,6 @@
 //! `zellige ktir`
 
-use crate::common::{Color, print, print_as, shown};
+use crate::common::{ColorWhen, print_as, print_text, printable_path};
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Subcommand;
 use serde_json::json;
@@ -21,21 +21,21 @@ use zellige_machine::Hardware;
 use zellige_notation::Diagnostic;
 
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct KtirArgs {
     #[command(subcommand)]
-    command: Command,
+    command: KtirCommand,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum KtirCommand {
     /// Read and verify a module; list its kernels, or print it in one form
-    Check(Check),
+    Check(KtirCheckArgs),
     /// Run a kernel on the simulated cores
-    Run(RunArgs),
+    Run(KtirRunArgs),
 }
 
 #[derive(clap::Args)]
-struct Check {
+struct KtirCheckArgs {
     /// The module
     file: PathBuf,
     /// Print the module as it was understood
@@ -58,7 +58,7 @@ Examples:
   zellige ktir check softmax.mlir
   zellige ktir run add.mlir --kernel add --input x=a.npy --input y=b.npy --input z=c.npy --output out/
   zellige ktir run norm.mlir --input x=x.npy --scalar eps=1e-5 --hardware card --trace norm.json")]
-struct RunArgs {
+struct KtirRunArgs {
     /// The module
     file: PathBuf,
     /// The kernel (default: the only one)
@@ -94,34 +94,34 @@ struct RunArgs {
 const MOST_TEXT: u64 = 1 << 30;
 
 /// Events of a trace at most.
-const EVENTS: usize = 1_000_000;
+const MAX_TRACE_EVENTS: usize = 1_000_000;
 
 /// Checks a module, or runs a kernel that may take so many bytes for arrays, tiles and everything that
 /// grows with it.
-pub(crate) fn run(args: &Args, memory: Option<u64>) -> Result<ExitCode> {
+pub(crate) fn run_ktir(args: &KtirArgs, memory: Option<u64>) -> Result<ExitCode> {
     match &args.command {
-        Command::Check(args) => check(args),
-        Command::Run(args) => execute(args, memory.unwrap_or(DEFAULT_BYTES)),
+        KtirCommand::Check(args) => check_module(args),
+        KtirCommand::Run(args) => execute_kernel(args, memory.unwrap_or(DEFAULT_BYTES)),
     }
 }
 
-fn load(path: &Path) -> Result<(String, KtirModule)> {
+fn load_module(path: &Path) -> Result<(String, KtirModule)> {
     let source = read_text(path, MOST_TEXT)?;
-    let module = text::parse(&source).map_err(|d| refused(path, &source, &d))?;
+    let module = text::parse(&source).map_err(|d| underline_refusal(path, &source, &d))?;
     Ok((source, module))
 }
 
 /// The underlined place, with file, line and column.
-fn refused(path: &Path, source: &str, d: &Diagnostic) -> anyhow::Error {
+fn underline_refusal(path: &Path, source: &str, d: &Diagnostic) -> anyhow::Error {
     let (line, column) = text::find_line_and_column(source, &d.span);
-    let color = Color::Auto.on(&std::io::stderr());
-    anyhow!("{}\n at {}:{line}:{column}", d.render(source, color), shown(path))
+    let color = ColorWhen::Auto.wants_color(&std::io::stderr());
+    anyhow!("{}\n at {}:{line}:{column}", d.render(source, color), printable_path(path))
 }
 
-fn check(args: &Check) -> Result<ExitCode> {
-    let (_, module) = load(&args.file)?;
+fn check_module(args: &KtirCheckArgs) -> Result<ExitCode> {
+    let (_, module) = load_module(&args.file)?;
     if args.print {
-        print(&text::print_module(&module))?;
+        print_text(&text::print_module(&module))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut lines = Vec::new();
@@ -147,8 +147,8 @@ fn check(args: &Check) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
-    let (source, module) = load(&args.file)?;
+fn execute_kernel(args: &KtirRunArgs, memory: u64) -> Result<ExitCode> {
+    let (source, module) = load_module(&args.file)?;
     let kernel = match &args.kernel {
         Some(name) => name.clone(),
         None => match module.functions.as_slice() {
@@ -160,19 +160,19 @@ fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
         },
     };
     let hardware = Hardware::load_named(&args.hardware).context("--hardware")?;
-    let traced = if args.trace.is_some() { EVENTS } else { 0 };
+    let traced = if args.trace.is_some() { MAX_TRACE_EVENTS } else { 0 };
     let mut run = KtirRun::new(&module, &kernel)
         .with_hardware(hardware)
         .with_memory_bytes(args.memory)
         .with_trace_events(traced)
         .with_max_steps(args.limit_steps)
         .with_max_bytes(memory);
-    let inputs = inputs(args, &module, &kernel)?;
+    let inputs = read_inputs(args, &module, &kernel)?;
     for (name, input) in &inputs {
         run = run.with_array(name, input.array.clone());
     }
     for pair in &args.scalar {
-        let (name, value) = named(pair, "--scalar", "n=4")?;
+        let (name, value) = split_name_value(pair, "--scalar", "n=4")?;
         let scalar = match (value.parse::<i64>(), value.parse::<f64>()) {
             (Ok(n), _) => KtirScalar::Int(n),
             (_, Ok(x)) => KtirScalar::Float(x),
@@ -180,30 +180,30 @@ fn execute(args: &RunArgs, memory: u64) -> Result<ExitCode> {
         };
         run = run.with_scalar(name, scalar);
     }
-    let outcome = run.execute_kernel().map_err(|e| stopped(&args.file, &source, &e))?;
-    let notes = Conversion::list(&inputs);
+    let outcome = run.execute_kernel().map_err(|e| run_error(&args.file, &source, &e))?;
+    let notes = FloatConversion::list_conversions(&inputs);
     if let Some(folder) = &args.output {
         make_folder(folder)?;
         for (name, array) in &outcome.arrays {
             let path = folder.join(format!("{name}.npy"));
             // A file gets the dtype that the input had.
             let elem = inputs.get(name).map_or(array.elem, |input| input.file);
-            let bytes = convert(&array.bytes, array.elem, elem)?;
-            let new = NewTensor::new(name.as_str(), dtype(elem)?, array.shape.clone());
+            let bytes = convert_floats(&array.bytes, array.elem, elem)?;
+            let new = NewTensor::new(name.as_str(), dtype_of_elem(elem)?, array.shape.clone());
             write_tensor_file(&path, &[(new, &bytes)], ContainerKind::Npy)?;
         }
     }
     if let (Some(path), Some(timeline)) = (&args.trace, &outcome.timeline) {
         write_bytes(path, timeline.to_chrome_trace().as_bytes())?;
     }
-    print_as(args.json, &report(&outcome, &notes, args.json))?;
+    print_as(args.json, &report_outcome(&outcome, &notes, args.json))?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn report(outcome: &KtirRunOutcome, conversions: &[Conversion], json: bool) -> String {
+fn report_outcome(outcome: &KtirRunOutcome, conversions: &[FloatConversion], json: bool) -> String {
     if json {
         let mut report = outcome.to_json();
-        report["conversions"] = conversions.iter().map(Conversion::to_json).collect();
+        report["conversions"] = conversions.iter().map(FloatConversion::to_json).collect();
         return report.to_string();
     }
     let mut text = outcome.to_string();
@@ -214,7 +214,7 @@ fn report(outcome: &KtirRunOutcome, conversions: &[Conversion], json: bool) -> S
 }
 
 /// An array argument, with the elements that the kernel reads.
-struct Input {
+struct KernelInput {
     /// The elements of its file.
     file: KtirElem,
     array: KtirArray,
@@ -222,12 +222,16 @@ struct Input {
 
 /// The arrays of a run by the names of arguments. Floats are converted to the format that the kernel's
 /// views declare; anything else that differs is refused.
-fn inputs(args: &RunArgs, module: &KtirModule, kernel: &str) -> Result<BTreeMap<String, Input>> {
+fn read_inputs(
+    args: &KtirRunArgs,
+    module: &KtirModule,
+    kernel: &str,
+) -> Result<BTreeMap<String, KernelInput>> {
     let mut inputs = BTreeMap::new();
     for pair in &args.input {
-        let (name, file) = named(pair, "--input", "x=data.npy")?;
-        let array = array(file).with_context(|| format!("--input {name}"))?;
-        inputs.insert(name.to_string(), Input { file: array.elem, array });
+        let (name, file) = split_name_value(pair, "--input", "x=data.npy")?;
+        let array = read_array(file).with_context(|| format!("--input {name}"))?;
+        inputs.insert(name.to_string(), KernelInput { file: array.elem, array });
     }
     let names: Vec<&str> = inputs.keys().map(String::as_str).collect();
     for (name, elems) in module.view_elements(kernel, &names) {
@@ -237,13 +241,13 @@ fn inputs(args: &RunArgs, module: &KtirModule, kernel: &str) -> Result<BTreeMap<
         }
         let [wanted] = elems[..] else {
             let known: Vec<&str> = elems.iter().map(|e| e.name()).collect();
-            let file = dtype(input.file)?;
+            let file = dtype_of_elem(input.file)?;
             bail!(
                 "--input {name}: it holds {file}, and the kernel has views of it as {}",
                 known.join(" and ")
             );
         };
-        input.array.bytes = convert(&input.array.bytes, input.file, wanted)
+        input.array.bytes = convert_floats(&input.array.bytes, input.file, wanted)
             .with_context(|| format!("--input {name}"))?;
         input.array.elem = wanted;
     }
@@ -251,13 +255,13 @@ fn inputs(args: &RunArgs, module: &KtirModule, kernel: &str) -> Result<BTreeMap<
 }
 
 /// Elements in another float format.
-fn convert(bytes: &[u8], from: KtirElem, to: KtirElem) -> Result<Vec<u8>> {
+fn convert_floats(bytes: &[u8], from: KtirElem, to: KtirElem) -> Result<Vec<u8>> {
     if from == to {
         return Ok(bytes.to_vec());
     }
     if !from.is_float() || !to.is_float() {
-        let accepted = dtype(to).map_or("a float dtype".to_string(), |d| d.to_string());
-        bail!("it holds {}, and the kernel reads {to}: give {accepted}", dtype(from)?);
+        let accepted = dtype_of_elem(to).map_or("a float dtype".to_string(), |d| d.to_string());
+        bail!("it holds {}, and the kernel reads {to}: give {accepted}", dtype_of_elem(from)?);
     }
     let count = bytes.len() / from.byte_size();
     let mut converted = vec![0; count * to.byte_size()];
@@ -266,15 +270,15 @@ fn convert(bytes: &[u8], from: KtirElem, to: KtirElem) -> Result<Vec<u8>> {
 }
 
 /// An argument whose file has other floats than the kernel.
-struct Conversion {
+struct FloatConversion {
     argument: String,
     file: KtirElem,
     kernel: KtirElem,
 }
 
-impl Conversion {
-    fn list(inputs: &BTreeMap<String, Input>) -> Vec<Conversion> {
-        let of = |(name, i): (&String, &Input)| Conversion {
+impl FloatConversion {
+    fn list_conversions(inputs: &BTreeMap<String, KernelInput>) -> Vec<FloatConversion> {
+        let of = |(name, i): (&String, &KernelInput)| FloatConversion {
             argument: name.clone(),
             file: i.file,
             kernel: i.array.elem,
@@ -287,23 +291,27 @@ impl Conversion {
     }
 }
 
-impl fmt::Display for Conversion {
+impl fmt::Display for FloatConversion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Conversion { argument, file, kernel } = self;
+        let FloatConversion { argument, file, kernel } = self;
         write!(f, "{argument}: {file} in its file, converted to the kernel's {kernel} and back")
     }
 }
 
 /// An error of the run, at its place where it has one.
-fn stopped(path: &Path, source: &str, e: &KtirRunError) -> anyhow::Error {
-    if e.op.is_some() { refused(path, source, &e.to_diagnostic()) } else { anyhow!("{e}") }
+fn run_error(path: &Path, source: &str, e: &KtirRunError) -> anyhow::Error {
+    if e.op.is_some() {
+        underline_refusal(path, source, &e.to_diagnostic())
+    } else {
+        anyhow!("{e}")
+    }
 }
 
-fn named<'a>(pair: &'a str, option: &str, example: &str) -> Result<(&'a str, &'a str)> {
+fn split_name_value<'a>(pair: &'a str, option: &str, example: &str) -> Result<(&'a str, &'a str)> {
     pair.split_once('=').ok_or_else(|| anyhow!("{option} {pair}: write NAME=.., such as {example}"))
 }
 
-fn array(file: &str) -> Result<KtirArray> {
+fn read_array(file: &str) -> Result<KtirArray> {
     let (path, name) = match file.rsplit_once(':') {
         Some((path, name)) if !Path::new(file).exists() => (path, Some(name)),
         _ => (file, None),
@@ -315,12 +323,12 @@ fn array(file: &str) -> Result<KtirArray> {
     }
     let elem = KtirElem::ALL
         .into_iter()
-        .find(|e| *e != KtirElem::Index && dtype(*e).is_ok_and(|d| d == info.dtype()))
+        .find(|e| *e != KtirElem::Index && dtype_of_elem(*e).is_ok_and(|d| d == info.dtype()))
         .ok_or_else(|| anyhow!("KTIR has no elements of dtype {}", info.dtype()))?;
     Ok(KtirArray { elem, shape: info.shape().to_vec(), bytes })
 }
 
-fn dtype(elem: KtirElem) -> Result<Dtype> {
+fn dtype_of_elem(elem: KtirElem) -> Result<Dtype> {
     Ok(match elem {
         KtirElem::F16 => Dtype::Float16,
         KtirElem::F32 => Dtype::Float32,

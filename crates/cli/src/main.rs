@@ -48,9 +48,9 @@ struct Cli {
     #[arg(long)]
     licenses: bool,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
     #[command(flatten)]
-    limits: limits::Args,
+    limits: limits::LimitArgs,
 }
 
 /// Counts memory in use, for the limits.
@@ -84,53 +84,53 @@ output could not be written; 4 a limit was passed; 101 a mistake in the engine; 
 ZELLIGE_ISA=avx512, avx2, neon or baseline lowers the instruction set; results have the same bits on all.";
 
 #[derive(Subcommand)]
-enum Command {
+enum CliCommand {
     /// Draw a layout: the logical tensor coloured by owner, and where it lives
-    Show(show::Args),
+    Show(show::ShowArgs),
     /// Map coordinates to places, and places back to coordinates
-    Map(map::Args),
+    Map(map::MapArgs),
     /// Report what can be proved: well-formed, injective, padding, conflicts, vector width
-    Check(check::Args),
+    Check(check::CheckArgs),
     /// Say in words what a layout does, what it costs, and how other notations write it
-    Explain(explain::Args),
+    Explain(explain::ExplainArgs),
     /// Write a layout in another notation, or in all of them
-    Convert(convert::Args),
+    Convert(convert::ConvertArgs),
     /// Compare two layouts in any notations, and draw where they first differ
-    Diff(diff::Args),
+    Diff(diff::DiffArgs),
     /// List the notations that layouts are read and written in, each with an example
-    Notations(notations::Args),
+    Notations(notations::NotationsArgs),
     /// List the layouts that have names
-    Presets(presets::Args),
+    Presets(presets::PresetsArgs),
     /// Move a tensor between files into another layout
-    Move(moves::Args),
+    Move(moves::MoveArgs),
     /// Move a checkpoint between shardings: tensor parallel, pipeline, flat shards, one file
-    Reshard(reshard::Args),
+    Reshard(reshard::ReshardArgs),
     /// Print the transfer of a host tensor to or from the device: loop nests and descriptor
-    Dma(dma::Args),
+    Dma(dma::DmaArgs),
     /// Print the CUDA kernel of a move between two layouts: its launch, bytes, expected time, sectors, bank conflicts
-    Cuda(cuda::Args),
+    Cuda(cuda::CudaArgs),
     /// Describe the simulated card: segments, cores, scratchpads, figures with their sources
-    Device(device::Args),
+    Device(device::DeviceArgs),
     /// Upload a tensor to the simulated card: its layout, sticks, padding, transfer and cost
-    Upload(upload::Args),
+    Upload(upload::UploadArgs),
     /// Run one operation on the simulated card and say what every step costs
-    Eager(eager::Args),
+    Eager(eager::EagerArgs),
     /// List the operations of the card: operands, dtypes, and how upstream runs them
-    Ops(ops::Args),
+    Ops(ops::OpsArgs),
     /// Compile a graph: layouts, moves, work division and memory, with every decision and its cost
-    Compile(compile::Args),
+    Compile(compile::CompileArgs),
     /// Compile a graph and run it on the simulated card
-    Run(run::Args),
+    Run(run::RunArgs),
     /// Check a module of tile kernels, or run one of its kernels on the simulated cores
-    Ktir(ktir::Args),
+    Ktir(ktir::KtirArgs),
     /// Ask the recorded cases of other implementations, suite by suite, and compare the answers
-    Conformance(conformance::Args),
+    Conformance(conformance::ConformanceArgs),
     /// Measure moves beside plain copies, and beside other libraries
-    Bench(bench::Args),
+    Bench(bench::BenchArgs),
     /// Serve the explorer, a web page that shows layouts, operators and moves
-    Explore(explore::Args),
+    Explore(explore::ExploreArgs),
     /// Answer JSON requests, one per line, from standard input
-    Ask(ask::Args),
+    Ask(ask::AskArgs),
 }
 
 fn main() -> ExitCode {
@@ -139,24 +139,24 @@ fn main() -> ExitCode {
     interrupt::survive_size_limits();
     let matches = match Cli::command().long_version(&*version.leak()).try_get_matches() {
         Ok(matches) => matches,
-        Err(e) => return refuse(&e),
+        Err(e) => return refuse_arguments(&e),
     };
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
     // The parser asks for one of the two.
     let Some(command) = &cli.command else {
-        return finish(common::print(NOTICES.trim_end()).map(|()| ExitCode::SUCCESS));
+        return finish_with(common::print_text(NOTICES.trim_end()).map(|()| ExitCode::SUCCESS));
     };
     if let Err(why) = zellige_float::Isa::requested_by_variable() {
-        return finish(Err(anyhow::anyhow!(why)));
+        return finish_with(Err(anyhow::anyhow!(why)));
     }
     zellige_guard::silence_call_panics();
     let limits = match command {
         // Each of its requests has limits of its own.
-        Command::Ask(_) | Command::Conformance(_) => zellige_guard::CallLimits::NONE,
-        _ => cli.limits.of_command(),
+        CliCommand::Ask(_) | CliCommand::Conformance(_) => zellige_guard::CallLimits::NONE,
+        _ => cli.limits.for_command(),
     };
-    match zellige_guard::run_guarded_call(limits, || perform(command, &cli.limits)) {
-        Ok(outcome) => finish(outcome),
+    match zellige_guard::run_guarded_call(limits, || perform_command(command, &cli.limits)) {
+        Ok(outcome) => finish_with(outcome),
         Err(stopped) => {
             let _ = writeln!(std::io::stderr(), "error: {stopped}");
             let mistake = matches!(stopped, zellige_guard::StopReason::Panic { .. });
@@ -165,84 +165,84 @@ fn main() -> ExitCode {
     }
 }
 
-fn perform(command: &Command, limits: &limits::Args) -> anyhow::Result<ExitCode> {
+fn perform_command(command: &CliCommand, limits: &limits::LimitArgs) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Show(args) => {
-            interrupt::watch();
-            show::run(args)
+        CliCommand::Show(args) => {
+            interrupt::watch_signals();
+            show::run_show(args)
         }
-        Command::Map(args) => map::run(args),
-        Command::Check(args) => check::run(args),
-        Command::Explain(args) => explain::run(args),
-        Command::Convert(args) => convert::run(args),
-        Command::Diff(args) => diff::run(args),
-        Command::Notations(args) => notations::run(args),
-        Command::Presets(args) => presets::run(args),
-        Command::Move(args) => {
-            interrupt::watch();
-            moves::run(args)
+        CliCommand::Map(args) => map::run_map(args),
+        CliCommand::Check(args) => check::run_check(args),
+        CliCommand::Explain(args) => explain::run_explain(args),
+        CliCommand::Convert(args) => convert::run_convert(args),
+        CliCommand::Diff(args) => diff::run_diff(args),
+        CliCommand::Notations(args) => notations::run_notations(args),
+        CliCommand::Presets(args) => presets::run_presets(args),
+        CliCommand::Move(args) => {
+            interrupt::watch_signals();
+            moves::run_move(args)
         }
-        Command::Reshard(args) => {
-            interrupt::watch();
-            reshard::run(args)
+        CliCommand::Reshard(args) => {
+            interrupt::watch_signals();
+            reshard::run_reshard(args)
         }
-        Command::Dma(args) => dma::run(args),
-        Command::Cuda(args) => cuda::run(args),
-        Command::Device(args) => device::run(args),
-        Command::Upload(args) => {
-            interrupt::watch();
-            upload::run(args)
+        CliCommand::Dma(args) => dma::run_dma(args),
+        CliCommand::Cuda(args) => cuda::run_cuda(args),
+        CliCommand::Device(args) => device::run_device(args),
+        CliCommand::Upload(args) => {
+            interrupt::watch_signals();
+            upload::run_upload(args)
         }
-        Command::Eager(args) => {
-            interrupt::watch();
-            eager::run(args)
+        CliCommand::Eager(args) => {
+            interrupt::watch_signals();
+            eager::run_eager(args)
         }
-        Command::Ops(args) => ops::run(args),
-        Command::Compile(args) => {
-            interrupt::watch();
-            compile::run(args)
+        CliCommand::Ops(args) => ops::run_ops(args),
+        CliCommand::Compile(args) => {
+            interrupt::watch_signals();
+            compile::run_compile(args)
         }
-        Command::Run(args) => {
-            interrupt::watch();
-            run::run(args)
+        CliCommand::Run(args) => {
+            interrupt::watch_signals();
+            run::run_graph(args)
         }
-        Command::Ktir(args) => {
-            interrupt::watch();
-            ktir::run(args, limits.memory())
+        CliCommand::Ktir(args) => {
+            interrupt::watch_signals();
+            ktir::run_ktir(args, limits.memory_limit())
         }
-        Command::Conformance(args) => conformance::run(args),
-        Command::Bench(args) => bench::run(args),
-        Command::Explore(args) => explore::run(args),
-        Command::Ask(args) => ask::run(args, limits.of_request()),
+        CliCommand::Conformance(args) => conformance::run_conformance(args),
+        CliCommand::Bench(args) => bench::run_bench(args),
+        CliCommand::Explore(args) => explore::run_explore(args),
+        CliCommand::Ask(args) => ask::run_ask(args, limits.for_request()),
     }
 }
 
 /// Shows the help or the version that was asked for, or what is wrong with the arguments.
-fn refuse(e: &clap::Error) -> ExitCode {
+fn refuse_arguments(e: &clap::Error) -> ExitCode {
     match e.print() {
-        Err(why) if !e.use_stderr() => finish(Err(common::OutputError(why).into())),
+        Err(why) if !e.use_stderr() => finish_with(Err(common::OutputError(why).into())),
         _ => ExitCode::from(u8::try_from(e.exit_code()).unwrap_or(2)),
     }
 }
 
 /// The exit code of what came out, and its message.
-fn finish(outcome: anyhow::Result<ExitCode>) -> ExitCode {
+fn finish_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(e) if is_closed_pipe(&e) => ExitCode::SUCCESS,
         Err(e) => {
-            let text = told(&e);
+            let text = error_message(&e);
             // A rendered diagnostic already begins with its level.
             let prefix = if text.starts_with("error") { "" } else { "error: " };
             let text = zellige_notation::make_lines_visible(&text, common::stderr_color());
             let _ = writeln!(std::io::stderr(), "{prefix}{text}");
-            ExitCode::from(if is_write(&e) { 3 } else { 2 })
+            ExitCode::from(if is_write_error(&e) { 3 } else { 2 })
         }
     }
 }
 
 /// The chain of causes; one that the message before it tells already is not told twice.
-fn told(e: &anyhow::Error) -> String {
+fn error_message(e: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in e.chain().map(ToString::to_string) {
         if text.is_empty() {
@@ -255,7 +255,7 @@ fn told(e: &anyhow::Error) -> String {
 }
 
 /// Whether a file or standard output could not be written.
-fn is_write(e: &anyhow::Error) -> bool {
+fn is_write_error(e: &anyhow::Error) -> bool {
     let file = |c: &zellige_files::FileError| c.is_write();
     e.is::<common::OutputError>() || e.chain().any(|c| c.downcast_ref().is_some_and(file))
 }

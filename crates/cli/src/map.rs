@@ -1,6 +1,6 @@
 //! `zellige map`
 
-use crate::common::{LayoutArgs, List, parse_list, print_as};
+use crate::common::{IntList, LayoutArgs, parse_list, print_as};
 use anyhow::{Result, anyhow, bail};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -14,12 +14,12 @@ Examples:
   zellige map 'S[(8,64):(64,1)]' --place m=66
   zellige map spyre-2d --place m=360
   zellige map demo-lanes --all")]
-pub(crate) struct Args {
+pub(crate) struct MapArgs {
     #[command(flatten)]
     layout: LayoutArgs,
     /// Coordinates, such as 7,15
     #[arg(value_parser = parse_list, allow_negative_numbers = true)]
-    coords: Vec<List>,
+    coords: Vec<IntList>,
     /// A place to look up, such as laneid=3,m=1 (axes left out are 0); may be repeated
     #[arg(long, value_name = "PLACE")]
     place: Vec<String>,
@@ -29,17 +29,17 @@ pub(crate) struct Args {
 }
 
 /// More elements than this are not listed by --all.
-const LIMIT: i64 = 1 << 20;
+const MAX_LISTED_ELEMENTS: i64 = 1 << 20;
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let loaded = args.layout.load()?;
+pub(crate) fn run_map(args: &MapArgs) -> Result<ExitCode> {
+    let loaded = args.layout.load_layout()?;
     let axes = args.layout.axis_table()?;
     let mut coords: Vec<Vec<i64>> = args.coords.iter().map(|l| l.0.clone()).collect();
     if args.all {
         let size = loaded.layout.size();
-        if size > LIMIT {
+        if size > MAX_LISTED_ELEMENTS {
             bail!(
-                "--all lists at most {LIMIT} elements, and this layout has {size}; name coordinates instead"
+                "--all lists at most {MAX_LISTED_ELEMENTS} elements, and this layout has {size}; name coordinates instead"
             );
         }
         coords.extend((0..size).map(|i| unflatten_index(&loaded.shape, i)));
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     for c in &coords {
         let places = loaded.layout.apply_to_coordinate(&loaded.shape, c)?.sorted_coordinates();
         let shown: Vec<String> = places.iter().map(ToString::to_string).collect();
-        let _ = writeln!(text, "{} -> {}", tuple(c), shown.join(" "));
+        let _ = writeln!(text, "{} -> {}", format_tuple(c), shown.join(" "));
         let entries = |p: &zellige_layout::PhysicalCoordinate| -> Value {
             p.axis_entries()
                 .iter()
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             PlaceContent::Gap => ("gap", Vec::new()),
             PlaceContent::Outside => ("outside", Vec::new()),
         };
-        let shown: Vec<String> = found.iter().map(|c| tuple(c)).collect();
+        let shown: Vec<String> = found.iter().map(|c| format_tuple(c)).collect();
         let answer = if found.is_empty() { state.to_string() } else { shown.join(" ") };
         let _ = writeln!(text, "{place} <- {answer}");
         lookups.push(json!({"place": place, "state": state, "coords": found}));
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tuple(c: &[i64]) -> String {
+fn format_tuple(c: &[i64]) -> String {
     let parts: Vec<String> = c.iter().map(ToString::to_string).collect();
     format!("({})", parts.join(", "))
 }

@@ -2,11 +2,11 @@
 
 mod move_side;
 
-use crate::common::{List, parse_list, print_as};
-use crate::progress::Progress;
+use crate::common::{IntList, parse_list, print_as};
+use crate::progress::ProgressLine;
 use anyhow::{Context, Result, bail};
 pub(crate) use move_side::side_layout;
-use move_side::{MoveSide, move_side};
+use move_side::{MoveSide, parse_move_side};
 use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ Examples:
   zellige move scores.npy sticks.npy --to spyre --to-dtype float16 --fill max --verify
   zellige move model.safetensors out.npy --tensor layer.0.weight --to column-major
   zellige move model.safetensors half.safetensors --to row-major --to-dtype float16")]
-pub(crate) struct Args {
+pub(crate) struct MoveArgs {
     /// A .npy, .npz or .safetensors file
     input: PathBuf,
     /// The file to write
@@ -49,7 +49,7 @@ pub(crate) struct Args {
     to: String,
     /// The logical shape (default: the shape of the input tensor)
     #[arg(long, value_parser = parse_list)]
-    shape: Option<List>,
+    shape: Option<IntList>,
     /// Which tensor of the input, several times for several (default: all of them)
     #[arg(long)]
     tensor: Vec<String>,
@@ -74,7 +74,7 @@ pub(crate) struct Args {
 }
 
 /// One tensor on its way: everything is known before anything is written.
-struct Task<'a> {
+struct MoveTask<'a> {
     info: &'a TensorInfo,
     shape: Vec<i64>,
     dtype: Dtype,
@@ -85,8 +85,8 @@ struct Task<'a> {
     losses: Vec<ConversionLoss>,
 }
 
-impl<'a> Task<'a> {
-    fn new(args: &Args, info: &'a TensorInfo) -> Result<Task<'a>> {
+impl<'a> MoveTask<'a> {
+    fn new(args: &MoveArgs, info: &'a TensorInfo) -> Result<MoveTask<'a>> {
         let shape = args.shape.as_ref().map_or_else(|| info.shape().to_vec(), |l| l.0.clone());
         let dtype = args.to_dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name);
         let dtype = dtype.context("--to-dtype")?;
@@ -99,8 +99,8 @@ impl<'a> Task<'a> {
             DimensionOrder::ColumnMajor => "column-major",
         };
         let from = args.from.as_deref().unwrap_or(own);
-        let from = move_side(from, &shape, info.dtype()).context("--from")?;
-        let to = move_side(&args.to, &shape, dtype).context("--to")?;
+        let from = parse_move_side(from, &shape, info.dtype()).context("--from")?;
+        let to = parse_move_side(&args.to, &shape, dtype).context("--to")?;
         let padding = PaddingValue::parse(&args.fill).context("--fill")?;
         let fill = padding.element_for_dtype(dtype).context("--fill")?;
         // The fill is written slab by slab, around the elements.
@@ -113,7 +113,7 @@ impl<'a> Task<'a> {
                 make_visible(info.name())
             );
         }
-        Ok(Task { info, shape, dtype, from, to, plan, fill, losses })
+        Ok(MoveTask { info, shape, dtype, from, to, plan, fill, losses })
     }
 
     /// Whether the output holds more than elements.
@@ -123,7 +123,7 @@ impl<'a> Task<'a> {
         written < held
     }
 
-    fn relayout(&self, args: &Args) -> Relayout<'_> {
+    fn make_relayout(&self, args: &MoveArgs) -> Relayout<'_> {
         Relayout {
             fill: self.fill.as_ref().map(|f| f.bytes.as_slice()),
             dtype: self.dtype,
@@ -133,7 +133,7 @@ impl<'a> Task<'a> {
     }
 
     /// What was done, in one line, and what the conversion can change in another.
-    fn text(&self, seconds: f64, verified: Option<VerifiedTensor>) -> String {
+    fn outcome_text(&self, seconds: f64, verified: Option<VerifiedTensor>) -> String {
         let (from, to) = (self.info.dtype(), self.dtype);
         let arrow = if from == to { String::new() } else { format!("{to} ") };
         let checked = if verified.is_some() { ", read back and equal" } else { "" };
@@ -162,7 +162,7 @@ impl<'a> Task<'a> {
         text
     }
 
-    fn json(&self, seconds: f64, verified: Option<VerifiedTensor>) -> String {
+    fn outcome_json(&self, seconds: f64, verified: Option<VerifiedTensor>) -> String {
         let mut value = json!({
             "tensor": self.info.name(), "dtype": self.info.dtype().name(),
             "to_dtype": self.dtype.name(), "shape": self.shape, "image": self.to.image,
@@ -178,7 +178,7 @@ impl<'a> Task<'a> {
 }
 
 /// The tensors that are asked for, or all of them.
-fn pick<'a>(container: &'a Container, names: &[String]) -> Result<Vec<&'a TensorInfo>> {
+fn pick_tensors<'a>(container: &'a Container, names: &[String]) -> Result<Vec<&'a TensorInfo>> {
     if names.is_empty() {
         if container.tensors().len() + container.refused_entries().len() < 2 {
             return Ok(vec![container.only_tensor()?]);
@@ -193,13 +193,13 @@ fn pick<'a>(container: &'a Container, names: &[String]) -> Result<Vec<&'a Tensor
     Ok(names.iter().map(|name| container.find_tensor(name)).collect::<Result<_, _>>()?)
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_move(args: &MoveArgs) -> Result<ExitCode> {
     let started = Instant::now();
     let container = Container::open(&args.input)?;
-    let picked = pick(&container, &args.tensor)?;
+    let picked = pick_tensors(&container, &args.tensor)?;
     let several = picked.len() > 1;
     let task = |info| {
-        let task = Task::new(args, info);
+        let task = MoveTask::new(args, info);
         if several {
             task.with_context(|| format!("tensor `{}`", make_visible(info.name())))
         } else {
@@ -207,7 +207,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         }
     };
     let tasks = picked.into_iter().map(task).collect::<Result<Vec<_>>>()?;
-    if same_file(&args.input, &args.output) {
+    if is_same_file(&args.input, &args.output) {
         bail!("the input and the output are the same file");
     }
     let kind = ContainerKind::from_path(&args.output)?;
@@ -216,16 +216,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let none = FileMetadata::new();
     let metadata = if kind == ContainerKind::Safetensors { container.metadata() } else { &none };
     let writer = ContainerWriter::create_with_metadata(&args.output, &tensors, kind, metadata)?;
-    let bar = Progress::bytes(writer.tensors().iter().map(TensorInfo::byte_len).sum());
+    let bar = ProgressLine::for_bytes(writer.tensors().iter().map(TensorInfo::byte_len).sum());
     let mut written = 0;
     for (index, task) in tasks.iter().enumerate() {
-        let advance = |done, _| bar.set(written + done);
-        task.relayout(args)
+        let advance = |done, _| bar.advance_to(written + done);
+        task.make_relayout(args)
             .move_tensor(&container, task.info, &task.plan, &writer, index, advance)?;
         written += writer.tensors()[index].byte_len();
     }
     writer.finish_and_settle()?;
-    bar.finish();
+    bar.finish_bar();
     let back = if args.verify { Some(Container::open(&args.output)?) } else { None };
     for (index, task) in tasks.iter().enumerate() {
         let verified = match &back {
@@ -239,17 +239,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 let source =
                     StoredTensor { file: &container, info: task.info, layout: &task.from.layout };
                 let copy = StoredTensor { file, info, layout: &task.to.layout };
-                Some(task.relayout(args).verify_written(source, copy, &task.shape)?)
+                Some(task.make_relayout(args).verify_written(source, copy, &task.shape)?)
             }
         };
         let seconds = started.elapsed().as_secs_f64();
-        let report = if args.json { Task::json } else { Task::text };
+        let report = if args.json { MoveTask::outcome_json } else { MoveTask::outcome_text };
         print_as(args.json, &report(task, seconds, verified))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn same_file(a: &Path, b: &Path) -> bool {
+fn is_same_file(a: &Path, b: &Path) -> bool {
     match (a.canonicalize(), b.canonicalize()) {
         (Ok(a), Ok(b)) => a == b,
         _ => false,

@@ -1,6 +1,6 @@
 //! `zellige notations`
 
-use crate::common::{print, print_json};
+use crate::common::{print_json, print_text};
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -15,13 +15,13 @@ The notation of a text is found out; a text that several of them read differentl
 Examples:
   zellige notations
   zellige notations --json")]
-pub(crate) struct Args {
+pub(crate) struct NotationsArgs {
     /// Write JSON instead of text
     #[arg(long)]
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_notations(args: &NotationsArgs) -> Result<ExitCode> {
     if args.json {
         let one = |n: Notation| json!({"name": n.name(), "doc": n.short_description(), "example": n.example_text()});
         let list: Vec<Value> = Notation::all_notations().map(one).collect();
@@ -34,6 +34,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let (name, doc, example) = (n.name(), n.short_description(), n.example_text());
         let _ = writeln!(text, "{name:<width$}  {doc}\n{:<width$}  {example}", "");
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }

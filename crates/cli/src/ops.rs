@@ -1,7 +1,7 @@
 //! `zellige ops`
 
-use crate::common::{print, print_json};
-use crate::profile::profile;
+use crate::common::{print_json, print_text};
+use crate::profile::find_profile;
 use anyhow::Result;
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -19,7 +19,7 @@ Examples:
   zellige ops
   zellige ops --profile card
   zellige ops --json")]
-pub(crate) struct Args {
+pub(crate) struct OpsArgs {
     /// Coverage: full, or card for what upstream runs on the device (default: ZELLIGE_PROFILE, else full)
     #[arg(long, value_name = "full|card")]
     profile: Option<String>,
@@ -28,8 +28,8 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let profile = profile(args.profile.as_deref())?;
+pub(crate) fn run_ops(args: &OpsArgs) -> Result<ExitCode> {
+    let profile = find_profile(args.profile.as_deref())?;
     let rows = OpCoverage::under_profile(profile);
     if args.json {
         let rows: Vec<Value> = rows.iter().map(OpCoverage::to_json).collect();
@@ -57,6 +57,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let host = rows.iter().filter(|r| r.on_host).count();
     let _ = writeln!(text, "{} operations; profile {profile}: {host} by the host", rows.len());
-    print(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }

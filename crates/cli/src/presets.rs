@@ -1,6 +1,6 @@
 //! `zellige presets`
 
-use crate::common::{print, print_json};
+use crate::common::{print_json, print_text};
 use anyhow::Result;
 use serde_json::json;
 use std::fmt::Write;
@@ -19,7 +19,7 @@ Examples:
   zellige presets mma
   zellige presets SM90_64x128
   zellige show wgmma-64x128")]
-pub(crate) struct Args {
+pub(crate) struct PresetsArgs {
     /// Only those whose name contains this
     filter: Option<String>,
     /// Write JSON instead of text
@@ -27,7 +27,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_presets(args: &PresetsArgs) -> Result<ExitCode> {
     let mut list = preset::all_presets();
     if let Some(filter) = &args.filter {
         // A size that is not the usual one is named in full.
@@ -63,6 +63,6 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             p.name, p.title, p.shape, "", p.text
         );
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }

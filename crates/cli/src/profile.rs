@@ -28,28 +28,32 @@ pub(crate) struct ProfileArgs {
 
 impl ProfileArgs {
     /// The profile that was asked for.
-    pub(crate) fn profile(&self) -> Result<CoverageProfile> {
-        profile(self.profile.as_deref())
+    pub(crate) fn card_profile(&self) -> Result<CoverageProfile> {
+        find_profile(self.profile.as_deref())
     }
 
     /// Which dtypes are stored as they are.
-    pub(crate) fn kept(&self) -> Result<KeptDtypes> {
-        let usual = KeptDtypes::under_profile(self.profile()?);
+    pub(crate) fn kept_dtypes(&self) -> Result<KeptDtypes> {
+        let usual = KeptDtypes::under_profile(self.card_profile()?);
         let keep = |flag: bool, given: &Option<String>| {
             if flag { Some("keep".to_string()) } else { given.clone() }
         };
         Ok(KeptDtypes {
-            float32: choice("--fp32", "ZELLIGE_FP32", keep(self.keep_fp32, &self.fp32))?
+            float32: flag_or_variable("--fp32", "ZELLIGE_FP32", keep(self.keep_fp32, &self.fp32))?
                 .unwrap_or(usual.float32),
-            int64: choice("--int64", "ZELLIGE_INT64", keep(self.keep_int64, &self.int64))?
-                .unwrap_or(usual.int64),
+            int64: flag_or_variable(
+                "--int64",
+                "ZELLIGE_INT64",
+                keep(self.keep_int64, &self.int64),
+            )?
+            .unwrap_or(usual.int64),
         })
     }
 }
 
 /// The profile of a flag, else of the environment, else the default one.
-pub(crate) fn profile(flag: Option<&str>) -> Result<CoverageProfile> {
-    match (flag, variable("ZELLIGE_PROFILE")) {
+pub(crate) fn find_profile(flag: Option<&str>) -> Result<CoverageProfile> {
+    match (flag, env_variable("ZELLIGE_PROFILE")) {
         (Some(name), _) => name.parse().context("--profile"),
         (None, Some(name)) => name.parse().context("the variable ZELLIGE_PROFILE"),
         (None, None) => Ok(CoverageProfile::default()),
@@ -57,8 +61,8 @@ pub(crate) fn profile(flag: Option<&str>) -> Result<CoverageProfile> {
 }
 
 /// What a flag, or else a variable, says about a dtype.
-fn choice(flag: &str, name: &str, given: Option<String>) -> Result<Option<bool>> {
-    let (origin, word) = match (given, variable(name)) {
+fn flag_or_variable(flag: &str, name: &str, given: Option<String>) -> Result<Option<bool>> {
+    let (origin, word) = match (given, env_variable(name)) {
         (Some(word), _) => (flag.to_string(), word),
         (None, Some(word)) => (format!("the variable {name}:"), word),
         (None, None) => return Ok(None),
@@ -68,7 +72,7 @@ fn choice(flag: &str, name: &str, given: Option<String>) -> Result<Option<bool>>
 }
 
 /// A variable of the environment; one that is empty is not set.
-pub(crate) fn variable(name: &str) -> Option<String> {
+pub(crate) fn env_variable(name: &str) -> Option<String> {
     let value = std::env::var_os(name)?.to_string_lossy().trim().to_string();
     (!value.is_empty()).then_some(value)
 }
@@ -76,7 +80,7 @@ pub(crate) fn variable(name: &str) -> Option<String> {
 /// Warns that elements lose bits on their way to these tensors, once for each dtype, unless
 /// `TORCH_SPYRE_DOWNCAST_WARN=0`.
 pub(crate) fn warn_of_narrowing<'t>(tensors: impl IntoIterator<Item = &'t TensorLayout>) {
-    if variable("TORCH_SPYRE_DOWNCAST_WARN").as_deref() == Some("0") {
+    if env_variable("TORCH_SPYRE_DOWNCAST_WARN").as_deref() == Some("0") {
         return;
     }
     let mut warned = Vec::new();

@@ -4,42 +4,42 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::time::Duration;
 
 /// A line on the terminal that appears after a second and goes at the end.
-pub(crate) struct Progress(ProgressBar);
+pub(crate) struct ProgressLine(ProgressBar);
 
-impl Progress {
+impl ProgressLine {
     /// A bar of so many bytes.
-    pub(crate) fn bytes(total: u64) -> Progress {
-        Progress::styled(
+    pub(crate) fn for_bytes(total: u64) -> ProgressLine {
+        ProgressLine::styled_bar(
             ProgressBar::new(total),
             "{bar:40} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
         )
     }
 
     /// A bar of so many steps, each with a name.
-    pub(crate) fn steps(total: u64) -> Progress {
-        Progress::styled(ProgressBar::new(total), "{bar:40} {pos}/{len} {elapsed} {msg}")
+    pub(crate) fn for_steps(total: u64) -> ProgressLine {
+        ProgressLine::styled_bar(ProgressBar::new(total), "{bar:40} {pos}/{len} {elapsed} {msg}")
     }
 
-    fn styled(bar: ProgressBar, template: &str) -> Progress {
+    fn styled_bar(bar: ProgressBar, template: &str) -> ProgressLine {
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
         bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(4));
         bar.enable_steady_tick(Duration::from_secs(1));
-        Progress(bar)
+        ProgressLine(bar)
     }
 
-    pub(crate) fn set(&self, position: u64) {
+    pub(crate) fn advance_to(&self, position: u64) {
         self.0.set_position(position);
     }
 
     /// The next step begins.
-    pub(crate) fn step(&self, name: &str) {
+    pub(crate) fn begin_step(&self, name: &str) {
         self.0.set_message(zellige_notation::make_visible(name).into_owned());
         self.0.inc(1);
     }
 
-    pub(crate) fn finish(&self) {
+    pub(crate) fn finish_bar(&self) {
         self.0.finish_and_clear();
     }
 }

@@ -1,7 +1,7 @@
 //! `zellige reshard`
 
-use crate::common::{print, print_json, shown};
-use crate::progress::Progress;
+use crate::common::{print_json, print_text, printable_path};
+use crate::progress::ProgressLine;
 use anyhow::{Context, Result, bail};
 use serde_json::json;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ Examples:
   zellige reshard llama/ ranks/ --plan examples/reshard/llama-tp4.toml --verify
   zellige reshard ranks/ one/ --plan examples/reshard/llama-one.toml
   zellige reshard llama/ ranks/ --plan examples/reshard/llama-tp4.toml --dry-run --bandwidth 50GB/s")]
-pub(crate) struct Args {
+pub(crate) struct ReshardArgs {
     /// The folder of the checkpoint
     input: PathBuf,
     /// The folder to write; made where it is not there
@@ -55,11 +55,12 @@ pub(crate) struct Args {
 const MAX_TEXT: u64 = 1 << 24;
 
 /// Ranks up to which the matrix is printed.
-const MATRIX: i64 = 16;
+const MAX_MATRIX_RANKS: i64 = 16;
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+pub(crate) fn run_reshard(args: &ReshardArgs) -> Result<ExitCode> {
     let rules = zellige_files::read_text(&args.plan, MAX_TEXT)?;
-    let job = CheckpointJob::new(&args.input, &rules).with_context(|| shown(&args.plan))?;
+    let job =
+        CheckpointJob::new(&args.input, &rules).with_context(|| printable_path(&args.plan))?;
     if args.dry_run {
         return dry_run(args, &job);
     }
@@ -68,16 +69,16 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         memory: args.memory.max(1).saturating_mul(1 << 20),
         threads: args.threads.clamp(1, 256),
     };
-    let bar = Progress::bytes(job.output_bytes());
-    let done = job.write_output(&args.output, limits, |n| bar.set(n));
-    bar.finish();
+    let bar = ProgressLine::for_bytes(job.output_bytes());
+    let done = job.write_output(&args.output, limits, |n| bar.advance_to(n));
+    bar.finish_bar();
     let done = done?;
     let seconds = started.elapsed().as_secs_f64();
     let mut sums = None;
     if args.verify {
-        let bar = Progress::bytes(job.output_bytes());
-        let found = job.verify_output(&args.output, limits, |n| bar.set(n));
-        bar.finish();
+        let bar = ProgressLine::for_bytes(job.output_bytes());
+        let found = job.verify_output(&args.output, limits, |n| bar.advance_to(n));
+        bar.finish_bar();
         sums = Some(found?);
     }
     job.close_output(&args.output)?;
@@ -104,15 +105,15 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         text +=
             &format!("\nverified: the checksums of {} tensors are those of the input", sums.len());
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn dry_run(args: &Args, job: &CheckpointJob) -> Result<ExitCode> {
+fn dry_run(args: &ReshardArgs, job: &CheckpointJob) -> Result<ExitCode> {
     let topology = match &args.topology {
         Some(path) => Topology::parse(&zellige_files::read_text(path, MAX_TEXT)?)
-            .with_context(|| shown(path))?,
-        None => Topology::with_flat_links(bandwidth(&args.bandwidth)?)?,
+            .with_context(|| printable_path(path))?,
+        None => Topology::with_flat_links(parse_bandwidth(&args.bandwidth)?)?,
     };
     let traffic = job.measure_traffic(&topology)?;
     if args.json {
@@ -127,19 +128,19 @@ fn dry_run(args: &Args, job: &CheckpointJob) -> Result<ExitCode> {
         });
         print_json(&value.to_string())?;
     } else {
-        print(&told(job, &traffic, &topology))?;
+        print_text(&traffic_text(job, &traffic, &topology))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn told(job: &CheckpointJob, traffic: &RankTraffic, topology: &Topology) -> String {
+fn traffic_text(job: &CheckpointJob, traffic: &RankTraffic, topology: &Topology) -> String {
     let mut text = format!(
         "{} tensors, {} files to write, {} bytes; nothing is written\n",
         job.tensor_count(),
         job.file_count(),
         job.output_bytes()
     );
-    if traffic.ranks <= MATRIX {
+    if traffic.ranks <= MAX_MATRIX_RANKS {
         text += "bytes from rank (row) to rank (column), what stays on the diagonal\n";
         let width = traffic.pairs.values().map(|n| n.to_string().len()).max().unwrap_or(1).max(4);
         let ranks = 0..traffic.ranks;
@@ -181,7 +182,7 @@ fn told(job: &CheckpointJob, traffic: &RankTraffic, topology: &Topology) -> Stri
 }
 
 /// `50GB/s`
-fn bandwidth(text: &str) -> Result<f64> {
+fn parse_bandwidth(text: &str) -> Result<f64> {
     let units = [("TB/s", 1e12), ("GB/s", 1e9), ("MB/s", 1e6), ("Gbit/s", 1.25e8)];
     for (unit, factor) in units {
         if let Some(number) = text.trim().strip_suffix(unit) {

@@ -4,13 +4,13 @@ mod inputs;
 mod losses;
 mod outputs;
 
-use crate::common::print;
+use crate::common::print_text;
 use crate::compile::summary;
 use crate::graph::GraphArgs;
 use crate::profile::warn_of_narrowing;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use anyhow::{Result, anyhow, bail};
-use inputs::Inputs;
+use inputs::RunInputs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use zellige_compile::report::report_program;
@@ -34,7 +34,7 @@ Examples:
 
 An input of an .onnx model that sizes follow from (a shape, axes, a number of turns) is read when the model
 is compiled: `--input shape=shape.npy` does that where it is needed, and the report names it.")]
-pub(crate) struct Args {
+pub(crate) struct RunArgs {
     #[command(flatten)]
     graph: GraphArgs,
     /// An input: NAME=FILE.npy, NAME=FILE.npz:ENTRY or NAME=FILE.safetensors:ENTRY
@@ -63,14 +63,14 @@ pub(crate) struct Args {
     trace: Option<PathBuf>,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let loaded = args.graph.load_with(&args.input)?;
-    let options = args.graph.options()?;
-    let mut inputs = Inputs::new(&loaded, &args.input, args.load.as_deref(), args.seed)?;
-    let targets = outputs::targets(&loaded.graph, &args.output)?;
-    let progress = Progress::steps(if args.verify { 5 } else { 4 });
-    progress.step("compiling");
-    let program = loaded.compile(&options)?;
+pub(crate) fn run_graph(args: &RunArgs) -> Result<ExitCode> {
+    let loaded = args.graph.load_with_inputs(&args.input)?;
+    let options = args.graph.compile_options()?;
+    let mut inputs = RunInputs::new(&loaded, &args.input, args.load.as_deref(), args.seed)?;
+    let targets = outputs::output_targets(&loaded.graph, &args.output)?;
+    let progress = ProgressLine::for_steps(if args.verify { 5 } else { 4 });
+    progress.begin_step("compiling");
+    let program = loaded.compile_program(&options)?;
     let card = || {
         let builder =
             Card::builder().hardware(options.hardware.clone()).float_mode(options.storage.mode);
@@ -80,49 +80,49 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
             .core_count(options.cores)
             .build()
     };
-    progress.step("loading");
+    progress.begin_step("loading");
     let device = card()?;
     let mut model = LoadedModel::load_program(program, &device, |name| inputs.get(name))?;
     for state in inputs.given_states() {
         let host = inputs.get(&state)?;
         model.set_state(&state, &host)?;
     }
-    progress.step("running");
+    progress.begin_step("running");
     let ran = model.run_program(|name| inputs.get(name))?;
-    let results: Vec<outputs::Outcome> = loaded
+    let results: Vec<outputs::ResultSummary> = loaded
         .graph
         .outputs()
         .iter()
         .zip(&ran.outputs)
-        .map(|(id, host)| outputs::outcome(&loaded.graph.get(*id).name, host))
+        .map(|(id, host)| outputs::summarize_result(&loaded.graph.get(*id).name, host))
         .collect::<Result<_>>()?;
     let verified = if args.verify {
-        progress.step("running one by one");
+        progress.begin_step("running one by one");
         let expected = run_graph_eagerly(&loaded.graph, &card()?, |name| inputs.get_or_zero(name))?;
-        Some(outputs::compare(&results, &expected)?)
+        Some(outputs::compare_results(&results, &expected)?)
     } else {
         None
     };
-    progress.step("writing");
+    progress.begin_step("writing");
     if let Some(path) = &args.trace {
         zellige_files::write_bytes(
             path,
             program_timeline(model.program()).to_chrome_trace().as_bytes(),
         )?;
     }
-    outputs::write(&targets, &results, &ran.outputs)?;
+    outputs::write_outputs(&targets, &results, &ran.outputs)?;
     let mut report = report_program(model.program());
-    report.notes.extend(losses::notes(&loaded.graph, model.number_losses()));
+    report.notes.extend(losses::loss_notes(&loaded.graph, model.number_losses()));
     if let Some(path) = &args.report {
-        zellige_files::write_bytes(path, page::html(&report).as_bytes())?;
+        zellige_files::write_bytes(path, page::render_page(&report).as_bytes())?;
     }
     if let Some(path) = &args.json {
         zellige_files::write_bytes(path, serde_json::to_string(&report)?.as_bytes())?;
     }
-    progress.finish();
+    progress.finish_bar();
     warn_of_narrowing(model.program().input_layouts());
-    losses::warn(model.number_losses());
-    let mut text = summary::text(&report);
+    losses::warn_of_losses(model.number_losses());
+    let mut text = summary::format_summary(&report);
     text.push_str(&format!(
         "\nran in {} simulated; loading the weights took {}, inputs {} and outputs {} over the link\n",
         ran.latency,
@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         ran.upload,
         ran.download
     ));
-    for origin in inputs.told() {
+    for origin in inputs.describe_sources() {
         text.push_str(&format!("  {origin}\n"));
     }
     text.push_str("\nresults\n");
@@ -144,17 +144,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     match &verified {
         Some(Ok(told)) => text.push_str(&format!("\nverified: {told}\n")),
         Some(Err(told)) => {
-            print(&text)?;
+            print_text(&text)?;
             bail!("not verified: {told}");
         }
         None => {}
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// A name and what stands behind `=`.
-fn named<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str)> {
+fn split_name_value<'a>(flag: &str, text: &'a str) -> Result<(&'a str, &'a str)> {
     text.split_once('=')
         .filter(|(n, f)| !n.is_empty() && !f.is_empty())
         .ok_or_else(|| anyhow!("{flag} {text}: write NAME=FILE"))

@@ -1,6 +1,6 @@
 //! `zellige show`
 
-use crate::common::{Color, LayoutArgs, print, print_coloured, print_json};
+use crate::common::{ColorWhen, LayoutArgs, print_coloured, print_json, print_text};
 use anyhow::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ Examples:
   zellige show 'S[(8,64):(64,1)]' --dtype float16 --swizzle 128B --color-by bank
   zellige show spyre-2d --svg sticks.svg --png sticks.png
   zellige show 'S[(2,4):(1@lx,2@lx)]' --axis lx=memory")]
-pub(crate) struct Args {
+pub(crate) struct ShowArgs {
     #[command(flatten)]
     layout: LayoutArgs,
     /// Also write a drawing as SVG
@@ -37,15 +37,15 @@ pub(crate) struct Args {
     #[arg(long)]
     width: Option<usize>,
     /// Colour on the terminal
-    #[arg(long, value_enum, default_value_t = Color::Auto)]
-    color: Color,
+    #[arg(long, value_enum, default_value_t = ColorWhen::Auto)]
+    color: ColorWhen,
     /// Cells drawn at most in each view; what is cut is said
     #[arg(long, default_value_t = 1024)]
     max_cells: usize,
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let loaded = args.layout.load()?;
+pub(crate) fn run_show(args: &ShowArgs) -> Result<ExitCode> {
+    let loaded = args.layout.load_layout()?;
     let element = loaded.element;
     let options = DrawOptions {
         title: loaded.title.clone(),
@@ -58,10 +58,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let scene = Scene::new(&loaded.layout, &loaded.shape, &options)?;
     if let Some(path) = &args.svg {
-        write_bytes(path, svg::render(&scene).as_bytes())?;
+        write_bytes(path, svg::render_scene_svg(&scene).as_bytes())?;
     }
     if let Some(path) = &args.png {
-        write_bytes(path, &png::render(&scene, args.scale)?)?;
+        write_bytes(path, &png::render_scene_png(&scene, args.scale)?)?;
     }
     if args.layout.json {
         print_json(&serde_json::to_string(&scene)?)?;
@@ -69,8 +69,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     }
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let width = args.width.or(columns).unwrap_or(100);
-    let colour = args.color.on(&std::io::stdout());
-    let text = terminal::render(&scene, width, colour);
-    if colour { print_coloured(&text) } else { print(&text) }?;
+    let colour = args.color.wants_color(&std::io::stdout());
+    let text = terminal::render_scene_text(&scene, width, colour);
+    if colour { print_coloured(&text) } else { print_text(&text) }?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,10 +1,10 @@
 //! `zellige upload`
 
-use crate::card::{self, CardArgs, layout_request};
-use crate::common::{List, parse_list, print, print_json};
+use crate::card::{self, CardArgs, parse_layout_request};
+use crate::common::{IntList, parse_list, print_json, print_text};
 use crate::dma;
 use crate::profile::warn_of_narrowing;
-use crate::progress::Progress;
+use crate::progress::ProgressLine;
 use anyhow::{Context, Result};
 use serde_json::json;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ Examples:
   zellige upload x.npy --dtype float16 --mode ieee --download back.npy
   zellige upload x.npy --layout 'SpyreTensorLayout(device_size=[2, 5, 64], stride_map=[64, 100, 1], \
 device_dtype=DataFormats.SEN169_FP16)'")]
-pub(crate) struct Args {
+pub(crate) struct UploadArgs {
     /// A .npy, .npz or .safetensors file
     file: PathBuf,
     /// Which tensor of the file (default: the only one)
@@ -40,7 +40,7 @@ pub(crate) struct Args {
     layout: Option<String>,
     /// The order of dimensions of the device layout; a trailing -1 is sparse
     #[arg(long, value_parser = parse_list, allow_hyphen_values = true, conflicts_with = "stick")]
-    dim_order: Option<List>,
+    dim_order: Option<IntList>,
     /// The dimension that lies in sticks
     #[arg(long, value_name = "DIM", allow_hyphen_values = true)]
     stick: Option<i64>,
@@ -57,10 +57,10 @@ pub(crate) struct Args {
     json: bool,
 }
 
-impl Args {
-    fn request(&self) -> Result<Option<LayoutRequest>> {
+impl UploadArgs {
+    fn wanted_layout(&self) -> Result<Option<LayoutRequest>> {
         Ok(match (&self.layout, &self.dim_order, self.stick) {
-            (Some(text), ..) => layout_request(text).context("--layout")?,
+            (Some(text), ..) => parse_layout_request(text).context("--layout")?,
             (_, Some(order), _) => Some(LayoutRequest::Order(order.0.clone())),
             (_, _, Some(dim)) => Some(LayoutRequest::Stick(dim)),
             _ => None,
@@ -68,32 +68,32 @@ impl Args {
     }
 }
 
-pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let card = args.card.builder()?.build()?;
-    let request = args.request()?;
+pub(crate) fn run_upload(args: &UploadArgs) -> Result<ExitCode> {
+    let card = args.card.card_builder()?.build()?;
+    let request = args.wanted_layout()?;
     let file = HostTensor::open(&args.file, args.tensor.as_deref())?;
     let (info, host) = (file.info(), file.strided_layout()?);
     let dtype =
         args.dtype.as_deref().map_or(Ok(info.dtype()), Dtype::from_name).context("--dtype")?;
-    let progress = Progress::steps(if args.download.is_some() { 3 } else { 1 });
-    progress.step("uploading");
+    let progress = ProgressLine::for_steps(if args.download.is_some() { 3 } else { 1 });
+    progress.begin_step("uploading");
     let name = make_visible(info.name());
-    let (tensor, moved) = card::upload(&card, &file, dtype, request.as_ref())
+    let (tensor, moved) = card::upload_tensor(&card, &file, dtype, request.as_ref())
         .with_context(|| format!("tensor `{name}`, {} {:?}", info.dtype(), info.shape()))?;
     let work = moved.device_work(format!("upload {name}"), WorkKind::Upload, 1);
     let up = card.account_work(StreamId::DEFAULT, &work)?;
     let mut down = None;
     if let Some(path) = &args.download {
-        progress.step("downloading");
+        progress.begin_step("downloading");
         let kind = FileKind::from_path(path)?;
         let (bytes, moved) = tensor.download_with_traffic(dtype)?;
-        progress.step("writing");
+        progress.begin_step("writing");
         let new = NewTensor::new(info.name(), dtype, tensor.size());
         write_tensor_file(path, &[(new, &bytes)], kind)?;
         let work = moved.device_work(format!("download {name}"), WorkKind::Download, 1);
         down = Some(card.account_work(StreamId::DEFAULT, &work)?);
     }
-    progress.finish();
+    progress.finish_bar();
     warn_of_narrowing([&*tensor]);
     let lost = conversion_losses(host_format(info.dtype())?, tensor.format());
     let lost: Vec<String> = lost.iter().map(ConversionLoss::to_string).collect();
@@ -149,8 +149,8 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         let _ = writeln!(text, "lossy     {}", lost.join("; "));
     }
     if let Some(transfer) = &transfer {
-        let _ = write!(text, "\n{}", dma::text(transfer)?);
+        let _ = write!(text, "\n{}", dma::transfer_text(transfer)?);
     }
-    print(&text)?;
+    print_text(&text)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -33,11 +33,16 @@ const MARK: &str = "\n## Notations\n";
 
 fn section() -> String {
     let outcomes: Vec<_> = {
-        let folder = zellige_conformance::Folder::new(&root().join("tests/data")).expect("cases");
-        folder.suites().iter().map(|s| folder.run(s).expect("a suite")).collect()
+        let folder =
+            zellige_conformance::SuiteFolder::new(&root().join("tests/data")).expect("cases");
+        folder.suites().iter().map(|s| folder.run_suite(s).expect("a suite")).collect()
     };
     for o in &outcomes {
-        assert!(o.failures.is_empty(), "{}", zellige_conformance::text(std::slice::from_ref(o)));
+        assert!(
+            o.failures.is_empty(),
+            "{}",
+            zellige_conformance::outcomes_text(std::slice::from_ref(o))
+        );
     }
     format!(
         "{MARK}
@@ -53,7 +58,7 @@ zellige conformance cute --data DIR        # more cases of the same form
 ./test --long peers                        # random cases, beside the libraries themselves
 ```
 ",
-        zellige_conformance::markdown(&outcomes)
+        zellige_conformance::outcomes_markdown(&outcomes)
     )
 }
 

@@ -1,69 +1,78 @@
 //! Tiled and blocked formats: XLA, oneDNN, linalg.pack.
 
 use crate::case::{
-    Agreement, Checked, Mismatch, flatten, int, ints, list, maybe, mismatch, ok, same, same_at,
-    size, text, unflatten,
+    CaseAgreement, CaseMismatch, CheckedCase, check_same, check_same_at, element_count,
+    expect_answer, flatten_coordinate, int_field, ints_field, list_field, mismatch_between,
+    optional_field, text_field, unflatten_index,
 };
-use crate::{Tally, cases};
+use crate::{CaseTally, list_cases};
 use serde_json::{Value, json};
 
 /// What a record says of positions: all of them, or some; and all of them again by the definition of the format.
-fn positions(
+fn check_positions(
     case: &Value,
     shape: &[i64],
     found: &[i64],
     definition: impl Fn(&[i64]) -> Option<i64>,
-) -> Result<(), Mismatch> {
-    if maybe(case, "phys_rowmajor_order").is_some() {
-        same_at("positions", &ints(case, "phys_rowmajor_order")?, found)?;
+) -> Result<(), CaseMismatch> {
+    if optional_field(case, "phys_rowmajor_order").is_some() {
+        check_same_at("positions", &ints_field(case, "phys_rowmajor_order")?, found)?;
     }
-    if maybe(case, "phys_samples").is_some() {
-        for sample in list(case, "phys_samples")? {
-            let coord = crate::case::integers(&sample[0], "phys_samples")?;
-            let at = usize::try_from(flatten(shape, &coord)).unwrap_or(usize::MAX);
+    if optional_field(case, "phys_samples").is_some() {
+        for sample in list_field(case, "phys_samples")? {
+            let coord = crate::case::parse_integers(&sample[0], "phys_samples")?;
+            let at = usize::try_from(flatten_coordinate(shape, &coord)).unwrap_or(usize::MAX);
             let own = found.get(at).map_or(Value::Null, |p| json!(p));
-            same(&format!("the position of {coord:?}"), &sample[1], &own)?;
+            check_same(&format!("the position of {coord:?}"), &sample[1], &own)?;
         }
     }
-    let all = (0..size(shape)?).map(|i| definition(&unflatten(shape, i)));
+    let all = (0..element_count(shape)?).map(|i| definition(&unflatten_index(shape, i)));
     let all: Option<Vec<i64>> = all.collect();
-    let all = all.ok_or_else(|| mismatch("parameters of the format", case))?;
-    same_at("positions by the definition", &all, found)
+    let all = all.ok_or_else(|| mismatch_between("parameters of the format", case))?;
+    check_same_at("positions by the definition", &all, found)
 }
 
 /// The order of a text: with and without saying its notation, the same.
-fn order(written: &str, notation: &str, shape: &[i64]) -> Result<(Vec<i64>, i64), Mismatch> {
+fn print_physical_order(
+    written: &str,
+    notation: &str,
+    shape: &[i64],
+) -> Result<(Vec<i64>, i64), CaseMismatch> {
     let mut request = json!({"op": "physical_order", "layout": written, "shape": shape});
-    let found = ok(&request)?;
+    let found = expect_answer(&request)?;
     request["notation"] = json!(notation);
-    same("the answer without the notation", &ok(&request)?, &found)?;
-    Ok((ints(&found, "order")?, int(&found, "padded_elements")?))
+    check_same("the answer without the notation", &expect_answer(&request)?, &found)?;
+    Ok((ints_field(&found, "order")?, int_field(&found, "padded_elements")?))
 }
 
 /// Where the layout is one of the algebra, `apply` puts every element where `physical_order` does.
-fn algebra(written: &str, shape: &[i64], found: &[i64]) -> Result<(), Mismatch> {
-    let parsed = ok(&json!({"op": "parse", "layout": written, "shape": shape}))?;
+fn check_algebra(written: &str, shape: &[i64], found: &[i64]) -> Result<(), CaseMismatch> {
+    let parsed = expect_answer(&json!({"op": "parse", "layout": written, "shape": shape}))?;
     if parsed["axes"].is_null() {
         return Ok(());
     }
-    let coords = crate::case::coordinates(shape)?;
-    let places = crate::case::applied(&json!(written), shape, &coords)?;
+    let coords = crate::case::all_coordinates(shape)?;
+    let places = crate::case::apply_layout(&json!(written), shape, &coords)?;
     let addresses = places.iter().map(|set| set.first().and_then(|p| p.get("m")).copied());
-    same_at("addresses", found, &addresses.map(Option::unwrap_or_default).collect::<Vec<i64>>())
+    check_same_at(
+        "addresses",
+        found,
+        &addresses.map(Option::unwrap_or_default).collect::<Vec<i64>>(),
+    )
 }
 
 /// The definition of XLA's tiles: each cuts the last physical dimensions into blocks and positions inside; `*` (written
 /// -1) merges a dimension into the next more minor one first.
 fn xla_position(case: &Value, shape: &[i64], coord: &[i64]) -> Option<(Vec<i64>, i64)> {
-    let order = ints(case, "minor_to_major").ok()?;
+    let order = ints_field(case, "minor_to_major").ok()?;
     let (mut dims, mut at) = (Vec::new(), Vec::new());
     for d in order.iter().rev() {
         let d = usize::try_from(*d).ok()?;
         dims.push(*shape.get(d)?);
         at.push(*coord.get(d)?);
     }
-    for tile in list(case, "tiles").ok()? {
-        let tile = crate::case::integers(tile, "tiles").ok()?;
+    for tile in list_field(case, "tiles").ok()? {
+        let tile = crate::case::parse_integers(tile, "tiles").ok()?;
         // A tile of more dimensions than there are acts on leading ones of size 1.
         while dims.len() < tile.len() {
             dims.insert(0, 1);
@@ -95,29 +104,33 @@ fn xla_position(case: &Value, shape: &[i64], coord: &[i64]) -> Option<(Vec<i64>,
     Some((dims, flat))
 }
 
-fn xla_case(case: &Value) -> Checked {
-    let (written, shape) = (text(case, "text")?, ints(case, "shape")?);
-    let (found, padded) = order(written, "xla", &shape)?;
-    same("padded elements", &int(case, "padded_elements")?, &padded)?;
-    positions(case, &shape, &found, |c| xla_position(case, &shape, c).map(|(_, at)| at))?;
+fn check_xla_case(case: &Value) -> CheckedCase {
+    let (written, shape) = (text_field(case, "text")?, ints_field(case, "shape")?);
+    let (found, padded) = print_physical_order(written, "xla", &shape)?;
+    check_same("padded elements", &int_field(case, "padded_elements")?, &padded)?;
+    check_positions(case, &shape, &found, |c| xla_position(case, &shape, c).map(|(_, at)| at))?;
     if let Some((dims, _)) = xla_position(case, &shape, &vec![0; shape.len()]) {
-        same("the tiled shape", &ints(case, "tiled_shape")?, &dims)?;
+        check_same("the tiled shape", &ints_field(case, "tiled_shape")?, &dims)?;
     }
     // The layout alone, of a shape that is given.
     let Some(brace) = written.find('{') else {
-        return Err(mismatch("a layout in braces", written));
+        return Err(mismatch_between("a layout in braces", written));
     };
-    same("positions of the layout alone", &found, &order(&written[brace..], "xla", &shape)?.0)?;
-    let parsed = ok(&json!({"op": "parse", "layout": written}))?;
-    let print = maybe(case, "xla_parser_roundtrip").unwrap_or(&case["text"]);
-    same("the text", print, &parsed["layout"])?;
-    algebra(written, &shape, &found)?;
-    Ok(Agreement::Same)
+    check_same(
+        "positions of the layout alone",
+        &found,
+        &print_physical_order(&written[brace..], "xla", &shape)?.0,
+    )?;
+    let parsed = expect_answer(&json!({"op": "parse", "layout": written}))?;
+    let print = optional_field(case, "xla_parser_roundtrip").unwrap_or(&case["text"]);
+    check_same("the text", print, &parsed["layout"])?;
+    check_algebra(written, &shape, &found)?;
+    Ok(CaseAgreement::Same)
 }
 
-pub(crate) fn xla(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
-    for (i, case) in cases(data)?.iter().enumerate() {
-        tally.case(format!("{i}: {}", case["text"]), xla_case(case));
+pub(crate) fn check_xla(data: &Value, tally: &mut CaseTally) -> Result<(), CaseMismatch> {
+    for (i, case) in list_cases(data)?.iter().enumerate() {
+        tally.count_case(format!("{i}: {}", case["text"]), check_xla_case(case));
     }
     Ok(())
 }
@@ -135,47 +148,61 @@ fn onednn_position(strides: &[i64], blocks: &[i64], dims: &[i64], coord: &[i64])
     Some(at + c.iter().zip(strides).map(|(c, s)| c * s).sum::<i64>())
 }
 
-fn onednn_case(case: &Value) -> Checked {
-    let (tag, dims) = (text(case, "tag")?, ints(case, "dims")?);
-    let (found, padded) = order(tag, "onednn", &dims)?;
-    let (strides, blocks, of) =
-        (ints(case, "strides")?, ints(case, "inner_blks")?, ints(case, "inner_idxs")?);
-    positions(case, &dims, &found, |c| onednn_position(&strides, &blocks, &of, c))?;
-    same("padded elements", &ints(case, "padded_dims")?.iter().product::<i64>(), &padded)?;
-    same("bytes of float32", &int(case, "size_bytes")?, &(4 * padded))?;
-    same("padding", &int(case, "padding_zeroed")?, &(padded - size(&dims)?))?;
+fn check_onednn_case(case: &Value) -> CheckedCase {
+    let (tag, dims) = (text_field(case, "tag")?, ints_field(case, "dims")?);
+    let (found, padded) = print_physical_order(tag, "onednn", &dims)?;
+    let (strides, blocks, of) = (
+        ints_field(case, "strides")?,
+        ints_field(case, "inner_blks")?,
+        ints_field(case, "inner_idxs")?,
+    );
+    check_positions(case, &dims, &found, |c| onednn_position(&strides, &blocks, &of, c))?;
+    check_same(
+        "padded elements",
+        &ints_field(case, "padded_dims")?.iter().product::<i64>(),
+        &padded,
+    )?;
+    check_same("bytes of float32", &int_field(case, "size_bytes")?, &(4 * padded))?;
+    check_same("padding", &int_field(case, "padding_zeroed")?, &(padded - element_count(&dims)?))?;
     let with_dims = format!("dims={dims:?} tag={tag}");
-    let parsed = ok(&json!({"op": "parse", "layout": with_dims}))?;
-    same("the text", &json!(with_dims), &parsed["layout"])?;
-    algebra(tag, &dims, &found)?;
-    for alias in list(case, "aliases")? {
+    let parsed = expect_answer(&json!({"op": "parse", "layout": with_dims}))?;
+    check_same("the text", &json!(with_dims), &parsed["layout"])?;
+    check_algebra(tag, &dims, &found)?;
+    for alias in list_field(case, "aliases")? {
         let alias = alias.as_str().unwrap_or("");
-        same(&format!("positions of {alias}"), &found, &order(alias, "onednn", &dims)?.0)?;
+        check_same(
+            &format!("positions of {alias}"),
+            &found,
+            &print_physical_order(alias, "onednn", &dims)?.0,
+        )?;
     }
-    Ok(Agreement::Same)
+    Ok(CaseAgreement::Same)
 }
 
 /// A name stands for a tag: over a shape that tells dimensions apart they are one function.
-fn alias(name: &str, tag: &Value) -> Checked {
+fn check_onednn_alias(name: &str, tag: &Value) -> CheckedCase {
     let letters = tag.as_str().unwrap_or("").to_lowercase();
     let rank = letters.bytes().filter(u8::is_ascii_lowercase).max().map_or(0, |c| c - b'a' + 1);
     let shape: Vec<i64> = [2, 3, 2, 3].iter().cycle().take(usize::from(rank)).copied().collect();
     let request = json!({"op": "equal", "a": name, "b": tag, "shape": shape, "notation": "onednn"});
-    let found = ok(&request)?;
-    same(&format!("{name} is {tag}:"), &json!(true), &found["equal"])?;
-    let parsed = ok(&json!({"op": "parse", "layout": name}))?;
-    same("the notation", &json!("onednn"), &parsed["notation"])?;
-    same("the text", &json!(name), &parsed["layout"])?;
-    Ok(Agreement::Same)
+    let found = expect_answer(&request)?;
+    check_same(&format!("{name} is {tag}:"), &json!(true), &found["equal"])?;
+    let parsed = expect_answer(&json!({"op": "parse", "layout": name}))?;
+    check_same("the notation", &json!("onednn"), &parsed["notation"])?;
+    check_same("the text", &json!(name), &parsed["layout"])?;
+    Ok(CaseAgreement::Same)
 }
 
-pub(crate) fn onednn(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
-    for (i, case) in cases(data)?.iter().enumerate() {
-        tally.case(format!("{i}: {} of {}", case["tag"], case["dims"]), onednn_case(case));
+pub(crate) fn check_onednn(data: &Value, tally: &mut CaseTally) -> Result<(), CaseMismatch> {
+    for (i, case) in list_cases(data)?.iter().enumerate() {
+        tally.count_case(
+            format!("{i}: {} of {}", case["tag"], case["dims"]),
+            check_onednn_case(case),
+        );
     }
     let aliases = data["aliases"].as_object().into_iter().flatten();
     for (name, tag) in aliases {
-        tally.case(format!("the name {name}"), alias(name, tag));
+        tally.count_case(format!("the name {name}"), check_onednn_alias(name, tag));
     }
     Ok(())
 }
@@ -183,10 +210,11 @@ pub(crate) fn onednn(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
 /// The definition of linalg.pack: blocks in the order of `outer_dims_perm`, then positions inside of them.
 fn pack_position(case: &Value, coord: &[i64]) -> Option<i64> {
     let index = |n: &i64| usize::try_from(*n).ok();
-    let (pos, tiles) = (ints(case, "inner_dims_pos").ok()?, ints(case, "inner_tiles").ok()?);
+    let (pos, tiles) =
+        (ints_field(case, "inner_dims_pos").ok()?, ints_field(case, "inner_tiles").ok()?);
     let tile = |d: usize| pos.iter().position(|p| index(p) == Some(d)).map_or(1, |k| tiles[k]);
-    let perm = match maybe(case, "outer_dims_perm") {
-        Some(_) => ints(case, "outer_dims_perm").ok()?,
+    let perm = match optional_field(case, "outer_dims_perm") {
+        Some(_) => ints_field(case, "outer_dims_perm").ok()?,
         None => (0..).take(coord.len()).collect(),
     };
     let perm = if perm.is_empty() { (0..).take(coord.len()).collect() } else { perm };
@@ -199,32 +227,40 @@ fn pack_position(case: &Value, coord: &[i64]) -> Option<i64> {
         let d = index(d)?;
         at.push(coord.get(d)? % tile(d));
     }
-    let packed = ints(case, "packed_shape").ok()?;
-    (packed.len() == at.len()).then(|| flatten(&packed, &at))
+    let packed = ints_field(case, "packed_shape").ok()?;
+    (packed.len() == at.len()).then(|| flatten_coordinate(&packed, &at))
 }
 
-fn pack_case(case: &Value) -> Checked {
-    let (op, shape) = (text(case, "op")?, ints(case, "shape")?);
-    let (found, padded) = order(op, "pack", &shape)?;
-    positions(case, &shape, &found, |c| pack_position(case, c))?;
-    same("padded elements", &ints(case, "packed_shape")?.iter().product::<i64>(), &padded)?;
-    let parsed = ok(&json!({"op": "parse", "layout": op}))?;
-    same("the text", &json!(op), &parsed["layout"])?;
-    let perm = maybe(case, "outer_dims_perm").map(|p| format!(" outer_dims_perm={p}"));
+fn check_pack_case(case: &Value) -> CheckedCase {
+    let (op, shape) = (text_field(case, "op")?, ints_field(case, "shape")?);
+    let (found, padded) = print_physical_order(op, "pack", &shape)?;
+    check_positions(case, &shape, &found, |c| pack_position(case, c))?;
+    check_same(
+        "padded elements",
+        &ints_field(case, "packed_shape")?.iter().product::<i64>(),
+        &padded,
+    )?;
+    let parsed = expect_answer(&json!({"op": "parse", "layout": op}))?;
+    check_same("the text", &json!(op), &parsed["layout"])?;
+    let perm = optional_field(case, "outer_dims_perm").map(|p| format!(" outer_dims_perm={p}"));
     let short = format!(
         "inner_dims_pos={} inner_tiles={}{}",
         case["inner_dims_pos"],
         case["inner_tiles"],
         perm.unwrap_or_default()
     );
-    same("positions of the attributes alone", &found, &order(&short, "pack", &shape)?.0)?;
-    algebra(op, &shape, &found)?;
-    Ok(Agreement::Same)
+    check_same(
+        "positions of the attributes alone",
+        &found,
+        &print_physical_order(&short, "pack", &shape)?.0,
+    )?;
+    check_algebra(op, &shape, &found)?;
+    Ok(CaseAgreement::Same)
 }
 
-pub(crate) fn pack(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
-    for (i, case) in cases(data)?.iter().enumerate() {
-        tally.case(format!("{i}: {}", case["op"]), pack_case(case));
+pub(crate) fn check_pack(data: &Value, tally: &mut CaseTally) -> Result<(), CaseMismatch> {
+    for (i, case) in list_cases(data)?.iter().enumerate() {
+        tally.count_case(format!("{i}: {}", case["op"]), check_pack_case(case));
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
 //! A folder of suites.
 
-use crate::{Outcome, SUITES, Suite};
+use crate::{CaseSuite, SUITES, SuiteOutcome};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// A folder with at least one file of a suite.
 #[derive(Debug, Clone)]
-pub struct Folder {
+pub struct SuiteFolder {
     path: PathBuf,
 }
 
@@ -23,12 +23,12 @@ impl std::fmt::Display for FolderError {
 impl std::error::Error for FolderError {}
 
 /// Where the cases are in the sources of the project.
-const DATA: &str = "tests/data";
+const DATA_FOLDER: &str = "tests/data";
 
-impl Folder {
+impl SuiteFolder {
     /// A folder by its path.
-    pub fn new(path: &Path) -> Result<Folder, FolderError> {
-        let folder = Folder { path: path.to_path_buf() };
+    pub fn new(path: &Path) -> Result<SuiteFolder, FolderError> {
+        let folder = SuiteFolder { path: path.to_path_buf() };
         if !path.is_dir() {
             return Err(FolderError(format!("{} is no folder", path.display())));
         }
@@ -41,12 +41,13 @@ impl Folder {
     }
 
     /// The cases of the project: `tests/data` in `from`, or in the nearest folder above that has one.
-    pub fn above(from: &Path) -> Result<Folder, FolderError> {
-        let found = from.ancestors().map(|f| f.join(DATA)).find_map(|f| Folder::new(&f).ok());
+    pub fn find_above(from: &Path) -> Result<SuiteFolder, FolderError> {
+        let found =
+            from.ancestors().map(|f| f.join(DATA_FOLDER)).find_map(|f| SuiteFolder::new(&f).ok());
         found.ok_or_else(|| {
             FolderError(format!(
-                "no recorded cases: neither {} nor a folder above it has {DATA}; pass --data DIR with the folder \
-                 {DATA} of the project's sources, or with other files of the same form",
+                "no recorded cases: neither {} nor a folder above it has {DATA_FOLDER}; pass --data DIR with the folder \
+                 {DATA_FOLDER} of the project's sources, or with other files of the same form",
                 from.display()
             ))
         })
@@ -58,31 +59,33 @@ impl Folder {
     }
 
     /// The suites that have a file here.
-    pub fn suites(&self) -> Vec<&'static Suite> {
-        SUITES.iter().filter(|s| self.file(s).is_file()).collect()
+    pub fn suites(&self) -> Vec<&'static CaseSuite> {
+        SUITES.iter().filter(|s| self.suite_file(s).is_file()).collect()
     }
 
     /// Files of JSON here that no suite reads.
-    pub fn unread(&self) -> Vec<String> {
+    pub fn unread_files(&self) -> Vec<String> {
         let entries = std::fs::read_dir(&self.path).into_iter().flatten().flatten();
         let names = entries.filter_map(|e| e.file_name().into_string().ok());
         let mut unread: Vec<String> = names
-            .filter(|n| n.strip_suffix(".json").is_some_and(|stem| Suite::find(stem).is_none()))
+            .filter(|n| {
+                n.strip_suffix(".json").is_some_and(|stem| CaseSuite::find_suite(stem).is_none())
+            })
             .collect();
         unread.sort();
         unread
     }
 
     /// Reads the file of a suite and asks all of its cases.
-    pub fn run(&self, suite: &'static Suite) -> Result<Outcome, FolderError> {
-        let path = self.file(suite);
+    pub fn run_suite(&self, suite: &'static CaseSuite) -> Result<SuiteOutcome, FolderError> {
+        let path = self.suite_file(suite);
         let problem = |e: &dyn std::fmt::Display| FolderError(format!("{}: {e}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|e| problem(&e))?;
         let data: Value = serde_json::from_str(&text).map_err(|e| problem(&e))?;
-        Ok(suite.run(&data))
+        Ok(suite.run_cases(&data))
     }
 
-    fn file(&self, suite: &Suite) -> PathBuf {
+    fn suite_file(&self, suite: &CaseSuite) -> PathBuf {
         self.path.join(format!("{}.json", suite.name))
     }
 }

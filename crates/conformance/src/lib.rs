@@ -25,148 +25,148 @@ mod table;
 mod tirx;
 mod triton;
 
-pub use case::{Agreement, Mismatch};
-pub use folder::{Folder, FolderError};
-pub use table::{json, markdown, text};
+pub use case::{CaseAgreement, CaseMismatch};
+pub use folder::{FolderError, SuiteFolder};
+pub use table::{outcomes_json, outcomes_markdown, outcomes_text};
 
-use case::Checked;
+use case::CheckedCase;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
 /// The cases of one file.
 #[derive(Debug, Clone, Copy)]
-pub struct Suite {
+pub struct CaseSuite {
     /// The name of the file, without `.json`.
     pub name: &'static str,
     /// Where its cases come from, one sentence.
     pub from: &'static str,
-    check: fn(&Value, &mut Tally) -> Result<(), Mismatch>,
+    check: fn(&Value, &mut CaseTally) -> Result<(), CaseMismatch>,
 }
 
 /// Every suite, notations first.
-pub const SUITES: &[Suite] = &[
-    Suite {
+pub const SUITES: &[CaseSuite] = &[
+    CaseSuite {
         name: "cute",
         from: "CuTe's operators by three implementations: pycute and cutegen of CUTLASS (commit 7107b05535f8) and tensor-layouts 0.3.2 from PyPI, each answer checked against its law.",
-        check: cute::operators,
+        check: cute::check_operators,
     },
-    Suite {
+    CaseSuite {
         name: "cute_operators",
         from: "CuTe's operators as the C++ headers of CUTLASS answer them (commit 7107b05535f8), each checked against its law.",
-        check: cute::operators,
+        check: cute::check_operators,
     },
-    Suite {
+    CaseSuite {
         name: "cute_texts",
         from: "Texts as the C++ headers of CUTLASS and its Python DSL print them (commit 7107b05535f8).",
-        check: cute::texts,
+        check: cute::check_texts,
     },
-    Suite {
+    CaseSuite {
         name: "cute_atoms",
         from: "The thread-value layouts of MMA and copy atoms in the headers of CUTLASS (commit 7107b05535f8).",
-        check: cute::atoms,
+        check: cute::check_atoms,
     },
-    Suite {
+    CaseSuite {
         name: "triton_linear",
         from: "Calls of Triton's linear layouts: the bindings of the wheel 3.9.0, and its C++ sources (commit f4fca2c0bc0e) compiled alone.",
-        check: triton::linear,
+        check: triton::check_linear,
     },
-    Suite {
+    CaseSuite {
         name: "triton_attrs",
         from: "Layout attributes over shapes and the linear layouts that Triton 3.9.0 gives them.",
-        check: triton::attributes,
+        check: triton::check_attributes,
     },
-    Suite {
+    CaseSuite {
         name: "triton_attr_parse",
         from: "Spellings of attributes that Triton 3.9.0 accepts, with its print form, or refuses.",
-        check: triton::spellings,
+        check: triton::check_spellings,
     },
-    Suite {
+    CaseSuite {
         name: "triton_attrs_more",
         from: "The same for attributes over clusters, tensor memory, AMD's instructions and shapes smaller or larger than the attribute.",
-        check: triton::attributes,
+        check: triton::check_attributes,
     },
-    Suite {
+    CaseSuite {
         name: "triton_attr_parse_more",
         from: "The same for keys left out, repeated, unknown or of another type.",
-        check: triton::spellings,
+        check: triton::check_spellings,
     },
-    Suite {
+    CaseSuite {
         name: "xla",
         from: "Layouts read by XLA's parser (jax 0.10.2), with positions by the definition in openxla's tiled_layout.md, checked with numpy.",
-        check: blocked::xla,
+        check: blocked::check_xla,
     },
-    Suite {
+    CaseSuite {
         name: "onednn",
         from: "Memory descriptors and real reorders of oneDNN 3.2 (onednn-cpu-gomp 2023.2.0 from PyPI), and its 700 names of format tags.",
-        check: blocked::onednn,
+        check: blocked::check_onednn,
     },
-    Suite {
+    CaseSuite {
         name: "mlir_pack",
         from: "linalg.pack compiled and run by IREE 3.13.0.",
-        check: blocked::pack,
+        check: blocked::check_pack,
     },
-    Suite {
+    CaseSuite {
         name: "jax_sharding",
         from: "The slices that jax 0.10.2 gives to 8 devices (`NamedSharding.devices_indices_map`), and its HLO texts.",
-        check: sharding::jax,
+        check: sharding::check_jax,
     },
-    Suite {
+    CaseSuite {
         name: "tirx",
         from: "Layouts of `tvm.tirx` in apache-tvm 0.27.0.post1: places, canonical forms, facts and every operator.",
-        check: tirx::records,
+        check: tirx::check_records,
     },
-    Suite {
+    CaseSuite {
         name: "tirx_upstream_mistakes",
         from: "Wrong answers of the same `tvm.tirx`, with the right ones.",
-        check: tirx::mistakes,
+        check: tirx::check_mistakes,
     },
-    Suite {
+    CaseSuite {
         name: "spyre_layouts",
         from: "Device layouts that the tests of torch-spyre assert.",
-        check: spyre::layouts,
+        check: spyre::check_layouts,
     },
-    Suite {
+    CaseSuite {
         name: "spyre_dci",
         from: "Transfer descriptors by the rules of torch-spyre, run and verified.",
-        check: spyre::descriptors,
+        check: spyre::check_descriptors,
     },
-    Suite {
+    CaseSuite {
         name: "spyre_extras",
         from: "Restickified layouts, changes of dtype, and host views that torch-spyre transfers wrongly.",
-        check: spyre::extras,
+        check: spyre::check_extras,
     },
-    Suite {
+    CaseSuite {
         name: "layout_propagation",
         from: "Layouts and moves that the tests of torch-spyre's compiler assert.",
-        check: compiler::propagation,
+        check: compiler::check_propagation,
     },
-    Suite {
+    CaseSuite {
         name: "work_division",
         from: "Divisions of work over cores that torch-spyre's tests and documents state.",
-        check: compiler::division,
+        check: compiler::check_division,
     },
-    Suite {
+    CaseSuite {
         name: "lx_solver",
         from: "Plans of scratchpads that torch-spyre's tests assert.",
-        check: compiler::scratchpads,
+        check: compiler::check_scratchpads,
     },
 ];
 
 /// A case whose answer is another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailedCase {
     /// Its number or name in the file.
     pub case: String,
     /// What differs.
-    pub mismatch: Mismatch,
+    pub mismatch: CaseMismatch,
 }
 
 /// What running a suite found.
 #[derive(Debug, Clone)]
-pub struct Outcome {
+pub struct SuiteOutcome {
     /// Which suite.
-    pub suite: &'static Suite,
+    pub suite: &'static CaseSuite,
     /// Cases that were asked.
     pub cases: usize,
     /// Those of them that agree.
@@ -176,19 +176,19 @@ pub struct Outcome {
     /// Records that no request asks for, by kind.
     pub left_out: BTreeMap<&'static str, usize>,
     /// Every case that does not agree.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FailedCase>,
 }
 
-impl Suite {
+impl CaseSuite {
     /// The suite of this name.
-    pub fn find(name: &str) -> Option<&'static Suite> {
+    pub fn find_suite(name: &str) -> Option<&'static CaseSuite> {
         SUITES.iter().find(|s| s.name == name)
     }
 
     /// Asks every case of the data.
-    pub fn run(&'static self, data: &Value) -> Outcome {
+    pub fn run_cases(&'static self, data: &Value) -> SuiteOutcome {
         let (cases, passed, upstream_wrong) = (0, 0, 0);
-        let outcome = Outcome {
+        let outcome = SuiteOutcome {
             suite: self,
             cases,
             passed,
@@ -196,33 +196,33 @@ impl Suite {
             left_out: BTreeMap::new(),
             failures: Vec::new(),
         };
-        let mut tally = Tally(outcome);
+        let mut tally = CaseTally(outcome);
         if let Err(mismatch) = (self.check)(data, &mut tally) {
-            tally.case("the file", Err(mismatch));
+            tally.count_case("the file", Err(mismatch));
         }
         tally.0
     }
 }
 
 /// Counts cases as they are asked.
-struct Tally(Outcome);
+struct CaseTally(SuiteOutcome);
 
-impl Tally {
-    fn case(&mut self, name: impl Display, checked: Checked) {
+impl CaseTally {
+    fn count_case(&mut self, name: impl Display, checked: CheckedCase) {
         let outcome = &mut self.0;
         match checked {
-            Ok(Agreement::LeftOut(kind)) => {
+            Ok(CaseAgreement::LeftOut(kind)) => {
                 *outcome.left_out.entry(kind).or_default() += 1;
                 return;
             }
-            Ok(Agreement::UpstreamWrong) => {
+            Ok(CaseAgreement::UpstreamWrong) => {
                 outcome.passed += 1;
                 outcome.upstream_wrong += 1;
             }
-            Ok(Agreement::Same) => outcome.passed += 1,
+            Ok(CaseAgreement::Same) => outcome.passed += 1,
             Err(mismatch) => {
-                let case = case::short(&name.to_string());
-                outcome.failures.push(Failure { case, mismatch });
+                let case = case::shorten_text(&name.to_string());
+                outcome.failures.push(FailedCase { case, mismatch });
             }
         }
         outcome.cases += 1;
@@ -230,10 +230,13 @@ impl Tally {
 }
 
 /// The cases of a file that is a list, or an object with the list in the field `cases`, `vectors` or `records`.
-fn cases(data: &Value) -> Result<&[Value], Mismatch> {
+fn list_cases(data: &Value) -> Result<&[Value], CaseMismatch> {
     let inside = ["cases", "vectors", "records"].iter().find_map(|name| data.get(name));
     let found = data.as_array().or_else(|| inside.and_then(Value::as_array));
     found.map(Vec::as_slice).ok_or_else(|| {
-        case::mismatch("a list, or an object with a list `cases`, `vectors` or `records`", data)
+        case::mismatch_between(
+            "a list, or an object with a list `cases`, `vectors` or `records`",
+            data,
+        )
     })
 }

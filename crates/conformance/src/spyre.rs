@@ -1,36 +1,37 @@
 //! Device layouts of Spyre and transfers to and from them.
 
 use crate::case::{
-    Agreement, Checked, Mismatch, ask, int, integers, ints, list, maybe, mismatch, ok, refusal,
-    same, same_at, text,
+    CaseAgreement, CaseMismatch, CheckedCase, ask_engine, check_same, check_same_at, expect_answer,
+    int_field, ints_field, list_field, mismatch_between, optional_field, parse_integers,
+    refusal_text, text_field,
 };
-use crate::{Tally, cases};
+use crate::{CaseTally, list_cases};
 use serde_json::{Value, json};
 
 /// A request with these fields of a case, those that are null left out.
-fn with(case: &Value, op: &str, fields: &[(&str, &str)]) -> Value {
+fn request_with_fields(case: &Value, op: &str, fields: &[(&str, &str)]) -> Value {
     let mut request = json!({ "op": op });
     for (from, to) in fields {
-        if let Some(value) = maybe(case, from) {
+        if let Some(value) = optional_field(case, from) {
             request[*to] = value.clone();
         }
     }
     request
 }
 
-fn same_layout(case: &Value, found: &Value) -> Result<(), Mismatch> {
-    same("device_size", &case["device_size"], &found["device_size"])?;
-    same("stride_map", &case["stride_map"], &found["stride_map"])
+fn check_same_layout(case: &Value, found: &Value) -> Result<(), CaseMismatch> {
+    check_same("device_size", &case["device_size"], &found["device_size"])?;
+    check_same("stride_map", &case["stride_map"], &found["stride_map"])
 }
 
 /// Every element of the host on the card: pairs of a host address and a device address that loops copy.
-fn copied(nests: &[Value], names: [&str; 5]) -> Result<Vec<(i64, i64)>, Mismatch> {
+fn copied_pairs(nests: &[Value], names: [&str; 5]) -> Result<Vec<(i64, i64)>, CaseMismatch> {
     let mut all = Vec::new();
     for nest in nests {
         let [sizes, from, to, first, second] = names;
-        let (from, to) = (ints(nest, from)?, ints(nest, to)?);
-        let mut pairs = vec![(int(nest, first)?, int(nest, second)?)];
-        for ((n, s), d) in ints(nest, sizes)?.into_iter().zip(from).zip(to) {
+        let (from, to) = (ints_field(nest, from)?, ints_field(nest, to)?);
+        let mut pairs = vec![(int_field(nest, first)?, int_field(nest, second)?)];
+        for ((n, s), d) in ints_field(nest, sizes)?.into_iter().zip(from).zip(to) {
             let steps = |(a, b): (i64, i64)| (0..n).map(move |i| (a + i * s, b + i * d));
             pairs = pairs.into_iter().flat_map(steps).collect();
         }
@@ -48,8 +49,9 @@ const NESTS: [&str; 5] =
 /// Where a host without gaps lies on the device, straight from the definition: the `stride_map` says which host address
 /// a device coordinate has, and along a dimension of -1 only the first coordinate has one. What is past the host, and
 /// what runs over the end of its dimension into the next, is padding.
-fn definition(case: &Value, sizes: &[i64], first: i64) -> Option<Vec<(i64, i64)>> {
-    let (device, map) = (ints(case, "device_size").ok()?, ints(case, "stride_map").ok()?);
+fn defined_pairs(case: &Value, sizes: &[i64], first: i64) -> Option<Vec<(i64, i64)>> {
+    let (device, map) =
+        (ints_field(case, "device_size").ok()?, ints_field(case, "stride_map").ok()?);
     let elements: i64 = sizes.iter().product();
     let positions: i64 = device.iter().product();
     if !(0..=1 << 20).contains(&positions) || map.len() != device.len() {
@@ -57,7 +59,7 @@ fn definition(case: &Value, sizes: &[i64], first: i64) -> Option<Vec<(i64, i64)>
     }
     let mut found: Vec<Option<i64>> = vec![None; usize::try_from(elements).ok()?];
     for p in 0..positions {
-        let at = crate::case::unflatten(&device, p);
+        let at = crate::case::unflatten_index(&device, p);
         if at.iter().zip(&map).any(|(c, w)| *w < 0 && *c > 0) {
             continue;
         }
@@ -74,7 +76,7 @@ fn definition(case: &Value, sizes: &[i64], first: i64) -> Option<Vec<(i64, i64)>
     pairs.collect()
 }
 
-fn layout(case: &Value) -> Checked {
+fn check_layout(case: &Value) -> CheckedCase {
     if case["kind"] != "explicit" {
         let fields = [
             ("size", "size"),
@@ -82,61 +84,63 @@ fn layout(case: &Value) -> Checked {
             ("dtype", "dtype"),
             ("dim_order", "dim_order"),
         ];
-        let mut request = with(case, "spyre_layout", &fields);
-        let sizes = ints(case, "size")?;
+        let mut request = request_with_fields(case, "spyre_layout", &fields);
+        let sizes = ints_field(case, "size")?;
         let mut differs = false;
-        if maybe(case, "dim_order").is_none() && sizes.contains(&1) {
+        if optional_field(case, "dim_order").is_none() && sizes.contains(&1) {
             // The documents say that dimensions of size 1 do not contribute, and the other implementation keeps them:
             // our default follows the documents, and an explicit order gives the other answer.
-            let found = ok(&request)?;
+            let found = expect_answer(&request)?;
             let squeezed: Vec<i64> = sizes.iter().copied().filter(|n| *n != 1).collect();
-            let without =
-                ok(&json!({"op": "spyre_layout", "size": squeezed, "dtype": case["dtype"]}))?;
-            same("the layout without dimensions of size 1", &without, &found)?;
+            let without = expect_answer(
+                &json!({"op": "spyre_layout", "size": squeezed, "dtype": case["dtype"]}),
+            )?;
+            check_same("the layout without dimensions of size 1", &without, &found)?;
             request["dim_order"] = (0..sizes.len()).collect();
             differs = true;
         }
-        let found = ok(&request)?;
-        same_layout(case, &found)?;
-        if let Some(bytes) = maybe(case, "nbytes") {
-            same("bytes", bytes, &found["bytes"])?;
+        let found = expect_answer(&request)?;
+        check_same_layout(case, &found)?;
+        if let Some(bytes) = optional_field(case, "nbytes") {
+            check_same("bytes", bytes, &found["bytes"])?;
         }
-        return Ok(if differs { Agreement::UpstreamWrong } else { Agreement::Same });
+        return Ok(if differs { CaseAgreement::UpstreamWrong } else { CaseAgreement::Same });
     }
     // A layout that is given: its text is read and printed, and it moves every element of its host once.
-    let format = maybe(case, "device_dtype").and_then(Value::as_str);
-    if let Some(message) = maybe(case, "error").and_then(Value::as_str) {
+    let format = optional_field(case, "device_dtype").and_then(Value::as_str);
+    if let Some(message) = optional_field(case, "error").and_then(Value::as_str) {
         let request = json!({"op": "spyre_dtype", "device_size": case["device_size"], "stride_map": case["stride_map"], "dtype": case["dtype"], "to_dtype": case["dtype"]});
-        return match ask(&request) {
-            Err(e) if refusal(&e).contains(message) => Ok(Agreement::Same),
-            Err(e) => Err(mismatch(message, refusal(&e))),
-            Ok(found) => Err(mismatch(message, found)),
+        return match ask_engine(&request) {
+            Err(e) if refusal_text(&e).contains(message) => Ok(CaseAgreement::Same),
+            Err(e) => Err(mismatch_between(message, refusal_text(&e))),
+            Ok(found) => Err(mismatch_between(message, found)),
         };
     }
-    let usual = ok(&json!({"op": "spyre_layout", "size": [64], "dtype": case["dtype"]}))?;
+    let usual =
+        expect_answer(&json!({"op": "spyre_layout", "size": [64], "dtype": case["dtype"]}))?;
     let printed = format!(
         "SpyreTensorLayout(device_size={:?}, stride_map ={:?}, device_dtype=DataFormats.{})",
-        ints(case, "device_size")?,
-        ints(case, "stride_map")?,
+        ints_field(case, "device_size")?,
+        ints_field(case, "stride_map")?,
         // Another format than that of the dtype is said by the record.
         format.or(usual["device_dtype"].as_str()).unwrap_or("?")
     );
     let mut request = json!({"op": "parse", "layout": printed});
-    if maybe(case, "size").is_some() {
+    if optional_field(case, "size").is_some() {
         request["shape"] = case["size"].clone();
     }
-    let parsed = ok(&request)?;
-    same("the text", &json!(printed), &parsed["layout"])?;
-    same("the notation", &json!("spyre"), &parsed["notation"])?;
-    if format.is_some() || maybe(case, "size").is_none() {
-        return Ok(Agreement::Same);
+    let parsed = expect_answer(&request)?;
+    check_same("the text", &json!(printed), &parsed["layout"])?;
+    check_same("the notation", &json!("spyre"), &parsed["notation"])?;
+    if format.is_some() || optional_field(case, "size").is_none() {
+        return Ok(CaseAgreement::Same);
     }
-    transfers(case, "size", "stride")?;
-    Ok(Agreement::Same)
+    check_transfers(case, "size", "stride")?;
+    Ok(CaseAgreement::Same)
 }
 
 /// Moves to and from the device copy every element once, to the place of the definition.
-pub(crate) fn transfers(case: &Value, size: &str, stride: &str) -> Result<(), Mismatch> {
+pub(crate) fn check_transfers(case: &Value, size: &str, stride: &str) -> Result<(), CaseMismatch> {
     let fields = [
         (size, "size"),
         (stride, "stride"),
@@ -145,7 +149,7 @@ pub(crate) fn transfers(case: &Value, size: &str, stride: &str) -> Result<(), Mi
         ("device_size", "device_size"),
         ("stride_map", "stride_map"),
     ];
-    let mut request = with(case, "dma", &fields);
+    let mut request = request_with_fields(case, "dma", &fields);
     if let Some(dtype) = request["dtype"].as_str() {
         let full = match dtype {
             "fp16" => "float16",
@@ -154,45 +158,45 @@ pub(crate) fn transfers(case: &Value, size: &str, stride: &str) -> Result<(), Mi
         };
         request["dtype"] = json!(full);
     }
-    let there = copied(list(&ok(&request)?, "nests")?, NESTS)?;
-    let sizes = ints(case, size)?;
-    let row_major = contiguous(&sizes);
-    let strides = match maybe(case, stride) {
-        Some(s) => integers(s, stride)?,
+    let there = copied_pairs(list_field(&expect_answer(&request)?, "nests")?, NESTS)?;
+    let sizes = ints_field(case, size)?;
+    let row_major = contiguous_strides(&sizes);
+    let strides = match optional_field(case, stride) {
+        Some(s) => parse_integers(s, stride)?,
         None => row_major.clone(),
     };
-    let first = maybe(case, "offset").and_then(Value::as_i64).unwrap_or(0);
-    let mut addresses = addresses(&sizes, &strides, first);
+    let first = optional_field(case, "offset").and_then(Value::as_i64).unwrap_or(0);
+    let mut addresses = element_addresses(&sizes, &strides, first);
     if strides == row_major {
         // The way back reads each element once, from one of its places.
         request["direction"] = json!("d2h");
-        let back = copied(list(&ok(&request)?, "nests")?, NESTS)?;
+        let back = copied_pairs(list_field(&expect_answer(&request)?, "nests")?, NESTS)?;
         let own: Vec<i64> = back.iter().map(|(host, _)| *host).collect();
-        same_at("host addresses of the way back", &addresses, &own)?;
+        check_same_at("host addresses of the way back", &addresses, &own)?;
         if let Some(pair) = back.iter().find(|pair| there.binary_search(pair).is_err()) {
-            return Err(mismatch(
+            return Err(mismatch_between(
                 "a way back from the places of the way there",
                 format!("{pair:?}"),
             ));
         }
-        if let Some(want) = definition(case, &sizes, first) {
-            same_at("pairs of addresses", &want, &there)?;
+        if let Some(want) = defined_pairs(case, &sizes, first) {
+            check_same_at("pairs of addresses", &want, &there)?;
         }
     }
     addresses.sort_unstable();
     addresses.dedup();
     let mut hosts: Vec<i64> = there.iter().map(|(host, _)| *host).collect();
     hosts.dedup();
-    same_at("host addresses", &addresses, &hosts)?;
+    check_same_at("host addresses", &addresses, &hosts)?;
     let mut places: Vec<i64> = there.iter().map(|(_, device)| *device).collect();
     places.sort_unstable();
     let all = places.len();
     places.dedup();
-    same("places, each written once:", &json!(all), &json!(places.len()))
+    check_same("places, each written once:", &json!(all), &json!(places.len()))
 }
 
 /// Strides of a host without gaps.
-fn contiguous(sizes: &[i64]) -> Vec<i64> {
+fn contiguous_strides(sizes: &[i64]) -> Vec<i64> {
     let mut run = 1;
     let mut strides: Vec<i64> = sizes.iter().rev().map(|n| (run, run *= n).0).collect();
     strides.reverse();
@@ -200,9 +204,9 @@ fn contiguous(sizes: &[i64]) -> Vec<i64> {
 }
 
 /// The address of every element, row-major.
-fn addresses(sizes: &[i64], strides: &[i64], first: i64) -> Vec<i64> {
+fn element_addresses(sizes: &[i64], strides: &[i64], first: i64) -> Vec<i64> {
     let address = |i| {
-        let coord = crate::case::unflatten(sizes, i);
+        let coord = crate::case::unflatten_index(sizes, i);
         first + coord.iter().zip(strides).map(|(c, s)| c * s).sum::<i64>()
     };
     (0..sizes.iter().product()).map(address).collect()
@@ -210,43 +214,47 @@ fn addresses(sizes: &[i64], strides: &[i64], first: i64) -> Vec<i64> {
 
 /// A view that other implementations move wrongly: each of its elements lies where the same element of a tensor
 /// without gaps does.
-fn view(case: &Value) -> Checked {
+fn check_view(case: &Value) -> CheckedCase {
     let mut case = case.clone();
     case["dtype"] = json!("float16");
-    transfers(&case, "size", "cpu_stride")?;
-    let (sizes, strides) = (ints(&case, "size")?, ints(&case, "cpu_stride")?);
-    let first = maybe(&case, "offset").and_then(Value::as_i64).unwrap_or(0);
+    check_transfers(&case, "size", "cpu_stride")?;
+    let (sizes, strides) = (ints_field(&case, "size")?, ints_field(&case, "cpu_stride")?);
+    let first = optional_field(&case, "offset").and_then(Value::as_i64).unwrap_or(0);
     let fields = [
         ("size", "size"),
         ("dtype", "dtype"),
         ("device_size", "device_size"),
         ("stride_map", "stride_map"),
     ];
-    let plain = with(&case, "dma", &fields);
-    let own = addresses(&sizes, &strides, first);
-    let mut want = copied(list(&ok(&plain)?, "nests")?, NESTS)?;
+    let plain = request_with_fields(&case, "dma", &fields);
+    let own = element_addresses(&sizes, &strides, first);
+    let mut want = copied_pairs(list_field(&expect_answer(&plain)?, "nests")?, NESTS)?;
     for (element, _) in &mut want {
         let at = usize::try_from(*element).ok().and_then(|at| own.get(at));
-        *element = *at.ok_or_else(|| mismatch("elements of the host", *element))?;
+        *element = *at.ok_or_else(|| mismatch_between("elements of the host", *element))?;
     }
     want.sort_unstable();
     let mut request = plain;
     request["stride"] = json!(strides);
     request["offset"] = json!(first);
-    same_at("pairs of addresses", &want, &copied(list(&ok(&request)?, "nests")?, NESTS)?)?;
-    Ok(Agreement::UpstreamWrong)
+    check_same_at(
+        "pairs of addresses",
+        &want,
+        &copied_pairs(list_field(&expect_answer(&request)?, "nests")?, NESTS)?,
+    )?;
+    Ok(CaseAgreement::UpstreamWrong)
 }
 
-pub(crate) fn layouts(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
-    for (i, case) in cases(data)?.iter().enumerate() {
+pub(crate) fn check_layouts(data: &Value, tally: &mut CaseTally) -> Result<(), CaseMismatch> {
+    for (i, case) in list_cases(data)?.iter().enumerate() {
         let name = format!("{i}: {} of {} on {}", case["kind"], case["size"], case["device_size"]);
-        tally.case(name, layout(case));
+        tally.count_case(name, check_layout(case));
     }
     Ok(())
 }
 
 /// A descriptor has the recorded loops, and copies the pairs that these copy.
-fn descriptor(case: &Value) -> Checked {
+fn check_descriptor(case: &Value) -> CheckedCase {
     let fields = [
         ("host_size", "size"),
         ("dtype", "dtype"),
@@ -257,41 +265,41 @@ fn descriptor(case: &Value) -> Checked {
     for (direction, stride, offset) in
         [("h2d", "host_stride", &case["host_offset"]), ("d2h", "dma_stride", &json!(0))]
     {
-        let mut request = with(case, "dma", &fields);
+        let mut request = request_with_fields(case, "dma", &fields);
         request["direction"] = json!(direction);
         request["stride"] = case[stride].clone();
         request["offset"] = offset.clone();
-        let found = ok(&request)?;
+        let found = expect_answer(&request)?;
         let (made, want) = (&found["dci"], &case[direction]);
         for field in ["isHostToSen_", "input_shape_", "output_shape_"] {
-            same(&format!("{direction} {field}"), &want[field], &made[field])?;
+            check_same(&format!("{direction} {field}"), &want[field], &made[field])?;
         }
-        let (loops, recorded) = (list(made, "dcsi_")?, list(want, "dcsi_")?);
+        let (loops, recorded) = (list_field(made, "dcsi_")?, list_field(want, "dcsi_")?);
         let own: Vec<Vec<&Value>> =
             loops.iter().map(|l| ANSWERED.iter().map(|f| &l[*f]).collect()).collect();
         let theirs: Vec<Vec<&Value>> =
             recorded.iter().map(|l| RECORDED.iter().map(|f| &l[*f]).collect()).collect();
-        same_at(&format!("{direction} loops"), &theirs, &own)?;
-        let pairs = copied(recorded, RECORDED)?;
-        let mut nests = copied(list(&found, "nests")?, NESTS)?;
+        check_same_at(&format!("{direction} loops"), &theirs, &own)?;
+        let pairs = copied_pairs(recorded, RECORDED)?;
+        let mut nests = copied_pairs(list_field(&found, "nests")?, NESTS)?;
         if direction == "d2h" {
             nests.iter_mut().for_each(|(host, device)| std::mem::swap(host, device));
             nests.sort_unstable();
         }
-        same_at(&format!("{direction} pairs"), &pairs, &nests)?;
+        check_same_at(&format!("{direction} pairs"), &pairs, &nests)?;
     }
-    Ok(Agreement::Same)
+    Ok(CaseAgreement::Same)
 }
 
-pub(crate) fn descriptors(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
-    for (i, case) in cases(data)?.iter().enumerate() {
+pub(crate) fn check_descriptors(data: &Value, tally: &mut CaseTally) -> Result<(), CaseMismatch> {
+    for (i, case) in list_cases(data)?.iter().enumerate() {
         let name = format!("{i}: {} on {}", case["host_size"], case["device_size"]);
-        tally.case(name, descriptor(case));
+        tally.count_case(name, check_descriptor(case));
     }
     Ok(())
 }
 
-fn restickified(case: &Value) -> Checked {
+fn check_restickified(case: &Value) -> CheckedCase {
     let turn = |device: &str, map: &str, to: &str| {
         let fields = [
             ("size", "size"),
@@ -301,58 +309,62 @@ fn restickified(case: &Value) -> Checked {
             (map, "stride_map"),
             (to, "to_dim"),
         ];
-        ok(&with(case, "restickify_layout", &fields))
+        expect_answer(&request_with_fields(case, "restickify_layout", &fields))
     };
     let there = turn("in_device_size", "in_stride_map", "to_stick")?;
-    same("device_size", &case["out_device_size"], &there["device_size"])?;
-    same("stride_map", &case["out_stride_map"], &there["stride_map"])?;
+    check_same("device_size", &case["out_device_size"], &there["device_size"])?;
+    check_same("stride_map", &case["out_stride_map"], &there["stride_map"])?;
     let back = turn("out_device_size", "out_stride_map", "from_stick")?;
-    same("device_size of the way back", &case["in_device_size"], &back["device_size"])?;
-    same("stride_map of the way back", &case["in_stride_map"], &back["stride_map"])?;
-    Ok(Agreement::Same)
+    check_same("device_size of the way back", &case["in_device_size"], &back["device_size"])?;
+    check_same("stride_map of the way back", &case["in_stride_map"], &back["stride_map"])?;
+    Ok(CaseAgreement::Same)
 }
 
-fn rescaled(case: &Value) -> Checked {
+fn check_rescaled(case: &Value) -> CheckedCase {
     // The dtype whose format on the card this is.
     let dtype = |format: &Value| match format.as_str() {
         Some("IEEE_FP32") => Ok("float32"),
         Some("SEN169_FP16") => Ok("float16"),
         Some("SEN143_FP8") => Ok("float8_e4m3fn"),
-        _ => Err(mismatch("a format that a dtype has", format)),
+        _ => Err(mismatch_between("a format that a dtype has", format)),
     };
     let src = &case["src"];
     let mut request = json!({"op": "spyre_dtype", "device_size": src["device_size"], "stride_map": src["stride_map"], "dtype": dtype(&src["fmt"])?, "to_dtype": dtype(&case["dst"])?});
-    if let Some(extent) = maybe(case, "stick_extent") {
+    if let Some(extent) = optional_field(case, "stick_extent") {
         request["stick_extent"] = extent.clone();
     }
-    match (maybe(case, "error").and_then(Value::as_str), ask(&request)) {
-        (Some(message), Err(e)) if refusal(&e).contains(message) => {}
-        (Some(message), Err(e)) => return Err(mismatch(message, refusal(&e))),
-        (Some(message), Ok(found)) => return Err(mismatch(message, found)),
+    match (optional_field(case, "error").and_then(Value::as_str), ask_engine(&request)) {
+        (Some(message), Err(e)) if refusal_text(&e).contains(message) => {}
+        (Some(message), Err(e)) => return Err(mismatch_between(message, refusal_text(&e))),
+        (Some(message), Ok(found)) => return Err(mismatch_between(message, found)),
         (None, found) => {
-            let found = found.map_err(|e| mismatch(&case["device_size"], refusal(&e)))?;
-            same_layout(case, &found)?;
-            if let Some(name) = maybe(case, "element_arrangement").and_then(Value::as_str) {
-                let printed = text(&found, "text")?;
+            let found =
+                found.map_err(|e| mismatch_between(&case["device_size"], refusal_text(&e)))?;
+            check_same_layout(case, &found)?;
+            if let Some(name) = optional_field(case, "element_arrangement").and_then(Value::as_str)
+            {
+                let printed = text_field(&found, "text")?;
                 if !printed.contains(name) {
-                    return Err(mismatch(format!("the arrangement {name}"), printed));
+                    return Err(mismatch_between(format!("the arrangement {name}"), printed));
                 }
             }
         }
     }
-    Ok(Agreement::Same)
+    Ok(CaseAgreement::Same)
 }
 
-pub(crate) fn extras(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
-    for (i, case) in list(data, "restickify")?.iter().enumerate() {
-        tally.case(format!("restickify {i}: {}", case["size"]), restickified(case));
+pub(crate) fn check_extras(data: &Value, tally: &mut CaseTally) -> Result<(), CaseMismatch> {
+    for (i, case) in list_field(data, "restickify")?.iter().enumerate() {
+        tally.count_case(format!("restickify {i}: {}", case["size"]), check_restickified(case));
     }
-    for (i, case) in list(data, "rescale_dtype_asserted")?.iter().enumerate() {
-        tally
-            .case(format!("rescale_dtype {i}: {} to {}", case["src"], case["dst"]), rescaled(case));
+    for (i, case) in list_field(data, "rescale_dtype_asserted")?.iter().enumerate() {
+        tally.count_case(
+            format!("rescale_dtype {i}: {} to {}", case["src"], case["dst"]),
+            check_rescaled(case),
+        );
     }
-    for (i, case) in list(data, "known_bad_h2d_june")?.iter().enumerate() {
-        tally.case(format!("known_bad_h2d {i}: {}", case["expr"]), view(case));
+    for (i, case) in list_field(data, "known_bad_h2d_june")?.iter().enumerate() {
+        tally.count_case(format!("known_bad_h2d {i}: {}", case["expr"]), check_view(case));
     }
     for (kind, why) in [
         ("data_formats", "data formats"),
@@ -362,7 +374,7 @@ pub(crate) fn extras(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
         ("device_coordinates_asserted", "coordinates of accesses"),
     ] {
         for _ in data[kind].as_array().into_iter().flatten() {
-            tally.case(kind, Ok(Agreement::LeftOut(why)));
+            tally.count_case(kind, Ok(CaseAgreement::LeftOut(why)));
         }
     }
     Ok(())

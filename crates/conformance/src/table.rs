@@ -1,16 +1,16 @@
 //! Outcomes as a table: for a terminal, for a page, for a program.
 
-use crate::Outcome;
+use crate::SuiteOutcome;
 use serde_json::{Value, json as value};
 use std::fmt::Write;
 
 /// Failing cases of a suite that a text names; JSON has all of them.
-const NAMED: usize = 5;
+const MAX_NAMED_FAILURES: usize = 5;
 
 const HEAD: [&str; 5] = ["suite", "cases", "passed", "upstream wrong", "left out"];
 
 /// The cells of a suite and of the sum of all.
-fn rows(outcomes: &[Outcome]) -> Vec<[String; 5]> {
+fn table_rows(outcomes: &[SuiteOutcome]) -> Vec<[String; 5]> {
     let mut all = [0; 4];
     let mut rows = Vec::new();
     for o in outcomes {
@@ -25,8 +25,8 @@ fn rows(outcomes: &[Outcome]) -> Vec<[String; 5]> {
 }
 
 /// The table, then failing cases with both answers, then what was left out.
-pub fn text(outcomes: &[Outcome]) -> String {
-    let mut rows = rows(outcomes);
+pub fn outcomes_text(outcomes: &[SuiteOutcome]) -> String {
+    let mut rows = table_rows(outcomes);
     rows.insert(0, HEAD.map(String::from));
     let width = |k: usize| rows.iter().map(|r: &[String; 5]| r[k].len()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..5).map(width).collect();
@@ -40,13 +40,17 @@ pub fn text(outcomes: &[Outcome]) -> String {
     }
     for o in outcomes.iter().filter(|o| !o.failures.is_empty()) {
         let _ = writeln!(out, "\n{}: {} failed", o.suite.name, o.failures.len());
-        for f in o.failures.iter().take(NAMED) {
+        for f in o.failures.iter().take(MAX_NAMED_FAILURES) {
             let _ = writeln!(out, "  {}", f.case);
             let _ = writeln!(out, "    expected {}", f.mismatch.expected);
             let _ = writeln!(out, "    got      {}", f.mismatch.got);
         }
-        if o.failures.len() > NAMED {
-            let _ = writeln!(out, "  and {} more; --json has all", o.failures.len() - NAMED);
+        if o.failures.len() > MAX_NAMED_FAILURES {
+            let _ = writeln!(
+                out,
+                "  and {} more; --json has all",
+                o.failures.len() - MAX_NAMED_FAILURES
+            );
         }
     }
     for o in outcomes.iter().filter(|o| !o.left_out.is_empty()) {
@@ -55,15 +59,15 @@ pub fn text(outcomes: &[Outcome]) -> String {
     out
 }
 
-fn left_out(o: &Outcome) -> String {
+fn left_out(o: &SuiteOutcome) -> String {
     let kinds: Vec<String> = o.left_out.iter().map(|(kind, n)| format!("{kind} ({n})")).collect();
     kinds.join(", ")
 }
 
 /// The table of a page, and where the cases of every suite come from.
-pub fn markdown(outcomes: &[Outcome]) -> String {
+pub fn outcomes_markdown(outcomes: &[SuiteOutcome]) -> String {
     let mut out = format!("| {} |\n|---|---:|---:|---:|---:|\n", HEAD.join(" | "));
-    for row in rows(outcomes) {
+    for row in table_rows(outcomes) {
         let _ = writeln!(out, "| {} |", row.join(" | "));
     }
     out.push('\n');
@@ -78,7 +82,7 @@ pub fn markdown(outcomes: &[Outcome]) -> String {
 }
 
 /// Everything, all failing cases too.
-pub fn json(outcomes: &[Outcome]) -> Value {
+pub fn outcomes_json(outcomes: &[SuiteOutcome]) -> Value {
     let suites: Vec<Value> = outcomes
         .iter()
         .map(|o| {
@@ -98,7 +102,7 @@ pub fn json(outcomes: &[Outcome]) -> Value {
             })
         })
         .collect();
-    let sum = |of: fn(&Outcome) -> usize| outcomes.iter().map(of).sum::<usize>();
+    let sum = |of: fn(&SuiteOutcome) -> usize| outcomes.iter().map(of).sum::<usize>();
     value!({
         "suites": suites,
         "cases": sum(|o| o.cases),

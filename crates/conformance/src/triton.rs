@@ -1,37 +1,38 @@
 //! Triton: linear layouts, layout attributes, their spellings.
 
 use crate::case::{
-    Agreement, Checked, Mismatch, ask, int, ints, list, maybe, mismatch, ok, refusal, same, text,
+    CaseAgreement, CaseMismatch, CheckedCase, ask_engine, check_same, expect_answer, int_field,
+    ints_field, list_field, mismatch_between, optional_field, refusal_text, text_field,
 };
-use crate::{Tally, cases};
+use crate::{CaseTally, list_cases};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// A linear layout as recorded: the bases of every dimension, and the sizes of the result.
-struct Bases {
+struct RecordedBases {
     ins: Vec<(String, Vec<Vec<i64>>)>,
     outs: Vec<String>,
 }
 
-impl Bases {
-    fn new(v: &Value) -> Result<Bases, Mismatch> {
-        let pairs = |name: &str| -> Result<Vec<(String, &Value)>, Mismatch> {
+impl RecordedBases {
+    fn new(v: &Value) -> Result<RecordedBases, CaseMismatch> {
+        let pairs = |name: &str| -> Result<Vec<(String, &Value)>, CaseMismatch> {
             let named = |p: &'_ Value| p[0].as_str().map(str::to_string);
             let all: Option<Vec<_>> =
-                list(v, name)?.iter().map(|p| Some((named(p)?, &p[1]))).collect();
-            all.ok_or_else(|| mismatch(format!("pairs in the field `{name}`"), v))
+                list_field(v, name)?.iter().map(|p| Some((named(p)?, &p[1]))).collect();
+            all.ok_or_else(|| mismatch_between(format!("pairs in the field `{name}`"), v))
         };
         let mut ins = Vec::new();
         for (dim, bases) in pairs("in")? {
             let bases = bases.as_array().map_or(&[][..], Vec::as_slice);
-            let bases = bases.iter().map(|b| crate::case::integers(b, "in"));
-            ins.push((dim, bases.collect::<Result<Vec<_>, Mismatch>>()?));
+            let bases = bases.iter().map(|b| crate::case::parse_integers(b, "in"));
+            ins.push((dim, bases.collect::<Result<Vec<_>, CaseMismatch>>()?));
         }
-        Ok(Bases { ins, outs: pairs("out")?.into_iter().map(|(name, _)| name).collect() })
+        Ok(RecordedBases { ins, outs: pairs("out")?.into_iter().map(|(name, _)| name).collect() })
     }
 
     /// The definition: the XOR of the bases of the bits that are set.
-    fn apply(&self, at: impl Fn(&str) -> i64) -> Vec<i64> {
+    fn apply_bases(&self, at: impl Fn(&str) -> i64) -> Vec<i64> {
         let mut out = vec![0; self.outs.len()];
         for (dim, bases) in &self.ins {
             for (bit, basis) in bases.iter().enumerate() {
@@ -43,41 +44,42 @@ impl Bases {
         out
     }
 
-    fn size(&self, dim: &str) -> i64 {
+    fn dim_size(&self, dim: &str) -> i64 {
         self.ins.iter().find(|(d, _)| d == dim).map_or(1, |(_, bases)| 1 << bases.len())
     }
 }
 
-fn construct(case: &Value) -> Checked {
+fn check_construct(case: &Value) -> CheckedCase {
     let a = &case["a"];
-    let facts = ok(&json!({"op": "linear", "call": "facts", "a": a}))?;
+    let facts = expect_answer(&json!({"op": "linear", "call": "facts", "a": a}))?;
     for fact in
         ["surjective", "injective", "invertible", "free_variable_masks", "num_consecutive_in_out"]
     {
-        same(fact, &case[fact], &facts[fact])?;
+        check_same(fact, &case[fact], &facts[fact])?;
     }
-    let points = list(case, "apply")?;
+    let points = list_field(case, "apply")?;
     let inputs: Vec<&Value> = points.iter().map(|p| &p[0]).collect();
     let expected: Vec<&Value> = points.iter().map(|p| &p[1]).collect();
-    let found = ok(&json!({"op": "linear", "call": "apply", "a": a, "points": inputs}))?;
-    same("points", &json!(expected), &found["points"])?;
-    let bases = Bases::new(a)?;
+    let found = expect_answer(&json!({"op": "linear", "call": "apply", "a": a, "points": inputs}))?;
+    check_same("points", &json!(expected), &found["points"])?;
+    let bases = RecordedBases::new(a)?;
     for (input, want) in inputs.iter().zip(&expected) {
-        let own = bases.apply(|dim| input[dim].as_i64().unwrap_or(0));
-        same("the XOR of bases", *want, &json!(own))?;
+        let own = bases.apply_bases(|dim| input[dim].as_i64().unwrap_or(0));
+        check_same("the XOR of bases", *want, &json!(own))?;
     }
-    if let Some(printed) = maybe(case, "to_string") {
+    if let Some(printed) = optional_field(case, "to_string") {
         // Triton's own print form is a text of the notation.
-        let read =
-            ok(&json!({"op": "linear", "call": "of", "layout": printed, "notation": "linear"}))?;
-        same("the layout that Triton prints", a, &read["linear"])?;
+        let read = expect_answer(
+            &json!({"op": "linear", "call": "of", "layout": printed, "notation": "linear"}),
+        )?;
+        check_same("the layout that Triton prints", a, &read["linear"])?;
     }
-    Ok(Agreement::Same)
+    Ok(CaseAgreement::Same)
 }
 
 /// Bank conflicts one access after the other: the rows of each bank that the lanes of a pass touch.
-fn simulated(case: &Value) -> Result<i64, Mismatch> {
-    let (bits, vector_bits) = (int(case, "bitwidth")?, int(case, "sim_vec_bits")?);
+fn simulate_conflicts(case: &Value) -> Result<i64, CaseMismatch> {
+    let (bits, vector_bits) = (int_field(case, "bitwidth")?, int_field(case, "sim_vec_bits")?);
     let call = |call: &str, a: &Value, b: &Value, dim: Option<&str>| {
         let mut request = json!({"op": "linear", "call": call, "a": a});
         if !b.is_null() {
@@ -86,16 +88,19 @@ fn simulated(case: &Value) -> Result<i64, Mismatch> {
         if let Some(dim) = dim {
             request["dim"] = json!(dim);
         }
-        ok(&request).map(|found| found["linear"].clone())
+        expect_answer(&request).map(|found| found["linear"].clone())
     };
     let registers =
         call("removeZeroBasesAlongDim", &case["register_ll"], &Value::Null, Some("register"))?;
     let across = call("invertAndCompose", &registers, &case["shared_ll"], None)?;
-    let (registers, across) = (Bases::new(&registers)?, Bases::new(&across)?);
+    let (registers, across) = (RecordedBases::new(&registers)?, RecordedBases::new(&across)?);
     let Some(offset) = across.outs.iter().position(|d| d == "offset") else {
-        return Err(mismatch("a result with the dimension `offset`", across.outs.join(", ")));
+        return Err(mismatch_between(
+            "a result with the dimension `offset`",
+            across.outs.join(", "),
+        ));
     };
-    let (lanes, count) = (registers.size("lane"), registers.size("register"));
+    let (lanes, count) = (registers.dim_size("lane"), registers.dim_size("register"));
     let per_pass = (1024 / vector_bits.max(1)).min(lanes).max(1);
     let address = |register: i64, lane: i64| {
         let at = |dim: &str| match dim {
@@ -103,7 +108,7 @@ fn simulated(case: &Value) -> Result<i64, Mismatch> {
             "lane" => lane,
             _ => 0,
         };
-        across.apply(at)[offset] * bits
+        across.apply_bases(at)[offset] * bits
     };
     let step = |n: i64| usize::try_from(n.max(1)).unwrap_or(1);
     let mut worst = 1;
@@ -124,23 +129,31 @@ fn simulated(case: &Value) -> Result<i64, Mismatch> {
     Ok(i64::try_from(worst).unwrap_or(i64::MAX) - 1)
 }
 
-fn bank_conflicts(case: &Value) -> Checked {
+fn check_bank_conflicts(case: &Value) -> CheckedCase {
     let request = json!({"op": "linear", "call": "bankConflicts", "a": case["register_ll"], "b": case["shared_ll"], "bitwidth": case["bitwidth"]});
-    same("conflicts", &case["conflicts"], &ok(&request)?["conflicts"])?;
-    if maybe(case, "sim_conflicts").is_some() {
-        same("conflicts of the simulation", &case["sim_conflicts"], &json!(simulated(case)?))?;
+    check_same("conflicts", &case["conflicts"], &expect_answer(&request)?["conflicts"])?;
+    if optional_field(case, "sim_conflicts").is_some() {
+        check_same(
+            "conflicts of the simulation",
+            &case["sim_conflicts"],
+            &json!(simulate_conflicts(case)?),
+        )?;
     }
-    Ok(Agreement::Same)
+    Ok(CaseAgreement::Same)
 }
 
-fn optimal_swizzle(case: &Value) -> Checked {
+fn check_optimal_swizzle(case: &Value) -> CheckedCase {
     let request = json!({"op": "linear", "call": "optimalSwizzling", "a": case["src_ll"], "b": case["dst_ll"], "bitwidth": case["bitwidth"]});
-    let found = ok(&request)?;
-    let (own, recorded) = (ints(&found, "conflicts")?, ints(case, "conflicts_store_load")?);
+    let found = expect_answer(&request)?;
+    let (own, recorded) =
+        (ints_field(&found, "conflicts")?, ints_field(case, "conflicts_store_load")?);
     if own.len() != recorded.len() || own.iter().zip(&recorded).any(|(own, r)| own > r) {
-        return Err(mismatch(format!("at most {recorded:?} conflicts"), format!("{own:?}")));
+        return Err(mismatch_between(
+            format!("at most {recorded:?} conflicts"),
+            format!("{own:?}"),
+        ));
     }
-    Ok(Agreement::Same)
+    Ok(CaseAgreement::Same)
 }
 
 /// The attribute of a layout as Gluon's Python prints it: `BlockedLayout(size_per_thread=[1, 4],..)`.
@@ -220,93 +233,102 @@ fn attribute_of(gluon: &str) -> Option<String> {
     })
 }
 
-fn gluon(case: &Value) -> Checked {
-    let Some(attribute) = attribute_of(text(case, "layout")?) else {
-        return Ok(Agreement::LeftOut("Gluon layouts of another class"));
+fn check_gluon(case: &Value) -> CheckedCase {
+    let Some(attribute) = attribute_of(text_field(case, "layout")?) else {
+        return Ok(CaseAgreement::LeftOut("Gluon layouts of another class"));
     };
     let request =
         json!({"op": "linear", "call": "of", "layout": attribute, "shape": case["shape"]});
-    same(&attribute, &case["out"], &ok(&request)?["linear"])?;
-    Ok(Agreement::Same)
+    check_same(&attribute, &case["out"], &expect_answer(&request)?["linear"])?;
+    Ok(CaseAgreement::Same)
 }
 
-fn call(case: &Value) -> Checked {
-    let op = text(case, "op")?;
+fn check_call(case: &Value) -> CheckedCase {
+    let op = text_field(case, "op")?;
     match op {
-        "construct" => return construct(case),
-        "bank_conflicts" => return bank_conflicts(case),
-        "optimal_swizzle_ldst" => return optimal_swizzle(case),
-        "gluon_to_linear_layout" => return gluon(case),
+        "construct" => return check_construct(case),
+        "bank_conflicts" => return check_bank_conflicts(case),
+        "optimal_swizzle_ldst" => return check_optimal_swizzle(case),
+        "gluon_to_linear_layout" => return check_gluon(case),
         _ => {}
     }
     let mut request = json!({"op": "linear", "call": op});
     for field in ["a", "b", "order", "dims", "in_dims", "out_dims", "dim", "size", "shape"] {
-        if let Some(value) = maybe(case, field) {
+        if let Some(value) = optional_field(case, field) {
             request[field] = value.clone();
         }
     }
     if case["aborts"] == true {
         // The other implementation ends the process. A refusal, with what is missing.
-        return match ask(&request) {
-            Err(e) if e["kind"] != "internal" => Ok(Agreement::UpstreamWrong),
-            Err(e) => Err(mismatch("a refusal", refusal(&e))),
-            Ok(found) => Err(mismatch("a refusal", found)),
+        return match ask_engine(&request) {
+            Err(e) if e["kind"] != "internal" => Ok(CaseAgreement::UpstreamWrong),
+            Err(e) => Err(mismatch_between("a refusal", refusal_text(&e))),
+            Ok(found) => Err(mismatch_between("a refusal", found)),
         };
     }
-    same(op, &case["out"], &ok(&request)?["linear"])?;
-    Ok(Agreement::Same)
+    check_same(op, &case["out"], &expect_answer(&request)?["linear"])?;
+    Ok(CaseAgreement::Same)
 }
 
-pub(crate) fn linear(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
-    for (i, case) in cases(data)?.iter().enumerate() {
-        tally.case(format!("{i}: {} of {}", case["op"], case["a"]), call(case));
+pub(crate) fn check_linear(data: &Value, tally: &mut CaseTally) -> Result<(), CaseMismatch> {
+    for (i, case) in list_cases(data)?.iter().enumerate() {
+        tally.count_case(format!("{i}: {} of {}", case["op"], case["a"]), check_call(case));
     }
     Ok(())
 }
 
-fn attribute(case: &Value) -> Checked {
+fn check_attribute(case: &Value) -> CheckedCase {
     let request =
         json!({"op": "linear", "call": "of", "layout": case["text"], "shape": case["shape"]});
-    let found = ok(&request)?;
-    same("the linear layout", &case["linear"], &found["linear"])?;
-    same("the padding", &case["padding"], &found["padding"])?;
-    let parsed = ok(&json!({"op": "parse", "layout": case["text"]}))?;
-    same("the notation", &json!("triton"), &parsed["notation"])?;
+    let found = expect_answer(&request)?;
+    check_same("the linear layout", &case["linear"], &found["linear"])?;
+    check_same("the padding", &case["padding"], &found["padding"])?;
+    let parsed = expect_answer(&json!({"op": "parse", "layout": case["text"]}))?;
+    check_same("the notation", &json!("triton"), &parsed["notation"])?;
     // Where Triton prints a text otherwise, the record has that too.
-    same("the text", case.get("canonical").unwrap_or(&case["text"]), &parsed["layout"])?;
+    check_same("the text", case.get("canonical").unwrap_or(&case["text"]), &parsed["layout"])?;
     // Triton prints some attributes in a way that its own parser refuses.
     let refused_by_itself = case["reparses"] == false;
-    Ok(if refused_by_itself { Agreement::UpstreamWrong } else { Agreement::Same })
+    Ok(if refused_by_itself { CaseAgreement::UpstreamWrong } else { CaseAgreement::Same })
 }
 
-pub(crate) fn attributes(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
-    for (i, case) in cases(data)?.iter().enumerate() {
-        tally.case(format!("{i}: {} over {}", case["text"], case["shape"]), attribute(case));
+pub(crate) fn check_attributes(data: &Value, tally: &mut CaseTally) -> Result<(), CaseMismatch> {
+    for (i, case) in list_cases(data)?.iter().enumerate() {
+        tally.count_case(
+            format!("{i}: {} over {}", case["text"], case["shape"]),
+            check_attribute(case),
+        );
     }
     Ok(())
 }
 
-fn spelling(case: &Value) -> Checked {
+fn check_spelling(case: &Value) -> CheckedCase {
     let request = json!({"op": "parse", "layout": case["text"], "notation": "triton"});
-    match (case["accepted"] == true, ask(&request)) {
+    match (case["accepted"] == true, ask_engine(&request)) {
         (true, Ok(found)) => {
-            same("the print form", &case["canonical"], &found["layout"])?;
+            check_same("the print form", &case["canonical"], &found["layout"])?;
             let again = json!({"op": "parse", "layout": found["layout"], "notation": "triton"});
-            same("the print form, read again", &found["layout"], &ok(&again)?["layout"])?;
+            check_same(
+                "the print form, read again",
+                &found["layout"],
+                &expect_answer(&again)?["layout"],
+            )?;
         }
-        (true, Err(e)) => return Err(mismatch(&case["canonical"], refusal(&e))),
+        (true, Err(e)) => return Err(mismatch_between(&case["canonical"], refusal_text(&e))),
         (false, Ok(found)) => {
-            return Err(mismatch(format!("a refusal: {}", case["why"]), &found["layout"]));
+            return Err(mismatch_between(format!("a refusal: {}", case["why"]), &found["layout"]));
         }
         (false, Err(e)) if e["kind"] == "syntax" => {}
-        (false, Err(e)) => return Err(mismatch("a refusal with its place", refusal(&e))),
+        (false, Err(e)) => {
+            return Err(mismatch_between("a refusal with its place", refusal_text(&e)));
+        }
     }
-    Ok(Agreement::Same)
+    Ok(CaseAgreement::Same)
 }
 
-pub(crate) fn spellings(data: &Value, tally: &mut Tally) -> Result<(), Mismatch> {
-    for (i, case) in cases(data)?.iter().enumerate() {
-        tally.case(format!("{i}: {}", case["text"]), spelling(case));
+pub(crate) fn check_spellings(data: &Value, tally: &mut CaseTally) -> Result<(), CaseMismatch> {
+    for (i, case) in list_cases(data)?.iter().enumerate() {
+        tally.count_case(format!("{i}: {}", case["text"]), check_spelling(case));
     }
     Ok(())
 }

@@ -1,24 +1,24 @@
 //! Every suite of `tests/data` passes, and none of them is empty.
 
 use std::path::Path;
-use zellige_conformance::{Folder, Outcome, SUITES, Suite};
+use zellige_conformance::{CaseSuite, SUITES, SuiteFolder, SuiteOutcome};
 
-fn folder() -> Folder {
+fn folder() -> SuiteFolder {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data");
-    Folder::new(&path).expect("the recorded cases")
+    SuiteFolder::new(&path).expect("the recorded cases")
 }
 
-fn run(name: &str) -> Outcome {
-    let suite = Suite::find(name).expect("a suite");
-    let outcome = folder().run(suite).expect("a file of cases");
-    println!("{}", zellige_conformance::text(std::slice::from_ref(&outcome)));
+fn run(name: &str) -> SuiteOutcome {
+    let suite = CaseSuite::find_suite(name).expect("a suite");
+    let outcome = folder().run_suite(suite).expect("a file of cases");
+    println!("{}", zellige_conformance::outcomes_text(std::slice::from_ref(&outcome)));
     outcome
 }
 
 /// A suite has at least so many cases, of which so many say that the other implementation is wrong, and all pass.
 fn passes(name: &str, cases: usize, upstream_wrong: usize) {
     let found = run(name);
-    assert!(found.failures.is_empty(), "{}", zellige_conformance::text(&[found]));
+    assert!(found.failures.is_empty(), "{}", zellige_conformance::outcomes_text(&[found]));
     assert!(found.cases >= cases, "{} cases of {name}", found.cases);
     assert!(found.upstream_wrong >= upstream_wrong, "{} of {name}", found.upstream_wrong);
 }
@@ -59,7 +59,7 @@ fn every_suite_is_tested_and_every_file_read() {
     let names: Vec<&str> = SUITES.iter().map(|s| s.name).collect();
     assert_eq!(names, TESTED);
     assert_eq!(folder().suites().len(), SUITES.len());
-    assert_eq!(folder().unread(), Vec::<String>::new());
+    assert_eq!(folder().unread_files(), Vec::<String>::new());
 }
 
 /// What is not a file of cases is a failure with words, not a panic.
@@ -73,14 +73,14 @@ fn bad_files_fail_in_words() {
     ];
     for suite in SUITES {
         for data in &bad {
-            let outcome = suite.run(data);
+            let outcome = suite.run_cases(data);
             assert_eq!(outcome.passed, 0, "{} of {data}", suite.name);
             let left: usize = outcome.left_out.values().sum();
             assert!(outcome.failures.len() + left > 0, "{} of {data}", suite.name);
         }
     }
-    let none = Folder::new(Path::new("/")).expect_err("no cases there");
+    let none = SuiteFolder::new(Path::new("/")).expect_err("no cases there");
     assert!(none.to_string().contains("cute.json"), "{none}");
-    let above = Folder::above(Path::new("/")).expect_err("no cases there");
+    let above = SuiteFolder::find_above(Path::new("/")).expect_err("no cases there");
     assert!(above.to_string().contains("--data"), "{above}");
 }

@@ -1,25 +1,25 @@
 //! Requests: any line is answered by one line of JSON, with one `ok` or one `error`.
 
-use crate::budget::bounded;
+use crate::budget::run_bounded;
 use serde_json::Value;
 
 /// Bytes that an answer may take. Answers list up to four million places.
-const BYTES: usize = 2 << 30;
+const MAX_ANSWER_BYTES: usize = 2 << 30;
 
 /// That an answer is no mistake in the engine, and no limit that ends what nobody foresaw.
-pub(crate) fn answered(reply: &Value) {
+pub(crate) fn check_answer(reply: &Value) {
     let kind = &reply["error"]["kind"];
     let stopped = ["internal", "over_time", "over_memory"].iter().any(|k| kind == k);
     assert!(!stopped, "{reply}");
 }
 
-pub(crate) fn line(data: &[u8]) {
+pub(crate) fn fuzz_ask_line(data: &[u8]) {
     let Ok(line) = std::str::from_utf8(data) else { return };
-    let reply = bounded("an answer", BYTES, || zellige_ask::answer(line));
+    let reply = run_bounded("an answer", MAX_ANSWER_BYTES, || zellige_ask::answer_line(line));
     assert!(!reply.contains('\n'));
     let reply: Value = serde_json::from_str(&reply).expect("an answer is JSON");
     let object = reply.as_object().expect("an answer is an object");
     assert!(object.contains_key("ok") != object.contains_key("error"), "{reply}");
     assert!(object.contains_key("id") && object.len() == 2, "{reply}");
-    answered(&reply);
+    check_answer(&reply);
 }

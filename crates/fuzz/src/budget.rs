@@ -9,19 +9,19 @@ static MEMORY: PeakAlloc = PeakAlloc;
 
 /// What one input may take, also in an unoptimised build on a busy machine. libFuzzer ends an input
 /// that does not come back at all (`-timeout`).
-const SECONDS: u64 = 20;
+const MAX_SECONDS: u64 = 20;
 
 /// Calls a function and returns what it gives.
 ///
 /// # Panics
-/// If it takes longer than `SECONDS`, or more than so many bytes of memory at once.
-pub fn bounded<T>(what: &str, bytes: usize, f: impl FnOnce() -> T) -> T {
+/// If it takes longer than `MAX_SECONDS`, or more than so many bytes of memory at once.
+pub fn run_bounded<T>(what: &str, bytes: usize, f: impl FnOnce() -> T) -> T {
     let before = MEMORY.current_usage();
     MEMORY.reset_peak_usage();
     let begun = Instant::now();
     let out = f();
     let (took, peak) = (begun.elapsed(), MEMORY.peak_usage().saturating_sub(before));
-    assert!(took < Duration::from_secs(SECONDS), "{what} took {took:?}");
+    assert!(took < Duration::from_secs(MAX_SECONDS), "{what} took {took:?}");
     assert!(peak <= bytes, "{what} took {peak} bytes, more than {bytes}");
     out
 }

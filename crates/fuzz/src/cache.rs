@@ -1,7 +1,7 @@
 //! The cache of results: an entry is what was put there or nothing, and what it holds can make a
 //! program slower, never wrong.
 
-use crate::budget::bounded;
+use crate::budget::run_bounded;
 use crate::files::FOLDER;
 use arbitrary::Unstructured;
 use std::sync::LazyLock;
@@ -15,7 +15,7 @@ const KIND: &str = "fuzz";
 
 /// An entry, and what a stranger did to its file.
 #[derive(Debug)]
-struct Damage {
+struct EntryDamage {
     /// Bytes that are exchanged: where, and by what.
     edits: Vec<(u16, u8)>,
     /// Where the file ends instead.
@@ -25,8 +25,8 @@ struct Damage {
     body: Vec<u8>,
 }
 
-impl Damage {
-    fn read(u: &mut Unstructured<'_>) -> arbitrary::Result<Damage> {
+impl EntryDamage {
+    fn draw_damage(u: &mut Unstructured<'_>) -> arbitrary::Result<EntryDamage> {
         let mut edits = Vec::new();
         for _ in 0..u.int_in_range(0..=3)? {
             edits.push(u.arbitrary()?);
@@ -35,12 +35,12 @@ impl Damage {
         let tail = u.int_in_range(0..=3)?;
         let tail = u.bytes(tail)?.to_vec();
         let body = u.bytes(u.len())?.to_vec();
-        Ok(Damage { edits, cut, tail, body })
+        Ok(EntryDamage { edits, cut, tail, body })
     }
 }
 
-pub(crate) fn entry(data: &[u8]) {
-    let Ok(damage) = Damage::read(&mut Unstructured::new(data)) else { return };
+pub(crate) fn fuzz_cache_entry(data: &[u8]) {
+    let Ok(damage) = EntryDamage::draw_damage(&mut Unstructured::new(data)) else { return };
     let folder = FOLDER.join("cache");
     let cache = ContentCache::in_folder(&folder, KIND, 4);
     let key = content_hash(&[b"fuzz", &damage.body]);
@@ -67,7 +67,7 @@ pub(crate) fn entry(data: &[u8]) {
     changed.extend(&damage.tail);
     std::fs::write(&path, &changed).expect("it can be written");
     let bytes = (1 << 16) + 16 * changed.len();
-    match bounded("an entry", bytes, || cache.look_up(&key)) {
+    match run_bounded("an entry", bytes, || cache.look_up(&key)) {
         CacheLookup::Entry(found) => {
             assert!(changed == whole, "a changed file was believed");
             assert_eq!(found, damage.body);
@@ -91,20 +91,20 @@ pub(crate) static GRAPH: LazyLock<Graph> = LazyLock::new(|| {
 });
 
 /// Decisions as a cache on disk holds them.
-pub(crate) fn decisions(data: &[u8]) {
+pub(crate) fn fuzz_decisions(data: &[u8]) {
     let Ok(decisions) = serde_json::from_slice::<CompileDecisions>(data) else { return };
     let printed = serde_json::to_vec(&decisions).expect("decisions are JSON");
     let again: CompileDecisions = serde_json::from_slice(&printed).expect("their own JSON");
     assert_eq!(again, decisions);
     let options = CompilerOptions { cores: 4, ..CompilerOptions::default() };
     let bytes = (1 << 26) + 1000 * data.len();
-    let program = bounded("a program", bytes, || compile_again(&GRAPH, &options, &decisions));
+    let program = run_bounded("a program", bytes, || compile_again(&GRAPH, &options, &decisions));
     let program = program.expect("decisions never make a compilation fail");
     check_program(&program).expect("decisions never make a program wrong");
 }
 
 /// Decisions of a search, as JSON.
-pub(crate) fn searched(cores: usize) -> Vec<u8> {
+pub(crate) fn search_decisions(cores: usize) -> Vec<u8> {
     let options = CompilerOptions { cores, ..CompilerOptions::default() };
     let program = compile_graph(&GRAPH, &options).expect("a program");
     serde_json::to_vec(&program.decisions).expect("decisions are JSON")

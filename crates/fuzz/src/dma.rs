@@ -1,7 +1,7 @@
 //! Transfers between a host tensor and the device: refused, or the loops of the plan and of the
 //! descriptor are the mapping that the two layouts define, element by element.
 
-use crate::budget::bounded;
+use crate::budget::run_bounded;
 use arbitrary::{Result, Unstructured};
 use serde_json::{Value, json};
 use zellige_float::Dtype;
@@ -10,7 +10,7 @@ use zellige_stick::StickLayout;
 use zellige_stick::{PlannedTransfer, TransferDirection};
 
 /// Elements that are enumerated.
-const MOST: i64 = 1 << 13;
+const MAX_ENUMERATED_ELEMENTS: i64 = 1 << 13;
 
 /// Sizes and strides where tilings, padding and arithmetic change.
 const NUMBERS: &[i64] =
@@ -22,7 +22,7 @@ const EXTREMES: &[i64] =
 
 /// A request as `zellige ask` takes it.
 #[derive(Debug)]
-struct Request {
+struct DmaRequest {
     size: Vec<i64>,
     stride: Vec<i64>,
     offset: i64,
@@ -33,18 +33,18 @@ struct Request {
     direction: TransferDirection,
 }
 
-fn number(u: &mut Unstructured<'_>) -> Result<i64> {
+fn draw_number(u: &mut Unstructured<'_>) -> Result<i64> {
     Ok(if u.ratio(1, 40)? { *u.choose(EXTREMES)? } else { *u.choose(NUMBERS)? })
 }
 
-fn numbers(u: &mut Unstructured<'_>, n: usize) -> Result<Vec<i64>> {
-    (0..n).map(|_| number(u)).collect()
+fn draw_numbers(u: &mut Unstructured<'_>, n: usize) -> Result<Vec<i64>> {
+    (0..n).map(|_| draw_number(u)).collect()
 }
 
-impl Request {
-    fn read(u: &mut Unstructured<'_>) -> Result<Request> {
+impl DmaRequest {
+    fn draw_request(u: &mut Unstructured<'_>) -> Result<DmaRequest> {
         let rank = u.int_in_range(0..=4)?;
-        let size = numbers(u, rank)?;
+        let size = draw_numbers(u, rank)?;
         let plain = || {
             let mut strides = vec![1_i64; rank];
             for d in (1..rank).rev() {
@@ -52,11 +52,11 @@ impl Request {
             }
             strides
         };
-        let stride = if u.ratio(3, 4)? { plain() } else { numbers(u, rank)? };
+        let stride = if u.ratio(3, 4)? { plain() } else { draw_numbers(u, rank)? };
         let own = match u.int_in_range(0..=2)? {
             0 => None,
             1 => Some(plain()),
-            _ => Some(numbers(u, rank)?),
+            _ => Some(draw_numbers(u, rank)?),
         };
         let dtype =
             *u.choose(&[Dtype::Float16, Dtype::Float32, Dtype::Int8, Dtype::Bool, Dtype::Int64])?;
@@ -65,27 +65,27 @@ impl Request {
         } else {
             TransferDirection::DeviceToHost
         };
-        let offset = if u.ratio(1, 4)? { number(u)? } else { 0 };
+        let offset = if u.ratio(1, 4)? { draw_number(u)? } else { 0 };
         // Mostly a layout that fits, with a number exchanged; else any numbers.
         let fitting = StickLayout::default_for_dtype(&size, dtype).ok();
         let (mut device_size, mut stride_map) = match fitting {
             Some(l) if u.ratio(3, 4)? => (l.device_size().to_vec(), l.stride_map().to_vec()),
             _ => {
                 let n = u.int_in_range(1..=5)?;
-                (numbers(u, n)?, numbers(u, n)?)
+                (draw_numbers(u, n)?, draw_numbers(u, n)?)
             }
         };
         for list in [&mut device_size, &mut stride_map] {
             if !list.is_empty() && u.ratio(1, 4)? {
                 let at = u.choose_index(list.len())?;
-                list[at] = number(u)?;
+                list[at] = draw_number(u)?;
             }
         }
-        Ok(Request { size, stride, offset, own, device_size, stride_map, dtype, direction })
+        Ok(DmaRequest { size, stride, offset, own, device_size, stride_map, dtype, direction })
     }
 
     /// The line that asks for the same.
-    fn line(&self) -> String {
+    fn request_line(&self) -> String {
         let direction =
             if self.direction == TransferDirection::HostToDevice { "h2d" } else { "d2h" };
         let mut line = json!({
@@ -99,7 +99,9 @@ impl Request {
         line.to_string()
     }
 
-    fn transfer(&self) -> zellige_stick::Result<(StridedLayout, StickLayout, PlannedTransfer)> {
+    fn plan_transfer(
+        &self,
+    ) -> zellige_stick::Result<(StridedLayout, StickLayout, PlannedTransfer)> {
         let host = StridedLayout::new(&self.size, &self.stride, self.offset)?;
         let format = zellige_stick::DataFormat::device_format_of(self.dtype)?;
         let device =
@@ -113,20 +115,21 @@ impl Request {
     }
 }
 
-pub(crate) fn transfer(data: &[u8]) {
-    let Ok(request) = Request::read(&mut Unstructured::new(data)) else { return };
-    let line = request.line();
-    let reply = bounded("an answer", 2 << 30, || zellige_ask::answer(&line));
+pub(crate) fn fuzz_dma(data: &[u8]) {
+    let Ok(request) = DmaRequest::draw_request(&mut Unstructured::new(data)) else { return };
+    let line = request.request_line();
+    let reply = run_bounded("an answer", 2 << 30, || zellige_ask::answer_line(&line));
     let reply: Value = serde_json::from_str(&reply).expect("an answer is JSON");
-    crate::ask::answered(&reply);
-    let Ok((host, device, transfer)) = bounded("a plan", 1 << 30, || request.transfer()) else {
+    crate::ask::check_answer(&reply);
+    let Ok((host, device, transfer)) = run_bounded("a plan", 1 << 30, || request.plan_transfer())
+    else {
         assert!(reply.get("error").is_some(), "{line} was answered, and there is no plan");
         return;
     };
     let count = host.size().iter().try_fold(1_i64, |n, d| n.checked_mul(*d));
     let positions = device.count_positions();
-    if count.is_none_or(|n| n > MOST)
-        || positions > 16 * MOST
+    if count.is_none_or(|n| n > MAX_ENUMERATED_ELEMENTS)
+        || positions > 16 * MAX_ENUMERATED_ELEMENTS
         || transfer.named_nests().len() > 1 << 12
     {
         return;
@@ -134,14 +137,15 @@ pub(crate) fn transfer(data: &[u8]) {
     let mut have: Vec<(i64, i64)> = Vec::new();
     for n in transfer.named_nests() {
         let first = (n.host_offset, n.device_offset);
-        have.extend(pairs(&n.ranges, &n.host_strides, &n.device_strides, first));
+        have.extend(nest_pairs(&n.ranges, &n.host_strides, &n.device_strides, first));
     }
     have.sort_unstable();
-    agrees(&line, &host, &device, request.direction, &have);
+    check_mapping(&line, &host, &device, request.direction, &have);
     let made = transfer.build_descriptor("x").expect("a plan has a descriptor");
     let mut told: Vec<(i64, i64)> = Vec::new();
     for d in &made.dcsi_ {
-        let all = pairs(&d.size_, &d.stride_src_, &d.stride_dst_, (d.offset_src_, d.offset_dst_));
+        let all =
+            nest_pairs(&d.size_, &d.stride_src_, &d.stride_dst_, (d.offset_src_, d.offset_dst_));
         let back = request.direction == TransferDirection::DeviceToHost;
         told.extend(all.into_iter().map(|(a, b)| if back { (b, a) } else { (a, b) }));
     }
@@ -150,7 +154,7 @@ pub(crate) fn transfer(data: &[u8]) {
 }
 
 /// Every pair of addresses of a nest.
-fn pairs(range: &[i64], a: &[i64], b: &[i64], first: (i64, i64)) -> Vec<(i64, i64)> {
+fn nest_pairs(range: &[i64], a: &[i64], b: &[i64], first: (i64, i64)) -> Vec<(i64, i64)> {
     let mut points = vec![first];
     for ((n, s), t) in range.iter().zip(a).zip(b) {
         let along = |(x, y): &(i64, i64)| {
@@ -165,7 +169,7 @@ fn pairs(range: &[i64], a: &[i64], b: &[i64], first: (i64, i64)) -> Vec<(i64, i6
 }
 
 /// The mapping by its definition: an element goes to all of its places, and comes from one of them.
-fn agrees(
+fn check_mapping(
     line: &str,
     host: &StridedLayout,
     device: &StickLayout,

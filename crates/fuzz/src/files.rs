@@ -1,7 +1,7 @@
 //! Containers of tensors: refused, or every tensor lies inside of the file, can be read to its last
 //! byte, and is the same after it was written and read again.
 
-use crate::budget::bounded;
+use crate::budget::run_bounded;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use zellige_files::{
@@ -9,7 +9,7 @@ use zellige_files::{
 };
 
 /// Tensors that are read whole, in bytes at most. A compressed one may be a thousand times its file.
-const WHOLE: u64 = 1 << 22;
+const MAX_WHOLE_BYTES: u64 = 1 << 22;
 
 /// A folder of this process, in memory where the system has such a place.
 pub(crate) static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -21,28 +21,28 @@ pub(crate) static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 /// Removes what the targets wrote; a fuzzer that is killed leaves its folder.
-pub fn clean() {
+pub fn remove_files() {
     let _ = std::fs::remove_dir_all(&*FOLDER);
 }
 
-pub(crate) fn npy(data: &[u8]) {
-    container(data, ContainerKind::Npy);
+pub(crate) fn fuzz_npy(data: &[u8]) {
+    check_container(data, ContainerKind::Npy);
 }
 
-pub(crate) fn npz(data: &[u8]) {
-    container(data, ContainerKind::Npz);
+pub(crate) fn fuzz_npz(data: &[u8]) {
+    check_container(data, ContainerKind::Npz);
 }
 
-pub(crate) fn safetensors(data: &[u8]) {
-    container(data, ContainerKind::Safetensors);
+pub(crate) fn fuzz_safetensors(data: &[u8]) {
+    check_container(data, ContainerKind::Safetensors);
 }
 
-fn container(data: &[u8], kind: ContainerKind) {
+fn check_container(data: &[u8], kind: ContainerKind) {
     let path = FOLDER.join(format!("in.{}", kind.file_extension()));
     std::fs::write(&path, data).expect("the folder can be written");
     // The decompressor and the end of an archive take a constant.
     let bytes = (1 << 20) + 64 * data.len();
-    let container = match bounded("opening a file", bytes, || Container::open(&path)) {
+    let container = match run_bounded("opening a file", bytes, || Container::open(&path)) {
         Ok(container) => container,
         Err(error) => {
             assert_eq!(error.path(), path);
@@ -73,15 +73,15 @@ fn container(data: &[u8], kind: ContainerKind) {
             i.dimension_order() == DimensionOrder::RowMajor && i.byte_order() == ByteOrder::Little
         })
         .filter_map(|i| {
-            Some((NewTensor::new(i.name(), i.dtype(), i.shape()), read(&container, i)?))
+            Some((NewTensor::new(i.name(), i.dtype(), i.shape()), read_tensor(&container, i)?))
         })
         .collect();
-    again(&whole, kind);
+    check_rewritten(&whole, kind);
 }
 
 /// The bytes of a tensor, where they are what the container says.
-fn read(container: &Container, info: &TensorInfo) -> Option<Vec<u8>> {
-    if info.byte_len() > WHOLE {
+fn read_tensor(container: &Container, info: &TensorInfo) -> Option<Vec<u8>> {
+    if info.byte_len() > MAX_WHOLE_BYTES {
         return None;
     }
     let mut bytes = vec![0; usize::try_from(info.byte_len()).ok()?];
@@ -96,7 +96,7 @@ fn read(container: &Container, info: &TensorInfo) -> Option<Vec<u8>> {
 }
 
 /// What was read is written and read back the same, where the kind of file can hold it.
-fn again(tensors: &[(NewTensor, Vec<u8>)], kind: ContainerKind) {
+fn check_rewritten(tensors: &[(NewTensor, Vec<u8>)], kind: ContainerKind) {
     let path = FOLDER.join(format!("out.{}", kind.file_extension()));
     let list: Vec<(NewTensor, &[u8])> =
         tensors.iter().map(|(new, bytes)| (new.clone(), bytes.as_slice())).collect();
@@ -112,6 +112,6 @@ fn again(tensors: &[(NewTensor, Vec<u8>)], kind: ContainerKind) {
         };
         let info = info.expect("a tensor that was written");
         assert_eq!((info.dtype(), info.shape()), (new.dtype, new.shape.as_slice()));
-        assert_eq!(read(&container, info).as_ref(), Some(bytes), "{}", new.name);
+        assert_eq!(read_tensor(&container, info).as_ref(), Some(bytes), "{}", new.name);
     }
 }

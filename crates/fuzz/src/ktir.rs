@@ -1,31 +1,32 @@
 //! Tile kernels: refused with a place inside of the text, or written and read back the same; every
 //! kernel then ends within a small budget, with arrays or with a fault.
 
-use crate::budget::bounded;
-use crate::notation::refused;
+use crate::budget::run_bounded;
+use crate::notation::check_refusal;
 use zellige_ktir::{KtirArray, KtirElem, KtirModule, KtirRun, KtirScalar, KtirType, text};
 
 /// What a run may take here.
-const STEPS: u64 = 20_000;
-const BYTES: u64 = 16 << 20;
+const MAX_STEPS: u64 = 20_000;
+const MAX_BYTES: u64 = 16 << 20;
 
-pub(crate) fn text(data: &[u8]) {
+pub(crate) fn fuzz_ktir_text(data: &[u8]) {
     let Ok(source) = std::str::from_utf8(data) else { return };
     // A set of a million points is counted point by point.
     let bytes = (1 << 28) + 2000 * source.len();
-    match bounded("reading a module", bytes, || text::parse(source)) {
-        Err(d) => refused(source, &d),
+    match run_bounded("reading a module", bytes, || text::parse(source)) {
+        Err(d) => check_refusal(source, &d),
         Ok(module) => {
             let printed = text::print_module(&module);
             assert!(text::parse(&printed).as_ref() == Ok(&module), "changed:\n{printed}");
-            runs(&module);
+            check_runs(&module);
         }
     }
 }
 
-fn runs(module: &KtirModule) {
+fn check_runs(module: &KtirModule) {
     for f in module.functions.iter().take(4) {
-        let mut run = KtirRun::new(module, f.name()).with_max_steps(STEPS).with_max_bytes(BYTES);
+        let mut run =
+            KtirRun::new(module, f.name()).with_max_steps(MAX_STEPS).with_max_bytes(MAX_BYTES);
         let names: Vec<&str> = f.args().iter().map(|v| f.value_def(*v).name.as_str()).collect();
         let declared = module.view_elements(f.name(), &names);
         for v in f.args() {
@@ -43,8 +44,8 @@ fn runs(module: &KtirModule) {
             };
         }
         // The budget is what is kept; one operation may have as much in its hands.
-        let allowed = usize::try_from(4 * BYTES).expect("64 MiB");
-        let outcome = bounded("a kernel", allowed, || run.execute_kernel());
+        let allowed = usize::try_from(4 * MAX_BYTES).expect("64 MiB");
+        let outcome = run_bounded("a kernel", allowed, || run.execute_kernel());
         if let Err(error) = outcome {
             assert!(!error.to_string().is_empty() && !error.fault.kind().is_empty());
         }

@@ -15,7 +15,7 @@ pub mod budget;
 mod cache;
 mod dma;
 mod files;
-pub use files::clean;
+pub use files::remove_files;
 mod graph;
 mod ktir;
 mod notation;
@@ -25,7 +25,7 @@ mod seeds;
 
 /// A kind of input.
 #[derive(Debug, Clone, Copy)]
-pub struct Target {
+pub struct FuzzTarget {
     /// Its name: that of the program in `fuzz/`.
     pub name: &'static str,
     /// Checks one input.
@@ -35,21 +35,29 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: &[Target] = &[
-    Target { name: "ask_line", run: ask::line, seeds: seeds::ask_lines },
-    Target { name: "cache_entry", run: cache::entry, seeds: seeds::cache_entries },
-    Target { name: "convert_text", run: notation::conversion, seeds: seeds::conversions },
-    Target { name: "decisions", run: cache::decisions, seeds: seeds::decisions },
-    Target { name: "dma", run: dma::transfer, seeds: seeds::dma },
-    Target { name: "graph_json", run: graph::json, seeds: seeds::graph_json },
-    Target { name: "graph_text", run: graph::text, seeds: seeds::graph_texts },
-    Target { name: "ktir_text", run: ktir::text, seeds: seeds::ktir_texts },
-    Target { name: "npy", run: files::npy, seeds: seeds::npy },
-    Target { name: "npz", run: files::npz, seeds: seeds::npz },
-    Target { name: "onnx_file", run: onnx::file, seeds: seeds::onnx_files },
-    Target { name: "parse_text", run: notation::text, seeds: seeds::layout_texts },
-    Target { name: "plan_json", run: plan::json, seeds: seeds::plans },
-    Target { name: "safetensors", run: files::safetensors, seeds: seeds::safetensors },
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget { name: "ask_line", run: ask::fuzz_ask_line, seeds: seeds::ask_lines },
+    FuzzTarget { name: "cache_entry", run: cache::fuzz_cache_entry, seeds: seeds::cache_entries },
+    FuzzTarget {
+        name: "convert_text",
+        run: notation::fuzz_conversion,
+        seeds: seeds::conversion_inputs,
+    },
+    FuzzTarget { name: "decisions", run: cache::fuzz_decisions, seeds: seeds::decision_texts },
+    FuzzTarget { name: "dma", run: dma::fuzz_dma, seeds: seeds::dma_inputs },
+    FuzzTarget { name: "graph_json", run: graph::fuzz_graph_json, seeds: seeds::graph_json },
+    FuzzTarget { name: "graph_text", run: graph::fuzz_graph_text, seeds: seeds::graph_texts },
+    FuzzTarget { name: "ktir_text", run: ktir::fuzz_ktir_text, seeds: seeds::ktir_texts },
+    FuzzTarget { name: "npy", run: files::fuzz_npy, seeds: seeds::npy_files },
+    FuzzTarget { name: "npz", run: files::fuzz_npz, seeds: seeds::npz_files },
+    FuzzTarget { name: "onnx_file", run: onnx::fuzz_onnx_file, seeds: seeds::onnx_files },
+    FuzzTarget { name: "parse_text", run: notation::fuzz_layout_text, seeds: seeds::layout_texts },
+    FuzzTarget { name: "plan_json", run: plan::fuzz_plan_json, seeds: seeds::plan_texts },
+    FuzzTarget {
+        name: "safetensors",
+        run: files::fuzz_safetensors,
+        seeds: seeds::safetensors_files,
+    },
 ];
 
 /// Runs the target of a name; the programs in `fuzz/` have nothing else to do.

@@ -1,22 +1,22 @@
 //! Layouts as text: refused with a place inside of the text, or printed and read back the same.
 
-use crate::budget::bounded;
+use crate::budget::run_bounded;
 use serde_json::Value;
 use zellige_float::Dtype;
 use zellige_layout::{AxisTable, Layout};
 use zellige_notation::convert::{ConversionRefusal, convert_layout};
 use zellige_notation::{Diagnostic, Notation, ParsedText, json, parse, parse_as, tirx};
 
-pub(crate) fn text(data: &[u8]) {
+pub(crate) fn fuzz_layout_text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let axes = AxisTable::new();
     let bytes = (1 << 22) + 2000 * text.len();
     let reads = Notation::all_notations()
-        .map(|n| bounded("reading a layout", bytes, || parse_as(text, n, &axes)));
-    let guessed = bounded("reading a layout", bytes, || parse(text, &axes));
+        .map(|n| run_bounded("reading a layout", bytes, || parse_as(text, n, &axes)));
+    let guessed = run_bounded("reading a layout", bytes, || parse(text, &axes));
     for read in reads.chain([guessed]) {
         match read {
-            Err(d) => refused(text, &d),
+            Err(d) => check_refusal(text, &d),
             Ok(parsed) => {
                 let again = parse_as(&parsed.notation_text(), parsed.notation(), &axes);
                 let again = again.expect("its own text");
@@ -25,22 +25,22 @@ pub(crate) fn text(data: &[u8]) {
                 let bound = |p: &ParsedText| p.stick_layout().and_then(|s| s.host().cloned());
                 assert_eq!(bound(&again), bound(&parsed));
                 if let Some(layout) = parsed.algebra_layout() {
-                    by_json(layout, &axes);
+                    check_json_round_trip(layout, &axes);
                 }
             }
         }
     }
     if let Ok(value) = serde_json::from_str::<Value>(text)
         && let Ok(layout) =
-            bounded("reading a layout", bytes, || json::layout_from_json(&value, &axes))
+            run_bounded("reading a layout", bytes, || json::layout_from_json(&value, &axes))
     {
-        by_json(&layout, &axes);
+        check_json_round_trip(&layout, &axes);
         assert_eq!(tirx::parse(&tirx::print_tirx(&layout), &axes).as_ref(), Ok(&layout));
     }
 }
 
 /// Elements of a layout that a conversion is compared for.
-const COMPARED: i64 = 1 << 10;
+const MAX_COMPARED_ELEMENTS: i64 = 1 << 10;
 
 /// Shapes for texts that are layouts of any shape.
 const SHAPES: &[&[i64]] =
@@ -50,7 +50,7 @@ const SHAPES: &[&[i64]] =
 ///
 /// A text that comes out is read as the same function, place by place; a refusal has a reason, and its witness is an
 /// element.
-pub(crate) fn conversion(data: &[u8]) {
+pub(crate) fn fuzz_conversion(data: &[u8]) {
     let [to, which, text @ ..] = data else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
     let axes = AxisTable::new();
@@ -62,14 +62,19 @@ pub(crate) fn conversion(data: &[u8]) {
         None => SHAPES[usize::from(*which) % SHAPES.len()].to_vec(),
     };
     let bytes = (1 << 26) + 2000 * text.len();
-    let lowered = bounded("lowering a layout", bytes, || parsed.layout_over_shape(Some(&shape)));
+    let lowered =
+        run_bounded("lowering a layout", bytes, || parsed.layout_over_shape(Some(&shape)));
     let layout = match lowered {
-        Ok(layout) if layout.size() <= COMPARED && layout.tile().replica_count() <= 64 => layout,
+        Ok(layout)
+            if layout.size() <= MAX_COMPARED_ELEMENTS && layout.tile().replica_count() <= 64 =>
+        {
+            layout
+        }
         Ok(_) => return,
-        Err(d) => return refused(text, &d),
+        Err(d) => return check_refusal(text, &d),
     };
     let dtype = to.needs_dtype().then_some(Dtype::Float16);
-    let written = bounded("a conversion", bytes, || convert_layout(&layout, &shape, dtype, to));
+    let written = run_bounded("a conversion", bytes, || convert_layout(&layout, &shape, dtype, to));
     match written {
         Ok(written) => {
             let again = parse_as(&written, to, &axes).unwrap_or_else(|d| panic!("{written}: {d}"));
@@ -102,12 +107,12 @@ pub(crate) fn conversion(data: &[u8]) {
     }
 }
 
-fn by_json(layout: &Layout, axes: &AxisTable) {
+fn check_json_round_trip(layout: &Layout, axes: &AxisTable) {
     assert_eq!(json::layout_from_json(&json::layout_to_json(layout), axes).as_ref(), Ok(layout));
 }
 
 /// A refusal underlines a part of the text and can be drawn.
-pub(crate) fn refused(text: &str, d: &Diagnostic) {
+pub(crate) fn check_refusal(text: &str, d: &Diagnostic) {
     assert!(d.span.start <= d.span.end && d.span.end <= text.len(), "{d:?}");
     assert!(!d.render(text, false).is_empty());
 }

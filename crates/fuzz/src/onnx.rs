@@ -1,16 +1,17 @@
 //! ONNX models: refused with a message, or a graph that is written and read back the same.
 
-use crate::budget::bounded;
+use crate::budget::run_bounded;
 use std::collections::BTreeMap;
 use zellige_graph::text;
-use zellige_onnx::Model;
+use zellige_onnx::OnnxModel;
 
-pub(crate) fn file(data: &[u8]) {
+pub(crate) fn fuzz_onnx_file(data: &[u8]) {
     let bytes = (1 << 26) + 4000 * data.len();
-    let imported = bounded("reading a model", bytes, || {
-        let model = Model::read(data).ok()?;
-        let bind: BTreeMap<String, i64> = model.symbols().into_iter().map(|s| (s, 3)).collect();
-        Some(model.import(&bind))
+    let imported = run_bounded("reading a model", bytes, || {
+        let model = OnnxModel::read_model(data).ok()?;
+        let bind: BTreeMap<String, i64> =
+            model.input_symbols().into_iter().map(|s| (s, 3)).collect();
+        Some(model.import_graph(&bind))
     });
     match imported {
         None => {}

@@ -1,16 +1,17 @@
 //! Plans that were written down: refused, or the engine runs them exactly as the loops say, inside of
 //! buffers that are no larger than the plan asks for.
 
-use crate::budget::bounded;
+use crate::budget::run_bounded;
 use zellige_movement::{MovePlan, Mover, reference};
 
 /// Elements of a buffer that is moved here.
-const MOST: i64 = 1 << 14;
+const MAX_BUFFER_ELEMENTS: i64 = 1 << 14;
 
-pub(crate) fn json(data: &[u8]) {
+pub(crate) fn fuzz_plan_json(data: &[u8]) {
     // What is read may be looked at place by place.
     let bytes = (1 << 26) + 200 * data.len();
-    let Ok(plan) = bounded("reading a plan", bytes, || serde_json::from_slice::<MovePlan>(data))
+    let Ok(plan) =
+        run_bounded("reading a plan", bytes, || serde_json::from_slice::<MovePlan>(data))
     else {
         return;
     };
@@ -18,7 +19,7 @@ pub(crate) fn json(data: &[u8]) {
         serde_json::from_value(serde_json::to_value(&plan).expect("a plan is JSON"))
             .expect("its own JSON");
     assert_eq!(again, plan);
-    if plan.src_len().max(plan.dst_len()) > MOST {
+    if plan.src_len().max(plan.dst_len()) > MAX_BUFFER_ELEMENTS {
         return;
     }
     let sizes = [plan.src_len(), plan.dst_len()].map(|n| usize::try_from(n).expect("0 or more"));

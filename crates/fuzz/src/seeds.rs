@@ -1,50 +1,51 @@
 //! Valid inputs to begin with, from the examples and the test data of the repository.
 
-use crate::cache::searched;
+use crate::cache::search_decisions;
 use std::path::{Path, PathBuf};
 use zellige_layout::Layout;
 use zellige_movement::{MovePlan, PaddingFill};
 use zellige_notation::{Notation, json, preset, tirx};
 
 /// Larger files are no better seeds.
-const MOST: u64 = 64 << 10;
+const MAX_SEED_BYTES: u64 = 64 << 10;
 
-fn root() -> PathBuf {
+fn repository_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// The files of a folder with an ending, in the order of their names.
-fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
-    let entries = std::fs::read_dir(root().join(folder)).expect("a folder of the repository");
+fn read_files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
+    let entries =
+        std::fs::read_dir(repository_root().join(folder)).expect("a folder of the repository");
     let mut paths: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     paths.retain(|p| p.extension().is_some_and(|e| e == ending));
-    paths.retain(|p| p.metadata().is_ok_and(|m| m.len() <= MOST));
+    paths.retain(|p| p.metadata().is_ok_and(|m| m.len() <= MAX_SEED_BYTES));
     paths.sort();
     paths.iter().map(|p| std::fs::read(p).expect("a file of the repository")).collect()
 }
 
-pub(crate) fn npy() -> Vec<Vec<u8>> {
-    files("tests/data/files", "npy")
+pub(crate) fn npy_files() -> Vec<Vec<u8>> {
+    read_files("tests/data/files", "npy")
 }
 
-pub(crate) fn npz() -> Vec<Vec<u8>> {
-    files("tests/data/files", "npz")
+pub(crate) fn npz_files() -> Vec<Vec<u8>> {
+    read_files("tests/data/files", "npz")
 }
 
-pub(crate) fn safetensors() -> Vec<Vec<u8>> {
-    files("tests/data/files", "safetensors")
+pub(crate) fn safetensors_files() -> Vec<Vec<u8>> {
+    read_files("tests/data/files", "safetensors")
 }
 
 pub(crate) fn onnx_files() -> Vec<Vec<u8>> {
-    files("examples/onnx", "onnx")
+    read_files("examples/onnx", "onnx")
 }
 
 pub(crate) fn ktir_texts() -> Vec<Vec<u8>> {
-    files("crates/ktir/tests/kernels", "mlir")
+    read_files("crates/ktir/tests/kernels", "mlir")
 }
 
 pub(crate) fn graph_texts() -> Vec<Vec<u8>> {
-    files("examples", "graph")
+    read_files("examples", "graph")
 }
 
 pub(crate) fn graph_json() -> Vec<Vec<u8>> {
@@ -61,7 +62,7 @@ pub(crate) fn graph_json() -> Vec<Vec<u8>> {
 
 /// The requests of the documentation: every second line is an answer.
 pub(crate) fn ask_lines() -> Vec<Vec<u8>> {
-    let path = root().join("crates/ask/tests/examples.jsonl");
+    let path = repository_root().join("crates/ask/tests/examples.jsonl");
     let text = std::fs::read_to_string(path).expect("a file of the repository");
     text.lines().filter(|l| l.starts_with("{\"op\"")).map(|l| l.as_bytes().to_vec()).collect()
 }
@@ -82,7 +83,7 @@ pub(crate) fn layout_texts() -> Vec<Vec<u8>> {
     );
     // Of every notation its own example, and recorded texts of others.
     texts.extend(Notation::all_notations().map(|n| n.example_text().to_string()));
-    texts.extend(recorded());
+    texts.extend(recorded_texts());
     let axes = zellige_layout::AxisTable::new();
     let layout = tirx::parse("Swizzle(3,3,3) o S[(8,64):(64,1)] + R[2:512] valid[7/8,64]", &axes);
     texts.push(json::layout_to_json(&layout.expect("a layout")).to_string());
@@ -90,7 +91,7 @@ pub(crate) fn layout_texts() -> Vec<Vec<u8>> {
 }
 
 /// Some of the texts in the recorded answers of other implementations.
-fn recorded() -> Vec<String> {
+fn recorded_texts() -> Vec<String> {
     let mut texts = Vec::new();
     for (file, field) in [
         ("cute_texts", "text"),
@@ -102,7 +103,7 @@ fn recorded() -> Vec<String> {
         ("jax_sharding", "hlo_sharding"),
         ("tirx", "text"),
     ] {
-        let path = root().join(format!("tests/data/{file}.json"));
+        let path = repository_root().join(format!("tests/data/{file}.json"));
         let data = std::fs::read_to_string(path).expect("a file of the repository");
         let data: serde_json::Value = serde_json::from_str(&data).expect("JSON");
         let list = data.as_array().or_else(|| data["cases"].as_array());
@@ -114,7 +115,7 @@ fn recorded() -> Vec<String> {
 }
 
 /// Layouts to write in another notation; the first two bytes say in which, and over which shape.
-pub(crate) fn conversions() -> Vec<Vec<u8>> {
+pub(crate) fn conversion_inputs() -> Vec<Vec<u8>> {
     let texts = layout_texts().into_iter().enumerate();
     let byte = |n: usize| u8::try_from(n % 251).unwrap_or(0);
     texts.map(|(i, text)| [vec![byte(i), byte(i / 3)], text].concat()).collect()
@@ -123,20 +124,20 @@ pub(crate) fn conversions() -> Vec<Vec<u8>> {
 /// Bodies of entries; the first bytes say what is done to the file.
 pub(crate) fn cache_entries() -> Vec<Vec<u8>> {
     let mut all = vec![vec![0; 16], [vec![0; 8], b"12\nshort report{}".to_vec()].concat()];
-    all.push([vec![1, 3, 0, 65, 2, 1, 9, 0, 1, 7], searched(4)].concat());
+    all.push([vec![1, 3, 0, 65, 2, 1, 9, 0, 1, 7], search_decisions(4)].concat());
     all
 }
 
-pub(crate) fn decisions() -> Vec<Vec<u8>> {
+pub(crate) fn decision_texts() -> Vec<Vec<u8>> {
     vec![
-        searched(1),
-        searched(4),
-        searched(32),
+        search_decisions(1),
+        search_decisions(4),
+        search_decisions(32),
         b"{\"steps\":[],\"kept\":[],\"optimal\":false}".to_vec(),
     ]
 }
 
-pub(crate) fn plans() -> Vec<Vec<u8>> {
+pub(crate) fn plan_texts() -> Vec<Vec<u8>> {
     let axes = zellige_layout::AxisTable::new();
     let layout = |text: &str| -> Layout { tirx::parse(text, &axes).expect("a layout") };
     let moves = [
@@ -155,7 +156,7 @@ pub(crate) fn plans() -> Vec<Vec<u8>> {
 }
 
 /// Bytes that choices are read from; no form of their own.
-pub(crate) fn dma() -> Vec<Vec<u8>> {
+pub(crate) fn dma_inputs() -> Vec<Vec<u8>> {
     let fill = |seed: u8| (0..96_u8).map(|i| i.wrapping_mul(37).wrapping_add(seed)).collect();
     (0..16).map(|i| fill(i * 16 + 3)).collect()
 }

@@ -10,7 +10,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
-use zellige_fuzz_targets::{TARGETS, Target};
+use zellige_fuzz_targets::{FuzzTarget, TARGETS};
 
 /// SplitMix64.
 struct Random(u64);
@@ -85,7 +85,7 @@ fn mutate(bytes: &mut Vec<u8>, other: &[u8], random: &mut Random) {
 }
 
 /// Runs one input; where the target finds something, keeps the input and says where.
-fn check(target: &Target, input: &[u8]) -> Result<(), String> {
+fn check(target: &FuzzTarget, input: &[u8]) -> Result<(), String> {
     if catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_ok() {
         return Ok(());
     }
@@ -94,7 +94,7 @@ fn check(target: &Target, input: &[u8]) -> Result<(), String> {
     Err(format!("{}: {}", target.name, kept.unwrap_or_else(|e| format!("{input:?} ({e})"))))
 }
 
-fn smoke(target: &Target, time: Duration) -> Result<(), String> {
+fn smoke(target: &FuzzTarget, time: Duration) -> Result<(), String> {
     let seeds = (target.seeds)();
     assert!(!seeds.is_empty(), "{} has no seeds", target.name);
     for seed in &seeds {
@@ -128,7 +128,7 @@ fn every_target_takes_mutated_seeds() {
             None => found.extend(smoke(target, time).err()),
         }
     }
-    zellige_fuzz_targets::clean();
+    zellige_fuzz_targets::remove_files();
     assert!(found.is_empty(), "found:\n{}", found.join("\n"));
 }
 

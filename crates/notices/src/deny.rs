@@ -1,7 +1,7 @@
 //! The lists of `deny.toml`, held against the lock file.
 
-use crate::graph::Packages;
-use crate::license::accepted;
+use crate::graph::CrateGraph;
+use crate::license::is_accepted;
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
@@ -9,7 +9,7 @@ use toml::de::{DeTable, DeValue};
 ///
 /// # Errors
 /// A file that does not have the lists.
-pub fn complaints(deny: &str, packages: &Packages) -> Result<Vec<String>, String> {
+pub fn find_complaints(deny: &str, packages: &CrateGraph) -> Result<Vec<String>, String> {
     let table = DeTable::parse(deny).map_err(|e| format!("deny.toml: {e}"))?;
     let list = |keys: [&str; 2]| -> Result<Vec<&DeValue<'_>>, String> {
         let section = table.get_ref().get(keys[0]).and_then(|v| v.get_ref().as_table());
@@ -33,11 +33,11 @@ pub fn complaints(deny: &str, packages: &Packages) -> Result<Vec<String>, String
     let mut found = Vec::new();
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     let mut unused: Vec<&str> = skipped.clone();
-    for p in packages.all() {
+    for p in packages.all_crates() {
         let named = format!("{}@{}", p.name, p.version);
         match &p.license {
             None => found.push(format!("{named} names no licence")),
-            Some(expression) => match accepted(expression, &|name| licenses.contains(&name)) {
+            Some(expression) => match is_accepted(expression, &|name| licenses.contains(&name)) {
                 Ok(true) => {}
                 Ok(false) => found.push(format!("{named}: {expression} is not accepted")),
                 Err(e) => found.push(format!("{named}: {e}")),

@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// A crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Package {
+pub struct CrateInfo {
     /// Its name.
     pub name: String,
     /// Its version.
@@ -24,27 +24,29 @@ pub struct Package {
 
 /// Crates and what they link.
 #[derive(Debug, Default)]
-pub struct Packages {
-    all: BTreeMap<String, Package>,
+pub struct CrateGraph {
+    all: BTreeMap<String, CrateInfo>,
     /// What a crate needs when it runs, by id.
     needs: BTreeMap<String, Vec<String>>,
 }
 
 /// Where the workspace is.
-pub fn root() -> PathBuf {
+pub fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-impl Packages {
+impl CrateGraph {
     /// Asks cargo, for one target or for all of them, without the network.
     ///
     /// # Errors
     /// What cargo says, and answers of another form than the documented one.
-    pub fn ask(target: Option<&str>) -> Result<Packages, String> {
+    pub fn ask_cargo(target: Option<&str>) -> Result<CrateGraph, String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
         command.args(["metadata", "--format-version", "1", "--locked", "--offline"]);
-        command.args(["--all-features", "--manifest-path"]).arg(root().join("Cargo.toml"));
+        command
+            .args(["--all-features", "--manifest-path"])
+            .arg(workspace_root().join("Cargo.toml"));
         if let Some(target) = target {
             command.args(["--filter-platform", target]);
         }
@@ -54,16 +56,17 @@ impl Packages {
         }
         let answer: Value = serde_json::from_slice(&output.stdout)
             .map_err(|e| format!("cargo metadata gives JSON: {e}"))?;
-        Packages::read(&answer).ok_or_else(|| "cargo metadata answers in another form".into())
+        CrateGraph::parse_metadata(&answer)
+            .ok_or_else(|| "cargo metadata answers in another form".into())
     }
 
-    fn read(answer: &Value) -> Option<Packages> {
+    fn parse_metadata(answer: &Value) -> Option<CrateGraph> {
         let text = |v: &Value| v.as_str().map(str::to_string);
-        let mut packages = Packages::default();
+        let mut packages = CrateGraph::default();
         for p in answer["packages"].as_array()? {
             let manifest = PathBuf::from(p["manifest_path"].as_str()?);
             let kinds = p["targets"].as_array()?.iter().filter_map(|t| t["kind"].as_array());
-            let package = Package {
+            let package = CrateInfo {
                 name: text(&p["name"])?,
                 version: text(&p["version"])?,
                 license: text(&p["license"]),
@@ -87,13 +90,13 @@ impl Packages {
     }
 
     /// Every crate that the lock file has.
-    pub fn all(&self) -> impl Iterator<Item = &Package> {
+    pub fn all_crates(&self) -> impl Iterator<Item = &CrateInfo> {
         self.all.values()
     }
 
     /// The crates of others that are linked into one of this workspace.
-    pub fn linked_into(&self, name: &str) -> Vec<&Package> {
-        let own = |p: &Package| p.source.is_none() && p.name == name;
+    pub fn linked_into(&self, name: &str) -> Vec<&CrateInfo> {
+        let own = |p: &CrateInfo| p.source.is_none() && p.name == name;
         let mut open: Vec<&String> =
             self.all.iter().filter(|(_, p)| own(p)).map(|(id, _)| id).collect();
         let mut seen: BTreeSet<&String> = open.iter().copied().collect();

@@ -14,40 +14,40 @@
 ///
 /// # Errors
 /// An expression that is none.
-pub fn accepted(expression: &str, allow: &dyn Fn(&str) -> bool) -> Result<bool, String> {
+pub fn is_accepted(expression: &str, allow: &dyn Fn(&str) -> bool) -> Result<bool, String> {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut at = 0;
-    let holds = either(&words, &mut at, allow);
+    let holds = parse_or(&words, &mut at, allow);
     match holds {
         Some(holds) if at == words.len() => Ok(holds),
         _ => Err(format!("`{expression}` is no licence expression")),
     }
 }
 
-fn either(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
-    let mut holds = both(words, at, allow)?;
+fn parse_or(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
+    let mut holds = parse_and(words, at, allow)?;
     while words.get(*at) == Some(&"OR") {
         *at += 1;
-        holds |= both(words, at, allow)?;
+        holds |= parse_and(words, at, allow)?;
     }
     Some(holds)
 }
 
-fn both(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
-    let mut holds = one(words, at, allow)?;
+fn parse_and(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
+    let mut holds = parse_term(words, at, allow)?;
     while words.get(*at) == Some(&"AND") {
         *at += 1;
-        holds &= one(words, at, allow)?;
+        holds &= parse_term(words, at, allow)?;
     }
     Some(holds)
 }
 
-fn one(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
+fn parse_term(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
     let word = *words.get(*at)?;
     *at += 1;
     if word == "(" {
-        let holds = either(words, at, allow)?;
+        let holds = parse_or(words, at, allow)?;
         *at += 1;
         return (words.get(*at - 1) == Some(&")")).then_some(holds);
     }

@@ -1,12 +1,12 @@
 //! The notice: every crate that is linked, with its licence and the text of it.
 
-use crate::graph::{Package, Packages};
+use crate::graph::{CrateGraph, CrateInfo};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
 
 /// The program and the wheel as they are published, and the engine inside of the page.
-const PARTS: [(&str, &str); 3] = [
+const PUBLISHED_PARTS: [(&str, &str); 3] = [
     ("zellige-cli", "x86_64-unknown-linux-gnu"),
     ("zellige-python", "x86_64-unknown-linux-gnu"),
     ("zellige-explorer", "wasm32-unknown-unknown"),
@@ -28,10 +28,10 @@ Rust Project Contributors, https://github.com/rust-lang/rust/blob/master/COPYRIG
 ///
 /// # Errors
 /// What cargo says, and crates without a text.
-pub fn make() -> Result<String, String> {
-    let mut linked: BTreeMap<(String, String), Package> = BTreeMap::new();
-    for (name, target) in PARTS {
-        let packages = Packages::ask(Some(target))?;
+pub fn make_notice() -> Result<String, String> {
+    let mut linked: BTreeMap<(String, String), CrateInfo> = BTreeMap::new();
+    for (name, target) in PUBLISHED_PARTS {
+        let packages = CrateGraph::ask_cargo(Some(target))?;
         for p in packages.linked_into(name) {
             linked.insert((p.name.clone(), p.version.clone()), p.clone());
         }
@@ -40,7 +40,7 @@ pub fn make() -> Result<String, String> {
     for p in linked.values() {
         let license = p.license.as_deref().unwrap_or("no licence");
         let mut numbers = Vec::new();
-        for text in texts_of(p)? {
+        for text in license_texts(p)? {
             let known = texts.iter().position(|t| *t == text);
             let number = known.unwrap_or_else(|| {
                 texts.push(text);
@@ -59,7 +59,7 @@ pub fn make() -> Result<String, String> {
 
 /// The licence texts of a crate. Where it may be had under MIT, that text alone: it is the one that
 /// names who wrote the crate.
-fn texts_of(p: &Package) -> Result<Vec<String>, String> {
+fn license_texts(p: &CrateInfo) -> Result<Vec<String>, String> {
     let missing = |why: &str| format!("{} {}: {why}", p.name, p.version);
     let entries = std::fs::read_dir(&p.folder).map_err(|e| missing(&e.to_string()))?;
     let mut paths: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();

@@ -1,14 +1,14 @@
 //! The lock file, held against the committed notice and `deny.toml`.
 
-use zellige_notices::deny::complaints;
-use zellige_notices::graph::{Packages, root};
+use zellige_notices::deny::find_complaints;
+use zellige_notices::graph::{CrateGraph, workspace_root};
 use zellige_notices::notice;
 
 /// `ZELLIGE_BLESS=1` writes it anew.
 #[test]
 fn the_notice_is_that_of_the_lock_file() {
-    let made = notice::make().expect("every crate has its text");
-    let path = root().join("THIRD-PARTY-NOTICES");
+    let made = notice::make_notice().expect("every crate has its text");
+    let path = workspace_root().join("THIRD-PARTY-NOTICES");
     if std::env::var_os("ZELLIGE_BLESS").is_some() {
         std::fs::write(&path, &made).expect("the notice can be written");
     }
@@ -29,17 +29,17 @@ fn the_notice_is_that_of_the_lock_file() {
 
 #[test]
 fn licences_sources_and_versions_are_those_of_deny_toml() {
-    let deny = std::fs::read_to_string(root().join("deny.toml")).expect("deny.toml");
-    let packages = Packages::ask(None).expect("the lock file");
-    assert_eq!(complaints(&deny, &packages), Ok(vec![]));
+    let deny = std::fs::read_to_string(workspace_root().join("deny.toml")).expect("deny.toml");
+    let packages = CrateGraph::ask_cargo(None).expect("the lock file");
+    assert_eq!(find_complaints(&deny, &packages), Ok(vec![]));
     // The check sees what it is for.
     let told = |from: &str, to: &str| -> Vec<String> {
         let changed = deny.replace(from, to);
         assert_ne!(changed, deny, "{from}");
-        complaints(&changed, &packages).expect("the lists are there")
+        find_complaints(&changed, &packages).expect("the lists are there")
     };
     assert!(told("\"Zlib\",", "").iter().any(|c| c.contains("Zlib is not accepted")));
     assert!(told("https://github.com/rust-lang/", "https://example.org/").len() > 50);
     assert!(told("miniz_oxide@", "miniz_oxid@").iter().any(|c| c.contains("is there as")));
-    assert!(complaints("[bans]", &packages).is_err());
+    assert!(find_complaints("[bans]", &packages).is_err());
 }

@@ -7,7 +7,7 @@
 use zellige_float::{Converter, Dtype, Format};
 
 /// The dtype that the graph has in the place of another: the same, where the card stores it.
-pub fn carrier(dtype: Dtype) -> Dtype {
+pub fn carrier_dtype(dtype: Dtype) -> Dtype {
     match dtype {
         Dtype::Float64 => Dtype::Float32,
         Dtype::Int4 | Dtype::Int2 => Dtype::Int8,
@@ -20,9 +20,9 @@ pub fn carrier(dtype: Dtype) -> Dtype {
 
 /// Elements of a tensor in host memory, row-major, in the dtype that carries theirs; types below eight bits
 /// take a byte each. None where a byte is missing.
-pub fn carry(bytes: &[u8], dtype: Dtype) -> Option<Vec<u8>> {
+pub fn carry_elements(bytes: &[u8], dtype: Dtype) -> Option<Vec<u8>> {
     match dtype {
-        Dtype::Float64 => narrowed(bytes),
+        Dtype::Float64 => narrow_to_float32(bytes),
         Dtype::Uint16 => {
             let all = bytes.as_chunks::<2>();
             all.1.is_empty().then(|| {
@@ -37,14 +37,14 @@ pub fn carry(bytes: &[u8], dtype: Dtype) -> Option<Vec<u8>> {
         }
         Dtype::Int2 | Dtype::Uint2 | Dtype::Int4 | Dtype::Uint4 => {
             // Only the low bits of each byte are its number.
-            let one = |b: &u8| fit(dtype, i64::from(*b)).to_le_bytes()[0];
+            let one = |b: &u8| fit_integer(dtype, i64::from(*b)).to_le_bytes()[0];
             Some(bytes.iter().map(one).collect())
         }
         _ => Some(bytes.to_vec()),
     }
 }
 
-fn narrowed(bytes: &[u8]) -> Option<Vec<u8>> {
+fn narrow_to_float32(bytes: &[u8]) -> Option<Vec<u8>> {
     let count = bytes.len() / 8;
     let mut out = vec![0; count * 4];
     Converter::new(Format::F64, Format::F32).convert(bytes, &mut out, count).ok()?;
@@ -52,7 +52,7 @@ fn narrowed(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 /// The bits of a whole number that is carried, and whether it has a sign.
-pub(crate) fn bits(dtype: Dtype) -> Option<(u32, bool)> {
+pub(crate) fn carried_bits(dtype: Dtype) -> Option<(u32, bool)> {
     match dtype {
         Dtype::Int2 => Some((2, true)),
         Dtype::Uint2 => Some((2, false)),
@@ -65,30 +65,30 @@ pub(crate) fn bits(dtype: Dtype) -> Option<(u32, bool)> {
 }
 
 /// The smallest and the largest whole number of a dtype.
-pub(crate) fn range(dtype: Dtype) -> Option<(i64, i64)> {
+pub(crate) fn integer_range(dtype: Dtype) -> Option<(i64, i64)> {
     let (bits, signed) = match dtype {
         Dtype::Int8 => (8, true),
         Dtype::Uint8 => (8, false),
         Dtype::Int16 => (16, true),
         Dtype::Int32 => (32, true),
-        other => bits(other)?,
+        other => carried_bits(other)?,
     };
     Some(if signed { (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) } else { (0, (1 << bits) - 1) })
 }
 
 /// A whole number in the bits of its dtype: what is past them is cut off.
-pub(crate) fn fit(dtype: Dtype, x: i64) -> i64 {
-    let Some((bits, signed)) = bits(dtype) else { return x };
+pub(crate) fn fit_integer(dtype: Dtype, x: i64) -> i64 {
+    let Some((bits, signed)) = carried_bits(dtype) else { return x };
     let low = x & ((1 << bits) - 1);
     if signed && low >> (bits - 1) == 1 { low - (1 << bits) } else { low }
 }
 
 /// Elements as a file has them, in the dtype that carries theirs: those below eight bits lie packed there, the
 /// first in the lowest bits.
-pub(crate) fn unpack(stored: &[u8], dtype: Dtype, count: usize) -> Option<Vec<u8>> {
-    let width = match bits(dtype) {
+pub(crate) fn unpack_elements(stored: &[u8], dtype: Dtype, count: usize) -> Option<Vec<u8>> {
+    let width = match carried_bits(dtype) {
         Some((bits @ (2 | 4), _)) => bits as usize,
-        _ => return carry(stored, dtype),
+        _ => return carry_elements(stored, dtype),
     };
     let each = 8 / width;
     if stored.len() != count.div_ceil(each) {
@@ -96,7 +96,7 @@ pub(crate) fn unpack(stored: &[u8], dtype: Dtype, count: usize) -> Option<Vec<u8
     }
     let one = |i: usize| {
         let bits = i64::from(stored[i / each] >> (width * (i % each)));
-        fit(dtype, bits).to_le_bytes()[0]
+        fit_integer(dtype, bits).to_le_bytes()[0]
     };
     Some((0..count).map(one).collect())
 }
@@ -107,12 +107,12 @@ mod tests {
 
     #[test]
     fn packed_numbers_are_those_of_their_bits() {
-        assert_eq!(unpack(&[0x8f, 0x07], Dtype::Int4, 3), Some(vec![255, 248, 7]));
-        assert_eq!(unpack(&[0x8f, 0x07], Dtype::Uint4, 3), Some(vec![15, 8, 7]));
-        assert_eq!(unpack(&[0b11_10_01_00], Dtype::Int2, 4), Some(vec![0, 1, 254, 255]));
-        assert_eq!(unpack(&[0b11_10_01_00], Dtype::Uint2, 4), Some(vec![0, 1, 2, 3]));
-        assert_eq!(unpack(&[0], Dtype::Int4, 3), None);
-        assert_eq!(fit(Dtype::Uint16, -1), 65_535);
-        assert_eq!(fit(Dtype::Int4, 8), -8);
+        assert_eq!(unpack_elements(&[0x8f, 0x07], Dtype::Int4, 3), Some(vec![255, 248, 7]));
+        assert_eq!(unpack_elements(&[0x8f, 0x07], Dtype::Uint4, 3), Some(vec![15, 8, 7]));
+        assert_eq!(unpack_elements(&[0b11_10_01_00], Dtype::Int2, 4), Some(vec![0, 1, 254, 255]));
+        assert_eq!(unpack_elements(&[0b11_10_01_00], Dtype::Uint2, 4), Some(vec![0, 1, 2, 3]));
+        assert_eq!(unpack_elements(&[0], Dtype::Int4, 3), None);
+        assert_eq!(fit_integer(Dtype::Uint16, -1), 65_535);
+        assert_eq!(fit_integer(Dtype::Int4, 8), -8);
     }
 }

@@ -1,17 +1,17 @@
 //! What a node adds to the graph: operations on the way, and those that make its results.
 
-use crate::carried::{self, carrier};
+use crate::carried::{self, carrier_dtype};
 use crate::error::Result;
-use crate::literal::{self, Literal};
-use crate::node::Node;
-use crate::walk::Value;
+use crate::literal::{self, TensorLiteral};
+use crate::node::NodeLowering;
+use crate::walk::ModelValue;
 use serde_json::{Map, Value as Json};
 use std::rc::Rc;
 use zellige_float::Dtype;
 use zellige_graph::{GraphOperand, TensorId};
 
 /// Operations that give elements of their first operand and nothing else.
-const MOVES: &[&str] = &[
+const MOVE_OPERATIONS: &[&str] = &[
     "reshape",
     "permute",
     "transpose",
@@ -33,93 +33,97 @@ const MOVES: &[&str] = &[
     "triu",
 ];
 
-impl Node<'_, '_> {
+impl NodeLowering<'_, '_> {
     /// The tensor of a value.
-    pub(crate) fn tensor_of(&mut self, value: &Value, part: &str) -> Result<TensorId> {
+    pub(crate) fn tensor_of(&mut self, value: &ModelValue, part: &str) -> Result<TensorId> {
         match value {
-            Value::Tensor(id) => Ok(*id),
-            Value::Known(literal) => {
+            ModelValue::Tensor(id) => Ok(*id),
+            ModelValue::Known(literal) => {
                 let name = self.free_name(part);
-                self.import.materialize(literal, name).map_err(|e| self.placed(e))
+                self.import.materialize_literal(literal, name).map_err(|e| self.with_node_place(e))
             }
-            Value::Initializer(k) => self.import.initializer(*k).map_err(|e| self.placed(e)),
+            ModelValue::Initializer(k) => {
+                self.import.initializer_weight(*k).map_err(|e| self.with_node_place(e))
+            }
         }
     }
 
     /// Slice `at` of a dimension of an operand.
-    pub(crate) fn slice_at(&mut self, k: usize, dim: usize, at: i64) -> Result<Value> {
-        if let Some(x) = self.literal(k)?
-            && let Some(made) = crate::ops::taken(&x, dim, &[at], &[])
+    pub(crate) fn slice_at(&mut self, k: usize, dim: usize, at: i64) -> Result<ModelValue> {
+        if let Some(x) = self.operand_literal(k)?
+            && let Some(made) = crate::ops::take_along_dim(&x, dim, &[at], &[])
         {
-            return Ok(Value::Known(Rc::new(made)));
+            return Ok(ModelValue::Known(Rc::new(made)));
         }
-        let x = GraphOperand::Tensor(self.tensor(k)?);
+        let x = GraphOperand::Tensor(self.operand_tensor(k)?);
         let attributes = serde_json::json!({"dim": dim, "index": at});
-        Ok(Value::Tensor(self.part("turn", "select", &[x], attributes)?))
+        Ok(ModelValue::Tensor(self.emit_part("turn", "select", &[x], attributes)?))
     }
 
     /// Values of one shape as slices of a new dimension.
-    pub(crate) fn stacked(&mut self, rows: &[Value], axis: i64) -> Result<Value> {
+    pub(crate) fn stack_values(&mut self, rows: &[ModelValue], axis: i64) -> Result<ModelValue> {
         let Some(first) = rows.first() else {
-            return Err(self.bad("bad_operand", "no turns, and results stacked of them: no shape"));
+            return Err(
+                self.refuse_node("bad_operand", "no turns, and results stacked of them: no shape")
+            );
         };
-        let (size, dtype) = self.import.meta_of(first).map_err(|e| self.placed(e))?;
-        let dim = self.dim(axis, size.len() + 1)?;
-        let known: Option<Vec<Rc<Literal>>> = rows
+        let (size, dtype) = self.import.value_meta(first).map_err(|e| self.with_node_place(e))?;
+        let dim = self.normalize_dim(axis, size.len() + 1)?;
+        let known: Option<Vec<Rc<TensorLiteral>>> = rows
             .iter()
             .map(|r| match r {
-                Value::Known(l) if l.shape == size && l.dtype == dtype => Some(l.clone()),
+                ModelValue::Known(l) if l.shape == size && l.dtype == dtype => Some(l.clone()),
                 _ => None,
             })
             .collect();
         if let Some(all) = known
             && dim == 0
-            && let Some(made) = literal::stack(&all)
+            && let Some(made) = literal::stack_literals(&all)
         {
             self.named += 1;
-            return Ok(Value::Known(Rc::new(made)));
+            return Ok(ModelValue::Known(Rc::new(made)));
         }
         let mut operands = Vec::new();
         for row in rows {
             operands.push(GraphOperand::Tensor(self.tensor_of(row, "row")?));
         }
         if operands.len() == 1 {
-            return self.emit("unsqueeze", &operands, serde_json::json!({"dim": dim}));
+            return self.emit_result("unsqueeze", &operands, serde_json::json!({"dim": dim}));
         }
-        self.emit("stack", &operands, serde_json::json!({"dim": dim}))
+        self.emit_result("stack", &operands, serde_json::json!({"dim": dim}))
     }
 
     /// The name of result `k` in the graph.
-    fn result(&mut self, k: usize) -> String {
+    fn name_result(&mut self, k: usize) -> String {
         match self.proto.outputs.get(k) {
-            Some(name) if !name.is_empty() => self.import.name_of(name),
+            Some(name) if !name.is_empty() => self.import.graph_name(name),
             _ => {
-                let like = format!("{}.unused", self.base());
-                self.import.names.free(&like)
+                let like = format!("{}.unused", self.base_name());
+                self.import.names.unused_name(&like)
             }
         }
     }
 
     /// The name of the first result in the graph.
-    pub(crate) fn result_name(&mut self) -> String {
-        self.result(0)
+    pub(crate) fn first_result_name(&mut self) -> String {
+        self.name_result(0)
     }
 
-    fn base(&mut self) -> String {
+    fn base_name(&mut self) -> String {
         match self.proto.outputs.iter().find(|n| !n.is_empty()) {
-            Some(name) => self.import.name_of(name),
+            Some(name) => self.import.graph_name(name),
             None => format!("_{}", self.proto.op),
         }
     }
 
     /// A name like that of the first result, with a part added.
     pub(crate) fn free_name(&mut self, part: &str) -> String {
-        let like = format!("{}.{part}", self.base());
-        self.import.names.free(&like)
+        let like = format!("{}.{part}", self.base_name());
+        self.import.names.unused_name(&like)
     }
 
     /// An operation on the way to the results; `part` is added to the name of the first.
-    pub(crate) fn part(
+    pub(crate) fn emit_part(
         &mut self,
         part: &str,
         op: &str,
@@ -127,125 +131,154 @@ impl Node<'_, '_> {
         attributes: Json,
     ) -> Result<TensorId> {
         let name = self.free_name(part);
-        self.add(op, operands, attributes, &[&name]).map(|ids| ids[0])
+        self.add_operation(op, operands, attributes, &[&name]).map(|ids| ids[0])
     }
 
     /// An operation on tensors on the way to the results.
-    pub(crate) fn step(&mut self, op: &str, of: &[TensorId], attributes: Json) -> Result<TensorId> {
+    pub(crate) fn emit_step(
+        &mut self,
+        op: &str,
+        of: &[TensorId],
+        attributes: Json,
+    ) -> Result<TensorId> {
         let operands: Vec<GraphOperand> = of.iter().map(|id| GraphOperand::Tensor(*id)).collect();
-        self.part(op, op, &operands, attributes)
+        self.emit_part(op, op, &operands, attributes)
     }
 
     /// An operation on a tensor and a number on the way to the results.
-    pub(crate) fn with(&mut self, op: &str, x: TensorId, number: f64) -> Result<TensorId> {
-        self.part(op, op, &[GraphOperand::Tensor(x), GraphOperand::Number(number)], Json::Null)
+    pub(crate) fn emit_with_number(
+        &mut self,
+        op: &str,
+        x: TensorId,
+        number: f64,
+    ) -> Result<TensorId> {
+        self.emit_part(op, op, &[GraphOperand::Tensor(x), GraphOperand::Number(number)], Json::Null)
     }
 
     /// A tensor in this dtype on the way to the results.
-    pub(crate) fn cast(&mut self, x: TensorId, dtype: Dtype) -> Result<TensorId> {
+    pub(crate) fn cast_tensor(&mut self, x: TensorId, dtype: Dtype) -> Result<TensorId> {
         if self.import.builder.tensor(x).dtype == dtype {
             return Ok(x);
         }
-        self.step("cast", &[x], serde_json::json!({"dtype": dtype.name()}))
+        self.emit_step("cast", &[x], serde_json::json!({"dtype": dtype.name()}))
     }
 
     /// A tensor with elements that are known.
-    pub(crate) fn constant(&mut self, literal: &Literal, part: &str) -> Result<TensorId> {
+    pub(crate) fn emit_constant(
+        &mut self,
+        literal: &TensorLiteral,
+        part: &str,
+    ) -> Result<TensorId> {
         let name = self.free_name(part);
-        self.import.materialize(literal, name).map_err(|e| self.placed(e))
+        self.import.materialize_literal(literal, name).map_err(|e| self.with_node_place(e))
     }
 
     /// A tensor of numbers that are known, in this dtype.
-    pub(crate) fn numbers(
+    pub(crate) fn emit_numbers(
         &mut self,
         shape: &[i64],
         list: Vec<f64>,
         dtype: Dtype,
         part: &str,
     ) -> Result<TensorId> {
-        let data = literal::Numbers::Float(list);
-        let float = Literal { dtype: Dtype::Float64, shape: shape.to_vec(), data };
-        let made = float.cast(dtype);
-        let made = made.ok_or_else(|| self.bad("bad_operand", format!("no numbers of {dtype}")))?;
-        self.constant(&made, part)
+        let data = literal::LiteralNumbers::Float(list);
+        let float = TensorLiteral { dtype: Dtype::Float64, shape: shape.to_vec(), data };
+        let made = float.cast_to(dtype);
+        let made =
+            made.ok_or_else(|| self.refuse_node("bad_operand", format!("no numbers of {dtype}")))?;
+        self.emit_constant(&made, part)
     }
 
     /// The operation that makes the next result.
-    pub(crate) fn emit(
+    pub(crate) fn emit_result(
         &mut self,
         op: &str,
         operands: &[GraphOperand],
         attributes: Json,
-    ) -> Result<Value> {
-        let name = self.result(self.named);
+    ) -> Result<ModelValue> {
+        let name = self.name_result(self.named);
         self.named += 1;
-        Ok(Value::Tensor(self.add(op, operands, attributes, &[&name])?[0]))
+        Ok(ModelValue::Tensor(self.add_operation(op, operands, attributes, &[&name])?[0]))
     }
 
     /// The operation that makes all results.
-    pub(crate) fn emit_all(
+    pub(crate) fn emit_results(
         &mut self,
         op: &str,
         operands: &[GraphOperand],
         attributes: Json,
         count: usize,
-    ) -> Result<Vec<Value>> {
-        let names: Vec<String> = (0..count).map(|k| self.result(k)).collect();
+    ) -> Result<Vec<ModelValue>> {
+        let names: Vec<String> = (0..count).map(|k| self.name_result(k)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(self.add(op, operands, attributes, &names)?.into_iter().map(Value::Tensor).collect())
+        Ok(self
+            .add_operation(op, operands, attributes, &names)?
+            .into_iter()
+            .map(ModelValue::Tensor)
+            .collect())
     }
 
     /// The operation that makes the next result, which has this dtype.
-    pub(crate) fn emit_as(
+    pub(crate) fn emit_result_as(
         &mut self,
         dtype: Dtype,
         op: &str,
         operands: &[GraphOperand],
         attributes: Json,
-    ) -> Result<Value> {
+    ) -> Result<ModelValue> {
         // Floats keep their dtype in every operation; whole numbers may widen, as in PyTorch.
         if literal::is_float(dtype) {
-            return self.emit(op, operands, attributes);
+            return self.emit_result(op, operands, attributes);
         }
-        let id = self.part(op, op, operands, attributes)?;
-        self.converted(id, dtype)
+        let id = self.emit_part(op, op, operands, attributes)?;
+        self.convert_result(id, dtype)
     }
 
     /// A tensor as the next result, in this dtype.
-    pub(crate) fn converted(&mut self, id: TensorId, dtype: Dtype) -> Result<Value> {
-        if self.import.dtype_of(id) == dtype {
+    pub(crate) fn convert_result(&mut self, id: TensorId, dtype: Dtype) -> Result<ModelValue> {
+        if self.import.tensor_dtype(id) == dtype {
             self.named += 1;
-            return Ok(Value::Tensor(id));
+            return Ok(ModelValue::Tensor(id));
         }
-        if let Some((bits, signed)) = carried::bits(dtype) {
-            let made = self.fitted(id, dtype, bits, signed)?;
+        if let Some((bits, signed)) = carried::carried_bits(dtype) {
+            let made = self.fit_bits(id, dtype, bits, signed)?;
             self.named += 1;
-            return Ok(Value::Tensor(made));
+            return Ok(ModelValue::Tensor(made));
         }
-        self.emit("cast", &[GraphOperand::Tensor(id)], serde_json::json!({"dtype": dtype.name()}))
+        self.emit_result(
+            "cast",
+            &[GraphOperand::Tensor(id)],
+            serde_json::json!({"dtype": dtype.name()}),
+        )
     }
 
     /// Whole numbers cut to the bits of a dtype that is carried.
-    fn fitted(&mut self, id: TensorId, dtype: Dtype, bits: u32, signed: bool) -> Result<TensorId> {
+    fn fit_bits(
+        &mut self,
+        id: TensorId,
+        dtype: Dtype,
+        bits: u32,
+        signed: bool,
+    ) -> Result<TensorId> {
         let wide = if bits > 16 { Dtype::Int64 } else { Dtype::Int32 };
-        let x = self.cast(id, wide)?;
+        let x = self.cast_tensor(id, wide)?;
         let span = 1i64 << bits;
         let low = [GraphOperand::Tensor(x), GraphOperand::Whole(span - 1)];
-        let mut x = self.part("low", "bitwise_and", &low, Json::Null)?;
+        let mut x = self.emit_part("low", "bitwise_and", &low, Json::Null)?;
         if signed {
             // The upper half stands for negative numbers.
             let half = (span / 2) as f64;
-            x = self.with("add", x, half)?;
+            x = self.emit_with_number("add", x, half)?;
             let low = [GraphOperand::Tensor(x), GraphOperand::Whole(span - 1)];
-            x = self.part("turned", "bitwise_and", &low, Json::Null)?;
-            x = self.with("sub", x, half)?;
+            x = self.emit_part("turned", "bitwise_and", &low, Json::Null)?;
+            x = self.emit_with_number("sub", x, half)?;
         }
-        let made = self.cast(x, carrier(dtype))?;
-        self.import.carry(made, dtype);
+        let made = self.cast_tensor(x, carrier_dtype(dtype))?;
+        self.import.set_carried_dtype(made, dtype);
         Ok(made)
     }
 
-    fn add(
+    fn add_operation(
         &mut self,
         op: &str,
         operands: &[GraphOperand],
@@ -257,16 +290,16 @@ impl Node<'_, '_> {
             _ => Map::new(),
         };
         let made = self.import.builder.add_op(op, operands, &attributes, results);
-        let made = made.map_err(|e| self.refused(op, &e))?;
+        let made = made.map_err(|e| self.graph_refusal(op, &e))?;
         if matches!(op, "mul" | "add" | "div" | "erf") {
             self.import.made.insert(made[0], (op.to_string(), operands.to_vec()));
         }
         // What only moves elements carries what its first tensor does.
         if let Some(GraphOperand::Tensor(first)) = operands.first()
-            && MOVES.contains(&op)
+            && MOVE_OPERATIONS.contains(&op)
         {
-            let dtype = self.import.dtype_of(*first);
-            made.iter().for_each(|id| self.import.carry(*id, dtype));
+            let dtype = self.import.tensor_dtype(*first);
+            made.iter().for_each(|id| self.import.set_carried_dtype(*id, dtype));
         }
         if !self.proto.name.is_empty() {
             self.import.builder.set_source_location(made[0], self.proto.name);
@@ -275,7 +308,7 @@ impl Node<'_, '_> {
     }
 
     /// The size of a tensor of the graph.
-    pub(crate) fn size_of(&self, id: TensorId) -> Vec<i64> {
+    pub(crate) fn tensor_size(&self, id: TensorId) -> Vec<i64> {
         self.import.builder.tensor(id).size.clone()
     }
 }

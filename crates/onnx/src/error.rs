@@ -5,7 +5,7 @@ pub type Result<T, E = OnnxError> = std::result::Result<T, E>;
 
 /// A refused model: what is wrong, in which node and operand, at which byte of the file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{message}", place(self))]
+#[error("{}{message}", error_place(self))]
 pub struct OnnxError {
     /// A stable identifier for programs.
     pub kind: &'static str,
@@ -18,14 +18,14 @@ pub struct OnnxError {
     /// The byte of the file that it is about.
     pub at: Option<usize>,
     /// Inputs whose elements would have to be known before a run.
-    pub(crate) needs: Option<Box<Needs>>,
+    pub(crate) needs: Option<Box<NeededInputs>>,
 }
 
 /// Inputs of a model, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Needs(pub(crate) Vec<String>);
+pub(crate) struct NeededInputs(pub(crate) Vec<String>);
 
-fn place(e: &OnnxError) -> String {
+fn error_place(e: &OnnxError) -> String {
     let mut place = String::new();
     if let Some(at) = e.at {
         place += &format!("byte {at}: ");
@@ -41,7 +41,7 @@ fn place(e: &OnnxError) -> String {
 impl OnnxError {
     /// Inputs whose elements would have to be known before a run: given to `import_with`, the model may be
     /// accepted.
-    pub fn needs(&self) -> &[String] {
+    pub fn needed_inputs(&self) -> &[String] {
         self.needs.as_ref().map_or(&[], |n| &n.0)
     }
 
@@ -51,7 +51,7 @@ impl OnnxError {
     }
 
     /// A file that is not what its format says.
-    pub(crate) fn malformed(at: usize, message: impl Into<String>) -> OnnxError {
+    pub(crate) fn malformed_file(at: usize, message: impl Into<String>) -> OnnxError {
         OnnxError { at: Some(at), ..OnnxError::new("malformed", message) }
     }
 }
@@ -63,6 +63,6 @@ impl From<zellige_files::FileError> for OnnxError {
 }
 
 /// The start of a text of any length, enough to recognise it in a message.
-pub(crate) fn quote(text: &str) -> String {
+pub(crate) fn quote_start(text: &str) -> String {
     zellige_notation::quote_beginning(text, 80)
 }

@@ -1,9 +1,9 @@
 //! Models in files: weights are read when they are asked for and never before.
 
-use crate::error::{OnnxError, Result, quote};
-use crate::import::{Constant, Imported, Model, Weight};
+use crate::error::{OnnxError, Result, quote_start};
+use crate::import::{ImportedModel, ImportedWeight, InputConstant, OnnxModel};
 use crate::skeleton;
-use crate::tensor::Data;
+use crate::tensor::WeightData;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ impl ModelFile {
     /// Files that cannot be read, and files that are changed meanwhile.
     pub fn open(path: &Path) -> Result<ModelFile> {
         let file = ByteFile::open(path)?;
-        let skeleton = skeleton::read(&file)?;
+        let skeleton = skeleton::read_skeleton(&file)?;
         let folder = path.parent().unwrap_or(Path::new("")).to_path_buf();
         Ok(ModelFile { file, skeleton, folder })
     }
@@ -33,21 +33,21 @@ impl ModelFile {
     /// The graph for these values of its symbols.
     ///
     /// # Errors
-    /// As [`Model::read`] and [`Model::import`].
-    pub fn import(&self, bind: &BTreeMap<String, i64>) -> Result<Imported> {
-        Model::read(&self.skeleton)?.import(bind)
+    /// As [`Model::read`] and [`Model::import_graph`].
+    pub fn import_graph(&self, bind: &BTreeMap<String, i64>) -> Result<ImportedModel> {
+        OnnxModel::read_model(&self.skeleton)?.import_graph(bind)
     }
 
     /// The same where elements of inputs are at hand.
     ///
     /// # Errors
-    /// As [`Model::read`] and [`Model::import_with`].
-    pub fn import_with(
+    /// As [`Model::read`] and [`Model::import_graph_with`].
+    pub fn import_graph_with(
         &self,
         bind: &BTreeMap<String, i64>,
-        given: &BTreeMap<String, Constant>,
-    ) -> Result<Imported> {
-        Model::read(&self.skeleton)?.import_with(bind, given)
+        given: &BTreeMap<String, InputConstant>,
+    ) -> Result<ImportedModel> {
+        OnnxModel::read_model(&self.skeleton)?.import_graph_with(bind, given)
     }
 
     /// The elements of a weight that was imported from this file.
@@ -55,24 +55,24 @@ impl ModelFile {
     /// # Errors
     /// External data that is not there, outside of the model's folder, or shorter than the model says; a
     /// file that was changed since it was opened.
-    pub fn bytes<'a>(&'a self, weight: &'a Weight) -> Result<Cow<'a, [u8]>> {
-        weight.elements(self.stored(weight)?)
+    pub fn weight_bytes<'a>(&'a self, weight: &'a ImportedWeight) -> Result<Cow<'a, [u8]>> {
+        weight.carried_elements(self.stored_bytes(weight)?)
     }
 
     /// The same as the file has them.
-    fn stored<'a>(&'a self, weight: &'a Weight) -> Result<Cow<'a, [u8]>> {
+    fn stored_bytes<'a>(&'a self, weight: &'a ImportedWeight) -> Result<Cow<'a, [u8]>> {
         match &weight.data {
-            Data::Owned(bytes) => Ok(Cow::Borrowed(bytes)),
-            Data::Inside(range) => {
+            WeightData::Owned(bytes) => Ok(Cow::Borrowed(bytes)),
+            WeightData::Inside(range) => {
                 if range.start > range.end || range.end as u64 > self.file.byte_len() {
-                    let message = format!("`{}` is of another file", quote(&weight.name));
+                    let message = format!("`{}` is of another file", quote_start(&weight.name));
                     return Err(OnnxError::new("bad_file", message));
                 }
                 let bytes = self.file.read_range(range.start as u64, range.len() as u64)?;
                 self.file.check_unchanged()?;
                 Ok(Cow::Owned(bytes))
             }
-            Data::External { location, offset, length } => {
+            WeightData::External { location, offset, length } => {
                 let read = ByteFile::open_below(&self.folder, location).and_then(|file| {
                     let bytes = file.read_range(*offset, *length)?;
                     file.check_unchanged()?;
@@ -82,8 +82,8 @@ impl ModelFile {
                     let message = format!(
                         "`{}` has its {length} bytes in `{}` from byte {offset} on: {e}; keep that file \
                          beside the model, or save the model with its data inside",
-                        quote(&weight.name),
-                        quote(location)
+                        quote_start(&weight.name),
+                        quote_start(location)
                     );
                     OnnxError::new("bad_file", message)
                 };

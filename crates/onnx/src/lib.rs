@@ -1,10 +1,10 @@
 //! ONNX models as graphs.
 //!
 //! A [`Model`] is read from the bytes of an `.onnx` file; for given values of its symbols it becomes a
-//! [`zellige_graph::Graph`] and the weights of it. Elements of weights are not copied: a [`Weight`] says
+//! [`zellige_graph::GraphProto`] and the weights of it. Elements of weights are not copied: a [`ImportedWeight`] says
 //! where in the file they lie, and a [`ModelFile`] reads them when they are asked for.
 //!
-//! What only concerns shapes (`Shape`, `Gather`, `Concat` and what exporters put between) is computed
+//! What only concerns shapes (`LayerShape`, `Gather`, `Concat` and what exporters put between) is computed
 //! here, as every size is known; what is left are the operations of the card's table. An operation or an
 //! attribute without an equivalent is refused by name.
 //!
@@ -61,9 +61,9 @@ mod tensor;
 mod walk;
 mod wire;
 
-pub use carried::{carrier, carry};
+pub use carried::{carrier_dtype, carry_elements};
 pub use error::{OnnxError, Result};
 pub use file::ModelFile;
-pub use import::{Constant, Imported, Model, Weight};
-pub use ops::operations;
-pub use tensor::Data;
+pub use import::{ImportedModel, ImportedWeight, InputConstant, OnnxModel};
+pub use ops::supported_operations;
+pub use tensor::WeightData;

@@ -7,26 +7,26 @@ const RESERVED: [&str; 4] = ["return", "pin", "split", "at"];
 
 /// The names of a graph, each given once.
 #[derive(Debug, Default)]
-pub(crate) struct Names<'a> {
+pub(crate) struct GraphNames<'a> {
     of: HashMap<&'a str, String>,
     taken: HashSet<String>,
     /// The last number behind a name that many want.
     last: HashMap<String, usize>,
 }
 
-impl<'a> Names<'a> {
+impl<'a> GraphNames<'a> {
     /// The name of a value of the model: the same every time.
-    pub(crate) fn of(&mut self, name: &'a str) -> String {
+    pub(crate) fn name_for(&mut self, name: &'a str) -> String {
         if let Some(known) = self.of.get(name) {
             return known.clone();
         }
-        let made = self.free(&plain(name));
+        let made = self.unused_name(&sanitize_name(name));
         self.of.insert(name, made.clone());
         made
     }
 
     /// A name that nothing has, like this one.
-    pub(crate) fn free(&mut self, like: &str) -> String {
+    pub(crate) fn unused_name(&mut self, like: &str) -> String {
         if self.taken.insert(like.to_string()) {
             return like.to_string();
         }
@@ -42,7 +42,7 @@ impl<'a> Names<'a> {
 }
 
 /// Letters, digits, `_`, and dots between them; `/` is a dot.
-pub(crate) fn plain(name: &str) -> String {
+pub(crate) fn sanitize_name(name: &str) -> String {
     let mapped: String = name
         .chars()
         .map(|c| match c {
@@ -76,11 +76,11 @@ mod tests {
             ("...", "_"),
             ("a b;{}", "a_b___"),
         ] {
-            assert_eq!(plain(name), told);
+            assert_eq!(sanitize_name(name), told);
         }
-        let mut names = Names::default();
+        let mut names = GraphNames::default();
         assert_eq!(
-            (names.of("a/b"), names.of("a.b"), names.of("a/b")),
+            (names.name_for("a/b"), names.name_for("a.b"), names.name_for("a/b")),
             ("a.b".into(), "a.b_2".into(), "a.b".into())
         );
     }

@@ -1,17 +1,17 @@
 //! A node as the rules of operations see it: operands, attributes, results.
 
-use crate::error::{Needs, OnnxError, Result, quote};
-use crate::literal::Literal;
-use crate::proto::{self, Given};
-use crate::walk::{Import, Value};
+use crate::error::{NeededInputs, OnnxError, Result, quote_start};
+use crate::literal::TensorLiteral;
+use crate::proto::{self, AttributeValue};
+use crate::walk::{GraphImport, ModelValue};
 use std::rc::Rc;
 use zellige_float::Dtype;
 use zellige_graph::{GraphError, GraphOperand, TensorId};
 
 /// A node on its way into the graph.
-pub(crate) struct Node<'i, 'a> {
-    pub(crate) import: &'i mut Import<'a>,
-    pub(crate) proto: &'a proto::Node<'a>,
+pub(crate) struct NodeLowering<'i, 'a> {
+    pub(crate) import: &'i mut GraphImport<'a>,
+    pub(crate) proto: &'a proto::NodeProto<'a>,
     index: usize,
     /// Attributes that were asked for.
     taken: Vec<&'static str>,
@@ -21,13 +21,13 @@ pub(crate) struct Node<'i, 'a> {
     pub(crate) named: usize,
 }
 
-impl<'i, 'a> Node<'i, 'a> {
+impl<'i, 'a> NodeLowering<'i, 'a> {
     pub(crate) fn new(
-        import: &'i mut Import<'a>,
-        proto: &'a proto::Node<'a>,
+        import: &'i mut GraphImport<'a>,
+        proto: &'a proto::NodeProto<'a>,
         index: usize,
-    ) -> Node<'i, 'a> {
-        Node { import, proto, index, taken: Vec::new(), all_taken: false, named: 0 }
+    ) -> NodeLowering<'i, 'a> {
+        NodeLowering { import, proto, index, taken: Vec::new(), all_taken: false, named: 0 }
     }
 
     /// Its operation.
@@ -44,196 +44,205 @@ impl<'i, 'a> Node<'i, 'a> {
     }
 
     /// Every attribute, as the call of a function passes them on.
-    pub(crate) fn all_attributes(&mut self) -> Vec<(&'a str, &'a Given<'a>)> {
+    pub(crate) fn all_attributes(&mut self) -> Vec<(&'a str, &'a AttributeValue<'a>)> {
         self.all_taken = true;
         let all = self.proto.attributes.iter();
-        all.filter_map(|a| Some((a.name, self.resolved(&a.value)?))).collect()
+        all.filter_map(|a| Some((a.name, self.resolve_attribute(&a.value)?))).collect()
     }
 
     pub(crate) fn opset(&self) -> i64 {
-        self.import.opset()
+        self.import.current_opset()
     }
 
-    fn label(&self) -> String {
-        let name = quote(self.proto.name);
+    fn node_label(&self) -> String {
+        let name = quote_start(self.proto.name);
         let name = if name.is_empty() { String::new() } else { format!(" `{name}`") };
-        format!("node {}{name} ({})", self.index, quote(self.proto.op))
+        format!("node {}{name} ({})", self.index, quote_start(self.proto.op))
     }
 
     /// A refusal of the node.
-    pub(crate) fn bad(&self, kind: &'static str, message: impl Into<String>) -> OnnxError {
-        OnnxError { node: Some(self.label()), ..OnnxError::new(kind, message) }
+    pub(crate) fn refuse_node(&self, kind: &'static str, message: impl Into<String>) -> OnnxError {
+        OnnxError { node: Some(self.node_label()), ..OnnxError::new(kind, message) }
     }
 
     /// A refusal of an operand.
-    pub(crate) fn bad_operand(&self, k: usize, message: impl Into<String>) -> OnnxError {
-        let name = self.proto.inputs.get(k).map_or(String::new(), |n| quote(n));
-        OnnxError { operand: Some((k, name)), ..self.bad("bad_operand", message) }
+    pub(crate) fn refuse_operand(&self, k: usize, message: impl Into<String>) -> OnnxError {
+        let name = self.proto.inputs.get(k).map_or(String::new(), |n| quote_start(n));
+        OnnxError { operand: Some((k, name)), ..self.refuse_node("bad_operand", message) }
     }
 
     /// An error of the node, or of one inside of it.
-    pub(crate) fn placed(&self, e: OnnxError) -> OnnxError {
+    pub(crate) fn with_node_place(&self, e: OnnxError) -> OnnxError {
         let node = match &e.node {
-            Some(inner) => format!("{inner} in {}", self.label()),
-            None => self.label(),
+            Some(inner) => format!("{inner} in {}", self.node_label()),
+            None => self.node_label(),
         };
         OnnxError { node: Some(node), ..e }
     }
 
-    pub(crate) fn refused(&self, op: &str, e: &GraphError) -> OnnxError {
+    pub(crate) fn graph_refusal(&self, op: &str, e: &GraphError) -> OnnxError {
         let operand = e.operand.map_or(String::new(), |k| format!(", its operand {k}"));
-        self.bad(e.kind, format!("as `{op}`{operand}: {}", e.message))
+        self.refuse_node(e.kind, format!("as `{op}`{operand}: {}", e.message))
     }
 
     // Operands
 
     /// Operands, with those left out at the end not counted.
-    pub(crate) fn inputs(&self) -> usize {
+    pub(crate) fn operand_count(&self) -> usize {
         self.proto.inputs.iter().rposition(|n| !n.is_empty()).map_or(0, |k| k + 1)
     }
 
     /// That it has this many operands.
-    pub(crate) fn arity(&self, least: usize, most: usize) -> Result<()> {
-        let have = self.inputs();
+    pub(crate) fn check_arity(&self, least: usize, most: usize) -> Result<()> {
+        let have = self.operand_count();
         if (least..=most).contains(&have) {
             return Ok(());
         }
         let range = if least == most { least.to_string() } else { format!("{least} to {most}") };
-        Err(self.bad(
+        Err(self.refuse_node(
             "bad_operand",
             format!("it has {have} operand{}; accepted: {range}", if have == 1 { "" } else { "s" }),
         ))
     }
 
     /// Whether an operand is given.
-    pub(crate) fn has(&self, k: usize) -> bool {
+    pub(crate) fn has_operand(&self, k: usize) -> bool {
         self.proto.inputs.get(k).is_some_and(|n| !n.is_empty())
     }
 
     /// Results that are named.
-    pub(crate) fn outputs(&self) -> usize {
+    pub(crate) fn result_count(&self) -> usize {
         self.proto.outputs.iter().rposition(|n| !n.is_empty()).map_or(0, |k| k + 1)
     }
 
-    fn name(&self, k: usize) -> Result<&'a str> {
+    fn operand_name(&self, k: usize) -> Result<&'a str> {
         match self.proto.inputs.get(k) {
             Some(name) if !name.is_empty() => Ok(name),
-            _ => Err(self.bad("bad_operand", format!("operand {k} is missing"))),
+            _ => Err(self.refuse_node("bad_operand", format!("operand {k} is missing"))),
         }
     }
 
-    fn unknown(&self, k: usize) -> OnnxError {
-        self.bad_operand(
+    fn unknown_operand(&self, k: usize) -> OnnxError {
+        self.refuse_operand(
             k,
             "nothing before this node has that name; nodes come in an order in which they can run",
         )
     }
 
     /// What an operand stands for.
-    pub(crate) fn value(&self, k: usize) -> Result<Value> {
-        let name = self.name(k)?;
-        self.import.value(name).cloned().ok_or_else(|| self.unknown(k))
+    pub(crate) fn operand_value(&self, k: usize) -> Result<ModelValue> {
+        let name = self.operand_name(k)?;
+        self.import.find_value(name).cloned().ok_or_else(|| self.unknown_operand(k))
     }
 
     /// The tensor of an operand.
-    pub(crate) fn tensor(&mut self, k: usize) -> Result<TensorId> {
-        let name = self.name(k)?;
-        let id = self.import.tensor(name).map_err(|e| self.placed(e))?;
-        id.ok_or_else(|| self.unknown(k))
+    pub(crate) fn operand_tensor(&mut self, k: usize) -> Result<TensorId> {
+        let name = self.operand_name(k)?;
+        let id = self.import.find_tensor(name).map_err(|e| self.with_node_place(e))?;
+        id.ok_or_else(|| self.unknown_operand(k))
     }
 
     /// Size and dtype of an operand.
-    pub(crate) fn meta(&self, k: usize) -> Result<(Vec<i64>, Dtype)> {
-        let name = self.name(k)?;
-        let meta = self.import.meta(name).map_err(|e| self.placed(e))?;
-        meta.ok_or_else(|| self.unknown(k))
+    pub(crate) fn operand_meta(&self, k: usize) -> Result<(Vec<i64>, Dtype)> {
+        let name = self.operand_name(k)?;
+        let meta = self.import.find_meta(name).map_err(|e| self.with_node_place(e))?;
+        meta.ok_or_else(|| self.unknown_operand(k))
     }
 
     /// The size of an operand.
-    pub(crate) fn size(&self, k: usize) -> Result<Vec<i64>> {
-        Ok(self.meta(k)?.0)
+    pub(crate) fn operand_size(&self, k: usize) -> Result<Vec<i64>> {
+        Ok(self.operand_meta(k)?.0)
     }
 
     /// The dtype of an operand.
-    pub(crate) fn dtype(&self, k: usize) -> Result<Dtype> {
-        Ok(self.meta(k)?.1)
+    pub(crate) fn operand_dtype(&self, k: usize) -> Result<Dtype> {
+        Ok(self.operand_meta(k)?.1)
     }
 
     /// The elements of an operand, where they are known.
-    pub(crate) fn literal(&mut self, k: usize) -> Result<Option<Rc<Literal>>> {
-        let name = self.name(k)?;
-        if self.import.value(name).is_none() {
-            return Err(self.unknown(k));
+    pub(crate) fn operand_literal(&mut self, k: usize) -> Result<Option<Rc<TensorLiteral>>> {
+        let name = self.operand_name(k)?;
+        if self.import.find_value(name).is_none() {
+            return Err(self.unknown_operand(k));
         }
-        self.import.literal(name).map_err(|e| self.placed(e))
+        self.import.find_literal(name).map_err(|e| self.with_node_place(e))
     }
 
     /// The elements of an operand, which have to be known.
-    pub(crate) fn known(&mut self, k: usize, what: &str) -> Result<Rc<Literal>> {
-        if let Some(literal) = self.literal(k)? {
+    pub(crate) fn require_literal(&mut self, k: usize, what: &str) -> Result<Rc<TensorLiteral>> {
+        if let Some(literal) = self.operand_literal(k)? {
             return Ok(literal);
         }
-        let value = self.value(k)?;
-        Err(self.needed(what, &value, Some(k)))
+        let value = self.operand_value(k)?;
+        Err(self.refuse_unknown_value(what, &value, Some(k)))
     }
 
     /// A refusal because something has to be known and is not.
-    pub(crate) fn needed(&self, what: &str, value: &Value, operand: Option<usize>) -> OnnxError {
-        let roots = self.import.roots(value);
+    pub(crate) fn refuse_unknown_value(
+        &self,
+        what: &str,
+        value: &ModelValue,
+        operand: Option<usize>,
+    ) -> OnnxError {
+        let roots = self.import.root_inputs(value);
         let from = match &roots[..] {
             [] => "computed from data".into(),
-            [one] => format!("computed from the input `{}`", quote(one)),
-            more => format!("computed from the inputs {}", quote(&more.join(", "))),
+            [one] => format!("computed from the input `{}`", quote_start(one)),
+            more => format!("computed from the inputs {}", quote_start(&more.join(", "))),
         };
         let message = format!(
             "{what}: {from}; accepted: a constant, what follows from shapes, or inputs whose elements \
              are at hand when it is compiled (zellige run --input NAME=FILE)"
         );
-        let needs = (!roots.is_empty()).then(|| Box::new(Needs(roots)));
+        let needs = (!roots.is_empty()).then(|| Box::new(NeededInputs(roots)));
         let refused = match operand {
-            Some(k) => self.bad_operand(k, message),
-            None => self.bad("bad_operand", message),
+            Some(k) => self.refuse_operand(k, message),
+            None => self.refuse_node("bad_operand", message),
         };
         OnnxError { needs, ..refused }
     }
 
     /// Whole numbers that have to be known.
-    pub(crate) fn ints(&mut self, k: usize, what: &str) -> Result<Vec<i64>> {
-        let literal = self.known(k, what)?;
-        let whole = literal.whole().filter(|_| literal.shape.len() <= 1).map(<[i64]>::to_vec);
-        whole.ok_or_else(|| self.bad_operand(k, format!("{what}: accepted is a list of integers")))
+    pub(crate) fn require_ints(&mut self, k: usize, what: &str) -> Result<Vec<i64>> {
+        let literal = self.require_literal(k, what)?;
+        let whole =
+            literal.whole_numbers().filter(|_| literal.shape.len() <= 1).map(<[i64]>::to_vec);
+        whole.ok_or_else(|| {
+            self.refuse_operand(k, format!("{what}: accepted is a list of integers"))
+        })
     }
 
     /// A single number that has to be known.
-    pub(crate) fn number(&mut self, k: usize, what: &str) -> Result<f64> {
-        let literal = self.known(k, what)?;
+    pub(crate) fn require_number(&mut self, k: usize, what: &str) -> Result<f64> {
+        let literal = self.require_literal(k, what)?;
         if literal.len() == 1 {
-            return Ok(literal.number(0));
+            return Ok(literal.number_at(0));
         }
-        Err(self.bad_operand(k, format!("{what}: accepted is one number, not {:?}", literal.shape)))
+        Err(self
+            .refuse_operand(k, format!("{what}: accepted is one number, not {:?}", literal.shape)))
     }
 
     /// A number, where the operand is one that needs no tensor of its own beside another of `rank`
     /// dimensions; else its tensor.
-    pub(crate) fn operand(&mut self, k: usize, rank: usize) -> Result<GraphOperand> {
-        if let Some(literal) = self.literal(k)?
+    pub(crate) fn number_or_tensor(&mut self, k: usize, rank: usize) -> Result<GraphOperand> {
+        if let Some(literal) = self.operand_literal(k)?
             && literal.len() == 1
             && literal.shape.len() <= rank
-            && !literal.number(0).is_nan()
+            && !literal.number_at(0).is_nan()
         {
-            return Ok(GraphOperand::Number(literal.number(0)));
+            return Ok(GraphOperand::Number(literal.number_at(0)));
         }
-        Ok(GraphOperand::Tensor(self.tensor(k)?))
+        Ok(GraphOperand::Tensor(self.operand_tensor(k)?))
     }
 
     /// A dimension of a tensor, negative ones from the end.
-    pub(crate) fn dim(&self, axis: i64, rank: usize) -> Result<usize> {
+    pub(crate) fn normalize_dim(&self, axis: i64, rank: usize) -> Result<usize> {
         let n = i64::try_from(rank).unwrap_or(i64::MAX);
         let wrapped = if axis < 0 { axis.checked_add(n) } else { Some(axis) };
         let found = wrapped.filter(|d| *d < n).and_then(|d| usize::try_from(d).ok());
         found.ok_or_else(|| {
             let accepted = if rank == 0 { "none".into() } else { format!("{} to {}", -n, n - 1) };
-            self.bad(
+            self.refuse_node(
                 "bad_attribute",
                 format!("axis {axis} of {rank} dimensions; accepted: {accepted}"),
             )
@@ -242,97 +251,104 @@ impl<'i, 'a> Node<'i, 'a> {
 
     // Attributes
 
-    fn given(&mut self, name: &'static str) -> Option<&'a Given<'a>> {
+    fn find_attribute(&mut self, name: &'static str) -> Option<&'a AttributeValue<'a>> {
         self.taken.push(name);
         let given = &self.proto.attributes.iter().find(|a| a.name == name)?.value;
-        self.resolved(given)
+        self.resolve_attribute(given)
     }
 
     /// An attribute; one that refers to the call of a function is what the call says, if it does.
-    fn resolved(&self, given: &'a Given<'a>) -> Option<&'a Given<'a>> {
+    fn resolve_attribute(&self, given: &'a AttributeValue<'a>) -> Option<&'a AttributeValue<'a>> {
         match given {
-            Given::Reference(name) => self.import.attribute(name),
+            AttributeValue::Reference(name) => self.import.call_attribute(name),
             given => Some(given),
         }
     }
 
-    pub(crate) fn wrong(&self, name: &str, accepted: &str) -> OnnxError {
+    pub(crate) fn wrong_attribute(&self, name: &str, accepted: &str) -> OnnxError {
         let given = self.proto.attributes.iter().find(|a| a.name == name);
-        let is = given.map_or("nothing", |a| a.value.kind());
-        self.bad("bad_attribute", format!("attribute `{name}` is {is}; accepted: {accepted}"))
+        let is = given.map_or("nothing", |a| a.value.value_kind());
+        self.refuse_node(
+            "bad_attribute",
+            format!("attribute `{name}` is {is}; accepted: {accepted}"),
+        )
     }
 
     /// Whether an attribute is given.
-    pub(crate) fn is_given(&self, name: &str) -> bool {
+    pub(crate) fn has_attribute(&self, name: &str) -> bool {
         let given = self.proto.attributes.iter().find(|a| a.name == name);
-        given.is_some_and(|a| self.resolved(&a.value).is_some())
+        given.is_some_and(|a| self.resolve_attribute(&a.value).is_some())
     }
 
     /// An integer.
-    pub(crate) fn int(&mut self, name: &'static str, default: i64) -> Result<i64> {
-        match self.given(name) {
+    pub(crate) fn int_attribute(&mut self, name: &'static str, default: i64) -> Result<i64> {
+        match self.find_attribute(name) {
             None => Ok(default),
-            Some(Given::Int(i)) => Ok(*i),
-            Some(_) => Err(self.wrong(name, "an integer")),
+            Some(AttributeValue::Int(i)) => Ok(*i),
+            Some(_) => Err(self.wrong_attribute(name, "an integer")),
         }
     }
 
     /// A truth value, 0 or 1.
-    pub(crate) fn flag(&mut self, name: &'static str, default: bool) -> Result<bool> {
-        Ok(self.int(name, i64::from(default))? != 0)
+    pub(crate) fn flag_attribute(&mut self, name: &'static str, default: bool) -> Result<bool> {
+        Ok(self.int_attribute(name, i64::from(default))? != 0)
     }
 
     /// A number.
-    pub(crate) fn float(&mut self, name: &'static str, default: f32) -> Result<f64> {
-        match self.given(name) {
-            None => Ok(shortest(default)),
-            Some(Given::Float(f)) => Ok(shortest(*f)),
-            Some(_) => Err(self.wrong(name, "a float")),
+    pub(crate) fn float_attribute(&mut self, name: &'static str, default: f32) -> Result<f64> {
+        match self.find_attribute(name) {
+            None => Ok(shortest_decimal(default)),
+            Some(AttributeValue::Float(f)) => Ok(shortest_decimal(*f)),
+            Some(_) => Err(self.wrong_attribute(name, "a float")),
         }
     }
 
     /// Integers.
-    pub(crate) fn list(&mut self, name: &'static str) -> Result<Option<Vec<i64>>> {
-        match self.given(name) {
+    pub(crate) fn ints_attribute(&mut self, name: &'static str) -> Result<Option<Vec<i64>>> {
+        match self.find_attribute(name) {
             None => Ok(None),
-            Some(Given::Ints(list)) => Ok(Some(list.clone())),
-            Some(_) => Err(self.wrong(name, "a list of integers")),
+            Some(AttributeValue::Ints(list)) => Ok(Some(list.clone())),
+            Some(_) => Err(self.wrong_attribute(name, "a list of integers")),
         }
     }
 
     /// A word.
-    pub(crate) fn word(&mut self, name: &'static str, default: &str) -> Result<String> {
-        match self.given(name) {
+    pub(crate) fn word_attribute(&mut self, name: &'static str, default: &str) -> Result<String> {
+        match self.find_attribute(name) {
             None => Ok(default.into()),
-            Some(Given::Text(t)) => Ok(String::from_utf8_lossy(t).into_owned()),
-            Some(_) => Err(self.wrong(name, "a text")),
+            Some(AttributeValue::Text(t)) => Ok(String::from_utf8_lossy(t).into_owned()),
+            Some(_) => Err(self.wrong_attribute(name, "a text")),
         }
     }
 
     /// Whatever an attribute is.
-    pub(crate) fn any(&mut self, name: &'static str) -> Option<&'a Given<'a>> {
-        self.given(name)
+    pub(crate) fn any_attribute(&mut self, name: &'static str) -> Option<&'a AttributeValue<'a>> {
+        self.find_attribute(name)
     }
 
     /// An attribute that only matters where it has another value.
-    pub(crate) fn only(&mut self, name: &'static str, accepted: i64) -> Result<()> {
-        let value = self.int(name, accepted)?;
+    pub(crate) fn require_attribute_is(&mut self, name: &'static str, accepted: i64) -> Result<()> {
+        let value = self.int_attribute(name, accepted)?;
         if value == accepted {
             return Ok(());
         }
-        Err(self
-            .bad("bad_attribute", format!("attribute `{name}` is {value}; accepted: {accepted}")))
+        Err(self.refuse_node(
+            "bad_attribute",
+            format!("attribute `{name}` is {value}; accepted: {accepted}"),
+        ))
     }
 
     /// Names the results, after every attribute was looked at.
-    pub(crate) fn finish(self, made: &[Value]) -> Result<()> {
+    pub(crate) fn define_results(self, made: &[ModelValue]) -> Result<()> {
         let known = |name: &str| self.all_taken || self.taken.contains(&name);
         if let Some(a) = self.proto.attributes.iter().find(|a| !known(a.name)) {
             let accepted =
                 if self.taken.is_empty() { "none".into() } else { self.taken.join(", ") };
-            let message =
-                format!("attribute `{}` has no equivalent; accepted: {accepted}", quote(a.name));
-            return Err(self.bad("bad_attribute", message));
+            let message = format!(
+                "attribute `{}` has no equivalent; accepted: {accepted}",
+                quote_start(a.name)
+            );
+            return Err(self.refuse_node("bad_attribute", message));
         }
         for (k, name) in self.proto.outputs.iter().enumerate() {
             if name.is_empty() {
@@ -341,19 +357,19 @@ impl<'i, 'a> Node<'i, 'a> {
             let Some(value) = made.get(k) else {
                 let message = format!(
                     "result {k} `{}` has no equivalent; accepted: the first {}",
-                    quote(name),
+                    quote_start(name),
                     made.len()
                 );
-                return Err(self.bad("bad_results", message));
+                return Err(self.refuse_node("bad_results", message));
             };
-            let defined = self.import.define(name, value.clone());
-            defined.map_err(|e| self.placed(e))?;
+            let defined = self.import.define_value(name, value.clone());
+            defined.map_err(|e| self.with_node_place(e))?;
         }
         Ok(())
     }
 }
 
 /// The shortest decimal of a float32, as a number: 0.01 and not 0.009999999776.
-fn shortest(x: f32) -> f64 {
+fn shortest_decimal(x: f32) -> f64 {
     x.to_string().parse().unwrap_or_else(|_| f64::from(x))
 }

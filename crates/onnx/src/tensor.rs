@@ -1,15 +1,15 @@
 //! Tensors of a file: their dtypes, their elements, where those lie.
 
 use crate::carried;
-use crate::error::{OnnxError, Result, quote};
-use crate::literal::{self, Literal};
-use crate::proto::Tensor;
+use crate::error::{OnnxError, Result, quote_start};
+use crate::literal::{self, TensorLiteral};
+use crate::proto::TensorProto;
 use std::ops::Range;
 use zellige_float::Dtype;
 
 /// Where the elements of a weight are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Data {
+pub enum WeightData {
     /// In these bytes of the model's file, row-major and little-endian.
     Inside(Range<usize>),
     /// Here, row-major and little-endian.
@@ -26,7 +26,7 @@ pub enum Data {
 }
 
 /// The codes of `TensorProto.DataType` that have a dtype.
-const CODES: &[(i64, Dtype)] = &[
+const DTYPE_CODES: &[(i64, Dtype)] = &[
     (1, Dtype::Float32),
     (2, Dtype::Uint8),
     (3, Dtype::Int8),
@@ -49,7 +49,7 @@ const CODES: &[(i64, Dtype)] = &[
 ];
 
 /// Names of the other codes, for messages.
-const OTHERS: &[(i64, &str)] = &[
+const OTHER_CODES: &[(i64, &str)] = &[
     (8, "string"),
     (13, "uint64"),
     (14, "complex64"),
@@ -60,13 +60,13 @@ const OTHERS: &[(i64, &str)] = &[
 ];
 
 /// The dtype of a code, or what is accepted.
-pub(crate) fn dtype_of(code: i64) -> Result<Dtype, String> {
-    if let Some((_, dtype)) = CODES.iter().find(|(c, _)| *c == code) {
+pub(crate) fn dtype_of_code(code: i64) -> Result<Dtype, String> {
+    if let Some((_, dtype)) = DTYPE_CODES.iter().find(|(c, _)| *c == code) {
         // Nothing tells it from float32 from here on: it is computed as that.
         return Ok(if *dtype == Dtype::Float64 { Dtype::Float32 } else { *dtype });
     }
-    let accepted = CODES.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ");
-    let name = match OTHERS.iter().find(|(c, _)| *c == code) {
+    let accepted = DTYPE_CODES.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ");
+    let name = match OTHER_CODES.iter().find(|(c, _)| *c == code) {
         Some((_, name)) => format!("element type {name}"),
         None if code == 0 => "no element type".into(),
         None => format!("element type {code}"),
@@ -75,32 +75,32 @@ pub(crate) fn dtype_of(code: i64) -> Result<Dtype, String> {
 }
 
 /// The dtype of a code, as files store it.
-pub(crate) fn stored_as(code: i64) -> Option<Dtype> {
-    CODES.iter().find(|(c, _)| *c == code).map(|(_, d)| *d)
+pub(crate) fn stored_dtype_of_code(code: i64) -> Option<Dtype> {
+    DTYPE_CODES.iter().find(|(c, _)| *c == code).map(|(_, d)| *d)
 }
 
-impl Tensor<'_> {
+impl TensorProto<'_> {
     /// Its dtype as the file stores it.
-    pub(crate) fn stored(&self) -> Result<Dtype> {
-        let dtype = self.element()?;
-        Ok(stored_as(self.dtype).unwrap_or(dtype))
+    pub(crate) fn stored_dtype(&self) -> Result<Dtype> {
+        let dtype = self.element_dtype()?;
+        Ok(stored_dtype_of_code(self.dtype).unwrap_or(dtype))
     }
 
-    fn bad(&self, message: &str) -> OnnxError {
-        let message = format!("tensor `{}`: {message}", quote(self.name));
+    fn refuse_tensor(&self, message: &str) -> OnnxError {
+        let message = format!("tensor `{}`: {message}", quote_start(self.name));
         OnnxError { at: Some(self.at), ..OnnxError::new("bad_tensor", message) }
     }
 
     /// Its dtype.
-    pub(crate) fn element(&self) -> Result<Dtype> {
-        dtype_of(self.dtype).map_err(|e| self.bad(&e))
+    pub(crate) fn element_dtype(&self) -> Result<Dtype> {
+        dtype_of_code(self.dtype).map_err(|e| self.refuse_tensor(&e))
     }
 
     /// Elements, by its shape.
-    pub(crate) fn numel(&self) -> Result<i64> {
-        match literal::numel(&self.dims) {
+    pub(crate) fn element_count(&self) -> Result<i64> {
+        match literal::element_count(&self.dims) {
             Some(n) if n < 1 << 56 && self.dims.len() <= 64 => Ok(n),
-            _ => Err(self.bad(&format!(
+            _ => Err(self.refuse_tensor(&format!(
                 "shape {:?}; accepted: up to 64 extents of 0 or more, below 2^56 elements",
                 &self.dims[..self.dims.len().min(8)]
             ))),
@@ -108,43 +108,44 @@ impl Tensor<'_> {
     }
 
     /// Bytes of its elements.
-    fn bytes(&self) -> Result<u64> {
-        Ok((self.numel()?.unsigned_abs() * self.stored()?.bits().unsigned_abs()).div_ceil(8))
+    fn byte_count(&self) -> Result<u64> {
+        Ok((self.element_count()?.unsigned_abs() * self.stored_dtype()?.bits().unsigned_abs())
+            .div_ceil(8))
     }
 
     /// Its elements where they lie; those of typed fields are brought together.
     ///
     /// # Errors
     /// Another number of elements than the shape has, unknown dtypes, external data without a place.
-    pub(crate) fn data(&self) -> Result<Data> {
-        let need = self.bytes()?;
+    pub(crate) fn locate_data(&self) -> Result<WeightData> {
+        let need = self.byte_count()?;
         if self.external {
-            return self.elsewhere(need);
+            return self.external_data(need);
         }
         if let Some(raw) = &self.raw {
             if raw.len() as u64 != need {
                 let (dims, have) = (&self.dims, raw.len());
-                let dtype = self.stored()?;
+                let dtype = self.stored_dtype()?;
                 let told =
                     format!("{dims:?} of {dtype} takes {need} bytes, and raw_data has {have}");
-                return Err(self.bad(&told));
+                return Err(self.refuse_tensor(&told));
             }
-            return Ok(Data::Inside(raw.clone()));
+            return Ok(WeightData::Inside(raw.clone()));
         }
-        let bytes = self.typed()?;
+        let bytes = self.typed_bytes()?;
         if bytes.len() as u64 != need {
-            let width = (self.stored()?.bits() / 8).unsigned_abs().max(1);
+            let width = (self.stored_dtype()?.bits() / 8).unsigned_abs().max(1);
             let have = bytes.len() as u64 / width;
             let told =
                 format!("{:?} has {} elements, and {have} are stored", self.dims, need / width);
-            return Err(self.bad(&told));
+            return Err(self.refuse_tensor(&told));
         }
-        Ok(Data::Owned(bytes))
+        Ok(WeightData::Owned(bytes))
     }
 
     /// The elements of typed fields, as they lie in memory.
-    fn typed(&self) -> Result<Vec<u8>> {
-        let dtype = self.stored()?;
+    fn typed_bytes(&self) -> Result<Vec<u8>> {
+        let dtype = self.stored_dtype()?;
         // The field that a dtype is stored in, and the one of each value.
         let field = match dtype {
             Dtype::Float32 => 4,
@@ -157,12 +158,12 @@ impl Tensor<'_> {
         for f in &self.typed {
             if f.number != field {
                 let told = format!("{dtype} is stored in field {field} and not in {}", f.number);
-                return Err(OnnxError { at: Some(f.at), ..self.bad(&told) });
+                return Err(OnnxError { at: Some(f.at), ..self.refuse_tensor(&told) });
             }
             match field {
-                4 => f.fixed::<4>("TensorProto.float_data", &mut out)?,
-                10 => f.fixed::<8>("TensorProto.double_data", &mut out)?,
-                _ => f.ints("TensorProto.int32_data or int64_data", &mut ints)?,
+                4 => f.append_fixed::<4>("TensorProto.float_data", &mut out)?,
+                10 => f.append_fixed::<8>("TensorProto.double_data", &mut out)?,
+                _ => f.append_ints("TensorProto.int32_data or int64_data", &mut ints)?,
             }
         }
         let width = usize::try_from(dtype.bits() / 8).unwrap_or(1).max(1);
@@ -171,11 +172,11 @@ impl Tensor<'_> {
         Ok(out)
     }
 
-    fn elsewhere(&self, need: u64) -> Result<Data> {
+    fn external_data(&self, need: u64) -> Result<WeightData> {
         let get = |key: &str| self.entries.iter().find(|(k, _)| *k == key).map(|(_, v)| *v);
         let location = get("location").filter(|l| !l.is_empty());
         let Some(location) = location else {
-            return Err(self.bad("external data without a location"));
+            return Err(self.refuse_tensor("external data without a location"));
         };
         let inside = std::path::Path::new(location)
             .components()
@@ -183,40 +184,47 @@ impl Tensor<'_> {
         if !inside {
             let told = format!(
                 "external data in `{}`; accepted: a file below the folder of the model",
-                quote(location)
+                quote_start(location)
             );
-            return Err(self.bad(&told));
+            return Err(self.refuse_tensor(&told));
         }
         let number = |key: &str, default: u64| match get(key) {
             None => Ok(default),
             Some(v) => v.trim().parse().map_err(|_| {
-                self.bad(&format!("external data with {key} `{}`; a number of bytes", quote(v)))
+                self.refuse_tensor(&format!(
+                    "external data with {key} `{}`; a number of bytes",
+                    quote_start(v)
+                ))
             }),
         };
         let (offset, length) = (number("offset", 0)?, number("length", need)?);
         if length != need {
             let told =
                 format!("{:?} takes {need} bytes, and its external data has {length}", self.dims);
-            return Err(self.bad(&told));
+            return Err(self.refuse_tensor(&told));
         }
-        Ok(Data::External { location: location.into(), offset, length })
+        Ok(WeightData::External { location: location.into(), offset, length })
     }
 
     /// Its elements as a literal, where they are few and in this file.
-    pub(crate) fn literal(&self, file: &[u8]) -> Result<Option<Literal>> {
-        let dtype = self.element()?;
-        let most = if literal::is_float(dtype) { literal::MOST_FLOATS } else { literal::MOST };
-        if self.external || self.numel()? > most as i64 {
+    pub(crate) fn read_literal(&self, file: &[u8]) -> Result<Option<TensorLiteral>> {
+        let dtype = self.element_dtype()?;
+        let most = if literal::is_float(dtype) {
+            literal::MOST_FLOATS
+        } else {
+            literal::MAX_LITERAL_ELEMENTS
+        };
+        if self.external || self.element_count()? > most as i64 {
             return Ok(None);
         }
-        let data = self.data()?;
+        let data = self.locate_data()?;
         let bytes = match &data {
-            Data::Inside(range) => &file[range.clone()],
-            Data::Owned(bytes) => bytes,
-            Data::External { .. } => return Ok(None),
+            WeightData::Inside(range) => &file[range.clone()],
+            WeightData::Owned(bytes) => bytes,
+            WeightData::External { .. } => return Ok(None),
         };
-        let count = usize::try_from(self.numel()?).unwrap_or(usize::MAX);
-        let wide = carried::unpack(bytes, self.stored()?, count);
-        Ok(wide.and_then(|wide| Literal::decode(dtype, &self.dims, &wide)))
+        let count = usize::try_from(self.element_count()?).unwrap_or(usize::MAX);
+        let wide = carried::unpack_elements(bytes, self.stored_dtype()?, count);
+        Ok(wide.and_then(|wide| TensorLiteral::decode_elements(dtype, &self.dims, &wide)))
     }
 }

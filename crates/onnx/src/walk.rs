@@ -1,15 +1,15 @@
 //! The walk over the nodes of a model: what every name stands for, and the graph as it grows.
 
-use crate::carried::carrier;
-use crate::error::{OnnxError, Result, quote};
-use crate::import::Weight;
-use crate::literal::{Literal, number};
-use crate::names::Names;
-use crate::node::Node;
+use crate::carried::carrier_dtype;
+use crate::error::{OnnxError, Result, quote_start};
+use crate::import::ImportedWeight;
+use crate::literal::{TensorLiteral, number_json};
+use crate::names::GraphNames;
+use crate::node::NodeLowering;
 use crate::ops;
-use crate::proto::{self, Dim, Given, ValueInfo};
-use crate::scope::Scope;
-use crate::tensor::{Data, dtype_of};
+use crate::proto::{self, AttributeValue, DeclaredDim, ValueInfo};
+use crate::scope::NameScope;
+use crate::tensor::{WeightData, dtype_of_code};
 use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
@@ -25,13 +25,13 @@ pub(crate) const MOST_KNOWN: usize = 1 << 24;
 pub(crate) const MOST_NODES: usize = 1 << 20;
 
 /// Scopes inside of each other at most: functions may call functions.
-const DEEPEST: usize = 24;
+const MAX_SCOPE_DEPTH: usize = 24;
 
 /// What a name of the model stands for.
 #[derive(Debug, Clone)]
-pub(crate) enum Value {
+pub(crate) enum ModelValue {
     /// Elements that are known now.
-    Known(Rc<Literal>),
+    Known(Rc<TensorLiteral>),
     /// An initializer that nothing has asked for yet.
     Initializer(usize),
     /// A tensor of the graph.
@@ -39,22 +39,22 @@ pub(crate) enum Value {
 }
 
 /// A graph in the making.
-pub(crate) struct Import<'a> {
+pub(crate) struct GraphImport<'a> {
     pub(crate) file: &'a [u8],
-    pub(crate) proto: &'a proto::Model<'a>,
+    pub(crate) proto: &'a proto::ModelProto<'a>,
     pub(crate) builder: GraphBuilder,
-    pub(crate) names: Names<'a>,
+    pub(crate) names: GraphNames<'a>,
     /// The names of the model, and of what is inside on the way to the node.
-    pub(crate) scopes: Vec<Scope<'a>>,
+    pub(crate) scopes: Vec<NameScope<'a>>,
     /// Initializers of all graphs that were entered.
-    pub(crate) initializers: Vec<&'a proto::Tensor<'a>>,
-    pub(crate) weights: Vec<Weight>,
+    pub(crate) initializers: Vec<&'a proto::TensorProto<'a>>,
+    pub(crate) weights: Vec<ImportedWeight>,
     /// The tensors of initializers that an operation needed.
     pub(crate) weights_of: HashMap<usize, TensorId>,
     /// The operations that patterns are made of, by their results.
     pub(crate) made: HashMap<TensorId, (String, Vec<GraphOperand>)>,
     /// Elements of initializers that were asked for.
-    pub(crate) literals: HashMap<usize, Option<Rc<Literal>>>,
+    pub(crate) literals: HashMap<usize, Option<Rc<TensorLiteral>>>,
     /// The inputs of the model, by their tensors.
     pub(crate) inputs: HashMap<TensorId, &'a str>,
     /// The dtypes of tensors that a wider one carries.
@@ -65,78 +65,80 @@ pub(crate) struct Import<'a> {
     pub(crate) nodes_left: usize,
 }
 
-impl<'a> Import<'a> {
+impl<'a> GraphImport<'a> {
     /// Defines the initializers of a graph.
-    pub(crate) fn initializers(&mut self, graph: &'a proto::Graph<'a>) -> Result<()> {
+    pub(crate) fn define_initializers(&mut self, graph: &'a proto::GraphProto<'a>) -> Result<()> {
         for t in &graph.initializers {
             let k = self.initializers.len();
             self.initializers.push(t);
-            self.define(t.name, Value::Initializer(k))
+            self.define_value(t.name, ModelValue::Initializer(k))
                 .map_err(|e| OnnxError { at: Some(t.at), ..e })?;
         }
         Ok(())
     }
 
     /// Lowers nodes, in their order.
-    pub(crate) fn nodes(&mut self, nodes: &'a [proto::Node<'a>]) -> Result<()> {
+    pub(crate) fn lower_nodes(&mut self, nodes: &'a [proto::NodeProto<'a>]) -> Result<()> {
         for (index, node) in nodes.iter().enumerate() {
             self.nodes_left = self.nodes_left.checked_sub(1).ok_or_else(|| {
                 let message = format!("more than {MOST_NODES} nodes, with loops written out");
                 OnnxError::new("too_large", message)
             })?;
-            let mut node = Node::new(self, node, index);
-            let made = ops::lower(&mut node)?;
-            node.finish(&made)?;
+            let mut node = NodeLowering::new(self, node, index);
+            let made = ops::lower_node(&mut node)?;
+            node.define_results(&made)?;
         }
         Ok(())
     }
 
     /// Lowers a graph inside of the present one; the values of its outputs. Names around it are seen.
-    pub(crate) fn inside(
+    pub(crate) fn lower_inner_graph(
         &mut self,
-        graph: &'a proto::Graph<'a>,
-        given: &[Value],
-    ) -> Result<Vec<Value>> {
+        graph: &'a proto::GraphProto<'a>,
+        given: &[ModelValue],
+    ) -> Result<Vec<ModelValue>> {
         if graph.sparse > 0 {
             return Err(OnnxError::new(
                 "bad_tensor",
                 "it has sparse initializers; store them as dense ones",
             ));
         }
-        let scope = Scope { open: true, ..Scope::new(self.opset()) };
+        let scope = NameScope { open: true, ..NameScope::new(self.current_opset()) };
         let inputs: Vec<&'a str> = graph.inputs.iter().map(|i| i.name).collect();
         let outputs: Vec<&'a str> = graph.outputs.iter().map(|o| o.name).collect();
-        self.scoped(scope, &inputs, given, &outputs, |import| {
-            import.initializers(graph)?;
-            import.nodes(&graph.nodes)
+        self.lower_in_scope(scope, &inputs, given, &outputs, |import| {
+            import.define_initializers(graph)?;
+            import.lower_nodes(&graph.nodes)
         })
     }
 
     /// Lowers the nodes of a function; the values of its outputs.
-    pub(crate) fn call(
+    pub(crate) fn lower_function_call(
         &mut self,
-        function: &'a proto::Function<'a>,
-        attributes: Vec<(&'a str, &'a Given<'a>)>,
-        given: &[Value],
-    ) -> Result<Vec<Value>> {
-        let opset = crate::scope::opset_of(&function.opsets).unwrap_or_else(|| self.opset());
-        let scope = Scope { attributes, ..Scope::new(opset) };
+        function: &'a proto::FunctionProto<'a>,
+        attributes: Vec<(&'a str, &'a AttributeValue<'a>)>,
+        given: &[ModelValue],
+    ) -> Result<Vec<ModelValue>> {
+        let opset =
+            crate::scope::onnx_opset(&function.opsets).unwrap_or_else(|| self.current_opset());
+        let scope = NameScope { attributes, ..NameScope::new(opset) };
         let inputs: Vec<&'a str> = function.inputs.iter().take(given.len()).copied().collect();
-        self.scoped(scope, &inputs, given, &function.outputs, |import| {
-            import.nodes(&function.nodes)
+        self.lower_in_scope(scope, &inputs, given, &function.outputs, |import| {
+            import.lower_nodes(&function.nodes)
         })
     }
 
-    fn scoped(
+    fn lower_in_scope(
         &mut self,
-        scope: Scope<'a>,
+        scope: NameScope<'a>,
         inputs: &[&'a str],
-        given: &[Value],
+        given: &[ModelValue],
         outputs: &[&'a str],
         work: impl FnOnce(&mut Self) -> Result<()>,
-    ) -> Result<Vec<Value>> {
-        if self.scopes.len() >= DEEPEST {
-            let message = format!("more than {DEEPEST} graphs and functions inside of each other");
+    ) -> Result<Vec<ModelValue>> {
+        if self.scopes.len() >= MAX_SCOPE_DEPTH {
+            let message =
+                format!("more than {MAX_SCOPE_DEPTH} graphs and functions inside of each other");
             return Err(OnnxError::new("too_large", message));
         }
         if inputs.len() != given.len() {
@@ -147,12 +149,12 @@ impl<'a> Import<'a> {
         let made = inputs
             .iter()
             .zip(given)
-            .try_for_each(|(name, value)| self.define(name, value.clone()))
+            .try_for_each(|(name, value)| self.define_value(name, value.clone()))
             .and_then(|()| work(self))
             .and_then(|()| {
                 let value = |name: &&str| {
-                    self.value(name).cloned().ok_or_else(|| {
-                        let message = format!("output `{}`: no node makes it", quote(name));
+                    self.find_value(name).cloned().ok_or_else(|| {
+                        let message = format!("output `{}`: no node makes it", quote_start(name));
                         OnnxError::new("bad_output", message)
                     })
                 };
@@ -162,18 +164,18 @@ impl<'a> Import<'a> {
         made
     }
 
-    fn scope(&mut self) -> &mut Scope<'a> {
+    fn current_scope(&mut self) -> &mut NameScope<'a> {
         let last = self.scopes.len() - 1;
         &mut self.scopes[last]
     }
 
     /// The version of the operations where the walk is.
-    pub(crate) fn opset(&self) -> i64 {
+    pub(crate) fn current_opset(&self) -> i64 {
         self.scopes.last().map_or(0, |s| s.opset)
     }
 
     /// The attribute of the function's call that the walk is in.
-    pub(crate) fn attribute(&self, name: &str) -> Option<&'a Given<'a>> {
+    pub(crate) fn call_attribute(&self, name: &str) -> Option<&'a AttributeValue<'a>> {
         for scope in self.scopes.iter().rev() {
             if let Some((_, given)) = scope.attributes.iter().find(|(n, _)| *n == name) {
                 return Some(given);
@@ -186,36 +188,36 @@ impl<'a> Import<'a> {
     }
 
     /// The name in the graph of a value of the model: the same every time.
-    pub(crate) fn name_of(&mut self, name: &'a str) -> String {
+    pub(crate) fn graph_name(&mut self, name: &'a str) -> String {
         if self.scopes.len() == 1 {
-            return self.names.of(name);
+            return self.names.name_for(name);
         }
-        if let Some(known) = self.scope().names.get(name) {
+        if let Some(known) = self.current_scope().names.get(name) {
             return known.clone();
         }
-        let made = self.names.free(&crate::names::plain(name));
-        self.scope().names.insert(name, made.clone());
+        let made = self.names.unused_name(&crate::names::sanitize_name(name));
+        self.current_scope().names.insert(name, made.clone());
         made
     }
 
     /// Says what a name stands for.
-    pub(crate) fn define(&mut self, name: &'a str, value: Value) -> Result<()> {
-        if let Value::Known(literal) = &value {
+    pub(crate) fn define_value(&mut self, name: &'a str, value: ModelValue) -> Result<()> {
+        if let ModelValue::Known(literal) = &value {
             self.left = self.left.checked_sub(literal.len()).ok_or_else(|| {
                 let message =
                     format!("more than {MOST_KNOWN} elements are computed from constants");
                 OnnxError::new("too_large", message)
             })?;
         }
-        if self.scope().values.insert(name, value).is_some() {
-            let message = format!("the name `{}` is given twice", quote(name));
+        if self.current_scope().values.insert(name, value).is_some() {
+            let message = format!("the name `{}` is given twice", quote_start(name));
             return Err(OnnxError::new("duplicate_name", message));
         }
         Ok(())
     }
 
     /// The scope that has a name, and what it stands for there.
-    fn find(&self, name: &str) -> Option<(usize, &Value)> {
+    fn find_in_scopes(&self, name: &str) -> Option<(usize, &ModelValue)> {
         for (k, scope) in self.scopes.iter().enumerate().rev() {
             if let Some(value) = scope.values.get(name) {
                 return Some((k, value));
@@ -228,84 +230,89 @@ impl<'a> Import<'a> {
     }
 
     /// What a name stands for.
-    pub(crate) fn value(&self, name: &str) -> Option<&Value> {
-        self.find(name).map(|(_, value)| value)
+    pub(crate) fn find_value(&self, name: &str) -> Option<&ModelValue> {
+        self.find_in_scopes(name).map(|(_, value)| value)
     }
 
     /// The known elements of a value: of one that was computed, or of a small initializer.
-    pub(crate) fn elements(&mut self, value: &Value) -> Result<Option<Rc<Literal>>> {
+    pub(crate) fn known_elements(
+        &mut self,
+        value: &ModelValue,
+    ) -> Result<Option<Rc<TensorLiteral>>> {
         Ok(match value {
-            Value::Known(literal) => Some(literal.clone()),
-            Value::Initializer(k) => match self.literals.get(k) {
+            ModelValue::Known(literal) => Some(literal.clone()),
+            ModelValue::Initializer(k) => match self.literals.get(k) {
                 Some(known) => known.clone(),
                 None => {
-                    let read = self.initializers[*k].literal(self.file)?.map(Rc::new);
+                    let read = self.initializers[*k].read_literal(self.file)?.map(Rc::new);
                     self.literals.insert(*k, read.clone());
                     read
                 }
             },
-            Value::Tensor(_) => None,
+            ModelValue::Tensor(_) => None,
         })
     }
 
     /// The known elements of a name.
-    pub(crate) fn literal(&mut self, name: &'a str) -> Result<Option<Rc<Literal>>> {
-        match self.value(name).cloned() {
-            Some(value) => self.elements(&value),
+    pub(crate) fn find_literal(&mut self, name: &'a str) -> Result<Option<Rc<TensorLiteral>>> {
+        match self.find_value(name).cloned() {
+            Some(value) => self.known_elements(&value),
             None => Ok(None),
         }
     }
 
     /// Size and dtype of a value.
-    pub(crate) fn meta_of(&self, value: &Value) -> Result<(Vec<i64>, Dtype)> {
+    pub(crate) fn value_meta(&self, value: &ModelValue) -> Result<(Vec<i64>, Dtype)> {
         Ok(match value {
-            Value::Known(l) => (l.shape.clone(), l.dtype),
-            Value::Initializer(k) => {
+            ModelValue::Known(l) => (l.shape.clone(), l.dtype),
+            ModelValue::Initializer(k) => {
                 let t = self.initializers[*k];
-                t.numel()?;
-                (t.dims.clone(), t.element()?)
+                t.element_count()?;
+                (t.dims.clone(), t.element_dtype()?)
             }
-            Value::Tensor(id) => (self.builder.tensor(*id).size.clone(), self.dtype_of(*id)),
+            ModelValue::Tensor(id) => {
+                (self.builder.tensor(*id).size.clone(), self.tensor_dtype(*id))
+            }
         })
     }
 
     /// The dtype of a tensor of the graph, as the model has it.
-    pub(crate) fn dtype_of(&self, id: TensorId) -> Dtype {
+    pub(crate) fn tensor_dtype(&self, id: TensorId) -> Dtype {
         self.carried.get(&id).copied().unwrap_or(self.builder.tensor(id).dtype)
     }
 
     /// Says which dtype a tensor carries.
-    pub(crate) fn carry(&mut self, id: TensorId, dtype: Dtype) {
-        if carrier(dtype) != dtype {
+    pub(crate) fn set_carried_dtype(&mut self, id: TensorId, dtype: Dtype) {
+        if carrier_dtype(dtype) != dtype {
             self.carried.insert(id, dtype);
         }
     }
 
     /// Size and dtype of a name.
-    pub(crate) fn meta(&self, name: &str) -> Result<Option<(Vec<i64>, Dtype)>> {
-        self.value(name).map(|v| self.meta_of(v)).transpose()
+    pub(crate) fn find_meta(&self, name: &str) -> Result<Option<(Vec<i64>, Dtype)>> {
+        self.find_value(name).map(|v| self.value_meta(v)).transpose()
     }
 
     /// The tensor of a name: an initializer becomes a weight, and so does what is known, unless one
     /// number fills it.
-    pub(crate) fn tensor(&mut self, name: &'a str) -> Result<Option<TensorId>> {
-        let Some((at, value)) = self.find(name).map(|(k, v)| (k, v.clone())) else {
+    pub(crate) fn find_tensor(&mut self, name: &'a str) -> Result<Option<TensorId>> {
+        let Some((at, value)) = self.find_in_scopes(name).map(|(k, v)| (k, v.clone())) else {
             return Ok(None);
         };
         if let Some(id) = self.scopes[at].tensors.get(name) {
             return Ok(Some(*id));
         }
         let id = match value {
-            Value::Tensor(id) => return Ok(Some(id)),
-            Value::Initializer(k) => return self.initializer(k).map(Some),
-            Value::Known(literal) => {
-                let name = self.name_of(name);
+            ModelValue::Tensor(id) => return Ok(Some(id)),
+            ModelValue::Initializer(k) => return self.initializer_weight(k).map(Some),
+            ModelValue::Known(literal) => {
+                let name = self.graph_name(name);
                 let name = if self.builder.tensor_id(&name).is_some() {
-                    self.names.free(&name)
+                    self.names.unused_name(&name)
                 } else {
                     name
                 };
-                self.materialize(&literal, name)?
+                self.materialize_literal(&literal, name)?
             }
         };
         self.scopes[at].tensors.insert(name, id);
@@ -313,27 +320,28 @@ impl<'a> Import<'a> {
     }
 
     /// The weight of an initializer, one for all names that it has.
-    pub(crate) fn initializer(&mut self, k: usize) -> Result<TensorId> {
+    pub(crate) fn initializer_weight(&mut self, k: usize) -> Result<TensorId> {
         if let Some(id) = self.weights_of.get(&k) {
             return Ok(*id);
         }
         let t = self.initializers[k];
-        t.numel()?;
-        let (size, dtype, stored, data) = (t.dims.clone(), t.element()?, t.stored()?, t.data()?);
+        t.element_count()?;
+        let (size, dtype, stored, data) =
+            (t.dims.clone(), t.element_dtype()?, t.stored_dtype()?, t.locate_data()?);
         // Those of the model keep their names; an inner graph may have the same ones.
         let name = if k < self.proto.graph.initializers.len() {
-            self.names.of(t.name)
+            self.names.name_for(t.name)
         } else {
-            self.names.free(&crate::names::plain(t.name))
+            self.names.unused_name(&crate::names::sanitize_name(t.name))
         };
-        let id = self.weight(name, size, dtype, stored, data)?;
+        let id = self.add_weight(name, size, dtype, stored, data)?;
         self.weights_of.insert(k, id);
         Ok(id)
     }
 
     /// The inputs of the model that a value follows from.
-    pub(crate) fn roots(&self, value: &Value) -> Vec<String> {
-        let Value::Tensor(id) = value else { return Vec::new() };
+    pub(crate) fn root_inputs(&self, value: &ModelValue) -> Vec<String> {
+        let ModelValue::Tensor(id) = value else { return Vec::new() };
         let (mut open, mut seen, mut found) = (vec![*id], HashSet::new(), BTreeSet::new());
         while let Some(id) = open.pop() {
             if !seen.insert(id) {
@@ -353,64 +361,86 @@ impl<'a> Import<'a> {
         found.into_iter().collect()
     }
 
-    pub(crate) fn weight(
+    pub(crate) fn add_weight(
         &mut self,
         name: String,
         size: Vec<i64>,
         dtype: Dtype,
         stored: Dtype,
-        data: Data,
+        data: WeightData,
     ) -> Result<TensorId> {
-        let id = self.builder.add_input(&name, &size, carrier(dtype), InputRole::Weight).map_err(
-            |e| OnnxError::new("bad_tensor", format!("tensor `{}`: {}", quote(&name), e.message)),
-        )?;
-        self.carry(id, dtype);
-        let dtype = carrier(dtype);
-        self.weights.push(Weight { name, size, dtype, stored, data });
+        let id = self
+            .builder
+            .add_input(&name, &size, carrier_dtype(dtype), InputRole::Weight)
+            .map_err(|e| {
+                OnnxError::new(
+                    "bad_tensor",
+                    format!("tensor `{}`: {}", quote_start(&name), e.message),
+                )
+            })?;
+        self.set_carried_dtype(id, dtype);
+        let dtype = carrier_dtype(dtype);
+        self.weights.push(ImportedWeight { name, size, dtype, stored, data });
         Ok(id)
     }
 
     /// A tensor of the graph with the elements of a literal.
-    pub(crate) fn materialize(&mut self, literal: &Literal, name: String) -> Result<TensorId> {
+    pub(crate) fn materialize_literal(
+        &mut self,
+        literal: &TensorLiteral,
+        name: String,
+    ) -> Result<TensorId> {
         let bad = |message: String| OnnxError::new("bad_tensor", format!("`{name}`: {message}"));
         let held = |x: &i64| i32::try_from(*x).is_ok();
-        if let Some(x) = literal.whole().and_then(|v| v.iter().find(|x| !held(x))) {
+        if let Some(x) = literal.whole_numbers().and_then(|v| v.iter().find(|x| !held(x))) {
             return Err(bad(format!("{x} does not fit into the 32 bits of the card's integers")));
         }
-        match literal.uniform() {
+        match literal.uniform_number() {
             Some(x) if !x.is_nan() && literal.dtype != Dtype::Float64 => {
                 let attributes = json!({
-                    "size": literal.shape, "value": number(x),
-                    "dtype": carrier(literal.dtype).name(),
+                    "size": literal.shape, "value": number_json(x),
+                    "dtype": carrier_dtype(literal.dtype).name(),
                 });
                 let attributes = attributes.as_object().cloned().unwrap_or_default();
                 let made = self.builder.add_op("full", &[], &attributes, &[&name]);
                 let id = made.map(|ids| ids[0]).map_err(|e| bad(e.message))?;
-                self.carry(id, literal.dtype);
+                self.set_carried_dtype(id, literal.dtype);
                 Ok(id)
             }
             _ => {
-                let bytes = literal.encode();
+                let bytes = literal.encode_elements();
                 let bytes = bytes.ok_or_else(|| bad(format!("no bytes of {}", literal.dtype)))?;
-                let (dtype, stored) = (literal.dtype, carrier(literal.dtype));
-                self.weight(name, literal.shape.clone(), dtype, stored, Data::Owned(bytes))
+                let (dtype, stored) = (literal.dtype, carrier_dtype(literal.dtype));
+                self.add_weight(
+                    name,
+                    literal.shape.clone(),
+                    dtype,
+                    stored,
+                    WeightData::Owned(bytes),
+                )
             }
         }
     }
 
-    pub(crate) fn finish(mut self, outputs: &[ValueInfo<'a>]) -> Result<(Graph, Vec<Weight>)> {
+    pub(crate) fn finish_graph(
+        mut self,
+        outputs: &[ValueInfo<'a>],
+    ) -> Result<(Graph, Vec<ImportedWeight>)> {
         let (mut ids, mut given) = (Vec::new(), HashSet::new());
         for output in outputs {
             let bad = |message: String| {
-                OnnxError::new("bad_output", format!("output `{}`: {message}", quote(output.name)))
+                OnnxError::new(
+                    "bad_output",
+                    format!("output `{}`: {message}", quote_start(output.name)),
+                )
             };
-            let wanted = self.name_of(output.name);
-            let Some(mut id) = self.tensor(output.name)? else {
+            let wanted = self.graph_name(output.name);
+            let Some(mut id) = self.find_tensor(output.name)? else {
                 return Err(bad("no node makes it".into()));
             };
             if self.builder.tensor(id).name != wanted || given.contains(&id) {
                 let name = if self.builder.tensor_id(&wanted).is_some() {
-                    self.names.free(&wanted)
+                    self.names.unused_name(&wanted)
                 } else {
                     wanted
                 };
@@ -421,19 +451,19 @@ impl<'a> Import<'a> {
                     &[&name],
                 );
                 let copy = made.map_err(|e| bad(e.message))?[0];
-                self.carry(copy, self.dtype_of(id));
+                self.set_carried_dtype(copy, self.tensor_dtype(id));
                 id = copy;
             }
             let t = self.builder.tensor(id);
             if let Some(dims) = &output.dims {
-                let fits = |(d, n): (&Dim<'_>, &i64)| !matches!(d, Dim::Fixed(m) if m != n);
+                let fits = |(d, n): (&DeclaredDim<'_>, &i64)| !matches!(d, DeclaredDim::Fixed(m) if m != n);
                 if dims.len() != t.size.len() || !dims.iter().zip(&t.size).all(fits) {
                     let said: Vec<String> = dims
                         .iter()
                         .map(|d| match d {
-                            Dim::Fixed(n) => n.to_string(),
-                            Dim::Symbol(s) => quote(s),
-                            Dim::Unknown => "?".into(),
+                            DeclaredDim::Fixed(n) => n.to_string(),
+                            DeclaredDim::Symbol(s) => quote_start(s),
+                            DeclaredDim::Unknown => "?".into(),
                         })
                         .collect();
                     let said = said.join(", ");
@@ -443,9 +473,9 @@ impl<'a> Import<'a> {
                     )));
                 }
             }
-            let made = self.dtype_of(id);
-            if output.dtype != 0 && dtype_of(output.dtype).is_ok_and(|d| d != made) {
-                let said = dtype_of(output.dtype).map_err(bad)?;
+            let made = self.tensor_dtype(id);
+            if output.dtype != 0 && dtype_of_code(output.dtype).is_ok_and(|d| d != made) {
+                let said = dtype_of_code(output.dtype).map_err(bad)?;
                 return Err(bad(format!("its nodes make {made}, and the file says {said}")));
             }
             given.insert(id);
@@ -454,7 +484,7 @@ impl<'a> Import<'a> {
         // Built anew with its inputs first, as a text of it would be: weights were met on the way.
         let graph = self.builder.finish_graph(&ids).and_then(|g| {
             let mut source = g.to_source();
-            let needed = prune(&mut source);
+            let needed = prune_unused(&mut source);
             self.weights.retain(|w| needed.contains(&w.name));
             source.bind_symbols(&BTreeMap::new())
         });
@@ -464,7 +494,7 @@ impl<'a> Import<'a> {
 }
 
 /// Takes out operations and weights that no output needs; the names of what is left.
-fn prune(source: &mut GraphSource) -> HashSet<String> {
+fn prune_unused(source: &mut GraphSource) -> HashSet<String> {
     let mut needed: HashSet<String> = source.outputs.iter().map(|o| o.name.clone()).collect();
     let mut kept = Vec::new();
     for op in std::mem::take(&mut source.ops).into_iter().rev() {

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 /// A message, read field by field.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Message<'a> {
+pub(crate) struct WireMessage<'a> {
     /// The whole file.
     file: &'a [u8],
     at: usize,
@@ -17,45 +17,45 @@ pub(crate) struct Message<'a> {
 
 /// A field of a message.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Field<'a> {
+pub(crate) struct WireField<'a> {
     pub(crate) number: u32,
     /// The byte of the file at which its key begins.
     pub(crate) at: usize,
-    value: Wire<'a>,
+    value: WireValue<'a>,
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Wire<'a> {
+enum WireValue<'a> {
     Varint(u64),
     Fixed64([u8; 8]),
     Fixed32([u8; 4]),
-    Bytes(Message<'a>),
+    Bytes(WireMessage<'a>),
 }
 
-impl Wire<'_> {
-    fn name(&self) -> &'static str {
+impl WireValue<'_> {
+    fn type_name(&self) -> &'static str {
         match self {
-            Wire::Varint(_) => "a varint",
-            Wire::Fixed64(_) => "8 fixed bytes",
-            Wire::Fixed32(_) => "4 fixed bytes",
-            Wire::Bytes(_) => "bytes with a length",
+            WireValue::Varint(_) => "a varint",
+            WireValue::Fixed64(_) => "8 fixed bytes",
+            WireValue::Fixed32(_) => "4 fixed bytes",
+            WireValue::Bytes(_) => "bytes with a length",
         }
     }
 }
 
-impl<'a> Message<'a> {
+impl<'a> WireMessage<'a> {
     /// The message that a whole file is.
-    pub(crate) fn whole(file: &'a [u8]) -> Message<'a> {
-        Message { file, at: 0, end: file.len() }
+    pub(crate) fn whole_file(file: &'a [u8]) -> WireMessage<'a> {
+        WireMessage { file, at: 0, end: file.len() }
     }
 
     /// The bytes of the file that are left of it.
-    pub(crate) fn range(&self) -> Range<usize> {
+    pub(crate) fn remaining_range(&self) -> Range<usize> {
         self.at..self.end
     }
 
     /// Those bytes.
-    pub(crate) fn bytes(&self) -> &'a [u8] {
+    pub(crate) fn remaining_bytes(&self) -> &'a [u8] {
         &self.file[self.at..self.end]
     }
 
@@ -64,56 +64,56 @@ impl<'a> Message<'a> {
     /// # Errors
     /// Keys and values that do not end inside the message, varints of more than 64 bits, field number 0,
     /// wire types that ONNX has no use for.
-    pub(crate) fn next(&mut self) -> Result<Option<Field<'a>>> {
+    pub(crate) fn next_field(&mut self) -> Result<Option<WireField<'a>>> {
         if self.at == self.end {
             return Ok(None);
         }
         let at = self.at;
-        let key = self.varint("the key of a field")?;
+        let key = self.read_varint("the key of a field")?;
         let number = u32::try_from(key >> 3).ok().filter(|n| (1..1 << 29).contains(n));
         let Some(number) = number else {
             let message = format!("field number {}; accepted: 1 to 2^29 - 1", key >> 3);
-            return Err(OnnxError::malformed(at, message));
+            return Err(OnnxError::malformed_file(at, message));
         };
         let value = match key & 7 {
-            0 => Wire::Varint(self.varint("a number")?),
-            1 => Wire::Fixed64(self.fixed()?),
-            5 => Wire::Fixed32(self.fixed()?),
+            0 => WireValue::Varint(self.read_varint("a number")?),
+            1 => WireValue::Fixed64(self.read_fixed()?),
+            5 => WireValue::Fixed32(self.read_fixed()?),
             2 => {
                 let from = self.at;
-                let len = self.varint("a length")?;
+                let len = self.read_varint("a length")?;
                 let have = self.end - self.at;
                 let Some(len) = usize::try_from(len).ok().filter(|len| *len <= have) else {
                     let message =
                         format!("field {number} says {len} bytes follow, and {have} are left");
-                    return Err(OnnxError::malformed(from, message));
+                    return Err(OnnxError::malformed_file(from, message));
                 };
                 self.at += len;
-                Wire::Bytes(Message { file: self.file, at: self.at - len, end: self.at })
+                WireValue::Bytes(WireMessage { file: self.file, at: self.at - len, end: self.at })
             }
             other => {
                 let message = format!("field {number} has wire type {other}; known: 0, 1, 2 and 5");
-                return Err(OnnxError::malformed(at, message));
+                return Err(OnnxError::malformed_file(at, message));
             }
         };
-        Ok(Some(Field { number, at, value }))
+        Ok(Some(WireField { number, at, value }))
     }
 
-    fn fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
+    fn read_fixed<const N: usize>(&mut self) -> Result<[u8; N]> {
         let have = self.end - self.at;
-        let Some(bytes) = self.bytes().first_chunk::<N>() else {
+        let Some(bytes) = self.remaining_bytes().first_chunk::<N>() else {
             let message = format!("a number of {N} bytes, and {have} are left");
-            return Err(OnnxError::malformed(self.at, message));
+            return Err(OnnxError::malformed_file(self.at, message));
         };
         self.at += N;
         Ok(*bytes)
     }
 
     /// A number of at most 64 bits, 7 in a byte.
-    pub(crate) fn varint(&mut self, what: &str) -> Result<u64> {
+    pub(crate) fn read_varint(&mut self, what: &str) -> Result<u64> {
         let from = self.at;
         let mut value = 0u64;
-        for (i, byte) in self.bytes().iter().take(10).enumerate() {
+        for (i, byte) in self.remaining_bytes().iter().take(10).enumerate() {
             if i == 9 && *byte > 1 {
                 break;
             }
@@ -125,73 +125,81 @@ impl<'a> Message<'a> {
         }
         let cut = self.end - from < 10;
         let why = if cut { "ends in its middle" } else { "has more than 64 bits" };
-        Err(OnnxError::malformed(from, format!("{what} {why}")))
+        Err(OnnxError::malformed_file(from, format!("{what} {why}")))
     }
 }
 
-impl<'a> Field<'a> {
-    fn wrong(&self, what: &str, expected: &str) -> OnnxError {
-        let message = format!("`{what}` is {expected}, and the file has {}", self.value.name());
-        OnnxError::malformed(self.at, message)
+impl<'a> WireField<'a> {
+    fn wrong_type(&self, what: &str, expected: &str) -> OnnxError {
+        let message =
+            format!("`{what}` is {expected}, and the file has {}", self.value.type_name());
+        OnnxError::malformed_file(self.at, message)
     }
 
     /// A message, or bytes.
-    pub(crate) fn message(&self, what: &str) -> Result<Message<'a>> {
+    pub(crate) fn as_message(&self, what: &str) -> Result<WireMessage<'a>> {
         match self.value {
-            Wire::Bytes(m) => Ok(m),
-            _ => Err(self.wrong(what, "bytes with a length")),
+            WireValue::Bytes(m) => Ok(m),
+            _ => Err(self.wrong_type(what, "bytes with a length")),
         }
     }
 
     /// A text.
-    pub(crate) fn text(&self, what: &str) -> Result<&'a str> {
-        let m = self.message(what)?;
-        std::str::from_utf8(m.bytes()).map_err(|e| {
-            OnnxError::malformed(m.at + e.valid_up_to(), format!("`{what}`: no UTF-8"))
+    pub(crate) fn as_text(&self, what: &str) -> Result<&'a str> {
+        let m = self.as_message(what)?;
+        std::str::from_utf8(m.remaining_bytes()).map_err(|e| {
+            OnnxError::malformed_file(m.at + e.valid_up_to(), format!("`{what}`: no UTF-8"))
         })
     }
 
     /// A signed number.
-    pub(crate) fn int(&self, what: &str) -> Result<i64> {
+    pub(crate) fn as_int(&self, what: &str) -> Result<i64> {
         match self.value {
-            Wire::Varint(v) => Ok(v.cast_signed()),
-            _ => Err(self.wrong(what, "a varint")),
+            WireValue::Varint(v) => Ok(v.cast_signed()),
+            _ => Err(self.wrong_type(what, "a varint")),
         }
     }
 
     /// A float32.
-    pub(crate) fn float(&self, what: &str) -> Result<f32> {
+    pub(crate) fn as_float(&self, what: &str) -> Result<f32> {
         match self.value {
-            Wire::Fixed32(b) => Ok(f32::from_le_bytes(b)),
-            _ => Err(self.wrong(what, "4 fixed bytes")),
+            WireValue::Fixed32(b) => Ok(f32::from_le_bytes(b)),
+            _ => Err(self.wrong_type(what, "4 fixed bytes")),
         }
     }
 
     /// Signed numbers, one or packed.
-    pub(crate) fn ints(&self, what: &str, into: &mut Vec<i64>) -> Result<()> {
+    pub(crate) fn append_ints(&self, what: &str, into: &mut Vec<i64>) -> Result<()> {
         match self.value {
-            Wire::Varint(v) => into.push(v.cast_signed()),
-            Wire::Bytes(mut m) => {
+            WireValue::Varint(v) => into.push(v.cast_signed()),
+            WireValue::Bytes(mut m) => {
                 while m.at < m.end {
-                    into.push(m.varint(what)?.cast_signed());
+                    into.push(m.read_varint(what)?.cast_signed());
                 }
             }
-            _ => return Err(self.wrong(what, "a varint, or many packed")),
+            _ => return Err(self.wrong_type(what, "a varint, or many packed")),
         }
         Ok(())
     }
 
     /// Fixed numbers of `N` bytes, one or packed, as bytes.
-    pub(crate) fn fixed<const N: usize>(&self, what: &str, into: &mut Vec<u8>) -> Result<()> {
+    pub(crate) fn append_fixed<const N: usize>(
+        &self,
+        what: &str,
+        into: &mut Vec<u8>,
+    ) -> Result<()> {
         match self.value {
-            Wire::Fixed32(b) if N == 4 => into.extend_from_slice(&b),
-            Wire::Fixed64(b) if N == 8 => into.extend_from_slice(&b),
-            Wire::Bytes(m) if m.bytes().len() % N == 0 => into.extend_from_slice(m.bytes()),
-            Wire::Bytes(m) => {
-                let message = format!("`{what}`: {} bytes of numbers of {N}", m.bytes().len());
-                return Err(OnnxError::malformed(m.at, message));
+            WireValue::Fixed32(b) if N == 4 => into.extend_from_slice(&b),
+            WireValue::Fixed64(b) if N == 8 => into.extend_from_slice(&b),
+            WireValue::Bytes(m) if m.remaining_bytes().len() % N == 0 => {
+                into.extend_from_slice(m.remaining_bytes())
             }
-            _ => return Err(self.wrong(what, &format!("numbers of {N} bytes"))),
+            WireValue::Bytes(m) => {
+                let message =
+                    format!("`{what}`: {} bytes of numbers of {N}", m.remaining_bytes().len());
+                return Err(OnnxError::malformed_file(m.at, message));
+            }
+            _ => return Err(self.wrong_type(what, &format!("numbers of {N} bytes"))),
         }
         Ok(())
     }
@@ -202,9 +210,9 @@ mod tests {
     use super::*;
 
     fn fields(bytes: &[u8]) -> Result<usize> {
-        let mut m = Message::whole(bytes);
+        let mut m = WireMessage::whole_file(bytes);
         let mut n = 0;
-        while m.next()?.is_some() {
+        while m.next_field()?.is_some() {
             n += 1;
         }
         Ok(n)
@@ -213,8 +221,8 @@ mod tests {
     #[test]
     fn numbers_of_64_bits_are_read_and_longer_ones_refused() {
         let most = [0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01];
-        let field = Message::whole(&most).next().unwrap().unwrap();
-        assert_eq!(field.int("x").unwrap(), -1);
+        let field = WireMessage::whole_file(&most).next_field().unwrap().unwrap();
+        assert_eq!(field.as_int("x").unwrap(), -1);
         let mut over = most;
         over[10] = 0x02;
         assert_eq!(
@@ -244,10 +252,11 @@ mod tests {
 
     #[test]
     fn a_field_of_another_type_is_refused() {
-        let field = Message::whole(&[0x08, 0x05]).next().unwrap().unwrap();
-        let told = field.text("name").unwrap_err().to_string();
+        let field = WireMessage::whole_file(&[0x08, 0x05]).next_field().unwrap().unwrap();
+        let told = field.as_text("name").unwrap_err().to_string();
         assert_eq!(told, "byte 0: `name` is bytes with a length, and the file has a varint");
-        let field = Message::whole(&[0x0a, 0x02, 0xc3, 0x28]).next().unwrap().unwrap();
-        assert_eq!(field.text("name").unwrap_err().to_string(), "byte 2: `name`: no UTF-8");
+        let field =
+            WireMessage::whole_file(&[0x0a, 0x02, 0xc3, 0x28]).next_field().unwrap().unwrap();
+        assert_eq!(field.as_text("name").unwrap_err().to_string(), "byte 2: `name`: no UTF-8");
     }
 }

@@ -11,7 +11,7 @@ mod common;
 use common::*;
 use std::collections::BTreeMap;
 use zellige_device::{Card, KeptDtypes};
-use zellige_onnx::{Data, Model};
+use zellige_onnx::{OnnxModel, WeightData};
 use zellige_run::{HostArray, run_graph_eagerly};
 
 /// Numbers that look random and are the same every time.
@@ -101,12 +101,12 @@ impl Case {
 
     fn made(&self) -> (Vec<i64>, Vec<f32>) {
         let file = self.net().file();
-        let imported = Model::read(&file).unwrap().import(&BTreeMap::new());
+        let imported = OnnxModel::read_model(&file).unwrap().import_graph(&BTreeMap::new());
         let imported = imported.unwrap_or_else(|e| panic!("{}: {e}", self.equation));
         let card = Card::builder().keep_dtypes(KeptDtypes::ALL).build().unwrap();
         let made = run_graph_eagerly(&imported.graph, &card, |name| {
             if let Some(w) = imported.weights.iter().find(|w| w.name == name) {
-                let Data::Owned(bytes) = &w.data else { panic!("{name} is in no file") };
+                let WeightData::Owned(bytes) = &w.data else { panic!("{name} is in no file") };
                 return HostArray::from_contiguous(bytes.clone(), &w.size, w.dtype);
             }
             let k: usize = name[1..].parse().unwrap();

@@ -24,7 +24,7 @@ fn host(file: &str) -> HostArray {
 fn difference(name: &str, bind: &[(&str, i64)], keep_fp32: bool) -> (f32, f32) {
     let file = ModelFile::open(&path(&format!("{name}.onnx"))).unwrap();
     let bind: BTreeMap<String, i64> = bind.iter().map(|(n, v)| (n.to_string(), *v)).collect();
-    let imported = file.import(&bind).unwrap();
+    let imported = file.import_graph(&bind).unwrap();
     // Law: what an import makes is written and read again.
     let text = zellige_graph::text::print_graph(&imported.graph);
     assert!(zellige_graph::text::parse(&text).unwrap() == imported.graph, "{name}: text");
@@ -37,7 +37,7 @@ fn difference(name: &str, bind: &[(&str, i64)], keep_fp32: bool) -> (f32, f32) {
     let card = Card::builder().keep_dtypes(options.storage.keep).build().unwrap();
     let weight = |name: &str| {
         let w = imported.weights.iter().find(|w| w.name == name).expect("a weight");
-        HostArray::from_contiguous(file.bytes(w).unwrap().into_owned(), &w.size, w.dtype)
+        HostArray::from_contiguous(file.weight_bytes(w).unwrap().into_owned(), &w.size, w.dtype)
     };
     let mut model = LoadedModel::load_program(program, &card, weight).unwrap();
     let run = model.run_program(|_| Ok(host(&format!("{name}.x.npy")))).unwrap();
@@ -73,7 +73,7 @@ fn other_sizes_of_the_same_file() {
     let file = ModelFile::open(&path("block.onnx")).unwrap();
     for (batch, tokens) in [(1, 1), (3, 65)] {
         let bind = BTreeMap::from([("batch".to_string(), batch), ("tokens".to_string(), tokens)]);
-        let graph = file.import(&bind).unwrap().graph;
+        let graph = file.import_graph(&bind).unwrap().graph;
         assert_eq!(graph.get(graph.outputs()[0]).size, [batch, tokens, 32]);
     }
 }

@@ -7,7 +7,7 @@ mod common;
 use common::*;
 use peak_alloc::PeakAlloc;
 use std::collections::BTreeMap;
-use zellige_onnx::Model;
+use zellige_onnx::OnnxModel;
 
 #[global_allocator]
 static PEAK: PeakAlloc = PeakAlloc;
@@ -19,9 +19,9 @@ fn example(name: &str) -> Vec<u8> {
 
 /// Reads a file with every symbol bound to 3.
 fn read(file: &[u8]) -> Result<usize, String> {
-    let model = Model::read(file).map_err(|e| e.to_string())?;
-    let bind: BTreeMap<String, i64> = model.symbols().into_iter().map(|s| (s, 3)).collect();
-    model.import(&bind).map(|i| i.graph.nodes().count()).map_err(|e| e.to_string())
+    let model = OnnxModel::read_model(file).map_err(|e| e.to_string())?;
+    let bind: BTreeMap<String, i64> = model.input_symbols().into_iter().map(|s| (s, 3)).collect();
+    model.import_graph(&bind).map(|i| i.graph.nodes().count()).map_err(|e| e.to_string())
 }
 
 /// A file with all kinds of fields.

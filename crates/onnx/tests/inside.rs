@@ -13,7 +13,7 @@ use common::*;
 use std::collections::BTreeMap;
 use zellige_device::{Card, KeptDtypes};
 use zellige_float::Dtype;
-use zellige_onnx::{Constant, Data, Imported, Model};
+use zellige_onnx::{ImportedModel, InputConstant, OnnxModel, WeightData};
 use zellige_run::{HostArray, run_graph_eagerly};
 
 fn f32s(list: &[f32]) -> Vec<u8> {
@@ -24,30 +24,34 @@ fn i64s(list: &[i64]) -> Vec<u8> {
     list.iter().flat_map(|v| v.to_le_bytes()).collect()
 }
 
-fn constant(size: &[i64], dtype: Dtype, bytes: Vec<u8>) -> Constant {
-    Constant { size: size.to_vec(), dtype, bytes }
+fn constant(size: &[i64], dtype: Dtype, bytes: Vec<u8>) -> InputConstant {
+    InputConstant { size: size.to_vec(), dtype, bytes }
 }
 
 /// The first output of a model, as float32, for an input `x`.
-fn ran(file: &[u8], imported: &Imported, x: &HostArray) -> Vec<f32> {
+fn ran(file: &[u8], imported: &ImportedModel, x: &HostArray) -> Vec<f32> {
     let card = Card::builder().keep_dtypes(KeptDtypes::ALL).build().unwrap();
     let made = run_graph_eagerly(&imported.graph, &card, |name| {
         let Some(w) = imported.weights.iter().find(|w| w.name == name) else {
             return Ok(x.clone());
         };
         let bytes = match &w.data {
-            Data::Inside(range) => file[range.clone()].to_vec(),
-            Data::Owned(bytes) => bytes.clone(),
-            Data::External { .. } => panic!("nothing is outside"),
+            WeightData::Inside(range) => file[range.clone()].to_vec(),
+            WeightData::Owned(bytes) => bytes.clone(),
+            WeightData::External { .. } => panic!("nothing is outside"),
         };
-        HostArray::from_contiguous(w.elements(bytes.into()).unwrap().into_owned(), &w.size, w.dtype)
+        HostArray::from_contiguous(
+            w.carried_elements(bytes.into()).unwrap().into_owned(),
+            &w.size,
+            w.dtype,
+        )
     });
     made.unwrap()[0].to_f32().unwrap()
 }
 
 fn run(net: &Net, x: &[f32]) -> Vec<f32> {
     let file = net.file();
-    let imported = Model::read(&file).unwrap().import(&BTreeMap::new());
+    let imported = OnnxModel::read_model(&file).unwrap().import_graph(&BTreeMap::new());
     let imported = imported.unwrap_or_else(|e| panic!("{e}"));
     ran(&file, &imported, &HostArray::from_f32(&[x.len() as i64], x))
 }
@@ -260,10 +264,10 @@ fn an_input_that_sizes_follow_from_is_bound_where_its_elements_are_at_hand() {
         "{told}"
     );
     let file = net.file();
-    let model = Model::read(&file).unwrap();
-    let import = |shape: Constant| {
+    let model = OnnxModel::read_model(&file).unwrap();
+    let import = |shape: InputConstant| {
         let given = BTreeMap::from([("shape".to_string(), shape)]);
-        model.import_with(&BTreeMap::new(), &given)
+        model.import_graph_with(&BTreeMap::new(), &given)
     };
     let made = import(constant(&[1], Dtype::Int64, i64s(&[-1]))).unwrap();
     assert_eq!(made.bound, ["shape"]);
@@ -276,7 +280,8 @@ fn an_input_that_sizes_follow_from_is_bound_where_its_elements_are_at_hand() {
     let plain = Net::new(17).x(&[2]).node("Relu", &["x"], &["y"], &[]).output("y").file();
     let given =
         BTreeMap::from([("x".to_string(), constant(&[2], Dtype::Float32, f32s(&[1.0, 2.0])))]);
-    let made = Model::read(&plain).unwrap().import_with(&BTreeMap::new(), &given).unwrap();
+    let made =
+        OnnxModel::read_model(&plain).unwrap().import_graph_with(&BTreeMap::new(), &given).unwrap();
     assert!(made.bound.is_empty() && made.graph.inputs().len() == 1);
 }
 

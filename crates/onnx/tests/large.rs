@@ -8,7 +8,7 @@ use common::*;
 use std::collections::BTreeMap;
 use zellige_compile::{CompilerOptions, compile_graph};
 use zellige_device::{Card, KeptDtypes};
-use zellige_onnx::Model;
+use zellige_onnx::OnnxModel;
 use zellige_run::{HostArray, run_graph_eagerly};
 
 /// `Expand` of `x` to 10^10 elements, and what follows.
@@ -23,7 +23,7 @@ fn expanded() -> Net {
 
 fn run(net: &Net) -> Result<Vec<f32>, String> {
     let file = net.file();
-    let imported = Model::read(&file).unwrap().import(&BTreeMap::new()).unwrap();
+    let imported = OnnxModel::read_model(&file).unwrap().import_graph(&BTreeMap::new()).unwrap();
     assert!(imported.weights.is_empty());
     let card = Card::builder().keep_dtypes(KeptDtypes::ALL).build().unwrap();
     let made =

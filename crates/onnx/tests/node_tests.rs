@@ -18,7 +18,7 @@ use zellige_compile::{CompilerOptions, compile_graph};
 use zellige_device::{Card, FloatMode, KeptDtypes};
 use zellige_float::{Converter, Dtype, Format};
 use zellige_graph::{InputRole, TensorId, TensorOrigin};
-use zellige_onnx::{Constant, Data, Imported, Model};
+use zellige_onnx::{ImportedModel, InputConstant, OnnxModel, WeightData};
 use zellige_run::HostArray;
 
 /// What came of a case.
@@ -53,7 +53,7 @@ impl Cases {
     }
 
     /// The inputs of a case, or the name of one that is no tensor of numbers.
-    fn inputs(&self, case: &Value) -> Result<BTreeMap<String, Constant>, String> {
+    fn inputs(&self, case: &Value) -> Result<BTreeMap<String, InputConstant>, String> {
         let mut all = BTreeMap::new();
         for pair in case["inputs"].as_array().unwrap() {
             let name = pair[0].as_str().unwrap();
@@ -64,7 +64,7 @@ impl Cases {
                 pair[1]["shape"].as_array().unwrap().iter().map(|d| d.as_i64().unwrap()).collect();
             let Some(dtype) = named(pair[1]["dtype"].as_str().unwrap()) else { continue };
             let bytes = self.part(&pair[1]["at"]).to_vec();
-            all.insert(name.to_string(), Constant { size, dtype, bytes });
+            all.insert(name.to_string(), InputConstant { size, dtype, bytes });
         }
         Ok(all)
     }
@@ -104,7 +104,7 @@ fn difference(
         return Some(format!("shape {:?} and not {shape:?}", got.size()));
     }
     let dtype = want["dtype"].as_str().unwrap();
-    if named(dtype).map(zellige_onnx::carrier) != Some(got.dtype()) {
+    if named(dtype).map(zellige_onnx::carrier_dtype) != Some(got.dtype()) {
         return Some(format!("{} and not {dtype}", got.dtype()));
     }
     let float = want["float"] == true;
@@ -141,20 +141,20 @@ fn outcome(cases: &Cases, case: &Value) -> Outcome {
     let file = cases.part(&case["model"]);
     let refused =
         |stage: &str, e: &dyn std::fmt::Display| Outcome::Refused(stage.into(), e.to_string());
-    let model = match Model::read(file) {
+    let model = match OnnxModel::read_model(file) {
         Ok(model) => model,
         Err(e) => return refused("read", &e),
     };
     let inputs = match cases.inputs(case) {
         Ok(inputs) => inputs,
         Err(name) => {
-            return match model.import(&BTreeMap::new()) {
+            return match model.import_graph(&BTreeMap::new()) {
                 Ok(_) => Outcome::Wrong(format!("`{name}` is no tensor and was accepted")),
                 Err(e) => refused(&stage(&e), &e),
             };
         }
     };
-    let imported = match model.import_with(&BTreeMap::new(), &inputs) {
+    let imported = match model.import_graph_with(&BTreeMap::new(), &inputs) {
         Ok(imported) => imported,
         Err(e) => return refused(&stage(&e), &e),
     };
@@ -178,9 +178,9 @@ fn outcome(cases: &Cases, case: &Value) -> Outcome {
 }
 
 fn ran(
-    imported: &Imported,
+    imported: &ImportedModel,
     file: &[u8],
-    inputs: &BTreeMap<String, Constant>,
+    inputs: &BTreeMap<String, InputConstant>,
     names: &[String],
 ) -> Result<Vec<HostArray>, String> {
     let keep = KeptDtypes::ALL;
@@ -206,16 +206,16 @@ fn ran(
     let given = |name: &str| {
         if let Some(w) = weights.get(name) {
             let bytes = match &w.data {
-                Data::Inside(range) => file[range.clone()].to_vec(),
-                Data::Owned(bytes) => bytes.clone(),
-                Data::External { .. } => panic!("nothing is outside"),
+                WeightData::Inside(range) => file[range.clone()].to_vec(),
+                WeightData::Owned(bytes) => bytes.clone(),
+                WeightData::External { .. } => panic!("nothing is outside"),
             };
-            let bytes = w.elements(bytes.into()).unwrap().into_owned();
+            let bytes = w.carried_elements(bytes.into()).unwrap().into_owned();
             return HostArray::from_contiguous(bytes, &w.size, w.dtype);
         }
         let id = imported.graph.tensor_id(name).unwrap();
         let input = &inputs[free[runtime.iter().position(|i| *i == id).unwrap()]];
-        let bytes = zellige_onnx::carry(&input.bytes, input.dtype).unwrap();
+        let bytes = zellige_onnx::carry_elements(&input.bytes, input.dtype).unwrap();
         HostArray::from_contiguous(bytes, &input.size, imported.graph.get(id).dtype)
     };
     let mut model =

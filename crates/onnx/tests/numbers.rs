@@ -13,7 +13,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use zellige_device::{Card, KeptDtypes};
 use zellige_float::Dtype;
-use zellige_onnx::{Data, Model};
+use zellige_onnx::{OnnxModel, WeightData};
 use zellige_run::{HostArray, run_graph_eagerly};
 
 fn dtype(code: i64) -> Dtype {
@@ -121,15 +121,15 @@ fn check(case: &Value) {
     }
     let what = format!("{} {}", case["op"], case["attributes"]);
     let file = net.file();
-    let imported = Model::read(&file).and_then(|m| m.import(&BTreeMap::new()));
+    let imported = OnnxModel::read_model(&file).and_then(|m| m.import_graph(&BTreeMap::new()));
     let imported = imported.unwrap_or_else(|e| panic!("{what}: {e}"));
     for w in &imported.weights {
         let bytes = match &w.data {
-            Data::Inside(range) => file[range.clone()].to_vec(),
-            Data::Owned(bytes) => bytes.clone(),
-            Data::External { .. } => panic!("{what}: nothing is outside"),
+            WeightData::Inside(range) => file[range.clone()].to_vec(),
+            WeightData::Owned(bytes) => bytes.clone(),
+            WeightData::External { .. } => panic!("{what}: nothing is outside"),
         };
-        let bytes = w.elements(bytes.into()).unwrap().into_owned();
+        let bytes = w.carried_elements(bytes.into()).unwrap().into_owned();
         given.insert(w.name.clone(), HostArray::from_contiguous(bytes, &w.size, w.dtype).unwrap());
     }
     let card = Card::builder().keep_dtypes(KeptDtypes::ALL).build().unwrap();

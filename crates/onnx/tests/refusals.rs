@@ -6,7 +6,7 @@ mod common;
 
 use common::*;
 use std::collections::BTreeMap;
-use zellige_onnx::{Data, Model, ModelFile};
+use zellige_onnx::{ModelFile, OnnxModel, WeightData};
 
 fn unary(op: &str, attributes: &[A]) -> Net {
     Net::new(17).x(&[2, 3]).node(op, &["x"], &["y"], attributes).output("y")
@@ -104,7 +104,7 @@ fn opsets_before_7_and_other_domains_are_refused() {
     let other = Net::new(3).domain("ai.onnx.ml").x(&[2]).output("x").refusal();
     assert_eq!(other, "it imports no operations of ai.onnx; it has: ai.onnx.ml");
     assert!(Net::new(21).domain("ai.onnx").x(&[2]).output("x").import().is_ok());
-    let none = Model::read(b"").unwrap_err().to_string();
+    let none = OnnxModel::read_model(b"").unwrap_err().to_string();
     assert_eq!(none, "it has no graph; an ONNX model holds one in its field 7");
 }
 
@@ -114,12 +114,12 @@ fn symbols_are_bound_by_name_or_by_place() {
     let net = Net::new(17).put(11, &value("x", F32, &dims));
     let net = net.node("Relu", &["x"], &["y"], &[]).output("y");
     let file = net.file();
-    let model = Model::read(&file).unwrap();
-    assert_eq!(model.symbols(), ["batch", "x.1"]);
+    let model = OnnxModel::read_model(&file).unwrap();
+    assert_eq!(model.input_symbols(), ["batch", "x.1"]);
     let told = |bind: &[(&str, i64)]| {
         let bind: BTreeMap<String, i64> = bind.iter().map(|(k, v)| (k.to_string(), *v)).collect();
         model
-            .import(&bind)
+            .import_graph(&bind)
             .map(|i| i.graph.tensor("y").unwrap().size.clone())
             .map_err(|e| e.to_string())
     };
@@ -162,7 +162,7 @@ fn tensors_have_as_many_elements_as_their_shape() {
     };
     let three: Vec<u8> = [1.0f32, 2.0, 3.0].iter().flat_map(|v| v.to_le_bytes()).collect();
     let imported = typed(4, &three).import().unwrap();
-    assert_eq!(imported.weights[0].data, Data::Owned(three.clone()));
+    assert_eq!(imported.weights[0].data, WeightData::Owned(three.clone()));
     let short = typed(4, &three[..8]).refusal();
     assert!(short.contains("[3] has 3 elements, and 2 are stored"), "{short}");
     let wrong = typed(7, &[1, 2, 3]).refusal();
@@ -195,8 +195,8 @@ fn external_data_lies_beside_the_model_and_nowhere_else() {
     std::fs::write(&path, net("w.bin", "4").file()).unwrap();
     std::fs::write(folder.join("w.bin"), (0..16).collect::<Vec<u8>>()).unwrap();
     let file = ModelFile::open(&path).unwrap();
-    let imported = file.import(&BTreeMap::new()).unwrap();
-    let bytes = file.bytes(&imported.weights[0]).unwrap().into_owned();
+    let imported = file.import_graph(&BTreeMap::new()).unwrap();
+    let bytes = file.weight_bytes(&imported.weights[0]).unwrap().into_owned();
     assert_eq!(bytes, (4..16).collect::<Vec<u8>>());
     // A link inside of the folder is followed, and one that leads out is not, however it does that.
     let outside = folder.with_extension("outside");
@@ -204,17 +204,17 @@ fn external_data_lies_beside_the_model_and_nowhere_else() {
     std::fs::create_dir_all(folder.join("data")).unwrap();
     std::fs::rename(folder.join("w.bin"), folder.join("data/w")).unwrap();
     std::os::unix::fs::symlink("data/w", folder.join("w.bin")).unwrap();
-    assert_eq!(*file.bytes(&imported.weights[0]).unwrap(), (4..16).collect::<Vec<u8>>());
+    assert_eq!(*file.weight_bytes(&imported.weights[0]).unwrap(), (4..16).collect::<Vec<u8>>());
     for target in [outside.clone(), std::path::Path::new("..").join(outside.file_name().unwrap())] {
         std::fs::remove_file(folder.join("w.bin")).unwrap();
         std::os::unix::fs::symlink(target, folder.join("w.bin")).unwrap();
-        let told = file.bytes(&imported.weights[0]).unwrap_err().to_string();
+        let told = file.weight_bytes(&imported.weights[0]).unwrap_err().to_string();
         assert!(told.contains("outside of the folder that names it"), "{told}");
         assert!(told.contains("accepted: a file below"), "{told}");
     }
     std::fs::remove_file(&outside).unwrap();
     std::fs::remove_file(folder.join("w.bin")).unwrap();
-    let told = file.bytes(&imported.weights[0]).unwrap_err().to_string();
+    let told = file.weight_bytes(&imported.weights[0]).unwrap_err().to_string();
     assert!(told.contains("keep that file beside the model"), "{told}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
@@ -230,22 +230,23 @@ fn large_weights_are_read_late_and_a_cut_file_is_an_error() {
     let whole = net.file();
     std::fs::write(&path, &whole).unwrap();
     let file = ModelFile::open(&path).unwrap();
-    let imported = file.import(&BTreeMap::new()).unwrap();
+    let imported = file.import_graph(&BTreeMap::new()).unwrap();
     // Without the elements it is the same graph as of all the bytes.
-    let again = Model::read(&whole).unwrap().import(&BTreeMap::new()).unwrap();
+    let again = OnnxModel::read_model(&whole).unwrap().import_graph(&BTreeMap::new()).unwrap();
     assert_eq!(imported, again);
-    assert_eq!(*file.bytes(&imported.weights[0]).unwrap(), elements);
+    assert_eq!(*file.weight_bytes(&imported.weights[0]).unwrap(), elements);
     for len in [0, 100, whole.len() as u64 / 2] {
         std::fs::File::options().write(true).open(&path).unwrap().set_len(len).unwrap();
-        let told = file.bytes(&imported.weights[0]).unwrap_err().to_string();
+        let told = file.weight_bytes(&imported.weights[0]).unwrap_err().to_string();
         assert!(told.contains("changed while it was read"), "{told}");
         std::fs::write(&path, &whole).unwrap();
     }
     // Every beginning of a file says what the whole decoder says of it.
     for len in (0..whole.len()).filter(|len| *len < 300 || len % 9973 == 0) {
         std::fs::write(&path, &whole[..len]).unwrap();
-        let opened = ModelFile::open(&path).unwrap().import(&BTreeMap::new());
-        let decoded = Model::read(&whole[..len]).and_then(|m| m.import(&BTreeMap::new()));
+        let opened = ModelFile::open(&path).unwrap().import_graph(&BTreeMap::new());
+        let decoded =
+            OnnxModel::read_model(&whole[..len]).and_then(|m| m.import_graph(&BTreeMap::new()));
         assert_eq!(opened, decoded, "{len}");
     }
     std::fs::remove_file(&path).unwrap();

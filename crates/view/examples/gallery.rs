@@ -8,27 +8,30 @@ use zellige_layout::{
 };
 use zellige_view::{DrawOptions, Scene, png, svg, terminal};
 
-type Iters<'a> = &'a [(i64, i64, &'a str)];
+type IterList<'a> = &'a [(i64, i64, &'a str)];
 
-fn iters(list: Iters<'_>) -> Result<Vec<Iter>, zellige_layout::LayoutError> {
+fn parse_iters(list: IterList<'_>) -> Result<Vec<Iter>, zellige_layout::LayoutError> {
     let table = AxisTable::new();
     list.iter().map(|(e, s, a)| Ok(Iter::new(*e, *s, table.get(a)?))).collect()
 }
 
-fn tile(shard: Iters<'_>, replica: Iters<'_>) -> Result<TileLayout, zellige_layout::LayoutError> {
-    TileLayout::new(iters(shard)?, iters(replica)?, [])
+fn tile_layout(
+    shard: IterList<'_>,
+    replica: IterList<'_>,
+) -> Result<TileLayout, zellige_layout::LayoutError> {
+    TileLayout::new(parse_iters(shard)?, parse_iters(replica)?, [])
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
     let out = std::env::args().nth(1).ok_or("usage: gallery OUT-FOLDER")?;
-    let plain = |shard, replica| tile(shard, replica).map(Layout::from);
+    let plain = |shard, replica| tile_layout(shard, replica).map(Layout::from);
     let smem = TileLayout::row_major(&[8, 64])?;
-    let mma: Iters<'_> = &[(2, 2, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 1, "m")];
-    let mesh: Iters<'_> = &[(2, 1, "pid"), (2, 2, "m"), (2, 2, "pid"), (2, 1, "m")];
-    let tmem: Iters<'_> = &[(2, 4, "TCol"), (4, 1, "TLane"), (4, 1, "TCol")];
-    let lanes: Iters<'_> = &[(4, 8, "laneid"), (8, 1, "laneid")];
-    let psum: Iters<'_> = &[(16, 1, "P"), (2, 1, "Bank"), (8, 1, "F")];
-    let wgmma: Iters<'_> = &[
+    let mma: IterList<'_> = &[(2, 2, "m"), (8, 4, "laneid"), (4, 1, "laneid"), (2, 1, "m")];
+    let mesh: IterList<'_> = &[(2, 1, "pid"), (2, 2, "m"), (2, 2, "pid"), (2, 1, "m")];
+    let tmem: IterList<'_> = &[(2, 4, "TCol"), (4, 1, "TLane"), (4, 1, "TCol")];
+    let lanes: IterList<'_> = &[(4, 8, "laneid"), (8, 1, "laneid")];
+    let psum: IterList<'_> = &[(16, 1, "P"), (2, 1, "Bank"), (8, 1, "F")];
+    let wgmma: IterList<'_> = &[
         (4, 1, "wid_in_wg"),
         (2, 2, "m"),
         (8, 4, "laneid"),
@@ -90,13 +93,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         let scene = Scene::new(&layout, shape, &options)?;
         let name: String =
             title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-        std::fs::write(format!("{out}/{name}.svg"), svg::render(&scene))?;
-        std::fs::write(format!("{out}/{name}.png"), png::render(&scene, 1.0)?)?;
+        std::fs::write(format!("{out}/{name}.svg"), svg::render_scene_svg(&scene))?;
+        std::fs::write(format!("{out}/{name}.png"), png::render_scene_png(&scene, 1.0)?)?;
         for width in [80, 160] {
-            let text = terminal::render(&scene, width, false);
+            let text = terminal::render_scene_text(&scene, width, false);
             std::fs::write(format!("{out}/{name}.{width}.txt"), text)?;
         }
-        std::fs::write(format!("{out}/{name}.ansi"), terminal::render(&scene, 160, true))?;
+        std::fs::write(
+            format!("{out}/{name}.ansi"),
+            terminal::render_scene_text(&scene, 160, true),
+        )?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use zellige_layout::{Axis, Iter, Layout};
 
 /// The letters that stand for an axis in labels: `T` for a thread, `r` for its register, `D` for
 /// a device. Other axes keep their name; two axes never share letters.
-pub(crate) fn code(axis: Axis, axes: &[Axis]) -> String {
+pub(crate) fn axis_code(axis: Axis, axes: &[Axis]) -> String {
     let short = |a: Axis| match a.name() {
         "laneid" | "tx" | "tid" | "tid_in_wg" => "T",
         "warpid" | "wid_in_wg" => "W",
@@ -27,10 +27,10 @@ pub(crate) fn code(axis: Axis, axes: &[Axis]) -> String {
 }
 
 /// `T = laneid, r = m`; empty where labels need no explanation.
-pub(crate) fn key(axes: &[Axis]) -> String {
+pub(crate) fn code_key(axes: &[Axis]) -> String {
     let pairs: Vec<_> = axes
         .iter()
-        .map(|a| (code(*a, axes), a.name()))
+        .map(|a| (axis_code(*a, axes), a.name()))
         .filter(|(code, name)| code != name)
         .map(|(code, name)| format!("{code} = {name}"))
         .collect();
@@ -38,9 +38,9 @@ pub(crate) fn key(axes: &[Axis]) -> String {
 }
 
 /// The places of one element: `T3 r1`, `T3 W0,1` for two copies, the address alone for memory.
-pub(crate) fn places(places: &[Vec<i64>], axes: &[Axis]) -> String {
+pub(crate) fn label_places(places: &[Vec<i64>], axes: &[Axis]) -> String {
     let mut order: Vec<usize> = (0..axes.len()).collect();
-    order.sort_by_key(|i| rank(axes[*i]));
+    order.sort_by_key(|i| axis_rank(axes[*i]));
     let words: Vec<_> = order
         .into_iter()
         .map(|i| {
@@ -55,14 +55,14 @@ pub(crate) fn places(places: &[Vec<i64>], axes: &[Axis]) -> String {
                 }
                 _ => values.iter().map(i64::to_string).collect::<Vec<_>>().join(","),
             };
-            if axes == [Axis::M] { text } else { format!("{}{text}", code(axes[i], axes)) }
+            if axes == [Axis::M] { text } else { format!("{}{text}", axis_code(axes[i], axes)) }
         })
         .collect();
     if words.is_empty() { "0".into() } else { words.join(" ") }
 }
 
 /// Owners come before what they own: devices, threads wide to narrow, memory, `m` last.
-pub(crate) fn rank(axis: Axis) -> (u8, i64, u8) {
+pub(crate) fn axis_rank(axis: Axis) -> (u8, i64, u8) {
     use zellige_layout::AxisKind as Kind;
     match axis.kind() {
         Kind::Device => (0, 0, 0),
@@ -78,7 +78,7 @@ pub(crate) fn rank(axis: Axis) -> (u8, i64, u8) {
 }
 
 /// A coordinate without brackets, `3,5`; `()` for a scalar.
-pub(crate) fn coordinate(values: &[i64]) -> String {
+pub(crate) fn label_coordinate(values: &[i64]) -> String {
     if values.is_empty() {
         return "()".into();
     }
@@ -86,16 +86,16 @@ pub(crate) fn coordinate(values: &[i64]) -> String {
 }
 
 /// The elements of one place: the first, and how many more share it.
-pub(crate) fn elements(coordinates: &[Vec<i64>]) -> String {
+pub(crate) fn label_elements(coordinates: &[Vec<i64>]) -> String {
     match coordinates {
         [] => String::new(),
-        [one] => coordinate(one),
-        [first, rest @ ..] => format!("{} +{}", coordinate(first), rest.len()),
+        [one] => label_coordinate(one),
+        [first, rest @ ..] => format!("{} +{}", label_coordinate(first), rest.len()),
     }
 }
 
 /// The layout in one line, for a caption: `S[(2,4):(4@laneid,1)] + R[2:1@warpid], valid 3/4`.
-pub(crate) fn layout(layout: &Layout) -> String {
+pub(crate) fn caption_layout(layout: &Layout) -> String {
     let on = |value: i64, axis: Axis| {
         if axis == Axis::M { value.to_string() } else { format!("{value}@{axis}") }
     };
@@ -142,20 +142,20 @@ mod tests {
         let d = table.declare_axis("D", AxisKind::Memory).expect("fine");
         let get = |n: &str| table.get(n).expect("built in");
         let axes = [d, get("laneid"), lx, Axis::M, Axis::PID, Axis::TX];
-        let codes: Vec<_> = axes.iter().map(|a| code(*a, &axes)).collect();
+        let codes: Vec<_> = axes.iter().map(|a| axis_code(*a, &axes)).collect();
         assert_eq!(codes, ["D", "laneid", "lx2=", "r", "pid", "tx"]);
         let pair = [get("laneid"), get("warpid")];
-        assert_eq!(key(&pair), "T = laneid, W = warpid");
-        assert_eq!(places(&[vec![3, 0], vec![3, 1]], &pair), "W0,1 T3");
+        assert_eq!(code_key(&pair), "T = laneid, W = warpid");
+        assert_eq!(label_places(&[vec![3, 0], vec![3, 1]], &pair), "W0,1 T3");
         let many: Vec<_> = (0..9).map(|i| vec![3, i]).collect();
-        assert_eq!(places(&many, &pair), "W0..8 T3");
-        assert_eq!(places(&[vec![]], &[]), "0");
-        assert_eq!(places(&[vec![-7]], &[Axis::M]), "-7");
+        assert_eq!(label_places(&many, &pair), "W0..8 T3");
+        assert_eq!(label_places(&[vec![]], &[]), "0");
+        assert_eq!(label_places(&[vec![-7]], &[Axis::M]), "-7");
     }
 
     #[test]
     fn elements_say_how_many_share() {
-        assert_eq!(elements(&[vec![]]), "()");
-        assert_eq!(elements(&[vec![1, 2], vec![3, 4], vec![5, 6]]), "1,2 +2");
+        assert_eq!(label_elements(&[vec![]]), "()");
+        assert_eq!(label_elements(&[vec![1, 2], vec![3, 4], vec![5, 6]]), "1,2 +2");
     }
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A drawing of time: one row per track, time from left to right.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Chart {
+pub struct TimeChart {
     /// The heading.
     pub title: String,
     /// A sentence below it.
@@ -19,14 +19,14 @@ pub struct ChartTrack {
     /// Whose row it is.
     pub name: String,
     /// What it did; bars do not overlap.
-    pub bars: Vec<Bar>,
+    pub bars: Vec<ChartBar>,
     /// Whether its bars carry their names, which makes the row higher.
     pub labelled: bool,
 }
 
 /// Something that took time.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Bar {
+pub struct ChartBar {
     /// What; bars of one name have one colour.
     pub name: String,
     /// From when on, in nanoseconds; negative and infinite times are drawn at 0.
@@ -37,22 +37,22 @@ pub struct Bar {
     pub note: String,
 }
 
-impl Bar {
+impl ChartBar {
     /// When it begins and ends, finite and in order.
-    pub(crate) fn span(&self) -> (f64, f64) {
+    pub(crate) fn time_span(&self) -> (f64, f64) {
         let real = |x: f64| if x.is_finite() { x.max(0.0) } else { 0.0 };
         (real(self.start), real(self.start) + real(self.length))
     }
 }
 
-impl Chart {
+impl TimeChart {
     /// When the last bar ends.
-    pub(crate) fn end(&self) -> f64 {
-        self.tracks.iter().flat_map(|t| &t.bars).fold(0.0, |end, b| b.span().1.max(end))
+    pub(crate) fn end_time(&self) -> f64 {
+        self.tracks.iter().flat_map(|t| &t.bars).fold(0.0, |end, b| b.time_span().1.max(end))
     }
 
     /// The names of bars in the order they appear.
-    pub(crate) fn names(&self) -> Vec<&str> {
+    pub(crate) fn bar_names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for bar in self.tracks.iter().flat_map(|t| &t.bars) {
             if !names.contains(&bar.name.as_str()) {

@@ -1,41 +1,41 @@
 //! How much of a big thing is drawn, and the sentence that says so.
 
 /// Widest grid that is drawn whole.
-const WIDE: usize = 128;
+const MAX_UNCLIPPED_COLS: usize = 128;
 /// Columns of a grid that is clipped.
-const CLIPPED: usize = 64;
+const CLIPPED_COLS: usize = 64;
 /// Most rows of a grid.
-const TALL: usize = 256;
+const MAX_ROWS: usize = 256;
 /// Most grids side by side.
-const PANELS: usize = 64;
+const MAX_PANELS: usize = 64;
 
 /// The extents that are drawn of `panels` grids of `rows` x `cols`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct ShownExtents {
     pub(crate) panels: usize,
     pub(crate) rows: usize,
     pub(crate) cols: usize,
 }
 
 /// Fits the extents into a budget of cells; every extent that is not 0 keeps at least 1.
-pub(crate) fn fit(panels: i128, rows: i128, cols: i128, budget: usize) -> Shown {
+pub(crate) fn fit_extents(panels: i128, rows: i128, cols: i128, budget: usize) -> ShownExtents {
     let most =
         |value: i128, limit: usize| usize::try_from(value.clamp(0, limit as i128)).unwrap_or(limit);
     let whole = rows.saturating_mul(cols) <= budget as i128;
-    let cols = most(cols, if whole { WIDE } else { CLIPPED }.min(budget));
-    let rows = most(rows, (budget / cols.max(1)).min(TALL));
-    let panels = most(panels, (budget / (rows * cols).max(1)).clamp(1, PANELS));
-    Shown { panels, rows, cols }
+    let cols = most(cols, if whole { MAX_UNCLIPPED_COLS } else { CLIPPED_COLS }.min(budget));
+    let rows = most(rows, (budget / cols.max(1)).min(MAX_ROWS));
+    let panels = most(panels, (budget / (rows * cols).max(1)).clamp(1, MAX_PANELS));
+    ShownExtents { panels, rows, cols }
 }
 
 /// `laneid 0..16 of 32`, or nothing when all are shown.
-pub(crate) fn part(what: &str, first: i64, shown: usize, total: i128) -> Option<String> {
+pub(crate) fn clip_phrase(what: &str, first: i64, shown: usize, total: i128) -> Option<String> {
     let end = i128::from(first) + shown as i128;
     (total > shown as i128).then(|| format!("{what} {first}..{end} of {total}"))
 }
 
 /// Joins the parts of a clip into one sentence.
-pub(crate) fn sentence(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
+pub(crate) fn clip_sentence(parts: impl IntoIterator<Item = Option<String>>) -> Option<String> {
     let parts: Vec<_> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| format!("{} shown", parts.join(", ")))
 }
@@ -50,7 +50,7 @@ mod tests {
             for rows in [0, 1, 8, 300, 1 << 40] {
                 for cols in [0, 1, 64, 128, 4096, 1 << 40] {
                     for budget in [1, 7, 64, 4096] {
-                        let s = fit(panels, rows, cols, budget);
+                        let s = fit_extents(panels, rows, cols, budget);
                         assert!(s.panels * s.rows * s.cols <= budget, "{s:?} in {budget}");
                         assert_eq!(
                             [s.panels, s.rows, s.cols].map(|v| v > 0),
@@ -60,14 +60,18 @@ mod tests {
                 }
             }
         }
-        assert_eq!(fit(1, 8, 128, 4096), Shown { panels: 1, rows: 8, cols: 128 });
-        assert_eq!(fit(1, 4096, 4096, 4096), Shown { panels: 1, rows: 64, cols: 64 });
+        assert_eq!(fit_extents(1, 8, 128, 4096), ShownExtents { panels: 1, rows: 8, cols: 128 });
+        assert_eq!(
+            fit_extents(1, 4096, 4096, 4096),
+            ShownExtents { panels: 1, rows: 64, cols: 64 }
+        );
     }
 
     #[test]
     fn sentences_name_every_cut() {
-        assert_eq!(sentence([part("rows", 0, 4, 4), None]), None);
-        let text = sentence([part("rows", 0, 64, 4096), part("columns", 2, 3, 9)]);
+        assert_eq!(clip_sentence([clip_phrase("rows", 0, 4, 4), None]), None);
+        let text =
+            clip_sentence([clip_phrase("rows", 0, 64, 4096), clip_phrase("columns", 2, 3, 9)]);
         assert_eq!(text.as_deref(), Some("rows 0..64 of 4096, columns 2..5 of 9 shown"));
     }
 }

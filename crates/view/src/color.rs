@@ -2,8 +2,8 @@
 
 use crate::cell_label;
 use crate::options::{BANK_BITS, DrawOptions, LINE_BITS};
-use crate::scene::Swatch;
-use crate::ticks::Ticks;
+use crate::scene::ColorSwatch;
+use crate::ticks::AxisTicks;
 use std::collections::BTreeSet;
 use zellige_layout::{Axis, AxisKind, ExecutionScope, Layout, LayoutError, Result};
 
@@ -26,7 +26,7 @@ enum ColorRule {
 
 impl ColorBy {
     /// The rule that the options ask for, or the most telling one.
-    pub(crate) fn choose(layout: &Layout, options: &DrawOptions) -> Result<ColorBy> {
+    pub(crate) fn choose_rule(layout: &Layout, options: &DrawOptions) -> Result<ColorBy> {
         let axes = layout.tile().axes();
         let on = |axis: Axis, rule| ColorBy {
             slot: axes.iter().position(|a| *a == axis),
@@ -34,7 +34,7 @@ impl ColorBy {
             rule,
         };
         let axis = |axis: Axis| {
-            let (name, code) = (axis.name().to_string(), cell_label::code(axis, axes));
+            let (name, code) = (axis.name().to_string(), cell_label::axis_code(axis, axes));
             on(axis, ColorRule::Axis { name, code })
         };
         if let Some(name) = &options.color_by {
@@ -49,7 +49,7 @@ impl ColorBy {
                     _ => {}
                 }
             }
-            let known = ColorBy::choices(layout);
+            let known = ColorBy::rule_choices(layout);
             let name = name.chars().take(64).collect();
             return Err(LayoutError::UnknownAxis { name, known: known.join(", ") });
         }
@@ -71,18 +71,18 @@ impl ColorBy {
         }
         let bounds = layout.tile().axis_bounds(Axis::M);
         let by_line = on(Axis::M, ColorRule::Line);
-        let one = by_line.of_address(bounds.min) == by_line.of_address(bounds.max);
+        let one = by_line.address_owner(bounds.min) == by_line.address_owner(bounds.max);
         let moved = layout.swizzle().is_some_and(|s| !s.is_identity());
         // One line alone would be one colour, and a swizzle moves elements between banks.
         Ok(if one || moved { on(Axis::M, ColorRule::Bank) } else { by_line })
     }
 
     /// The owner of a place.
-    pub(crate) fn key(&self, place: &[i64]) -> i64 {
-        self.of_address(self.slot.and_then(|s| place.get(s)).copied().unwrap_or(0))
+    pub(crate) fn owner_key(&self, place: &[i64]) -> i64 {
+        self.address_owner(self.slot.and_then(|s| place.get(s)).copied().unwrap_or(0))
     }
 
-    fn of_address(&self, value: i64) -> i64 {
+    fn address_owner(&self, value: i64) -> i64 {
         let bit = i128::from(value) * i128::from(self.bits);
         let (line, bank) = (i128::from(LINE_BITS), i128::from(BANK_BITS));
         let key = match self.rule {
@@ -94,8 +94,8 @@ impl ColorBy {
         i64::try_from(key).unwrap_or(value)
     }
 
-    /// The names that [`ColorBy::choose`] takes for a layout.
-    pub(crate) fn choices(layout: &Layout) -> Vec<String> {
+    /// The names that [`ColorBy::choose_rule`] takes for a layout.
+    pub(crate) fn rule_choices(layout: &Layout) -> Vec<String> {
         let axes = layout.tile().axes();
         let mut known: Vec<_> = axes.iter().map(|a| a.name().to_string()).collect();
         if axes.is_empty() || axes.contains(&Axis::M) {
@@ -105,20 +105,20 @@ impl ColorBy {
     }
 
     /// Every owner of a layout that has elements.
-    pub(crate) fn owners(&self, layout: &Layout) -> Result<Ticks> {
+    pub(crate) fn all_owners(&self, layout: &Layout) -> Result<AxisTicks> {
         let axis = self.slot.and_then(|s| layout.tile().axes().get(s)).copied();
-        let Some(axis) = axis else { return Ok(Ticks::Range { min: 0, max: 0 }) };
+        let Some(axis) = axis else { return Ok(AxisTicks::Range { min: 0, max: 0 }) };
         match self.rule {
-            ColorRule::Axis { .. } => Ticks::of(layout, axis),
+            ColorRule::Axis { .. } => AxisTicks::for_axis(layout, axis),
             ColorRule::Line | ColorRule::Stick => {
-                Ticks::mapped(layout, axis, |v| self.of_address(v))
+                AxisTicks::for_mapped_axis(layout, axis, |v| self.address_owner(v))
             }
-            ColorRule::Bank => Ok(Ticks::Range { min: 0, max: LINE_BITS / BANK_BITS - 1 }),
+            ColorRule::Bank => Ok(AxisTicks::Range { min: 0, max: LINE_BITS / BANK_BITS - 1 }),
         }
     }
 
     /// The name of an owner.
-    pub(crate) fn name_of(&self, key: i64) -> String {
+    pub(crate) fn owner_name(&self, key: i64) -> String {
         match &self.rule {
             ColorRule::Axis { code, .. } => format!("{code}{key}"),
             ColorRule::Line => format!("line {key}"),
@@ -128,7 +128,7 @@ impl ColorBy {
     }
 
     /// What a colour stands for.
-    pub(crate) fn describe(&self) -> String {
+    pub(crate) fn describe_rule(&self) -> String {
         match &self.rule {
             ColorRule::Axis { name, .. } => name.clone(),
             ColorRule::Line => "128-byte line".into(),
@@ -138,45 +138,50 @@ impl ColorBy {
     }
 
     /// The colours of a set of owners, in order.
-    pub(crate) fn palette(&self, keys: &BTreeSet<i64>) -> Vec<Swatch> {
+    pub(crate) fn owner_palette(&self, keys: &BTreeSet<i64>) -> Vec<ColorSwatch> {
         let swatch = |(rank, key): (usize, &i64)| {
-            let (fill, ink) = colors(rank, keys.len());
-            Swatch { key: *key, label: self.name_of(*key), fill: hex(fill), ink: hex(ink) }
+            let (fill, ink) = light_colors(rank, keys.len());
+            ColorSwatch {
+                key: *key,
+                label: self.owner_name(*key),
+                fill: format_hex(fill),
+                ink: format_hex(ink),
+            }
         };
         keys.iter().enumerate().map(swatch).collect()
     }
 }
 
 /// Fills for some names, all different.
-pub(crate) fn swatches(count: usize) -> Vec<String> {
-    (0..count).map(|rank| hex(colors(rank, count).0)).collect()
+pub(crate) fn distinct_fills(count: usize) -> Vec<String> {
+    (0..count).map(|rank| format_hex(light_colors(rank, count).0)).collect()
 }
 
 /// The page that colours are meant for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Theme {
+pub(crate) enum PageTheme {
     Light,
     Dark,
 }
 
 /// The fill and the text colour of the `rank`-th of `count` owners, as `#rrggbb`.
-pub(crate) fn tone(rank: usize, count: usize, theme: Theme) -> (String, String) {
+pub(crate) fn owner_tone(rank: usize, count: usize, theme: PageTheme) -> (String, String) {
     let (fill, ink) = match theme {
-        Theme::Light => colors(rank, count),
-        Theme::Dark => dark_colors(rank, count),
+        PageTheme::Light => light_colors(rank, count),
+        PageTheme::Dark => dark_colors(rank, count),
     };
-    (hex(fill), hex(ink))
+    (format_hex(fill), format_hex(ink))
 }
 
 /// The same hues for a dark page: deep fills, light text.
 fn dark_colors(rank: usize, count: usize) -> ([u8; 3], [u8; 3]) {
     let levels = [0.48, 0.41, 0.52, 0.445];
     let level = if count <= 6 { 0.48 } else { levels[rank % levels.len()] };
-    let hue = hue(rank, count);
-    (oklch(level, 0.1, hue), oklch(0.97, 0.02, hue))
+    let hue = owner_hue(rank, count);
+    (oklch_to_srgb(level, 0.1, hue), oklch_to_srgb(0.97, 0.02, hue))
 }
 
-fn hue(rank: usize, count: usize) -> f64 {
+fn owner_hue(rank: usize, count: usize) -> f64 {
     #[allow(clippy::cast_precision_loss, reason = "a hue needs no more than 52 bits")]
     let turn = rank as f64 / count.max(1) as f64;
     250.0 + 360.0 * turn
@@ -187,29 +192,29 @@ fn hue(rank: usize, count: usize) -> f64 {
 /// Hues go once around the circle, so that neighbours in order look related and the order can be
 /// read; lightness alternates, so that neighbours can still be told apart. All are light enough
 /// for dark text.
-fn colors(rank: usize, count: usize) -> ([u8; 3], [u8; 3]) {
+fn light_colors(rank: usize, count: usize) -> ([u8; 3], [u8; 3]) {
     let levels = [0.86, 0.76, 0.92, 0.81];
     let level = if count <= 6 { 0.85 } else { levels[rank % levels.len()] };
-    let hue = hue(rank, count);
-    let fill = oklch(level, if level > 0.9 { 0.06 } else { 0.105 }, hue);
-    (fill, oklch(0.24, 0.03, hue))
+    let hue = owner_hue(rank, count);
+    let fill = oklch_to_srgb(level, if level > 0.9 { 0.06 } else { 0.105 }, hue);
+    (fill, oklch_to_srgb(0.24, 0.03, hue))
 }
 
 /// OKLCH to sRGB; the chroma gives way where the colour is not in the gamut.
-fn oklch(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
+fn oklch_to_srgb(lightness: f64, chroma: f64, hue: f64) -> [u8; 3] {
     let (sin, cos) = hue.to_radians().sin_cos();
     let mut chroma = chroma;
     loop {
-        let linear = oklab(lightness, chroma * cos, chroma * sin);
+        let linear = oklab_to_linear(lightness, chroma * cos, chroma * sin);
         if chroma < 0.005 || linear.iter().all(|c| (-0.0005..=1.0005).contains(c)) {
-            return linear.map(gamma);
+            return linear.map(encode_gamma);
         }
         chroma *= 0.9;
     }
 }
 
 /// Björn Ottosson's matrices, OKLab to linear sRGB.
-fn oklab(lightness: f64, a: f64, b: f64) -> [f64; 3] {
+fn oklab_to_linear(lightness: f64, a: f64, b: f64) -> [f64; 3] {
     let l = (lightness + 0.396_337_777_4 * a + 0.215_803_757_3 * b).powi(3);
     let m = (lightness - 0.105_561_345_8 * a - 0.063_854_172_8 * b).powi(3);
     let s = (lightness - 0.089_484_177_5 * a - 1.291_485_548 * b).powi(3);
@@ -220,7 +225,7 @@ fn oklab(lightness: f64, a: f64, b: f64) -> [f64; 3] {
     ]
 }
 
-fn gamma(linear: f64) -> u8 {
+fn encode_gamma(linear: f64) -> u8 {
     let c = linear.clamp(0.0, 1.0);
     let c = if c <= 0.003_130_8 { 12.92 * c } else { 1.055 * c.powf(1.0 / 2.4) - 0.055 };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 255")]
@@ -228,7 +233,7 @@ fn gamma(linear: f64) -> u8 {
     byte
 }
 
-fn hex([r, g, b]: [u8; 3]) -> String {
+fn format_hex([r, g, b]: [u8; 3]) -> String {
     format!("#{r:02x}{g:02x}{b:02x}")
 }
 
@@ -256,7 +261,7 @@ mod tests {
     fn text_is_readable_on_every_fill() {
         for count in [1, 2, 6, 7, 32, 128] {
             for rank in 0..count {
-                let (fill, ink) = colors(rank, count);
+                let (fill, ink) = light_colors(rank, count);
                 let contrast = (luminance(fill) + 0.05) / (luminance(ink) + 0.05);
                 assert!(contrast > 7.0, "{rank} of {count}: {contrast}");
                 let (fill, ink) = dark_colors(rank, count);
@@ -269,15 +274,15 @@ mod tests {
     #[test]
     fn neighbours_differ() {
         for count in 2..=64 {
-            let all: Vec<_> = (0..count).map(|r| colors(r, count).0).collect();
+            let all: Vec<_> = (0..count).map(|r| light_colors(r, count).0).collect();
             for (a, b) in all.iter().zip(all.iter().skip(1)) {
                 let d: i32 =
                     a.iter().zip(b).map(|(x, y)| (i32::from(*x) - i32::from(*y)).abs()).sum();
                 assert!(d > 20, "{count}: {a:?} {b:?}");
             }
         }
-        assert_eq!(oklch(1.0, 0.0, 0.0), [255, 255, 255]);
-        assert_eq!(parse_hex(&hex([1, 200, 31])), [1, 200, 31]);
+        assert_eq!(oklch_to_srgb(1.0, 0.0, 0.0), [255, 255, 255]);
+        assert_eq!(parse_hex(&format_hex([1, 200, 31])), [1, 200, 31]);
         assert_eq!(parse_hex("é"), [0, 0, 0]);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use zellige_layout::{Axis, Layout};
 
 /// Digits tried before the search gives up.
-const STEPS: usize = 1 << 22;
+const MAX_DIGITS_TRIED: usize = 1 << 22;
 
 /// The padded index and the place, as positions in the wanted lists.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,7 +92,7 @@ pub(crate) fn elements_at(layout: &Layout, wanted: &[Vec<i64>], limit: usize) ->
         found: ElementsAt { hits: Vec::new(), complete: true },
     };
     let mut place: Vec<i64> = tile.axes().iter().map(|a| tile.offset_on(*a)).collect();
-    search.descend(0, 0, &mut place);
+    search.descend_digits(0, 0, &mut place);
     search.found
 }
 
@@ -119,7 +119,7 @@ struct PlaceSearch {
 }
 
 impl PlaceSearch {
-    fn descend(&mut self, depth: usize, index: i64, place: &mut [i64]) {
+    fn descend_digits(&mut self, depth: usize, index: i64, place: &mut [i64]) {
         let Some(&d) = self.digits.get(depth) else {
             let at: Option<Vec<usize>> =
                 place.iter().zip(&self.lookup).map(|(v, map)| map.get(v).copied()).collect();
@@ -148,7 +148,7 @@ impl PlaceSearch {
         let mut k = first;
         while k <= last {
             self.steps += 1;
-            if self.steps > STEPS {
+            if self.steps > MAX_DIGITS_TRIED {
                 self.found.complete = false;
             }
             if !self.found.complete {
@@ -157,7 +157,7 @@ impl PlaceSearch {
             // At most `extent - 1`, so it fits, and so does any coordinate of the layout.
             let digit = i64::try_from(k).unwrap_or(0);
             place[d.slot] = start + digit * d.stride;
-            self.descend(depth + 1, index + digit * d.weight, place);
+            self.descend_digits(depth + 1, index + digit * d.weight, place);
             k += 1;
         }
         place[d.slot] = start;

@@ -10,13 +10,13 @@ use std::fmt::Write;
 pub(crate) const ADVANCE: f64 = 0.6;
 
 /// The path of a line of text whose baseline starts at (`x`, `y`), as SVG path data.
-pub(crate) fn path(text: &str, x: f64, y: f64, size: f64) -> String {
+pub(crate) fn text_path(text: &str, x: f64, y: f64, size: f64) -> String {
     let (unit_x, unit_y) = (size * 0.1, size * 0.117);
     let mut out = String::new();
     for (i, c) in text.chars().enumerate() {
         #[allow(clippy::cast_precision_loss, reason = "a line of text is short")]
         let left = x + size * ADVANCE * i as f64 + unit_x;
-        for line in glyph(c).split_ascii_whitespace() {
+        for line in glyph_strokes(c).split_ascii_whitespace() {
             for (j, point) in line.as_bytes().chunks_exact(2).enumerate() {
                 let [px, py] = [point[0], point[1]].map(|d| f64::from(d.saturating_sub(b'0')));
                 let verb = if j == 0 { 'M' } else { 'L' };
@@ -30,7 +30,7 @@ pub(crate) fn path(text: &str, x: f64, y: f64, size: f64) -> String {
 }
 
 /// The strokes of a character; an empty box for one that the font lacks.
-fn glyph(c: char) -> &'static str {
+fn glyph_strokes(c: char) -> &'static str {
     match c {
         ' ' | '\u{a0}' => "",
         '0' => "103041453616050110 4105",
@@ -146,9 +146,9 @@ mod tests {
     #[test]
     fn every_printable_character_has_strokes_on_the_grid() {
         for c in (' '..='~').chain("·×…→∘–".chars()) {
-            let strokes = glyph(c);
+            let strokes = glyph_strokes(c);
             assert_eq!(strokes.is_empty(), c == ' ', "{c:?}");
-            assert_ne!(strokes, glyph('\u{fffd}'), "{c:?} is missing");
+            assert_ne!(strokes, glyph_strokes('\u{fffd}'), "{c:?} is missing");
             for line in strokes.split_ascii_whitespace() {
                 assert!(line.len() >= 4 && line.len() % 2 == 0, "{c:?}: {line}");
                 for p in line.as_bytes().chunks(2) {
@@ -166,7 +166,7 @@ mod tests {
         let all: Vec<char> = ('!'..='~').collect();
         for (i, a) in all.iter().enumerate() {
             for b in &all[i + 1..] {
-                assert_ne!(glyph(*a), glyph(*b), "{a:?} {b:?}");
+                assert_ne!(glyph_strokes(*a), glyph_strokes(*b), "{a:?} {b:?}");
             }
         }
     }

@@ -21,7 +21,7 @@
 //! ```
 //!
 //! An [`atlas::Atlas`] is the same drawing without a limit, made window by window for a page that
-//! scrolls. A [`Chart`] is bars over a time axis, drawn by [`svg::chart`]; a [`page`] shows a compiled
+//! scrolls. A [`TimeChart`] is bars over a time axis, drawn by [`svg::chart`]; a [`page`] shows a compiled
 //! program.
 //!
 //! # Rules
@@ -52,6 +52,6 @@ pub mod terminal;
 mod text_width;
 mod ticks;
 
-pub use chart::{Bar, Chart, ChartTrack};
+pub use chart::{ChartBar, ChartTrack, TimeChart};
 pub use options::{DrawOptions, MAX_CELLS};
-pub use scene::{AxisRange, CellKind, Panel, Scene, SceneCell, Swatch};
+pub use scene::{AxisRange, CellKind, ColorSwatch, Scene, SceneCell, ScenePanel};

@@ -2,24 +2,24 @@
 
 use crate::cell_label;
 use crate::clip;
-use crate::scene::{CellKind, Panel, SceneCell};
+use crate::scene::{CellKind, SceneCell, ScenePanel};
 use crate::scene_builder::SceneContext;
 use zellige_layout::{Result, unflatten_index};
 
 /// Columns of a one-dimensional tensor that is folded into a grid.
-pub(crate) const FOLD: i64 = 32;
+pub(crate) const FOLDED_COLS: i64 = 32;
 
 /// One panel per index of the leading dimensions, and what they leave out.
-pub(crate) fn panels(context: &SceneContext<'_>) -> Result<Vec<Panel>> {
+pub(crate) fn logical_panels(context: &SceneContext<'_>) -> Result<Vec<ScenePanel>> {
     let shape = context.shape;
     let (lead, rows, cols) = match shape {
         [] => (&[][..], 1, 1),
-        [n] => (&[][..], n / FOLD + i64::from(n % FOLD != 0), (*n).min(FOLD)),
+        [n] => (&[][..], n / FOLDED_COLS + i64::from(n % FOLDED_COLS != 0), (*n).min(FOLDED_COLS)),
         [lead @ .., rows, cols] => (lead, *rows, *cols),
     };
     let folded = shape.len() == 1 && rows > 1;
     let slabs: i128 = lead.iter().map(|e| i128::from(*e)).product();
-    let shown = clip::fit(slabs, rows.into(), cols.into(), context.options.max_cells);
+    let shown = clip::fit_extents(slabs, rows.into(), cols.into(), context.options.max_cells);
     let rank = shape.len();
     let (row_name, col_name) =
         (format!("dim {}", rank.max(2) - 2), format!("dim {}", rank.max(1) - 1));
@@ -29,12 +29,12 @@ pub(crate) fn panels(context: &SceneContext<'_>) -> Result<Vec<Panel>> {
             (shown.rows * shown.cols).min(usize::try_from(shape[0]).unwrap_or(usize::MAX));
         // A fold that is itself clipped would leave holes in every row; it keeps its first row.
         let elements = if whole { elements } else { shown.cols };
-        clip::sentence([clip::part("elements", 0, elements, shape[0].into())])
+        clip::clip_sentence([clip::clip_phrase("elements", 0, elements, shape[0].into())])
     } else {
-        clip::sentence([
-            clip::part("slabs", 0, shown.panels, slabs),
-            clip::part("rows", 0, shown.rows, rows.into()),
-            clip::part("columns", 0, shown.cols, cols.into()),
+        clip::clip_sentence([
+            clip::clip_phrase("slabs", 0, shown.panels, slabs),
+            clip::clip_phrase("rows", 0, shown.rows, rows.into()),
+            clip::clip_phrase("columns", 0, shown.cols, cols.into()),
         ])
     };
     let rows_shown = if folded && (shown.cols as i64) < cols { 1 } else { shown.rows };
@@ -42,7 +42,7 @@ pub(crate) fn panels(context: &SceneContext<'_>) -> Result<Vec<Panel>> {
     let mut panels = Vec::new();
     for slab in 0..shown.panels as i64 {
         let leading = unflatten_index(lead, slab);
-        let mut panel = Panel {
+        let mut panel = ScenePanel {
             caption: slab_caption(&leading),
             row_title: if rank < 2 { String::new() } else { row_name.clone() },
             col_title: if rank == 0 { String::new() } else { col_name.clone() },
@@ -51,7 +51,7 @@ pub(crate) fn panels(context: &SceneContext<'_>) -> Result<Vec<Panel>> {
                 .collect(),
             col_group: 1,
             clip: clipped.clone(),
-            ..Panel::default()
+            ..ScenePanel::default()
         };
         for row in 0..rows_shown as i64 {
             panel.row_labels.push(match rank {
@@ -65,7 +65,7 @@ pub(crate) fn panels(context: &SceneContext<'_>) -> Result<Vec<Panel>> {
                 if folded && flat >= shape[0] {
                     break;
                 }
-                panel.cells.push(cell(context, flat, row, col)?);
+                panel.cells.push(logical_cell(context, flat, row, col)?);
             }
         }
         panels.push(panel);
@@ -73,15 +73,20 @@ pub(crate) fn panels(context: &SceneContext<'_>) -> Result<Vec<Panel>> {
     Ok(panels)
 }
 
-pub(crate) fn cell(context: &SceneContext<'_>, flat: i64, row: i64, col: i64) -> Result<SceneCell> {
-    let places = context.places(flat)?;
+pub(crate) fn logical_cell(
+    context: &SceneContext<'_>,
+    flat: i64,
+    row: i64,
+    col: i64,
+) -> Result<SceneCell> {
+    let places = context.element_places(flat)?;
     Ok(SceneCell {
         row: usize::try_from(row).unwrap_or(0),
         col: usize::try_from(col).unwrap_or(0),
         span: 1,
         kind: CellKind::Element,
-        label: cell_label::places(&places, context.axes()),
-        colors: context.colors(&places),
+        label: cell_label::label_places(&places, context.axes()),
+        colors: context.place_colors(&places),
         elements: vec![unflatten_index(context.shape, flat)],
         places,
     })

@@ -43,7 +43,7 @@ impl Default for DrawOptions {
 
 impl DrawOptions {
     /// Refuses values that no drawing can honour.
-    pub(crate) fn check(&self) -> Result<()> {
+    pub(crate) fn check_ranges(&self) -> Result<()> {
         if !(1..=LINE_BITS).contains(&self.dtype_bits) {
             return Err(LayoutError::BadParameter {
                 what: "the element width in bits",

@@ -1,8 +1,8 @@
 //! Scenes as bitmaps.
 
-use crate::chart::Chart;
+use crate::chart::TimeChart;
 use crate::scene::Scene;
-use crate::svg::{self, Document, Text};
+use crate::svg::{self, SvgDocument, TextMode};
 use resvg::{tiny_skia, usvg};
 
 /// Most pixels on one side of a bitmap.
@@ -36,16 +36,16 @@ pub enum PngError {
 ///
 /// Text is drawn with a built-in stroke font: the result does not depend on the fonts, or on
 /// anything else, of the machine.
-pub fn render(scene: &Scene, scale: f32) -> Result<Vec<u8>, PngError> {
-    raster(&svg::document(scene, Text::Strokes), scale)
+pub fn render_scene_png(scene: &Scene, scale: f32) -> Result<Vec<u8>, PngError> {
+    rasterize_drawing(&svg::scene_document(scene, TextMode::Strokes), scale)
 }
 
 /// The chart as a PNG file, under the same rules.
-pub fn render_chart(chart: &Chart, scale: f32) -> Result<Vec<u8>, PngError> {
-    raster(&svg::chart::document(chart, Text::Strokes), scale)
+pub fn render_chart_png(chart: &TimeChart, scale: f32) -> Result<Vec<u8>, PngError> {
+    rasterize_drawing(&svg::chart::chart_document(chart, TextMode::Strokes), scale)
 }
 
-fn raster(drawing: &Document, scale: f32) -> Result<Vec<u8>, PngError> {
+fn rasterize_drawing(drawing: &SvgDocument, scale: f32) -> Result<Vec<u8>, PngError> {
     if !scale.is_finite() || scale <= 0.0 {
         return Err(PngError::BadScale(scale));
     }

@@ -24,13 +24,13 @@ pub struct Scene {
     /// What a colour stands for.
     pub color_by: String,
     /// The colours in use; [`SceneCell::colors`] counts in this list.
-    pub palette: Vec<Swatch>,
+    pub palette: Vec<ColorSwatch>,
     /// The logical tensor: one grid of the last two dimensions per slab.
-    pub logical: Vec<Panel>,
+    pub logical: Vec<ScenePanel>,
     /// The heading of the physical view.
     pub physical_title: String,
     /// The places: one panel per memory, device or group of threads.
-    pub physical: Vec<Panel>,
+    pub physical: Vec<ScenePanel>,
     /// What is not shown, and other things to know.
     pub notes: Vec<String>,
 }
@@ -50,7 +50,7 @@ pub struct AxisRange {
 
 /// A colour and what it stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Swatch {
+pub struct ColorSwatch {
     /// The owner, line, bank or coordinate.
     pub key: i64,
     /// Its name, such as `T3` or `line 2`.
@@ -63,7 +63,7 @@ pub struct Swatch {
 
 /// One grid of cells.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Panel {
+pub struct ScenePanel {
     /// What it shows.
     pub caption: String,
     /// Where it stands among its siblings, as (row, column), when that has a meaning: a mesh.
@@ -84,14 +84,14 @@ pub struct Panel {
     pub clip: Option<String>,
 }
 
-impl Panel {
+impl ScenePanel {
     /// The number of rows.
-    pub fn rows(&self) -> usize {
+    pub fn row_count(&self) -> usize {
         self.row_labels.len()
     }
 
-    /// The number of columns, in units of [`SceneCell::span`].
-    pub fn cols(&self) -> usize {
+    /// The number of columns, in units of [`SceneCell::time_span`].
+    pub fn col_count(&self) -> usize {
         self.col_labels.len() * self.col_group
     }
 }
@@ -122,7 +122,7 @@ pub struct SceneCell {
     /// Short text: the place in a logical grid, the coordinate in a physical one. Words may be
     /// set on lines of their own.
     pub label: String,
-    /// Indices into [`Scene::palette`], one per owner; empty without an element.
+    /// Indices into [`Scene::owner_palette`], one per owner; empty without an element.
     pub colors: Vec<usize>,
     /// The coordinates of the elements here: one in a logical grid, several where places alias.
     pub elements: Vec<Vec<i64>>,

@@ -3,14 +3,14 @@
 use crate::cell_label;
 use crate::color::ColorBy;
 use crate::options::DrawOptions;
-use crate::scene::{AxisRange, CellKind, Panel, Scene, SceneCell};
+use crate::scene::{AxisRange, CellKind, Scene, SceneCell, ScenePanel};
 use crate::{logical, physical};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use zellige_layout::{Axis, Layout, Result, TileLayout, unflatten_index};
 
 /// Copies of one element that are listed in a logical cell.
-const COPIES: i64 = 64;
+const MAX_LISTED_COPIES: i64 = 64;
 
 impl Scene {
     /// What there is to see of a layout on a shape.
@@ -18,31 +18,31 @@ impl Scene {
     /// Errors: a shape that the layout does not admit, a `color_by` that is no axis of it, an
     /// option outside its range, sticks of a layout that is not on `m` alone.
     pub fn new(layout: &Layout, shape: &[i64], options: &DrawOptions) -> Result<Scene> {
-        options.check()?;
+        options.check_ranges()?;
         layout.check_shape_size(shape)?;
         let context = SceneContext::new(layout, shape, options)?;
         let mut scene = Scene {
             title: options.title.clone(),
-            caption: options.caption.clone().unwrap_or_else(|| cell_label::layout(layout)),
+            caption: options.caption.clone().unwrap_or_else(|| cell_label::caption_layout(layout)),
             facts: String::new(),
-            label_key: cell_label::key(context.axes()),
+            label_key: cell_label::code_key(context.axes()),
             shape: shape.to_vec(),
             dtype_bits: options.dtype_bits,
-            axes: ranges(layout)?,
-            color_by: context.color.describe(),
+            axes: axis_ranges(layout)?,
+            color_by: context.color.describe_rule(),
             palette: Vec::new(),
-            logical: logical::panels(&context)?,
+            logical: logical::logical_panels(&context)?,
             physical_title: String::new(),
             physical: Vec::new(),
             notes: Vec::new(),
         };
-        scene.facts = facts(layout, shape, options, &scene.axes);
-        let places = physical::view(&context)?;
+        scene.facts = describe_facts(layout, shape, options, &scene.axes);
+        let places = physical::view_places(&context)?;
         scene.physical_title = places.title;
         scene.physical = places.panels;
-        scene.notes = notes(layout, &context);
+        scene.notes = scene_notes(layout, &context);
         scene.notes.extend(places.notes);
-        context.paint(&mut scene);
+        context.paint_scene(&mut scene);
         Ok(scene)
     }
 }
@@ -54,9 +54,9 @@ pub(crate) struct SceneContext<'a> {
     pub(crate) shape: &'a [i64],
     pub(crate) options: &'a DrawOptions,
     color: ColorBy,
-    /// The layout with at most [`COPIES`] of its replicas, for listing.
+    /// The layout with at most [`MAX_LISTED_COPIES`] of its replicas, for listing.
     listed: Layout,
-    /// Owners met so far -> provisional index, renumbered by [`SceneContext::paint`].
+    /// Owners met so far -> provisional index, renumbered by [`SceneContext::paint_scene`].
     keys: RefCell<BTreeMap<i64, usize>>,
 }
 
@@ -66,13 +66,13 @@ impl<'a> SceneContext<'a> {
         shape: &'a [i64],
         options: &'a DrawOptions,
     ) -> Result<SceneContext<'a>> {
-        let color = ColorBy::choose(layout, options)?;
-        let listed = list_few(layout)?;
+        let color = ColorBy::choose_rule(layout, options)?;
+        let listed = limit_copies(layout)?;
         Ok(SceneContext { layout, shape, options, color, listed, keys: RefCell::default() })
     }
 
     /// The layout with only the copies that are listed.
-    pub(crate) fn listed(&self) -> &Layout {
+    pub(crate) fn listed_layout(&self) -> &Layout {
         &self.listed
     }
 
@@ -82,7 +82,7 @@ impl<'a> SceneContext<'a> {
     }
 
     /// The places of an element, each once, in order; of very many copies the first.
-    pub(crate) fn places(&self, flat: i64) -> Result<Vec<Vec<i64>>> {
+    pub(crate) fn element_places(&self, flat: i64) -> Result<Vec<Vec<i64>>> {
         let places = self.listed.physical_coordinates(flat)?;
         let mut rows: Vec<Vec<i64>> = places.coordinate_rows().map(<[i64]>::to_vec).collect();
         rows.sort_unstable();
@@ -98,16 +98,16 @@ impl<'a> SceneContext<'a> {
             col: 0,
             span: 1,
             kind: CellKind::Element,
-            label: cell_label::coordinate(&element),
+            label: cell_label::label_coordinate(&element),
             colors: Vec::new(),
             elements: vec![element],
-            places: self.places(flat)?,
+            places: self.element_places(flat)?,
         })
     }
 
     /// The colours of some places.
-    pub(crate) fn colors(&self, places: &[Vec<i64>]) -> Vec<usize> {
-        let owners: BTreeSet<i64> = places.iter().map(|p| self.color.key(p)).collect();
+    pub(crate) fn place_colors(&self, places: &[Vec<i64>]) -> Vec<usize> {
+        let owners: BTreeSet<i64> = places.iter().map(|p| self.color.owner_key(p)).collect();
         let mut keys = self.keys.borrow_mut();
         let mut index = |key| {
             let next = keys.len();
@@ -117,27 +117,28 @@ impl<'a> SceneContext<'a> {
     }
 
     /// Numbers the owners in their own order and writes the palette.
-    fn paint(&self, scene: &mut Scene) {
+    fn paint_scene(&self, scene: &mut Scene) {
         let keys = self.keys.borrow();
         let mut renumber = vec![0; keys.len()];
         for (rank, met) in keys.values().enumerate() {
             renumber[*met] = rank;
         }
         let panels = scene.logical.iter_mut().chain(&mut scene.physical);
-        for color in panels.flat_map(|p: &mut Panel| &mut p.cells).flat_map(|c| &mut c.colors) {
+        for color in panels.flat_map(|p: &mut ScenePanel| &mut p.cells).flat_map(|c| &mut c.colors)
+        {
             *color = renumber[*color];
         }
-        scene.palette = self.color.palette(&keys.keys().copied().collect());
+        scene.palette = self.color.owner_palette(&keys.keys().copied().collect());
     }
 }
 
-/// The same layout with replica extents cut until at most [`COPIES`] remain.
-fn list_few(layout: &Layout) -> Result<Layout> {
+/// The same layout with replica extents cut until at most [`MAX_LISTED_COPIES`] remain.
+fn limit_copies(layout: &Layout) -> Result<Layout> {
     let tile = layout.tile();
-    if tile.replica_count() <= COPIES {
+    if tile.replica_count() <= MAX_LISTED_COPIES {
         return Ok(layout.clone());
     }
-    let mut room = COPIES;
+    let mut room = MAX_LISTED_COPIES;
     let mut replica = tile.replica().to_vec();
     for it in &mut replica {
         it.extent = if it.stride == 0 { 1 } else { it.extent.min(room) };
@@ -154,7 +155,7 @@ fn list_few(layout: &Layout) -> Result<Layout> {
     }
 }
 
-fn ranges(layout: &Layout) -> Result<Vec<AxisRange>> {
+fn axis_ranges(layout: &Layout) -> Result<Vec<AxisRange>> {
     let range = |axis: &Axis| {
         let bounds = layout.axis_bounds(*axis)?;
         let (name, kind) = (axis.name().to_string(), axis.kind().name().to_string());
@@ -163,7 +164,12 @@ fn ranges(layout: &Layout) -> Result<Vec<AxisRange>> {
     layout.tile().axes().iter().map(range).collect()
 }
 
-fn facts(layout: &Layout, shape: &[i64], options: &DrawOptions, axes: &[AxisRange]) -> String {
+fn describe_facts(
+    layout: &Layout,
+    shape: &[i64],
+    options: &DrawOptions,
+    axes: &[AxisRange],
+) -> String {
     let dims: Vec<_> = shape.iter().map(i64::to_string).collect();
     let mut facts = vec![format!("shape ({})", dims.join(", "))];
     facts.push(match layout.size() {
@@ -185,7 +191,7 @@ fn facts(layout: &Layout, shape: &[i64], options: &DrawOptions, axes: &[AxisRang
     facts.join(" · ")
 }
 
-fn notes(layout: &Layout, context: &SceneContext<'_>) -> Vec<String> {
+fn scene_notes(layout: &Layout, context: &SceneContext<'_>) -> Vec<String> {
     let mut notes = Vec::new();
     if layout.size() == 0 {
         notes.push("The tensor is empty: it has no elements and no places.".into());

@@ -4,9 +4,9 @@ mod canvas;
 pub mod chart;
 mod panel;
 
-use crate::scene::{CellKind, Panel, Scene};
-use canvas::{Anchor, Canvas};
-pub(crate) use canvas::{Text, escape};
+use crate::scene::{CellKind, Scene, ScenePanel};
+use canvas::{SvgCanvas, TextAnchor};
+pub(crate) use canvas::{TextMode, escape_xml};
 use panel::PanelGeometry;
 
 /// The scene as an SVG document: the logical tensor on the left, its places on the right (below,
@@ -14,13 +14,13 @@ use panel::PanelGeometry;
 ///
 /// Text is real text in the reader's monospace font; each cell carries a tooltip with its
 /// coordinate and all its places.
-pub fn render(scene: &Scene) -> String {
-    document(scene, Text::Font).text
+pub fn render_scene_svg(scene: &Scene) -> String {
+    scene_document(scene, TextMode::Font).text
 }
 
 /// A drawing and its size, which only a bitmap asks for.
 #[cfg_attr(not(feature = "png"), allow(dead_code))]
-pub(crate) struct Document {
+pub(crate) struct SvgDocument {
     pub(crate) text: String,
     pub(crate) width: f64,
     pub(crate) height: f64,
@@ -35,13 +35,13 @@ const SIDE_BY_SIDE: f64 = 1900.0;
 /// Panels of one view flow into rows of about this width.
 const FLOW: f64 = 1500.0;
 /// Colours named in the legend.
-const LEGEND: usize = 48;
+const MAX_LEGEND_COLORS: usize = 48;
 
 const INK: &str = "#1f2328";
 const SOFT: &str = "#59636e";
 const WARN: &str = "#9a3412";
 
-pub(crate) fn document(scene: &Scene, text: Text) -> Document {
+pub(crate) fn scene_document(scene: &Scene, text: TextMode) -> SvgDocument {
     let logical = PanelGroup::new("Logical tensor", &scene.logical, FLOW);
     // The places flow into the room that the tensor leaves beside it, if they can.
     let room = SIDE_BY_SIDE - logical.width - 3.0 * GAP;
@@ -59,20 +59,20 @@ pub(crate) fn document(scene: &Scene, text: Text) -> Document {
     let body = if beside { (total - GAP * 1.5).max(0.0) } else { widest };
     let width = body.max(NARROW);
 
-    let mut canvas = Canvas::new(text);
+    let mut canvas = SvgCanvas::new(text);
     let mut y = MARGIN;
     if !scene.title.is_empty() {
-        y = canvas.paragraph(&scene.title, MARGIN, y, width, 20.0, INK, true) + 4.0;
+        y = canvas.draw_paragraph(&scene.title, MARGIN, y, width, 20.0, INK, true) + 4.0;
     }
-    y = canvas.paragraph(&scene.caption, MARGIN, y, width, 13.0, INK, false) + 2.0;
-    y = canvas.paragraph(&scene.facts, MARGIN, y, width, 12.0, SOFT, false);
+    y = canvas.draw_paragraph(&scene.caption, MARGIN, y, width, 13.0, INK, false) + 2.0;
+    y = canvas.draw_paragraph(&scene.facts, MARGIN, y, width, 12.0, SOFT, false);
     if !scene.label_key.is_empty() {
-        y = canvas.paragraph(&scene.label_key, MARGIN, y, width, 12.0, SOFT, false);
+        y = canvas.draw_paragraph(&scene.label_key, MARGIN, y, width, 12.0, SOFT, false);
     }
     y += GAP * 0.6;
     let (top, mut x) = (y, MARGIN);
     for view in &drawn {
-        let bottom = view.draw(&mut canvas, scene, x, if beside { top } else { y });
+        let bottom = view.draw_group(&mut canvas, scene, x, if beside { top } else { y });
         y = y.max(bottom);
         if beside {
             x += view.width + GAP * 1.5;
@@ -80,24 +80,24 @@ pub(crate) fn document(scene: &Scene, text: Text) -> Document {
             y += GAP;
         }
     }
-    y = legend(&mut canvas, scene, y + GAP * 0.6, width);
+    y = draw_color_legend(&mut canvas, scene, y + GAP * 0.6, width);
     for note in &scene.notes {
-        y = canvas.paragraph(note, MARGIN, y + 4.0, width, 12.0, WARN, false);
+        y = canvas.draw_paragraph(note, MARGIN, y + 4.0, width, 12.0, WARN, false);
     }
     let (width, height) = (width + 2.0 * MARGIN, y + MARGIN);
-    Document { text: canvas.finish(width, height, &scene.title), width, height }
+    SvgDocument { text: canvas.finish_document(width, height, &scene.title), width, height }
 }
 
 /// One half of the drawing: panels and where they stand.
 struct PanelGroup<'a> {
     title: &'a str,
-    slots: Vec<(f64, f64, &'a Panel, PanelGeometry)>,
+    slots: Vec<(f64, f64, &'a ScenePanel, PanelGeometry)>,
     width: f64,
 }
 
 impl<'a> PanelGroup<'a> {
-    fn new(title: &'a str, panels: &'a [Panel], flow: f64) -> PanelGroup<'a> {
-        let sized: Vec<_> = panels.iter().map(|p| (p, PanelGeometry::of(p))).collect();
+    fn new(title: &'a str, panels: &'a [ScenePanel], flow: f64) -> PanelGroup<'a> {
+        let sized: Vec<_> = panels.iter().map(|p| (p, PanelGeometry::measure_panel(p))).collect();
         let (mut x, mut y, mut row_height, mut row) = (0.0f64, 0.0f64, 0.0f64, None);
         let mut order: Vec<usize> = (0..sized.len()).collect();
         order.sort_by_key(|i| sized[*i].0.at);
@@ -121,22 +121,26 @@ impl<'a> PanelGroup<'a> {
     }
 
     /// Draws it and returns the lowest point.
-    fn draw(&self, canvas: &mut Canvas, scene: &Scene, x: f64, y: f64) -> f64 {
-        canvas.text(self.title, x, y + 12.0, 14.0, Anchor::Start, INK, true);
+    fn draw_group(&self, canvas: &mut SvgCanvas, scene: &Scene, x: f64, y: f64) -> f64 {
+        canvas.draw_text(self.title, x, y + 12.0, 14.0, TextAnchor::Start, INK, true);
         let top = y + 26.0;
         let mut bottom = top;
         for (dx, dy, panel, geometry) in &self.slots {
-            geometry.draw(canvas, scene, panel, x + dx, top + dy);
+            geometry.draw_panel(canvas, scene, panel, x + dx, top + dy);
             bottom = bottom.max(top + dy + geometry.height);
         }
         bottom
     }
 }
 
-fn legend(canvas: &mut Canvas, scene: &Scene, y: f64, width: f64) -> f64 {
+fn draw_color_legend(canvas: &mut SvgCanvas, scene: &Scene, y: f64, width: f64) -> f64 {
     let cells = || scene.logical.iter().chain(&scene.physical).flat_map(|p| &p.cells);
     let mut entries: Vec<(LegendFill<'_>, String)> = Vec::new();
-    let named = if scene.palette.len() > LEGEND { LEGEND - 8 } else { scene.palette.len() };
+    let named = if scene.palette.len() > MAX_LEGEND_COLORS {
+        MAX_LEGEND_COLORS - 8
+    } else {
+        scene.palette.len()
+    };
     for swatch in scene.palette.iter().take(named) {
         entries.push((LegendFill::Color(&swatch.fill), swatch.label.clone()));
     }
@@ -153,7 +157,7 @@ fn legend(canvas: &mut Canvas, scene: &Scene, y: f64, width: f64) -> f64 {
         return y;
     }
     let heading = format!("Colour: {}", scene.color_by);
-    canvas.text(&heading, MARGIN, y + 11.0, 12.0, Anchor::Start, INK, true);
+    canvas.draw_text(&heading, MARGIN, y + 11.0, 12.0, TextAnchor::Start, INK, true);
     let (mut x, mut y) = (MARGIN, y + 20.0);
     for (fill, name) in entries {
         let length = 18.0 + canvas::text_width(&name, 11.0) + 12.0;
@@ -161,12 +165,12 @@ fn legend(canvas: &mut Canvas, scene: &Scene, y: f64, width: f64) -> f64 {
             (x, y) = (MARGIN, y + 18.0);
         }
         match fill {
-            LegendFill::Color(color) => canvas.rect(x, y, 13.0, 13.0, color),
-            LegendFill::Kind(kind) => canvas.hatch(x, y, 13.0, 13.0, kind),
+            LegendFill::Color(color) => canvas.draw_rect(x, y, 13.0, 13.0, color),
+            LegendFill::Kind(kind) => canvas.draw_hatch(x, y, 13.0, 13.0, kind),
             LegendFill::None => {}
         }
         let indent = if matches!(fill, LegendFill::None) { 0.0 } else { 18.0 };
-        canvas.text(&name, x + indent, y + 10.5, 11.0, Anchor::Start, INK, false);
+        canvas.draw_text(&name, x + indent, y + 10.5, 11.0, TextAnchor::Start, INK, false);
         x += length;
     }
     y + 24.0

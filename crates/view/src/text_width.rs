@@ -3,7 +3,7 @@
 /// Columns that a character takes in a terminal.
 ///
 /// Enough for labels and titles: combining marks take none, East Asian wide forms and emoji two.
-fn columns(c: char) -> usize {
+fn char_columns(c: char) -> usize {
     match u32::from(c) {
         0x300..=0x36f | 0x200b..=0x200f | 0x20d0..=0x20ff | 0xfe00..=0xfe0f | 0xfe20..=0xfe2f => 0,
         0x1100..=0x115f
@@ -21,12 +21,12 @@ fn columns(c: char) -> usize {
 }
 
 /// Columns that a text takes in a terminal.
-pub(crate) fn width(text: &str) -> usize {
-    text.chars().map(columns).sum()
+pub(crate) fn text_columns(text: &str) -> usize {
+    text.chars().map(char_columns).sum()
 }
 
 /// The text on one line and without control characters, which a terminal would obey.
-pub(crate) fn plain(text: &str) -> String {
+pub(crate) fn strip_controls(text: &str) -> String {
     let safe = |c: char| match c {
         '\t' | '\n' | '\r' => ' ',
         c if c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') => {
@@ -38,8 +38,8 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 /// The text in at most `most` columns, its end replaced by `…` where it is longer.
-pub(crate) fn shorten(text: &str, most: usize) -> String {
-    if width(text) <= most {
+pub(crate) fn shorten_text(text: &str, most: usize) -> String {
+    if text_columns(text) <= most {
         return text.into();
     }
     if most == 0 {
@@ -48,7 +48,7 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     let mut out = String::new();
     let mut used = 0;
     for c in text.chars() {
-        used += columns(c);
+        used += char_columns(c);
         if used + 1 > most {
             break;
         }
@@ -59,13 +59,13 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
 }
 
 /// Breaks a text at blanks, and inside words that are longer than a line.
-pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
+pub(crate) fn wrap_text(text: &str, most: usize) -> Vec<String> {
     // No line is narrower than the widest character.
     let most = most.max(2);
     let mut lines: Vec<String> = Vec::new();
     let (mut line, mut used) = (String::new(), 0);
     for word in text.split_whitespace() {
-        let length = width(word);
+        let length = text_columns(word);
         if used > 0 && used + 1 + length > most {
             lines.push(std::mem::take(&mut line));
             used = 0;
@@ -75,12 +75,12 @@ pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
             used += 1;
         }
         for c in word.chars() {
-            if used + columns(c) > most {
+            if used + char_columns(c) > most {
                 lines.push(std::mem::take(&mut line));
                 used = 0;
             }
             line.push(c);
-            used += columns(c);
+            used += char_columns(c);
         }
     }
     if used > 0 {
@@ -95,15 +95,17 @@ mod tests {
 
     #[test]
     fn text_is_measured_wrapped_and_cut() {
-        assert_eq!(wrap("aa bb ccccccc d", 5), ["aa bb", "ccccc", "cc d"]);
-        assert!(wrap("  ", 5).is_empty());
-        assert_eq!(width("e\u{301} 格子"), 6);
-        assert_eq!(shorten("格子ab", 4), "格…");
-        assert_eq!(shorten("abc", 3), "abc");
-        assert_eq!(shorten("abcd", 0), "");
-        assert_eq!(plain("a\u{1b}[2J\n"), "a\u{fffd}[2J ");
+        assert_eq!(wrap_text("aa bb ccccccc d", 5), ["aa bb", "ccccc", "cc d"]);
+        assert!(wrap_text("  ", 5).is_empty());
+        assert_eq!(text_columns("e\u{301} 格子"), 6);
+        assert_eq!(shorten_text("格子ab", 4), "格…");
+        assert_eq!(shorten_text("abc", 3), "abc");
+        assert_eq!(shorten_text("abcd", 0), "");
+        assert_eq!(strip_controls("a\u{1b}[2J\n"), "a\u{fffd}[2J ");
         for most in 0..9 {
-            assert!(wrap("格子 格子格子 a b", most).iter().all(|l| width(l) <= most.max(2)));
+            assert!(
+                wrap_text("格子 格子格子 a b", most).iter().all(|l| text_columns(l) <= most.max(2))
+            );
         }
     }
 }

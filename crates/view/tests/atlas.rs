@@ -80,9 +80,9 @@ fn cells_paint_and_spots_agree_with_the_layout() {
         for sheet in atlas.sheets() {
             for index in 0..sheet.boxes {
                 let window = whole(&atlas, sheet.side, index);
-                let found = atlas.cells(sheet.side, &window).expect("small");
+                let found = atlas.window_cells(sheet.side, &window).expect("small");
                 assert_eq!(found.note, None);
-                let bytes = atlas.paint(sheet.side, &window).expect("small");
+                let bytes = atlas.paint_window(sheet.side, &window).expect("small");
                 let mut painted = vec![NOTHING; bytes.len()];
                 for cell in &found.cells {
                     let kind = match cell.kind {
@@ -102,7 +102,8 @@ fn cells_paint_and_spots_agree_with_the_layout() {
                         let flat = flatten_coordinate(&shape, element).expect("inside");
                         named.entry((sheet.side, flat)).or_default().push(spot);
                     }
-                    let here = atlas.at(sheet.side, index, spot.row, spot.col).expect("inside");
+                    let here =
+                        atlas.content_at(sheet.side, index, spot.row, spot.col).expect("inside");
                     match here {
                         SpotContent::Element(flat) => {
                             assert_eq!(flatten_coordinate(&shape, &cell.elements[0]), Ok(flat));
@@ -133,7 +134,7 @@ fn cells_paint_and_spots_agree_with_the_layout() {
                 let mut expected = named.remove(&(sheet.side, flat)).unwrap_or_default();
                 expected.sort_unstable();
                 expected.dedup();
-                let spots = atlas.spots(sheet.side, flat).expect("small");
+                let spots = atlas.element_spots(sheet.side, flat).expect("small");
                 assert_eq!(spots, expected, "{layout:?} {:?} {flat}", sheet.side);
                 assert!(!spots.is_empty());
             }
@@ -147,13 +148,14 @@ fn a_window_is_a_part_of_the_whole() {
         let atlas = Atlas::new(&layout, &shape, &options).expect("draws");
         for sheet in atlas.sheets() {
             let index = sheet.boxes - 1;
-            let all = atlas.cells(sheet.side, &whole(&atlas, sheet.side, index)).expect("small");
+            let all =
+                atlas.window_cells(sheet.side, &whole(&atlas, sheet.side, index)).expect("small");
             let window = CellWindow {
                 index,
                 rows: sheet.rows / 3..sheet.rows / 2 + 1,
                 cols: sheet.cols / 3..sheet.cols / 2 + 1,
             };
-            let part = atlas.cells(sheet.side, &window).expect("small");
+            let part = atlas.window_cells(sheet.side, &window).expect("small");
             let expected: Vec<_> = all
                 .cells
                 .into_iter()
@@ -179,18 +181,18 @@ fn windows_cost_what_they_hold() {
     let shape = [1 << 20, 1 << 20];
     let atlas = Atlas::new(&layout, &shape, &DrawOptions::default()).expect("draws");
     let window = CellWindow { index: 0, rows: 1 << 19..(1 << 19) + 8, cols: 5..9 };
-    let cells = atlas.cells(SheetSide::Logical, &window).expect("small").cells;
+    let cells = atlas.window_cells(SheetSide::Logical, &window).expect("small").cells;
     assert_eq!(cells.len(), 32);
     assert_eq!(cells[0].places, [[(1 << 39) + 5]]);
     let far = CellWindow { index: 0, rows: 1 << 30..(1 << 30) + 2, cols: 0..64 };
-    let cells = atlas.cells(SheetSide::Physical, &far).expect("small").cells;
+    let cells = atlas.window_cells(SheetSide::Physical, &far).expect("small").cells;
     assert_eq!((cells.len(), &cells[0].elements[0]), (128, &vec![1 << 16, 0]));
     let wide = CellWindow { index: 0, rows: 0..1 << 10, cols: 0..1 << 10 };
-    assert_eq!(atlas.cells(SheetSide::Logical, &wide).unwrap_err().kind(), "too_large");
-    assert_eq!(atlas.paint(SheetSide::Logical, &wide).unwrap_err().kind(), "too_large");
+    assert_eq!(atlas.window_cells(SheetSide::Logical, &wide).unwrap_err().kind(), "too_large");
+    assert_eq!(atlas.paint_window(SheetSide::Logical, &wide).unwrap_err().kind(), "too_large");
     let tall = CellWindow { index: 0, rows: 0..i64::MAX, cols: 1 << 20..1 << 21 };
-    assert!(atlas.cells(SheetSide::Logical, &tall).expect("empty").cells.is_empty());
-    assert!(atlas.cells(SheetSide::Host, &window).is_err());
+    assert!(atlas.window_cells(SheetSide::Logical, &tall).expect("empty").cells.is_empty());
+    assert!(atlas.window_cells(SheetSide::Host, &window).is_err());
     let none = CellWindow { index: 7, ..window };
-    assert!(atlas.paint(SheetSide::Logical, &none).is_err());
+    assert!(atlas.paint_window(SheetSide::Logical, &none).is_err());
 }

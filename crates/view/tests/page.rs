@@ -4,7 +4,7 @@ use zellige_report::{
     BusyCores, LayoutSummary, LoopDimension, Report, ReportedBuffer, ReportedStep, StepFamily,
     StepKind, StepOperand,
 };
-use zellige_view::page::{ReportedCollective, html, html_of_run};
+use zellige_view::page::{ReportedCollective, render_page, render_run_page};
 
 /// Layers of three steps each, in a chain.
 fn report(layers: usize, name: &str) -> Report {
@@ -79,7 +79,7 @@ fn well_formed(page: &str) {
 #[test]
 fn names_stay_text() {
     for name in ["plain", "a<b>&\"c\"</svg></script>", "é\u{1}…"] {
-        let page = html(&report(2, name));
+        let page = render_page(&report(2, name));
         well_formed(&page);
         assert!(!page.contains("<b>&\"") && !page.contains("</svg></script>&"));
         assert_eq!(page.matches("<script>").count(), 1);
@@ -88,7 +88,7 @@ fn names_stay_text() {
 
 #[test]
 fn nothing_is_loaded_from_elsewhere() {
-    let page = html(&report(3, "m"));
+    let page = render_page(&report(3, "m"));
     for word in ["http:", "https:", "src=", "@import", "url(h"] {
         assert!(!page.contains(word), "{word}");
     }
@@ -97,21 +97,21 @@ fn nothing_is_loaded_from_elsewhere() {
 #[test]
 fn equal_layers_are_one() {
     // What grows is the timeline alone, and only as far as its pixels.
-    let (many, more) = (html(&report(400, "m")), html(&report(4000, "m")));
+    let (many, more) = (render_page(&report(400, "m")), render_page(&report(4000, "m")));
     assert!(many.contains("these 3 steps ×400") && more.contains("these 3 steps ×4000"));
     assert!(many.len() < 400_000 && more.len() < 500_000, "{} and {}", many.len(), more.len());
 }
 
 #[test]
 fn an_empty_report_is_a_page() {
-    well_formed(&html(&Report::default()));
+    well_formed(&render_page(&Report::default()));
 }
 
 /// What a run exchanged is listed with its bytes and times; equal exchanges are one row, and a page without any has no such section.
 #[test]
 fn collectives_are_listed() {
     let report = report(2, "name");
-    assert!(!html(&report).contains("Collectives"));
+    assert!(!render_page(&report).contains("Collectives"));
     let reduced = ReportedCollective {
         op: "all_reduce".into(),
         dtype: "float16".into(),
@@ -124,7 +124,7 @@ fn collectives_are_listed() {
     };
     let gathered =
         ReportedCollective { op: "<b>".into(), bytes: 4_000, us: 10.0, ..reduced.clone() };
-    let page = html_of_run(&report, &[reduced.clone(), gathered, reduced]);
+    let page = render_run_page(&report, &[reduced.clone(), gathered, reduced]);
     well_formed(&page);
     assert!(page.contains("3 collectives in a run") && page.contains("5.02 kB"), "{page}");
     assert!(page.contains("13.0 us") && page.contains("750 ns"));

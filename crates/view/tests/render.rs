@@ -39,7 +39,7 @@ fn terminal_lines_fit() {
     for (name, scene) in scenes() {
         for width in [0, 40, 80, 97, 160] {
             for color in [false, true] {
-                let text = terminal::render(&scene, width, color);
+                let text = terminal::render_scene_text(&scene, width, color);
                 let most = width.max(terminal::MIN_WIDTH);
                 for line in text.lines() {
                     assert!(columns(line) <= most, "{name} at {width}: {line}");
@@ -54,7 +54,7 @@ fn terminal_lines_fit() {
 fn terminal_text_holds_every_label() {
     let scene = Scene::new(&mma(), &[16, 8], &DrawOptions::default()).expect("drawable");
     for width in [40, 80, 160] {
-        let text = terminal::render(&scene, width, false);
+        let text = terminal::render_scene_text(&scene, width, false);
         for panel in scene.logical.iter().chain(&scene.physical) {
             for cell in &panel.cells {
                 assert!(text.contains(&cell.label), "{} at {width}", cell.label);
@@ -63,7 +63,7 @@ fn terminal_text_holds_every_label() {
     }
     let options = DrawOptions { sticks: true, ..DrawOptions::default() };
     let scene = Scene::new(&sticks(), &[5, 100], &options).expect("drawable");
-    assert!(terminal::render(&scene, 80, false).contains("░ padding"));
+    assert!(terminal::render_scene_text(&scene, 80, false).contains("░ padding"));
 }
 
 #[test]
@@ -73,9 +73,9 @@ fn titles_cannot_command_a_terminal_or_break_xml() {
     let scene =
         Scene::new(&mma(), &[128], &DrawOptions { title, caption, ..DrawOptions::default() });
     let scene = scene.expect("drawable");
-    let text = terminal::render(&scene, 80, false);
+    let text = terminal::render_scene_text(&scene, 80, false);
     assert!(!text.contains('\u{1b}') && text.lines().all(|l| columns(l) <= 80));
-    check_xml(&svg::render(&scene)).expect("well-formed");
+    check_xml(&svg::render_scene_svg(&scene)).expect("well-formed");
 }
 
 /// Tags nest, attributes are quoted, text is escaped. Enough of XML for what we write.
@@ -135,7 +135,7 @@ fn check_text(text: &str) -> Result<(), String> {
 #[test]
 fn svg_is_well_formed_and_complete() {
     for (name, scene) in scenes() {
-        let text = svg::render(&scene);
+        let text = svg::render_scene_svg(&scene);
         let elements = check_xml(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         let cells: usize = scene.logical.iter().chain(&scene.physical).map(|p| p.cells.len()).sum();
         assert!(elements > cells, "{name}");
@@ -160,9 +160,9 @@ fn foreign_scenes_do_not_panic() {
     odd.physical[0].cells[3].span = 0;
     odd.physical[0].cells[4].span = 99;
     odd.physical[0].cells[5].places.clear();
-    check_xml(&svg::render(&odd)).expect("well-formed");
+    check_xml(&svg::render_scene_svg(&odd)).expect("well-formed");
     for color in [true, false] {
-        terminal::render(&odd, 60, color);
+        terminal::render_scene_text(&odd, 60, color);
     }
 }
 
@@ -188,9 +188,9 @@ mod bitmap {
         for (name, layout, shape) in zoo() {
             let options = DrawOptions { max_cells: 50, ..DrawOptions::default() };
             let scene = Scene::new(&layout, &shape, &options).expect("drawable");
-            let [w, h] = size(&svg::render(&scene));
+            let [w, h] = size(&svg::render_scene_svg(&scene));
             for scale in [0.25, 1.5] {
-                let map = decode(&png::render(&scene, scale).expect("small"));
+                let map = decode(&png::render_scene_png(&scene, scale).expect("small"));
                 let close =
                     |pixels: u32, length: f32| (pixels as f32 - length * scale).abs() <= 1.5;
                 assert!(close(map.width(), w) && close(map.height(), h), "{name}");
@@ -204,7 +204,7 @@ mod bitmap {
             let layout = common::layout(&[(1, 1, "m")], &[], &[]);
             let options = DrawOptions { title: title.into(), ..DrawOptions::default() };
             let scene = Scene::new(&layout, &[1], &options).expect("drawable");
-            let map = decode(&png::render(&scene, 1.0).expect("small"));
+            let map = decode(&png::render_scene_png(&scene, 1.0).expect("small"));
             map.pixels().iter().filter(|p| p.red() < 100).count()
         };
         assert!(dark("WWWWWWWW") > dark("iiiiiiii") + 20);
@@ -215,11 +215,17 @@ mod bitmap {
     fn impossible_bitmaps_are_refused() {
         let scene = Scene::new(&mma(), &[16, 8], &DrawOptions::default()).expect("drawable");
         for scale in [0.0, -1.0, f32::NAN, f32::INFINITY] {
-            assert!(matches!(png::render(&scene, scale), Err(png::PngError::BadScale(_))));
+            assert!(matches!(
+                png::render_scene_png(&scene, scale),
+                Err(png::PngError::BadScale(_))
+            ));
         }
         for scale in [1e4, f32::MAX] {
-            assert!(matches!(png::render(&scene, scale), Err(png::PngError::TooLarge { .. })));
+            assert!(matches!(
+                png::render_scene_png(&scene, scale),
+                Err(png::PngError::TooLarge { .. })
+            ));
         }
-        assert!(png::render(&scene, 1e-9).is_ok());
+        assert!(png::render_scene_png(&scene, 1e-9).is_ok());
     }
 }

@@ -5,17 +5,17 @@ mod common;
 use common::{mma, smem, sticks, zoo};
 use std::collections::BTreeSet;
 use zellige_layout::Layout;
-use zellige_view::{CellKind, DrawOptions, Panel, Scene, SceneCell};
+use zellige_view::{CellKind, DrawOptions, Scene, SceneCell, ScenePanel};
 
 fn scene(layout: &Layout, shape: &[i64], options: &DrawOptions) -> Scene {
     Scene::new(layout, shape, options).expect("drawable")
 }
 
-fn count(panels: &[Panel], kind: CellKind) -> usize {
+fn count(panels: &[ScenePanel], kind: CellKind) -> usize {
     panels.iter().flat_map(|p| &p.cells).filter(|c| c.kind == kind).count()
 }
 
-fn cells(panels: &[Panel]) -> impl Iterator<Item = &SceneCell> {
+fn cells(panels: &[ScenePanel]) -> impl Iterator<Item = &SceneCell> {
     panels.iter().flat_map(|p| &p.cells)
 }
 
@@ -57,9 +57,9 @@ fn every_cell_agrees_with_the_layout() {
             for panel in scene.logical.iter().chain(&scene.physical) {
                 let mut taken = BTreeSet::new();
                 for c in &panel.cells {
-                    assert!(c.row < panel.rows() && c.span > 0, "{name}");
+                    assert!(c.row < panel.row_count() && c.span > 0, "{name}");
                     for col in c.col..c.col + c.span {
-                        assert!(col < panel.cols() && taken.insert((c.row, col)), "{name}");
+                        assert!(col < panel.col_count() && taken.insert((c.row, col)), "{name}");
                     }
                 }
             }
@@ -100,10 +100,13 @@ fn cells_are_counted() {
     let options = DrawOptions::default();
     let s = scene(&mma(), &[16, 8], &options);
     assert_eq!((s.logical.len(), s.logical[0].cells.len()), (1, 128));
-    assert_eq!((s.physical[0].rows(), s.physical[0].cols()), (32, 4));
+    assert_eq!((s.physical[0].row_count(), s.physical[0].col_count()), (32, 4));
     assert_eq!(s.palette.len(), 32);
     let s = scene(&smem(false), &[8, 64], &options);
-    assert_eq!((s.physical[0].rows(), s.physical[0].cols(), s.physical[0].col_group), (8, 64, 2));
+    assert_eq!(
+        (s.physical[0].row_count(), s.physical[0].col_count(), s.physical[0].col_group),
+        (8, 64, 2)
+    );
     assert_eq!(s.color_by, "128-byte line");
     assert_eq!(scene(&smem(true), &[8, 64], &options).color_by, "bank of 4 bytes");
     let options = DrawOptions { sticks: true, ..DrawOptions::default() };
@@ -111,7 +114,7 @@ fn cells_are_counted() {
     let [host, device] = &s.physical[..] else { panic!("host and device") };
     assert_eq!((host.cells.len(), device.cells.len()), (500, 640));
     assert_eq!(count(&s.physical, CellKind::Padding), 140);
-    assert_eq!((device.rows(), device.cols(), s.palette.len()), (10, 64, 10));
+    assert_eq!((device.row_count(), device.col_count(), s.palette.len()), (10, 64, 10));
     assert_eq!(count(&s.logical, CellKind::Element), 500);
 }
 

@@ -9,14 +9,14 @@ use wasm_bindgen::prelude::wasm_bindgen;
 /// The answer to one request, as `zellige ask` gives it.
 #[wasm_bindgen]
 pub fn ask(line: &str) -> String {
-    zellige_ask::answer(line)
+    zellige_ask::answer_line(line)
 }
 
 /// One byte per cell of a window of a drawing; none where the request is at fault, which the request
 /// `cells` with the same fields explains.
 #[wasm_bindgen]
 pub fn paint(line: &str) -> Vec<u8> {
-    zellige_ask::paint(line).unwrap_or_default()
+    zellige_ask::paint_window(line).unwrap_or_default()
 }
 
 #[cfg(test)]

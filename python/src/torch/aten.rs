@@ -5,7 +5,7 @@ use zellige_op::TensorOp;
 
 /// What an argument of ATen is to the operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Role {
+pub(super) enum ArgumentRole {
     Operand,
     Attribute(String),
     Ignored,
@@ -19,14 +19,14 @@ pub(super) enum Role {
 
 /// An argument.
 #[derive(Debug, Clone)]
-pub(super) struct Argument {
+pub(super) struct AtenArgument {
     pub(super) name: String,
-    pub(super) role: Role,
+    pub(super) role: ArgumentRole,
 }
 
 /// Where results go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum ResultForm {
     /// Into new tensors.
     New,
     /// Into the first argument.
@@ -37,54 +37,54 @@ pub(super) enum Form {
 
 /// One row.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) overloads: Vec<(String, Form)>,
+pub(super) struct AtenRow {
+    pub(super) overloads: Vec<(String, ResultForm)>,
     pub(super) op: String,
     /// An attribute with its value that every call has.
     pub(super) constant: Option<(String, String)>,
-    pub(super) arguments: Vec<Argument>,
+    pub(super) arguments: Vec<AtenArgument>,
 }
 
 /// Every operator that is an operation of the table. [`OpRow`](zellige_op::OpRow) says how they are written.
-pub(super) fn rows() -> Vec<Arc<Row>> {
+pub(super) fn aten_rows() -> Vec<Arc<AtenRow>> {
     let all = TensorOp::all_rows()
-        .flat_map(|op| op.torch.iter().map(|text| Arc::new(row(op.name, text))));
+        .flat_map(|op| op.torch.iter().map(|text| Arc::new(parse_row(op.name, text))));
     all.collect()
 }
 
-fn row(op: &str, text: &str) -> Row {
+fn parse_row(op: &str, text: &str) -> AtenRow {
     let (names, arguments) = text.split_once('(').expect("a row has an argument list");
     let arguments = arguments.trim_end_matches(')').split(',').map(str::trim);
     let argument = |text: &str| {
         let (name, role) = match text.split_once('=') {
-            Some((name, "")) => (name, Role::Attribute(name.into())),
-            Some((name, other)) => (name, Role::Attribute(other.into())),
+            Some((name, "")) => (name, ArgumentRole::Attribute(name.into())),
+            Some((name, other)) => (name, ArgumentRole::Attribute(other.into())),
             None => match (text.trim_end_matches(['!', '?', '~', '#', '^']), text.chars().last()) {
-                (name, Some('!')) => (name, Role::Ignored),
-                (name, Some('?')) => (name, Role::Refused(true)),
-                (name, Some('~')) => (name, Role::Refused(false)),
-                (name, Some('#')) => (name, Role::One),
-                (name, Some('^')) => (name, Role::Dtype),
-                _ => (text, Role::Operand),
+                (name, Some('!')) => (name, ArgumentRole::Ignored),
+                (name, Some('?')) => (name, ArgumentRole::Refused(true)),
+                (name, Some('~')) => (name, ArgumentRole::Refused(false)),
+                (name, Some('#')) => (name, ArgumentRole::One),
+                (name, Some('^')) => (name, ArgumentRole::Dtype),
+                _ => (text, ArgumentRole::Operand),
             },
         };
-        Argument { name: name.into(), role }
+        AtenArgument { name: name.into(), role }
     };
     let form = |name: &str| {
         let (base, overload) = name.split_once('.').unwrap_or((name, ""));
         if base.ends_with('_') && !base.ends_with("__") {
-            Form::InPlace
+            ResultForm::InPlace
         } else if overload.contains("out") || overload.contains("values") {
-            Form::Out
+            ResultForm::Out
         } else {
-            Form::New
+            ResultForm::New
         }
     };
     let (names, constant) = match names.trim().trim_end_matches(']').split_once('[') {
         Some((names, pair)) => (names, pair.split_once('=')),
         None => (names, None),
     };
-    Row {
+    AtenRow {
         constant: constant.map(|(name, value)| (name.into(), value.into())),
         overloads: names.split_whitespace().map(|n| (n.to_string(), form(n))).collect(),
         op: op.into(),

@@ -1,7 +1,7 @@
 //! The cards of this process, as the environment asks for them.
 
 use super::handle::dtype_of;
-use super::recording::stamp;
+use super::recording::submission_stamp;
 use crate::convert::from_json;
 use crate::error;
 use pyo3::prelude::*;
@@ -14,23 +14,23 @@ use zellige_op::CoverageProfile;
 use zellige_op::OpError;
 
 /// Choices that all cards share, and the cards that were asked for so far.
-struct Cards {
+struct CardRegistry {
     builder: CardBuilder,
     made: Vec<OnceLock<Card>>,
     /// Held while one is made: recordings under way, by key, with the events that they keep.
     making: Mutex<Vec<(u64, usize)>>,
 }
 
-static CARDS: OnceLock<Cards> = OnceLock::new();
+static CARDS: OnceLock<CardRegistry> = OnceLock::new();
 
 /// Most cards of a process.
-const MOST: usize = 16;
+const MAX_CARDS: usize = 16;
 
-pub(super) fn variable(name: &str) -> Option<String> {
+pub(super) fn env_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().map(|v| v.trim().to_string()).filter(|v| !v.is_empty())
 }
 
-pub(super) fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
+pub(super) fn refuse_variable(name: &str, value: &str, accepted: &str) -> DeviceError {
     OpError::BadOperand {
         op: format!("the variable {name}"),
         operand: None,
@@ -40,20 +40,21 @@ pub(super) fn refuse(name: &str, value: &str, accepted: &str) -> DeviceError {
 }
 
 /// Whether a variable, or else the profile, says that a dtype is stored as it is.
-fn kept(name: &str, usual: bool) -> Result<bool, DeviceError> {
-    let Some(word) = variable(name) else { return Ok(usual) };
-    KeptDtypes::parse_choice(&word).ok_or_else(|| refuse(name, &word, "`keep` or `downcast`"))
+fn stores_unchanged(name: &str, usual: bool) -> Result<bool, DeviceError> {
+    let Some(word) = env_variable(name) else { return Ok(usual) };
+    KeptDtypes::parse_choice(&word)
+        .ok_or_else(|| refuse_variable(name, &word, "`keep` or `downcast`"))
 }
 
 /// Reads the environment: `SENCORES`, `ZELLIGE_DEVICES`, `ZELLIGE_FP32`, `ZELLIGE_INT64`,
 /// `ZELLIGE_FLOAT16`, `ZELLIGE_HARDWARE`, `ZELLIGE_LINK_BANDWIDTH`, `ZELLIGE_LINK_LATENCY`, `ZELLIGE_PROFILE`, `ZELLIGE_THREADS`, `ZELLIGE_TRACE`; what
 /// compilations read is checked.
-pub(super) fn configure() -> Result<(), DeviceError> {
+pub(super) fn configure_cards() -> Result<(), DeviceError> {
     if CARDS.get().is_some() {
         return Ok(());
     }
     let mut builder = Card::builder();
-    let mut hardware = match variable("ZELLIGE_HARDWARE") {
+    let mut hardware = match env_variable("ZELLIGE_HARDWARE") {
         Some(name) => Hardware::load_named(&name)?,
         None => Hardware::card_preset(),
     };
@@ -61,34 +62,35 @@ pub(super) fn configure() -> Result<(), DeviceError> {
         ("ZELLIGE_LINK_BANDWIDTH", Key::LinkBandwidth, "GB/s"),
         ("ZELLIGE_LINK_LATENCY", Key::LinkLatency, "us"),
     ] {
-        if let Some(text) = variable(name) {
-            let accepted =
-                || refuse(name, &text, &format!("a positive number of {unit}, such as 25.6"));
+        if let Some(text) = env_variable(name) {
+            let accepted = || {
+                refuse_variable(name, &text, &format!("a positive number of {unit}, such as 25.6"))
+            };
             hardware = hardware.with_rate(key, &text, name).ok_or_else(accepted)?;
         }
     }
     builder = builder.hardware(hardware);
-    if let Some(text) = variable("SENCORES") {
+    if let Some(text) = env_variable("SENCORES") {
         builder = builder.core_count(parse_sencores(&text)?);
     }
-    if let Some(mode) = variable("ZELLIGE_FLOAT16") {
+    if let Some(mode) = env_variable("ZELLIGE_FLOAT16") {
         builder = builder.float_mode(mode.parse::<FloatMode>()?);
     }
-    let profile = match variable("ZELLIGE_PROFILE") {
+    let profile = match env_variable("ZELLIGE_PROFILE") {
         Some(name) => name.parse::<CoverageProfile>()?,
         None => CoverageProfile::default(),
     };
     let usual = KeptDtypes::under_profile(profile);
     let keep = KeptDtypes {
-        float32: kept("ZELLIGE_FP32", usual.float32)?,
-        int64: kept("ZELLIGE_INT64", usual.int64)?,
+        float32: stores_unchanged("ZELLIGE_FP32", usual.float32)?,
+        int64: stores_unchanged("ZELLIGE_INT64", usual.int64)?,
     };
     builder = builder.profile(profile).keep_dtypes(keep);
-    let number = |name: &str, least: usize, most: usize| match variable(name) {
+    let number = |name: &str, least: usize, most: usize| match env_variable(name) {
         None => Ok(None),
         Some(text) => match text.parse::<usize>() {
             Ok(n) if (least..=most).contains(&n) => Ok(Some(n)),
-            _ => Err(refuse(name, &text, &format!("{least} to {most}"))),
+            _ => Err(refuse_variable(name, &text, &format!("{least} to {most}"))),
         },
     };
     if let Some(threads) = number("ZELLIGE_THREADS", 1, 1024)? {
@@ -98,14 +100,14 @@ pub(super) fn configure() -> Result<(), DeviceError> {
         builder = builder.trace_events(events);
     }
     super::program::with_environment(zellige_compile::CompilerOptions::default())?;
-    let count = number("ZELLIGE_DEVICES", 1, MOST)?.unwrap_or(2);
+    let count = number("ZELLIGE_DEVICES", 1, MAX_CARDS)?.unwrap_or(2);
     let made = (0..count).map(|_| OnceLock::new()).collect();
-    let _ = CARDS.set(Cards { builder, made, making: Mutex::default() });
+    let _ = CARDS.set(CardRegistry { builder, made, making: Mutex::default() });
     Ok(())
 }
 
 /// Card number `index`, made when it is first asked for.
-pub(super) fn card(index: usize) -> Result<&'static Card, DeviceError> {
+pub(super) fn find_card(index: usize) -> Result<&'static Card, DeviceError> {
     let cards = CARDS.get().expect("the device is registered after `configure`");
     let count = cards.made.len();
     let slot = cards.made.get(index).ok_or(DeviceError::NoSuchCard { index, count })?;
@@ -116,7 +118,7 @@ pub(super) fn card(index: usize) -> Result<&'static Card, DeviceError> {
     if slot.get().is_none() {
         let card = cards.builder.clone().index(index).build()?;
         for (key, events) in making.iter() {
-            card.start_recording(*key, *events, stamp);
+            card.start_recording(*key, *events, submission_stamp);
         }
         let _ = slot.set(card);
     }
@@ -129,7 +131,7 @@ pub(super) fn start_recording(key: u64, events: usize) {
     let mut making = cards.making.lock().unwrap_or_else(PoisonError::into_inner);
     making.push((key, events));
     for card in cards.made.iter().filter_map(OnceLock::get) {
-        card.start_recording(key, events, stamp);
+        card.start_recording(key, events, submission_stamp);
     }
 }
 
@@ -143,7 +145,7 @@ pub(super) fn stop_recording(key: u64) -> Vec<(usize, Timeline)> {
 }
 
 fn py_card(index: usize) -> PyResult<&'static Card> {
-    card(index).map_err(|e| error::device(&e))
+    find_card(index).map_err(|e| error::device_error(&e))
 }
 
 /// The number of cards.
@@ -162,7 +164,7 @@ pub(super) fn keeps(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
 #[pyfunction]
 pub(super) fn memory_stats<'py>(py: Python<'py>, index: usize) -> PyResult<Bound<'py, PyDict>> {
     let stats = py_card(index)?.memory().stats();
-    let held = super::number::held(index);
+    let held = super::number::kept_bytes(index);
     let dict = PyDict::new(py);
     dict.set_item("allocated", stats.allocated.saturating_sub(held))?;
     dict.set_item("peak", stats.peak.saturating_sub(held))?;

@@ -1,6 +1,6 @@
 //! Options of a compilation that a user gives to `torch.compile`.
 
-use super::cards::card;
+use super::cards::find_card;
 use crate::error;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -11,7 +11,7 @@ use zellige_device::{Card, DeviceError};
 use zellige_machine::Hardware;
 
 /// The names of all options, in order.
-const KNOWN: [&str; 6] = ["cores", "hardware", "lx", "outputs", "policy", "strict"];
+const KNOWN_OPTIONS: [&str; 6] = ["cores", "hardware", "lx", "outputs", "policy", "strict"];
 
 /// What a user asks of a compilation, with the meaning of the flags of `zellige compile`. What is left out is as the
 /// environment says, and results have the layouts in which they are computed.
@@ -39,25 +39,28 @@ impl Default for CompileOptions {
     }
 }
 
-fn refused(key: &str, value: &Bound<'_, PyAny>, accepted: &str) -> PyErr {
+fn refuse_option(key: &str, value: &Bound<'_, PyAny>, accepted: &str) -> PyErr {
     let value = value.repr().map_or_else(|_| "?".into(), |text| text.to_string());
     PyValueError::new_err(format!(
         "the option {key:?} of the backend \"spyre\": {value} is not accepted; accepted: {accepted}"
     ))
 }
 
-fn flag(key: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
-    value.cast::<PyBool>().map(|b| b.is_true()).map_err(|_| refused(key, value, "True or False"))
+fn read_flag(key: &str, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    value
+        .cast::<PyBool>()
+        .map(|b| b.is_true())
+        .map_err(|_| refuse_option(key, value, "True or False"))
 }
 
-fn word<T>(
+fn read_word<T>(
     key: &str,
     value: &Bound<'_, PyAny>,
     accepted: &str,
     read: impl Fn(&str) -> Option<T>,
 ) -> PyResult<T> {
     let text = value.extract::<String>().ok();
-    text.as_deref().and_then(read).ok_or_else(|| refused(key, value, accepted))
+    text.as_deref().and_then(read).ok_or_else(|| refuse_option(key, value, accepted))
 }
 
 #[pymethods]
@@ -69,15 +72,15 @@ impl CompileOptions {
         for (key, value) in given {
             let key = key.str()?.to_string();
             match key.as_str() {
-                "strict" => options.strict = flag(&key, &value)?,
-                "lx" => options.lx = Some(flag(&key, &value)?),
+                "strict" => options.strict = read_flag(&key, &value)?,
+                "lx" => options.lx = Some(read_flag(&key, &value)?),
                 "policy" => {
                     let accepted = "\"best\" or \"baseline\"";
-                    options.policy = word(&key, &value, accepted, CompilePolicy::from_name)?;
+                    options.policy = read_word(&key, &value, accepted, CompilePolicy::from_name)?;
                 }
                 "outputs" => {
                     let accepted = "\"computed\" or \"default\"";
-                    options.outputs = word(&key, &value, accepted, |w| match w {
+                    options.outputs = read_word(&key, &value, accepted, |w| match w {
                         "computed" => Some(OutputLayoutRule::AsComputed),
                         "default" => Some(OutputLayoutRule::Default),
                         _ => None,
@@ -85,27 +88,33 @@ impl CompileOptions {
                 }
                 "hardware" => {
                     let accepted = "the name of a preset such as \"card\", or a file named *.toml";
-                    let name = word(&key, &value, accepted, |w| Some(w.to_string()))?;
+                    let name = read_word(&key, &value, accepted, |w| Some(w.to_string()))?;
                     let hardware = Hardware::load_named(&name);
                     options.hardware =
-                        Some(hardware.map_err(|e| refused(&key, &value, &e.to_string()))?);
+                        Some(hardware.map_err(|e| refuse_option(&key, &value, &e.to_string()))?);
                 }
                 "cores" => {}
                 _ => {
                     return Err(PyValueError::new_err(format!(
                         "the backend \"spyre\" has no option {key:?}; it has {}",
-                        KNOWN.join(", ")
+                        KNOWN_OPTIONS.join(", ")
                     )));
                 }
             }
         }
         if let Some(value) = given.get_item("cores")? {
             // The last, since the hardware limits it.
-            let most = options.most_cores(card(0).map_err(|e| error::device(&e))?);
+            let most = options.most_cores(find_card(0).map_err(|e| error::device_error(&e))?);
             let number = value.is_exact_instance_of::<PyInt>().then(|| value.extract::<usize>());
             match number {
                 Some(Ok(cores)) if (1..=most).contains(&cores) => options.cores = Some(cores),
-                _ => return Err(refused("cores", &value, &format!("an integer from 1 to {most}"))),
+                _ => {
+                    return Err(refuse_option(
+                        "cores",
+                        &value,
+                        &format!("an integer from 1 to {most}"),
+                    ));
+                }
             }
         }
         Ok(options)
@@ -114,7 +123,7 @@ impl CompileOptions {
     /// The names of all options.
     #[staticmethod]
     fn names() -> Vec<&'static str> {
-        KNOWN.to_vec()
+        KNOWN_OPTIONS.to_vec()
     }
 
     /// Whether what upstream refuses is an error.

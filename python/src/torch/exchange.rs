@@ -1,8 +1,8 @@
 //! What collectives between cards need of a card: its clock, its account, and elements that the host carries without a
 //! charge, as the cards would send them to each other.
 
-use super::cards::card;
-use super::handle::{Seen, see};
+use super::cards::find_card;
+use super::handle::{SeenTensor, see_tensor};
 use super::{held, store, stream};
 use crate::error::{self, DeviceFault};
 use pyo3::exceptions::PyValueError;
@@ -14,11 +14,11 @@ use zellige_machine::{CardCollective, SimulatedTime};
 /// The simulated moment, in picoseconds, at which the stream of this thread on a card is done.
 #[pyfunction]
 pub(super) fn stream_clock(index: usize) -> PyResult<u64> {
-    let card = card(index).map_err(|e| error::device(&e))?;
-    Ok(card.stream_time(stream::current(index)).picoseconds())
+    let card = find_card(index).map_err(|e| error::device_error(&e))?;
+    Ok(card.stream_time(stream::current_stream_id(index)).picoseconds())
 }
 
-fn collective(name: &str) -> PyResult<CardCollective> {
+fn parse_collective(name: &str) -> PyResult<CardCollective> {
     CardCollective::from_name(name).ok_or_else(|| {
         let known = CardCollective::ALL.map(CardCollective::name).join(", ");
         PyValueError::new_err(format!("no collective is called `{name}`; accepted: {known}"))
@@ -34,8 +34,8 @@ pub(super) fn collective_cost(
     ranks: u64,
     bytes: u64,
 ) -> PyResult<(u64, u64, u64)> {
-    let card = card(index).map_err(|e| error::device(&e))?;
-    let cost = card.hardware().collective_cost(collective(name)?, ranks, bytes);
+    let card = find_card(index).map_err(|e| error::device_error(&e))?;
+    let cost = card.hardware().collective_cost(parse_collective(name)?, ranks, bytes);
     Ok((cost.messages, cost.bytes, cost.time.picoseconds()))
 }
 
@@ -51,10 +51,11 @@ pub(super) fn account_collective(
     dtype: &str,
     size: Vec<i64>,
 ) -> PyResult<(u64, u64)> {
-    let card = card(index).map_err(|e| error::device(&e))?;
-    let cost = card.hardware().collective_cost(collective(name)?, ranks, bytes);
+    let card = find_card(index).map_err(|e| error::device_error(&e))?;
+    let cost = card.hardware().collective_cost(parse_collective(name)?, ranks, bytes);
     let args = vec![("ranks", ranks.into()), ("dtype", dtype.into()), ("size", size.into())];
-    let (stream, ready) = (stream::current(index), SimulatedTime::from_picoseconds(ready));
+    let (stream, ready) =
+        (stream::current_stream_id(index), SimulatedTime::from_picoseconds(ready));
     let span = card.account_exchange(stream, name, cost, ready, &args);
     Ok((span.start.picoseconds(), span.end.picoseconds()))
 }
@@ -67,7 +68,7 @@ pub(super) fn stage<'py>(
     src: &Bound<'py, PyAny>,
     dst: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
-    let (from, to) = (held::as_integers(see(src)?), held::as_integers(see(dst)?));
+    let (from, to) = (held::as_integers(see_tensor(src)?), held::as_integers(see_tensor(dst)?));
     if from.size != to.size {
         return Err(DeviceFault::new_err(format!(
             "elements of size {:?} are not those of size {:?}",
@@ -78,13 +79,13 @@ pub(super) fn stage<'py>(
     if to.numel() == 0 {
         return Ok(());
     }
-    let strided = |seen: &Seen| {
-        StridedLayout::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))
+    let strided = |seen: &SeenTensor| {
+        StridedLayout::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout_error(&e))
     };
-    let refused = |e: DeviceError| error::device(&e);
+    let refused = |e: DeviceError| error::device_error(&e);
     match (from.card, to.card) {
         (None, Some(_)) => {
-            let (tensor, host) = (store::tensor(&to).map_err(refused)?, strided(&from)?);
+            let (tensor, host) = (store::card_tensor(&to).map_err(refused)?, strided(&from)?);
             let (start, len) = super::transfer::host_memory(&from, &host);
             // SAFETY: the memory of a live host tensor, from its first element to its last.
             let memory = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
@@ -92,7 +93,7 @@ pub(super) fn stage<'py>(
             py.detach(work).map_err(refused)
         }
         (Some(_), None) => {
-            let (tensor, host) = (store::tensor(&from).map_err(refused)?, strided(&to)?);
+            let (tensor, host) = (store::card_tensor(&from).map_err(refused)?, strided(&to)?);
             let (start, len) = super::transfer::host_memory(&to, &host);
             // SAFETY: the memory of a live host tensor, which the caller may write.
             let memory = unsafe { std::slice::from_raw_parts_mut(start, len) };

@@ -7,7 +7,7 @@
 //! about the current device are replaced in its table of virtual functions.
 
 use super::cards::device_count;
-use super::shim::shim;
+use super::shim::loaded_shim;
 use crate::error::DeviceFault;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -38,10 +38,10 @@ pub(super) fn set_current_device(index: u8) -> PyResult<()> {
     Ok(())
 }
 
-/// `c10::Device`: a structure of two bytes, which is returned and passed in one register.
+/// `c10::C10Device`: a structure of two bytes, which is returned and passed in one register.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Device {
+struct C10Device {
     kind: i8,
     index: i8,
 }
@@ -49,12 +49,12 @@ struct Device {
 /// The number of the kind of device that PyTorch calls "PrivateUse1".
 fn own_kind() -> i8 {
     // SAFETY: the function returns a constant.
-    let kind = unsafe { (shim().aoti_torch_device_type_privateuse1)() };
+    let kind = unsafe { (loaded_shim().aoti_torch_device_type_privateuse1)() };
     i8::try_from(kind).unwrap_or(i8::MAX)
 }
 
 /// PyTorch checks no index here. One without a card is refused when something is made on it.
-fn set(device: Device) {
+fn set_current(device: C10Device) {
     // A negative index means the current device, which stays.
     if let Ok(index) = u8::try_from(device.index) {
         CURRENT.set(index);
@@ -65,28 +65,28 @@ extern "C" fn guard_kind(_: *const c_void) -> i8 {
     own_kind()
 }
 
-extern "C" fn exchange_device(guard: *const c_void, device: Device) -> Device {
+extern "C" fn exchange_device(guard: *const c_void, device: C10Device) -> C10Device {
     let before = get_device(guard);
-    set(device);
+    set_current(device);
     before
 }
 
-extern "C" fn get_device(_: *const c_void) -> Device {
-    Device { kind: own_kind(), index: CURRENT.get().cast_signed() }
+extern "C" fn get_device(_: *const c_void) -> C10Device {
+    C10Device { kind: own_kind(), index: CURRENT.get().cast_signed() }
 }
 
-extern "C" fn set_device(_: *const c_void, device: Device) {
-    set(device);
+extern "C" fn set_device(_: *const c_void, device: C10Device) {
+    set_current(device);
 }
 
 /// The first virtual functions of `c10::impl::DeviceGuardImplInterface`, in the order of their declaration.
 #[repr(C)]
 struct FirstFunctions {
     kind: extern "C" fn(*const c_void) -> i8,
-    exchange_device: extern "C" fn(*const c_void, Device) -> Device,
-    get_device: extern "C" fn(*const c_void) -> Device,
-    set_device: extern "C" fn(*const c_void, Device),
-    unchecked_set_device: extern "C" fn(*const c_void, Device),
+    exchange_device: extern "C" fn(*const c_void, C10Device) -> C10Device,
+    get_device: extern "C" fn(*const c_void) -> C10Device,
+    set_device: extern "C" fn(*const c_void, C10Device),
+    unchecked_set_device: extern "C" fn(*const c_void, C10Device),
 }
 
 const OURS: FirstFunctions = FirstFunctions {
@@ -97,7 +97,7 @@ const OURS: FirstFunctions = FirstFunctions {
     unchecked_set_device: set_device,
 };
 
-fn refuse(reason: &str) -> PyErr {
+fn refuse_guard(reason: &str) -> PyErr {
     DeviceFault::new_err(format!(
         "this PyTorch has another device guard than torch 2.15 ({reason}): the current card cannot be told to it"
     ))
@@ -119,7 +119,7 @@ pub(super) fn install_guard() -> PyResult<()> {
         ((registered.kind)(guard), (registered.get_device)(guard))
     };
     if kind != own_kind() || device.kind != own_kind() || device.index != 0 {
-        return Err(refuse("its functions give other devices"));
+        return Err(refuse_guard("its functions give other devices"));
     }
     replace_functions(table)?;
     DONE.call_once(|| {});
@@ -135,12 +135,12 @@ fn registered_guard() -> PyResult<*const c_void> {
         if library.is_null() { std::ptr::null_mut() } else { libc::dlsym(library, name.as_ptr()) }
     };
     if registry.is_null() {
-        return Err(refuse("libc10 has no device_guard_impl_registry"));
+        return Err(refuse_guard("libc10 has no device_guard_impl_registry"));
     }
     let kind = usize::try_from(own_kind()).unwrap_or(0);
     // SAFETY: the registry is an array of pointers, one for each kind of device.
     let guard = unsafe { *registry.cast::<*const c_void>().add(kind) };
-    if guard.is_null() { Err(refuse("none is registered")) } else { Ok(guard) }
+    if guard.is_null() { Err(refuse_guard("none is registered")) } else { Ok(guard) }
 }
 
 /// The virtual functions of the registered guard.
@@ -161,7 +161,7 @@ fn replace_functions(table: *mut FirstFunctions) -> PyResult<()> {
         // SAFETY: the pages are mapped, as the table is on them.
         match unsafe { libc::mprotect(start as *mut c_void, length, protection) } {
             0 => Ok(()),
-            _ => Err(refuse(&std::io::Error::last_os_error().to_string())),
+            _ => Err(refuse_guard(&std::io::Error::last_os_error().to_string())),
         }
     };
     protect(libc::PROT_READ | libc::PROT_WRITE)?;

@@ -1,6 +1,6 @@
 //! A tensor of PyTorch, as far as kernels look at it.
 
-use super::shim::{Handle, check, shim};
+use super::shim::{Handle, check_code, loaded_shim};
 use crate::error::DeviceFault;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -9,13 +9,13 @@ use std::sync::OnceLock;
 use zellige_float::Dtype;
 
 /// A list of extents or strides.
-pub(super) type Dims = SmallVec<[i64; 6]>;
+pub(super) type DimList = SmallVec<[i64; 6]>;
 
 /// What a tensor is: read once, then plain data.
 #[derive(Debug, Clone)]
-pub(super) struct Seen {
-    pub(super) size: Dims,
-    pub(super) stride: Dims,
+pub(super) struct SeenTensor {
+    pub(super) size: DimList,
+    pub(super) stride: DimList,
     pub(super) offset: i64,
     pub(super) dtype: Dtype,
     /// The number of the card; none for a tensor on another device.
@@ -24,13 +24,13 @@ pub(super) struct Seen {
     pub(super) address: usize,
 }
 
-impl Seen {
+impl SeenTensor {
     pub(super) fn numel(&self) -> i64 {
         self.size.iter().product()
     }
 
     /// The address of element 0 of its storage.
-    pub(super) fn base(&self) -> usize {
+    pub(super) fn base_address(&self) -> usize {
         let width = usize::try_from(self.dtype.bits() / 8).unwrap_or(1);
         let offset = usize::try_from(self.offset).unwrap_or(0);
         self.address.wrapping_sub(offset.wrapping_mul(width))
@@ -38,33 +38,33 @@ impl Seen {
 }
 
 /// A handle that is given back.
-pub(super) struct Owned(pub(super) Handle);
+pub(super) struct OwnedHandle(pub(super) Handle);
 
-impl Drop for Owned {
+impl Drop for OwnedHandle {
     fn drop(&mut self) {
         // SAFETY: the handle is ours, and used no more.
-        unsafe { (shim().aoti_torch_delete_tensor_object)(self.0) };
+        unsafe { (loaded_shim().aoti_torch_delete_tensor_object)(self.0) };
     }
 }
 
-impl Owned {
+impl OwnedHandle {
     /// The handle of a Python tensor.
-    pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Owned> {
+    pub(super) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<OwnedHandle> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the object is alive; what is no tensor is refused with a code.
-        check(unsafe {
-            (shim().torch_tensor_from_pyobject)(object.as_ptr().cast(), &raw mut handle)
+        check_code(unsafe {
+            (loaded_shim().torch_tensor_from_pyobject)(object.as_ptr().cast(), &raw mut handle)
         })
         .map_err(DeviceFault::new_err)?;
-        Ok(Owned(handle))
+        Ok(OwnedHandle(handle))
     }
 
     /// As a Python tensor.
     pub(super) fn into_object(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
         let mut object = std::ptr::null_mut();
         // SAFETY: the handle is a live tensor; without a type PyTorch takes its own.
-        check(unsafe {
-            (shim().torch_tensor_to_pyobject)(self.0, std::ptr::null_mut(), &raw mut object)
+        check_code(unsafe {
+            (loaded_shim().torch_tensor_to_pyobject)(self.0, std::ptr::null_mut(), &raw mut object)
         })
         .map_err(DeviceFault::new_err)?;
         // SAFETY: a new reference.
@@ -76,40 +76,41 @@ impl Owned {
 pub(super) fn is_tensor(object: &Bound<'_, PyAny>) -> bool {
     let mut answer = false;
     // SAFETY: the object is alive.
-    let code =
-        unsafe { (shim().torch_is_tensor_pyobject)(object.as_ptr().cast(), &raw mut answer) };
+    let code = unsafe {
+        (loaded_shim().torch_is_tensor_pyobject)(object.as_ptr().cast(), &raw mut answer)
+    };
     code == 0 && answer
 }
 
 /// Looks at a tensor.
-pub(super) fn see(object: &Bound<'_, PyAny>) -> PyResult<Seen> {
-    let handle = Owned::of(object)?;
-    look(&handle).map_err(DeviceFault::new_err)
+pub(super) fn see_tensor(object: &Bound<'_, PyAny>) -> PyResult<SeenTensor> {
+    let handle = OwnedHandle::from_object(object)?;
+    read_handle(&handle).map_err(DeviceFault::new_err)
 }
 
-fn look(handle: &Owned) -> Result<Seen, String> {
-    let (s, h) = (shim(), handle.0);
+fn read_handle(handle: &OwnedHandle) -> Result<SeenTensor, String> {
+    let (s, h) = (loaded_shim(), handle.0);
     let (mut rank, mut offset) = (0i64, 0i64);
     let (mut dtype, mut device, mut index) = (0i32, 0i32, 0i32);
     let (mut size, mut stride) = (std::ptr::null_mut(), std::ptr::null_mut());
     let mut data = std::ptr::null();
     // SAFETY: the handle is a live tensor; each function writes one value.
     unsafe {
-        check((s.aoti_torch_get_dim)(h, &raw mut rank))?;
-        check((s.aoti_torch_get_sizes)(h, &raw mut size))?;
-        check((s.aoti_torch_get_strides)(h, &raw mut stride))?;
-        check((s.aoti_torch_get_storage_offset)(h, &raw mut offset))?;
-        check((s.aoti_torch_get_dtype)(h, &raw mut dtype))?;
-        check((s.aoti_torch_get_device_type)(h, &raw mut device))?;
-        check((s.aoti_torch_get_device_index)(h, &raw mut index))?;
-        check((s.torch_get_const_data_ptr)(h, &raw mut data))?;
+        check_code((s.aoti_torch_get_dim)(h, &raw mut rank))?;
+        check_code((s.aoti_torch_get_sizes)(h, &raw mut size))?;
+        check_code((s.aoti_torch_get_strides)(h, &raw mut stride))?;
+        check_code((s.aoti_torch_get_storage_offset)(h, &raw mut offset))?;
+        check_code((s.aoti_torch_get_dtype)(h, &raw mut dtype))?;
+        check_code((s.aoti_torch_get_device_type)(h, &raw mut device))?;
+        check_code((s.aoti_torch_get_device_index)(h, &raw mut index))?;
+        check_code((s.torch_get_const_data_ptr)(h, &raw mut data))?;
     }
     let rank = usize::try_from(rank).unwrap_or(0);
     // SAFETY: PyTorch keeps as many extents and strides as there are dimensions.
-    let list = |start: *const i64| (0..rank).map(|d| unsafe { *start.add(d) }).collect::<Dims>();
+    let list = |start: *const i64| (0..rank).map(|d| unsafe { *start.add(d) }).collect::<DimList>();
     // SAFETY: a constant.
     let ours = device == unsafe { (s.aoti_torch_device_type_privateuse1)() };
-    Ok(Seen {
+    Ok(SeenTensor {
         size: list(size),
         stride: list(stride),
         offset,
@@ -120,7 +121,7 @@ fn look(handle: &Owned) -> Result<Seen, String> {
 }
 
 /// PyTorch's numbers of dtypes.
-const CODES: &[(i32, Dtype)] = &[
+const DTYPE_CODES: &[(i32, Dtype)] = &[
     (0, Dtype::Uint8),
     (1, Dtype::Int8),
     (2, Dtype::Int16),
@@ -147,7 +148,7 @@ const CODES: &[(i32, Dtype)] = &[
 ];
 
 fn scalar_type(code: i32) -> Result<Dtype, String> {
-    let row = CODES.iter().find(|(c, _)| *c == code);
+    let row = DTYPE_CODES.iter().find(|(c, _)| *c == code);
     row.map(|(_, d)| *d).ok_or_else(|| format!("PyTorch's dtype number {code} is not known here"))
 }
 
@@ -157,7 +158,7 @@ static DTYPES: OnceLock<HashMap<usize, Dtype>> = OnceLock::new();
 pub(super) fn load_dtypes(py: Python<'_>) -> PyResult<()> {
     let torch = py.import("torch")?;
     let mut map = HashMap::new();
-    for (_, dtype) in CODES {
+    for (_, dtype) in DTYPE_CODES {
         if let Ok(object) = torch.getattr(dtype.name()) {
             map.insert(object.as_ptr() as usize, *dtype);
         }
@@ -170,6 +171,6 @@ pub(super) fn load_dtypes(py: Python<'_>) -> PyResult<()> {
 pub(super) fn dtype_of(object: &Bound<'_, PyAny>) -> PyResult<Dtype> {
     match DTYPES.get().and_then(|m| m.get(&(object.as_ptr() as usize))) {
         Some(dtype) => Ok(*dtype),
-        None => crate::convert::dtype(object),
+        None => crate::convert::parse_dtype(object),
     }
 }

@@ -3,12 +3,12 @@
 //! Their bits lie on the card as integers of the same width, so tensors of them can be made, copied and viewed
 //! there. Every operation on them is refused, and so done by the CPU, where it is counted.
 
-use super::handle::Seen;
+use super::handle::SeenTensor;
 use zellige_float::Dtype;
 use zellige_stick::{DataFormat, StickError, StickLayout};
 
 /// The integers that hold the bits of an element, and how many of them.
-pub(super) fn integers(dtype: Dtype) -> Option<(Dtype, i64)> {
+pub(super) fn holding_integers(dtype: Dtype) -> Option<(Dtype, i64)> {
     match dtype {
         Dtype::Float64 | Dtype::Complex64 | Dtype::Uint64 => Some((Dtype::Int64, 1)),
         Dtype::Complex128 => Some((Dtype::Int64, 2)),
@@ -59,8 +59,8 @@ fn pair_integers(integers: &StickLayout) -> Result<StickLayout, StickError> {
 }
 
 /// The tensor as one of the integers that hold its bits; one that the card computes with as it is.
-pub(super) fn as_integers(mut seen: Seen) -> Seen {
-    if let Some((dtype, parts)) = integers(seen.dtype) {
+pub(super) fn as_integers(mut seen: SeenTensor) -> SeenTensor {
+    if let Some((dtype, parts)) = holding_integers(seen.dtype) {
         seen.dtype = dtype;
         if parts > 1 {
             seen.stride.iter_mut().for_each(|s| *s *= parts);

@@ -1,6 +1,6 @@
 //! How programs take tensors of PyTorch: a whole tensor as it is, a view as its storage with the view as strides over it.
 
-use super::handle::see;
+use super::handle::see_tensor;
 use super::{held, store};
 use crate::error::{self, DeviceFault};
 use pyo3::prelude::*;
@@ -20,7 +20,7 @@ pub(super) struct InputForm {
 }
 
 impl InputForm {
-    fn storage(&self) -> Option<TensorLayout> {
+    fn storage_layout(&self) -> Option<TensorLayout> {
         if self.laid.numel() == 0 { None } else { self.laid.row_major_storage() }
     }
 }
@@ -38,16 +38,16 @@ impl InputForm {
     /// The size of its storage as a row-major tensor; none where the storage has no such form.
     #[getter]
     fn storage_size(&self) -> Option<Vec<i64>> {
-        self.storage().map(|s| s.size().to_vec())
+        self.storage_layout().map(|s| s.size().to_vec())
     }
 
     /// The layout of the storage, where it is another than the device gives a tensor of that size by itself.
     #[getter]
     fn storage_pin(&self) -> PyResult<Option<String>> {
-        let Some(storage) = self.storage() else { return Ok(None) };
+        let Some(storage) = self.storage_layout() else { return Ok(None) };
         let keep = storage.storage_policy().keep;
         let usual = default_layout(storage.size(), None, storage.dtype(), keep);
-        let usual = usual.map_err(|e| error::device(&e))?;
+        let usual = usual.map_err(|e| error::device_error(&e))?;
         let chosen =
             *storage.stick_layout() != usual || storage.stick_layout().host() != usual.host();
         Ok(chosen.then(|| zellige_notation::spyre::print_with_given_host(storage.stick_layout())))
@@ -75,11 +75,11 @@ impl InputForm {
 /// The form of a tensor of the device; none of a tensor of another device.
 #[pyfunction]
 pub(super) fn input_form(object: &Bound<'_, PyAny>) -> PyResult<Option<InputForm>> {
-    let seen = held::as_integers(see(object)?);
+    let seen = held::as_integers(see_tensor(object)?);
     if seen.card.is_none() {
         return Ok(None);
     }
-    let tensor = store::tensor(&seen).map_err(|e| error::device(&e))?;
+    let tensor = store::card_tensor(&seen).map_err(|e| error::device_error(&e))?;
     let host = tensor.stick_layout().host().cloned();
     Ok(Some(InputForm { laid: tensor.tensor_layout().clone(), host }))
 }
@@ -91,7 +91,7 @@ pub(super) struct RowMajorStorage(pub(super) Tensor);
 /// The storage of a tensor as a row-major tensor.
 #[pyfunction]
 pub(super) fn row_major_storage(object: &Bound<'_, PyAny>) -> PyResult<RowMajorStorage> {
-    let storage = store::of(object)?.row_major_storage();
+    let storage = store::tensor_of_object(object)?.row_major_storage();
     let none = || DeviceFault::new_err("the storage of this view has no row-major form");
     storage.map(RowMajorStorage).ok_or_else(none)
 }

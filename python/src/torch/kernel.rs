@@ -1,11 +1,11 @@
 //! Kernels: what the dispatcher calls for an operator.
 
-use super::aten::{Form, Role, Row, rows};
-use super::cards::card;
-use super::handle::{dtype_of, is_tensor, see};
-use super::mint::mint;
-use super::number::{self, Number};
-use super::strides::Turned;
+use super::aten::{ArgumentRole, AtenRow, ResultForm, aten_rows};
+use super::cards::find_card;
+use super::handle::{dtype_of, is_tensor, see_tensor};
+use super::mint::mint_tensor;
+use super::number::{self, NumberOperand};
+use super::strides::TransposedOperands;
 use super::{store, stream};
 use crate::convert::to_json;
 use crate::error::{self, DeviceFault};
@@ -30,7 +30,7 @@ pub(super) fn set_fallback(function: Py<PyAny>) {
 }
 
 /// Tells the user something that is said once; `subject` is what the log calls it.
-pub(super) fn warn(py: Python<'_>, subject: &str, text: &str) -> PyResult<()> {
+pub(super) fn warn_once(py: Python<'_>, subject: &str, text: &str) -> PyResult<()> {
     if let Some(function) = FALLBACK.get() {
         function.getattr(py, "warn")?.call1(py, (subject, text))?;
     }
@@ -39,12 +39,12 @@ pub(super) fn warn(py: Python<'_>, subject: &str, text: &str) -> PyResult<()> {
 
 /// Operations by their attributes, as they were built.
 #[derive(Default)]
-struct Built {
+struct BuiltOps {
     plain: OnceLock<TensorOp>,
     others: Mutex<HashMap<String, TensorOp>>,
 }
 
-impl Built {
+impl BuiltOps {
     fn get(&self, name: &str, attributes: Map<String, Value>) -> Result<TensorOp, DeviceError> {
         if attributes.is_empty() {
             if let Some(op) = self.plain.get() {
@@ -72,9 +72,9 @@ impl Built {
 #[pyclass(module = "zellige", frozen)]
 pub(super) struct Kernel {
     name: String,
-    form: Form,
-    row: Arc<Row>,
-    built: Arc<Built>,
+    form: ResultForm,
+    row: Arc<AtenRow>,
+    built: Arc<BuiltOps>,
     compared: bool,
 }
 
@@ -83,8 +83,8 @@ pub(super) struct Kernel {
 pub(super) fn kernels() -> Vec<(String, Kernel)> {
     let compares = ["eq", "ne", "lt", "le", "gt", "ge"];
     let mut all = Vec::new();
-    for row in rows() {
-        let built = Arc::new(Built::default());
+    for row in aten_rows() {
+        let built = Arc::new(BuiltOps::default());
         let compared = compares.contains(&row.op.as_str());
         for (name, form) in &row.overloads {
             let (row, built) = (row.clone(), built.clone());
@@ -96,171 +96,180 @@ pub(super) fn kernels() -> Vec<(String, Kernel)> {
 }
 
 /// Why a kernel does not run: an error for the user, or a reason to ask the CPU.
-enum Stop {
+enum KernelStop {
     Raise(PyErr),
     Refuse(DeviceError),
 }
 
-impl From<PyErr> for Stop {
-    fn from(e: PyErr) -> Stop {
-        Stop::Raise(e)
+impl From<PyErr> for KernelStop {
+    fn from(e: PyErr) -> KernelStop {
+        KernelStop::Raise(e)
     }
 }
 
-impl From<DeviceError> for Stop {
-    fn from(e: DeviceError) -> Stop {
+impl From<DeviceError> for KernelStop {
+    fn from(e: DeviceError) -> KernelStop {
         match e {
             // What the device has no room for is not the CPU's to do.
             DeviceError::OutOfMemory { .. }
             | DeviceError::TooLarge { .. }
-            | DeviceError::HostMemory { .. } => Stop::Raise(error::device(&e)),
-            other => Stop::Refuse(other),
+            | DeviceError::HostMemory { .. } => KernelStop::Raise(error::device_error(&e)),
+            other => KernelStop::Refuse(other),
         }
     }
 }
 
-fn refused(reason: impl Into<String>) -> Stop {
+fn refuse_call(reason: impl Into<String>) -> KernelStop {
     let reason = reason.into();
-    Stop::Refuse(OpError::BadOperand { op: "the operator".into(), operand: None, reason }.into())
+    KernelStop::Refuse(
+        OpError::BadOperand { op: "the operator".into(), operand: None, reason }.into(),
+    )
 }
 
 /// Operands before numbers are tensors.
-enum Operand {
+enum KernelOperand {
     Tensor(Tensor),
-    Number(Number),
+    Number(NumberOperand),
     /// The element of a tensor of the host without dimensions, which has a dtype of its own.
-    Host(Number, Dtype),
+    Host(NumberOperand, Dtype),
 }
 
 /// The operands of a call.
 #[derive(Default)]
-struct Operands {
-    list: SmallVec<[Operand; 4]>,
+struct KernelOperands {
+    list: SmallVec<[KernelOperand; 4]>,
     card: Option<usize>,
     /// An optional operand was left out: none may follow.
     gap: bool,
 }
 
-impl Operands {
-    fn push(&mut self, object: &Bound<'_, PyAny>) -> Result<(), Stop> {
+impl KernelOperands {
+    fn push_operand(&mut self, object: &Bound<'_, PyAny>) -> Result<(), KernelStop> {
         if object.is_none() {
             self.gap = true;
             return Ok(());
         }
         if self.gap {
-            return Err(refused("an operand follows one that is left out"));
+            return Err(refuse_call("an operand follows one that is left out"));
         }
-        if let Some(number) = Number::of(object) {
-            self.list.push(Operand::Number(number));
+        if let Some(number) = NumberOperand::from_object(object) {
+            self.list.push(KernelOperand::Number(number));
             return Ok(());
         }
         if is_tensor(object) {
             return self.push_tensor(object);
         }
         if let Ok(list) = object.cast::<PyList>() {
-            return list.iter().try_for_each(|o| self.push(&o));
+            return list.iter().try_for_each(|o| self.push_operand(&o));
         }
         if let Ok(list) = object.cast::<PyTuple>() {
-            return list.iter().try_for_each(|o| self.push(&o));
+            return list.iter().try_for_each(|o| self.push_operand(&o));
         }
         let name = object.get_type().name()?;
-        Err(Stop::Raise(PyTypeError::new_err(format!("{name} is neither tensor nor number"))))
+        Err(KernelStop::Raise(PyTypeError::new_err(format!("{name} is neither tensor nor number"))))
     }
 
-    fn push_tensor(&mut self, object: &Bound<'_, PyAny>) -> Result<(), Stop> {
-        let seen = see(object)?;
+    fn push_tensor(&mut self, object: &Bound<'_, PyAny>) -> Result<(), KernelStop> {
+        let seen = see_tensor(object)?;
         match (seen.card, self.card) {
             (None, _) if seen.size.is_empty() => {
                 let value = object.call_method0("item")?;
-                let number = Number::of(&value).ok_or_else(|| refused("a number that is none"))?;
-                self.list.push(Operand::Host(number, seen.dtype));
+                let number = NumberOperand::from_object(&value)
+                    .ok_or_else(|| refuse_call("a number that is none"))?;
+                self.list.push(KernelOperand::Host(number, seen.dtype));
             }
-            (None, _) => return Err(mixed("cpu")),
-            (Some(i), Some(j)) if i != j => return Err(mixed(&format!("spyre:{i}"))),
+            (None, _) => return Err(refuse_mixed("cpu")),
+            (Some(i), Some(j)) if i != j => return Err(refuse_mixed(&format!("spyre:{i}"))),
             (Some(i), _) => {
                 self.card = Some(i);
-                self.list.push(Operand::Tensor(store::tensor(&seen)?));
+                self.list.push(KernelOperand::Tensor(store::card_tensor(&seen)?));
             }
         }
         Ok(())
     }
 
     /// All as tensors of one card.
-    fn settle(
+    fn settle_operands(
         self,
         py: Python<'_>,
         op: &TensorOp,
         compared: bool,
-    ) -> Result<(&'static Card, SmallVec<[Tensor; 4]>), Stop> {
+    ) -> Result<(&'static Card, SmallVec<[Tensor; 4]>), KernelStop> {
         let Some(index) = self.card else {
-            return Err(refused("no operand is on the device"));
+            return Err(refuse_call("no operand is on the device"));
         };
-        let card = card(index)?;
+        let card = find_card(index)?;
         let tensors: SmallVec<[Tensor; 4]> = self
             .list
             .iter()
             .filter_map(|o| match o {
-                Operand::Tensor(t) => Some(t.clone()),
-                Operand::Number(_) | Operand::Host(..) => None,
+                KernelOperand::Tensor(t) => Some(t.clone()),
+                KernelOperand::Number(_) | KernelOperand::Host(..) => None,
             })
             .collect();
         let mut all = SmallVec::new();
         for operand in &self.list {
             all.push(match operand {
-                Operand::Tensor(t) => t.clone(),
-                Operand::Number(n) => n.beside(card, &tensors, compared)?,
-                Operand::Host(n, dtype) => n.of_host(card, &tensors, *dtype, compared)?,
+                KernelOperand::Tensor(t) => t.clone(),
+                KernelOperand::Number(n) => n.operand_beside(card, &tensors, compared)?,
+                KernelOperand::Host(n, dtype) => {
+                    n.host_operand_beside(card, &tensors, *dtype, compared)?
+                }
             });
         }
-        if op.is_pointwise() && number::narrows(&all, self.list.iter().map(Operand::number)) {
-            self.narrow(py, card, op, &mut all)?;
+        if op.is_pointwise()
+            && number::needs_narrowing(&all, self.list.iter().map(KernelOperand::as_number))
+        {
+            self.narrow_integers(py, card, op, &mut all)?;
         }
         Ok((card, all))
     }
 
     /// Converts integers that are wider than the integers beside them as PyTorch does: to the common dtype, where they
     /// wrap, or to a float where the operation computes with floats.
-    fn narrow(
+    fn narrow_integers(
         &self,
         py: Python<'_>,
         card: &'static Card,
         op: &TensorOp,
         all: &mut SmallVec<[Tensor; 4]>,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), KernelStop> {
         let metas: Vec<TensorType> = all.iter().map(|t| t.tensor_type()).collect();
         let results = op.infer_types(&metas).map_err(DeviceError::from)?;
-        let float = results.iter().any(|r| number::category(r.dtype) == 2);
+        let float = results.iter().any(|r| number::dtype_category(r.dtype) == 2);
         let common = number::common_integer(all);
         for (operand, tensor) in self.list.iter().zip(all.iter_mut()) {
-            match operand.number() {
-                Some(Number::Int(n)) if float => *tensor = Number::float(n, card)?,
+            match operand.as_number() {
+                Some(NumberOperand::Int(n)) if float => {
+                    *tensor = NumberOperand::float_tensor(n, card)?
+                }
                 Some(_) => {}
                 None if float || !number::is_wider(tensor, common) => {}
-                None => *tensor = cast(py, card, tensor, common.unwrap_or(tensor.dtype()))?,
+                None => *tensor = cast_tensor(py, card, tensor, common.unwrap_or(tensor.dtype()))?,
             }
         }
         Ok(())
     }
 }
 
-impl Operand {
-    fn number(&self) -> Option<Number> {
+impl KernelOperand {
+    fn as_number(&self) -> Option<NumberOperand> {
         match self {
-            Operand::Tensor(_) => None,
-            Operand::Number(n) | Operand::Host(n, _) => Some(*n),
+            KernelOperand::Tensor(_) => None,
+            KernelOperand::Number(n) | KernelOperand::Host(n, _) => Some(*n),
         }
     }
 }
 
-fn mixed(other: &str) -> Stop {
-    Stop::Raise(PyRuntimeError::new_err(format!(
+fn refuse_mixed(other: &str) -> KernelStop {
+    KernelStop::Raise(PyRuntimeError::new_err(format!(
         "Expected all tensors to be on the same device, but found at least two devices, spyre:0 \
          and {other}!"
     )))
 }
 
 /// An attribute of ATen for the operation.
-fn attribute(value: &Bound<'_, PyAny>) -> PyResult<Value> {
+fn read_attribute(value: &Bound<'_, PyAny>) -> PyResult<Value> {
     match to_json(value) {
         Ok(v) => Ok(v),
         Err(_) => Ok(dtype_of(value)?.name().into()),
@@ -268,18 +277,18 @@ fn attribute(value: &Bound<'_, PyAny>) -> PyResult<Value> {
 }
 
 /// Elements of all operands below which the GIL stays held.
-const SMALL: i64 = 1 << 13;
+const SMALL_ELEMENTS: i64 = 1 << 13;
 
-fn execute(
+fn execute_op(
     py: Python<'_>,
     card: &'static Card,
     op: &TensorOp,
     inputs: &[Tensor],
     into: Option<&[Tensor]>,
-) -> Result<Vec<Tensor>, Stop> {
-    let stream = stream::current(card.index());
+) -> Result<Vec<Tensor>, KernelStop> {
+    let stream = stream::current_stream_id(card.index());
     let run = || op.run_again(card, stream, inputs, into);
-    let small = inputs.iter().map(|t| t.numel()).sum::<i64>() < SMALL;
+    let small = inputs.iter().map(|t| t.numel()).sum::<i64>() < SMALL_ELEMENTS;
     let ran = if small { run() } else { py.detach(run) };
     let outputs = ran?.outputs;
     if op.runs_on_host(card)
@@ -293,42 +302,42 @@ fn execute(
 }
 
 /// New tensors that lie as those of PyTorch would.
-fn made(
+fn make_results(
     py: Python<'_>,
     card: &'static Card,
     op: &TensorOp,
     inputs: &[Tensor],
-) -> Result<Vec<Tensor>, Stop> {
-    match Turned::new(op, inputs)? {
-        None => execute(py, card, op, inputs, None),
+) -> Result<Vec<Tensor>, KernelStop> {
+    match TransposedOperands::new(op, inputs)? {
+        None => execute_op(py, card, op, inputs, None),
         Some(turned) => {
-            let made = execute(py, card, op, &turned.inputs, None)?;
-            Ok(made.iter().map(|t| turned.back(t)).collect::<Result<_, DeviceError>>()?)
+            let made = execute_op(py, card, op, &turned.inputs, None)?;
+            Ok(made.iter().map(|t| turned.transpose_back(t)).collect::<Result<_, DeviceError>>()?)
         }
     }
 }
 
 /// The tensor in another dtype.
-fn cast(
+fn cast_tensor(
     py: Python<'_>,
     card: &'static Card,
     tensor: &Tensor,
     dtype: Dtype,
-) -> Result<Tensor, Stop> {
+) -> Result<Tensor, KernelStop> {
     let attributes = json!({"dtype": dtype.name(), "wide": card.kept_dtypes().keeps_dtype(dtype)});
     let op = TensorOp::new("cast", &attributes).map_err(DeviceError::from)?;
-    let made = made(py, card, &op, std::slice::from_ref(tensor))?;
+    let made = make_results(py, card, &op, std::slice::from_ref(tensor))?;
     Ok(made[0].clone())
 }
 
 impl Kernel {
-    fn call<'py>(
+    fn call_kernel<'py>(
         &self,
         py: Python<'py>,
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> Result<Bound<'py, PyAny>, Stop> {
-        let mut operands = Operands::default();
+    ) -> Result<Bound<'py, PyAny>, KernelStop> {
+        let mut operands = KernelOperands::default();
         let mut attributes = Map::new();
         let mut dtype = None;
         if let Some((name, value)) = &self.row.constant {
@@ -344,62 +353,63 @@ impl Kernel {
                 (Err(_), None) => continue,
             };
             match &argument.role {
-                Role::Operand => operands.push(&given)?,
-                Role::Ignored => {}
+                ArgumentRole::Operand => operands.push_operand(&given)?,
+                ArgumentRole::Ignored => {}
                 _ if given.is_none() => {}
-                Role::Refused(truth) => {
+                ArgumentRole::Refused(truth) => {
                     if given.is_truthy()? == *truth {
                         let (name, op) = (&argument.name, &self.row.op);
-                        return Err(refused(format!("{op} on the device has no `{name}`")));
+                        return Err(refuse_call(format!("{op} on the device has no `{name}`")));
                     }
                 }
-                Role::One => {
+                ArgumentRole::One => {
                     if !given.eq(1)? {
                         let (name, op) = (&argument.name, &self.row.op);
-                        return Err(refused(format!("{op} on the device has no `{name}`")));
+                        return Err(refuse_call(format!("{op} on the device has no `{name}`")));
                     }
                 }
-                Role::Dtype => dtype = Some(dtype_of(&given)?),
+                ArgumentRole::Dtype => dtype = Some(dtype_of(&given)?),
                 // No dimension at all means all of them.
-                Role::Attribute(name) if name == "dim" && given.len().is_ok_and(|n| n == 0) => {}
-                Role::Attribute(name) => {
-                    attributes.insert(name.clone(), attribute(&given)?);
+                ArgumentRole::Attribute(name)
+                    if name == "dim" && given.len().is_ok_and(|n| n == 0) => {}
+                ArgumentRole::Attribute(name) => {
+                    attributes.insert(name.clone(), read_attribute(&given)?);
                 }
             }
         }
         let op = self.built.get(&self.row.op, attributes)?;
-        let (card, mut inputs) = operands.settle(py, &op, self.compared)?;
+        let (card, mut inputs) = operands.settle_operands(py, &op, self.compared)?;
         if let (Some(dtype), Some(first)) = (dtype, inputs.first_mut())
             && first.dtype() != dtype
         {
-            *first = cast(py, card, first, dtype)?;
+            *first = cast_tensor(py, card, first, dtype)?;
         }
         match self.form {
-            Form::New => {
-                let mut made = made(py, card, &op, &inputs)?;
+            ResultForm::New => {
+                let mut made = make_results(py, card, &op, &inputs)?;
                 // Sums of small integers are wide unless somebody says otherwise.
                 if let (Some(dtype), [one]) = (dtype, made.as_mut_slice())
                     && one.dtype() != dtype
                 {
-                    *one = cast(py, card, one, dtype)?;
+                    *one = cast_tensor(py, card, one, dtype)?;
                 }
                 match made.as_slice() {
-                    [one] => Ok(mint(py, one)?),
-                    many => Ok(minted(py, many)?.into_any()),
+                    [one] => Ok(mint_tensor(py, one)?),
+                    many => Ok(mint_all(py, many)?.into_any()),
                 }
             }
-            Form::InPlace => {
+            ResultForm::InPlace => {
                 let target = args.get_item(0)?;
-                let output = store::of(&target)?;
-                execute(py, card, &op, &inputs, Some(&[output]))?;
+                let output = store::tensor_of_object(&target)?;
+                execute_op(py, card, &op, &inputs, Some(&[output]))?;
                 Ok(target)
             }
-            Form::Out => self.out(py, card, &op, &inputs, args, kwargs),
+            ResultForm::Out => self.write_outputs(py, card, &op, &inputs, args, kwargs),
         }
     }
 
     /// Results into the tensors that come after all other arguments, which take their size.
-    fn out<'py>(
+    fn write_outputs<'py>(
         &self,
         py: Python<'py>,
         card: &'static Card,
@@ -407,7 +417,7 @@ impl Kernel {
         inputs: &[Tensor],
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
-    ) -> Result<Bound<'py, PyAny>, Stop> {
+    ) -> Result<Bound<'py, PyAny>, KernelStop> {
         let known = |name: &str| self.row.arguments.iter().any(|a| a.name == name);
         let mut targets: Vec<Bound<'py, PyAny>> = (self.row.arguments.len()..args.len())
             .map(|i| args.get_item(i))
@@ -420,18 +430,18 @@ impl Kernel {
         let metas: Vec<TensorType> = inputs.iter().map(|t| t.tensor_type()).collect();
         let results = op.infer_types(&metas).map_err(DeviceError::from)?;
         if results.len() != targets.len() {
-            return Err(refused("another number of outputs than of results"));
+            return Err(refuse_call("another number of outputs than of results"));
         }
         let mut outputs = Vec::with_capacity(targets.len());
         for (target, result) in targets.iter().zip(&results) {
-            let mut output = store::of(target)?;
+            let mut output = store::tensor_of_object(target)?;
             if output.size() != result.size {
                 target.call_method1("resize_", (result.size.clone(),))?;
-                output = store::of(target)?;
+                output = store::tensor_of_object(target)?;
             }
             outputs.push(output);
         }
-        execute(py, card, op, inputs, Some(&outputs))?;
+        execute_op(py, card, op, inputs, Some(&outputs))?;
         Ok(match targets.as_slice() {
             [one] => one.clone(),
             _ => PyTuple::new(py, targets)?.into_any(),
@@ -439,8 +449,8 @@ impl Kernel {
     }
 }
 
-fn minted<'py>(py: Python<'py>, tensors: &[Tensor]) -> PyResult<Bound<'py, PyTuple>> {
-    let objects = tensors.iter().map(|t| mint(py, t)).collect::<PyResult<Vec<_>>>()?;
+fn mint_all<'py>(py: Python<'py>, tensors: &[Tensor]) -> PyResult<Bound<'py, PyTuple>> {
+    let objects = tensors.iter().map(|t| mint_tensor(py, t)).collect::<PyResult<Vec<_>>>()?;
     PyTuple::new(py, objects)
 }
 
@@ -453,11 +463,13 @@ impl Kernel {
         args: &Bound<'py, PyTuple>,
         kwargs: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        match self.call(py, args, kwargs) {
+        match self.call_kernel(py, args, kwargs) {
             Ok(result) => Ok(result),
-            Err(Stop::Raise(e)) => Err(e),
-            Err(Stop::Refuse(reason)) => {
-                let Some(fallback) = FALLBACK.get() else { return Err(error::device(&reason)) };
+            Err(KernelStop::Raise(e)) => Err(e),
+            Err(KernelStop::Refuse(reason)) => {
+                let Some(fallback) = FALLBACK.get() else {
+                    return Err(error::device_error(&reason));
+                };
                 let reason = reason.to_string();
                 Ok(fallback.call1(py, (&self.name, reason, args, kwargs))?.into_bound(py))
             }
@@ -480,13 +492,13 @@ impl Kernel {
     /// `one` where it must be that number, or `refused` where it is set.
     #[getter]
     fn roles(&self) -> Vec<String> {
-        let role = |role: &Role| match role {
-            Role::Operand => "operand".into(),
-            Role::Attribute(name) => format!("attribute {name}"),
-            Role::Ignored => "ignored".into(),
-            Role::Dtype => "dtype".into(),
-            Role::Refused(truth) => format!("refused {truth}"),
-            Role::One => "one".into(),
+        let role = |role: &ArgumentRole| match role {
+            ArgumentRole::Operand => "operand".into(),
+            ArgumentRole::Attribute(name) => format!("attribute {name}"),
+            ArgumentRole::Ignored => "ignored".into(),
+            ArgumentRole::Dtype => "dtype".into(),
+            ArgumentRole::Refused(truth) => format!("refused {truth}"),
+            ArgumentRole::One => "one".into(),
         };
         self.row.arguments.iter().map(|a| role(&a.role)).collect()
     }
@@ -500,7 +512,7 @@ impl Kernel {
     /// Whether it makes new tensors, and not writes into its arguments.
     #[getter]
     fn functional(&self) -> bool {
-        self.form == Form::New
+        self.form == ResultForm::New
     }
 
     /// ATen's arguments, in order.
@@ -515,18 +527,18 @@ impl Kernel {
 }
 
 /// Operations that Python asks for by name.
-static NAMED: Mutex<Option<HashMap<String, Arc<Built>>>> = Mutex::new(None);
+static NAMED: Mutex<Option<HashMap<String, Arc<BuiltOps>>>> = Mutex::new(None);
 
-fn prepare(
+fn prepare_op(
     py: Python<'_>,
     name: &str,
     operands: &Bound<'_, PyAny>,
     attributes: Option<&Bound<'_, PyDict>>,
-) -> Result<(TensorOp, &'static Card, SmallVec<[Tensor; 4]>), Stop> {
+) -> Result<(TensorOp, &'static Card, SmallVec<[Tensor; 4]>), KernelStop> {
     let mut map = Map::new();
     for (key, value) in attributes.into_iter().flatten() {
         if !value.is_none() {
-            map.insert(key.extract::<String>()?, attribute(&value)?);
+            map.insert(key.extract::<String>()?, read_attribute(&value)?);
         }
     }
     let index = map.remove("device").and_then(|v| v.as_u64());
@@ -536,19 +548,21 @@ fn prepare(
         named.entry(name.to_string()).or_default().clone()
     };
     let op = built.get(name, map)?;
-    let mut list =
-        Operands { card: index.and_then(|i| usize::try_from(i).ok()), ..Operands::default() };
+    let mut list = KernelOperands {
+        card: index.and_then(|i| usize::try_from(i).ok()),
+        ..KernelOperands::default()
+    };
     for object in operands.try_iter()? {
-        list.push(&object?)?;
+        list.push_operand(&object?)?;
     }
-    let (card, inputs) = list.settle(py, &op, false)?;
+    let (card, inputs) = list.settle_operands(py, &op, false)?;
     Ok((op, card, inputs))
 }
 
-fn raise(stop: Stop) -> PyErr {
+fn stop_error(stop: KernelStop) -> PyErr {
     match stop {
-        Stop::Raise(e) => e,
-        Stop::Refuse(e) => error::device(&e),
+        KernelStop::Raise(e) => e,
+        KernelStop::Refuse(e) => error::device_error(&e),
     }
 }
 
@@ -562,11 +576,11 @@ pub(super) fn run<'py>(
     operands: &Bound<'py, PyAny>,
     attributes: Option<&Bound<'py, PyDict>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (op, card, inputs) = prepare(py, name, operands, attributes).map_err(raise)?;
-    let made = made(py, card, &op, &inputs).map_err(raise)?;
+    let (op, card, inputs) = prepare_op(py, name, operands, attributes).map_err(stop_error)?;
+    let made = make_results(py, card, &op, &inputs).map_err(stop_error)?;
     match made.as_slice() {
-        [one] => mint(py, one),
-        many => Ok(minted(py, many)?.into_any()),
+        [one] => mint_tensor(py, one),
+        many => Ok(mint_all(py, many)?.into_any()),
     }
 }
 
@@ -580,11 +594,11 @@ pub(super) fn run_into<'py>(
     attributes: Option<&Bound<'py, PyDict>>,
     outputs: Vec<Bound<'py, PyAny>>,
 ) -> PyResult<()> {
-    let (op, card, inputs) = prepare(py, name, operands, attributes).map_err(raise)?;
-    let outputs = outputs.iter().map(store::of).collect::<PyResult<Vec<_>>>()?;
+    let (op, card, inputs) = prepare_op(py, name, operands, attributes).map_err(stop_error)?;
+    let outputs = outputs.iter().map(store::tensor_of_object).collect::<PyResult<Vec<_>>>()?;
     if outputs.iter().any(|o| o.card() != card) {
         return Err(DeviceFault::new_err("an output is on another card than the operands"));
     }
-    execute(py, card, &op, &inputs, Some(&outputs)).map_err(raise)?;
+    execute_op(py, card, &op, &inputs, Some(&outputs)).map_err(stop_error)?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! New tensors of PyTorch over tensors of the card.
 
-use super::cards::card;
-use super::handle::{Dims, dtype_of};
+use super::cards::find_card;
+use super::handle::{DimList, dtype_of};
 use super::{held, store, views};
 use crate::dlpack::{DlDevice, DlDtype, DlTensor, DlVersioned, ExchangeApi};
 use crate::error::{self, DeviceFault};
@@ -22,7 +22,7 @@ type ToObject = unsafe extern "C" fn(*mut DlVersioned, *mut *mut c_void) -> i32;
 static TO_OBJECT: OnceLock<ToObject> = OnceLock::new();
 
 /// Finds PyTorch's function that makes a tensor over memory of others.
-pub(super) fn load(py: Python<'_>) -> PyResult<()> {
+pub(super) fn load_minting(py: Python<'_>) -> PyResult<()> {
     let class = py.import("torch")?.getattr("Tensor")?;
     let missing =
         || DeviceFault::new_err("this PyTorch has no DLPack exchange table; torch 2.15 has it");
@@ -47,29 +47,29 @@ pub(super) fn load(py: Python<'_>) -> PyResult<()> {
 }
 
 /// What a tensor of PyTorch holds of ours.
-struct Context {
+struct MintedContext {
     address: usize,
-    size: Dims,
-    stride: Dims,
+    size: DimList,
+    stride: DimList,
 }
 
 unsafe extern "C" fn delete(managed: *mut DlVersioned) {
     if managed.is_null() {
         return;
     }
-    panics::contained(|| {
+    panics::contain_panics(|| {
         // SAFETY: both were boxes of `mint`, and PyTorch calls this once.
         let context = unsafe {
             let managed = Box::from_raw(managed);
-            Box::from_raw(managed.context.cast::<Context>())
+            Box::from_raw(managed.context.cast::<MintedContext>())
         };
-        store::forget(context.address);
+        store::forget_storage(context.address);
     });
 }
 
 /// A PyTorch tensor with the sizes and strides of a tensor of the card. It may run without a GIL
 /// problem: the caller holds it.
-pub(super) fn mint<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
+pub(super) fn mint_tensor<'py>(py: Python<'py>, tensor: &Tensor) -> PyResult<Bound<'py, PyAny>> {
     let view = tensor.view();
     mint_as(py, tensor, tensor.dtype(), view.size(), view.stride())
 }
@@ -82,10 +82,10 @@ fn mint_as<'py>(
     size: &[i64],
     stride: &[i64],
 ) -> PyResult<Bound<'py, PyAny>> {
-    let unstored = || error::device(&OpError::HostDtype { dtype }.into());
-    let dtype = DlDtype::of(dtype).ok_or_else(unstored)?;
-    let address = store::keep(tensor).map_err(|e| error::device(&e))?;
-    let mut stride = Dims::from_slice(stride);
+    let unstored = || error::device_error(&OpError::HostDtype { dtype }.into());
+    let dtype = DlDtype::for_dtype(dtype).ok_or_else(unstored)?;
+    let address = store::keep_tensor(tensor).map_err(|e| error::device_error(&e))?;
+    let mut stride = DimList::from_slice(stride);
     if size.contains(&0) {
         // PyTorch writes 1 where a product of sizes is 0.
         let mut step = 1;
@@ -94,7 +94,7 @@ fn mint_as<'py>(
             step *= (*n).max(1);
         }
     }
-    let mut context = Box::new(Context { address, size: Dims::from_slice(size), stride });
+    let mut context = Box::new(MintedContext { address, size: DimList::from_slice(size), stride });
     let rank = i32::try_from(size.len()).unwrap_or(i32::MAX);
     let (size, stride) = (context.size.as_mut_ptr(), context.stride.as_mut_ptr());
     let index = i32::try_from(tensor.card().index()).unwrap_or(0);
@@ -137,15 +137,16 @@ pub(super) fn empty<'py>(
     stride: Option<Vec<i64>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype_of(dtype)?;
-    let Some((integer, parts)) = held::integers(dtype) else {
-        let made = zeros(index, &size, dtype, stride.as_deref());
-        return mint(py, &made.map_err(|e| error::device(&e))?);
+    let Some((integer, parts)) = held::holding_integers(dtype) else {
+        let made = zeros_tensor(index, &size, dtype, stride.as_deref());
+        return mint_tensor(py, &made.map_err(|e| error::device_error(&e))?);
     };
     let stride = match stride {
         Some(stride) => stride,
-        None => {
-            StridedLayout::new_contiguous(&size).map_err(|e| error::layout(&e))?.stride().to_vec()
-        }
+        None => StridedLayout::new_contiguous(&size)
+            .map_err(|e| error::layout_error(&e))?
+            .stride()
+            .to_vec(),
     };
     let (mut own_size, mut own_stride) = (size.clone(), stride.clone());
     if parts > 1 {
@@ -153,11 +154,11 @@ pub(super) fn empty<'py>(
         own_size.push(parts);
         own_stride.push(1);
     }
-    let made = card(index).and_then(|card| {
+    let made = find_card(index).and_then(|card| {
         let layout = default_layout(&own_size, Some(&own_stride), integer, KeptDtypes::ALL)?;
         Tensor::zeros(card, integer, &layout)
     });
-    mint_as(py, &made.map_err(|e| error::device(&e))?, dtype, &size, &stride)
+    mint_as(py, &made.map_err(|e| error::device_error(&e))?, dtype, &size, &stride)
 }
 
 /// A tensor of zeros with strides of the caller's. Memory that the tensor does not fill, or where elements share a
@@ -170,7 +171,7 @@ pub(super) fn empty_strided<'py>(
     index: usize,
     stride: Vec<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let view = StridedLayout::new(&size, &stride, 0).map_err(|e| error::layout(&e))?;
+    let view = StridedLayout::new(&size, &stride, 0).map_err(|e| error::layout_error(&e))?;
     // Of strides without elements all are dense, and PyTorch keeps those that were asked for.
     if view.is_dense_non_overlapping() && !size.contains(&0) {
         return empty(py, size, dtype, index, Some(stride));
@@ -180,19 +181,19 @@ pub(super) fn empty_strided<'py>(
     views::as_strided(&line, size, stride, Some(0))
 }
 
-pub(super) fn zeros(
+pub(super) fn zeros_tensor(
     index: usize,
     size: &[i64],
     dtype: Dtype,
     stride: Option<&[i64]>,
 ) -> Result<Tensor, DeviceError> {
-    let card = card(index)?;
+    let card = find_card(index)?;
     let layout = default_layout(size, stride, dtype, card.kept_dtypes())?;
     Tensor::zeros(card, dtype, &layout)
 }
 
 /// Refuses a layout whose format has not the kind of numbers that the dtype has.
-pub(super) fn holds(layout: &StickLayout, dtype: Dtype) -> Result<(), DeviceError> {
+pub(super) fn check_format(layout: &StickLayout, dtype: Dtype) -> Result<(), DeviceError> {
     let own = DataFormat::device_format_of(dtype)?;
     let float = |format: DataFormat| format.element_number_format().map(Format::is_float);
     if float(own) == float(layout.device_dtype()) {
@@ -213,10 +214,10 @@ pub(super) fn empty_with_layout<'py>(
     stride: Option<Vec<i64>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let dtype = dtype_of(dtype)?;
-    holds(&layout.get().0, dtype).map_err(|e| error::device(&e))?;
-    let made = card(index).and_then(|card| {
+    check_format(&layout.get().0, dtype).map_err(|e| error::device_error(&e))?;
+    let made = find_card(index).and_then(|card| {
         let bound = layout.get().0.with_host(&size, stride.as_deref())?;
         Tensor::zeros(card, dtype, &bound)
     });
-    mint(py, &made.map_err(|e| error::device(&e))?)
+    mint_tensor(py, &made.map_err(|e| error::device_error(&e))?)
 }

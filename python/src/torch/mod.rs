@@ -4,7 +4,7 @@
 //! ([`store`]); behind the address stands a tensor of a [`zellige_device::Card`]. Views are PyTorch's
 //! own: they share the address, and size, strides and offset say which part is meant. Kernels
 //! ([`kernel`]) come in by the dispatcher, as Python callables; libtorch itself is reached by its
-//! stable C functions ([`shim`]), found at run time.
+//! stable C functions ([`loaded_shim`]), found at run time.
 
 mod aten;
 mod cards;
@@ -34,11 +34,11 @@ use pyo3::prelude::*;
 /// Finds the functions of libtorch and reads the environment. Called once, after `import torch`.
 #[pyfunction]
 fn init(py: Python<'_>, libtorch: &str, fallback: Py<PyAny>) -> PyResult<()> {
-    shim::load(libtorch).map_err(error::DeviceFault::new_err)?;
-    mint::load(py)?;
+    shim::load_shim(libtorch).map_err(error::DeviceFault::new_err)?;
+    mint::load_minting(py)?;
     handle::load_dtypes(py)?;
     kernel::set_fallback(fallback);
-    cards::configure().map_err(|e| error::device(&e))
+    cards::configure_cards().map_err(|e| error::device_error(&e))
 }
 
 /// Runs something with the locks of the device held.
@@ -46,7 +46,7 @@ pub(crate) fn with_locks(work: impl FnOnce()) {
     store::with_lock(|| number::with_lock(work));
 }
 
-pub(crate) fn register(m: &Bound<'_, PyModule>) -> PyResult<()> {
+pub(crate) fn register_torch(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<kernel::Kernel>()?;
     m.add_class::<program::Program>()?;
     m.add_class::<program::Loaded>()?;

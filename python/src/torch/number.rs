@@ -4,7 +4,7 @@
 //! where it is of a higher category than every tensor. Numbers that were used before are kept on the
 //! card, up to a limit.
 
-use super::held::integers;
+use super::held::holding_integers;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use std::collections::HashMap;
@@ -19,43 +19,43 @@ use zellige_stick::{DataFormat, StickLayout};
 
 /// A number.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Number {
+pub(super) enum NumberOperand {
     Bool(bool),
     Int(i64),
     Float(f64),
 }
 
-impl Number {
-    pub(super) fn of(object: &Bound<'_, PyAny>) -> Option<Number> {
+impl NumberOperand {
+    pub(super) fn from_object(object: &Bound<'_, PyAny>) -> Option<NumberOperand> {
         if let Ok(b) = object.cast::<PyBool>() {
-            return Some(Number::Bool(b.is_true()));
+            return Some(NumberOperand::Bool(b.is_true()));
         }
         if object.is_instance_of::<PyInt>() {
-            return object.extract().ok().map(Number::Int);
+            return object.extract().ok().map(NumberOperand::Int);
         }
-        object.cast::<PyFloat>().ok().map(|x| Number::Float(x.value()))
+        object.cast::<PyFloat>().ok().map(|x| NumberOperand::Float(x.value()))
     }
 
-    fn category(self) -> u8 {
+    fn number_category(self) -> u8 {
         match self {
-            Number::Bool(_) => 0,
-            Number::Int(_) => 1,
-            Number::Float(_) => 2,
+            NumberOperand::Bool(_) => 0,
+            NumberOperand::Int(_) => 1,
+            NumberOperand::Float(_) => 2,
         }
     }
 
     /// Without its category.
-    pub(super) fn scalar(self) -> HostScalar {
+    pub(super) fn to_scalar(self) -> HostScalar {
         match self {
-            Number::Bool(b) => HostScalar::Int(i64::from(b)),
-            Number::Int(n) => HostScalar::Int(n),
-            Number::Float(x) => HostScalar::Float(x),
+            NumberOperand::Bool(b) => HostScalar::Int(i64::from(b)),
+            NumberOperand::Int(n) => HostScalar::Int(n),
+            NumberOperand::Float(x) => HostScalar::Float(x),
         }
     }
 
     /// The number as an operand beside tensors. In a comparison it rounds as the tensor's elements
     /// did, so that a number equals itself.
-    pub(super) fn beside(
+    pub(super) fn operand_beside(
         self,
         card: &Card,
         tensors: &[Tensor],
@@ -65,7 +65,7 @@ impl Number {
         let wide: Vec<&Tensor> = wide.collect();
         let all: Vec<&Tensor> =
             if wide.is_empty() { tensors.iter().collect() } else { wide.clone() };
-        let lead = all.into_iter().max_by_key(|t| category(t.dtype()));
+        let lead = all.into_iter().max_by_key(|t| dtype_category(t.dtype()));
         // An int64 number is as wide as the tensors beside it, or as those that the card makes.
         let mut longs = tensors.iter().filter(|t| t.dtype() == Dtype::Int64).peekable();
         let long = match longs.peek() {
@@ -74,25 +74,31 @@ impl Number {
         };
         let int64 = KeptDtypes { int64: long, ..KeptDtypes::NONE }.default_format(Dtype::Int64)?;
         let (dtype, format) = match lead {
-            Some(t) if category(t.dtype()) >= self.category() => match category(t.dtype()) {
-                // Beside tensors a float number keeps its fraction; alone it is one of them.
-                2 if wide.is_empty() || compared => (t.dtype(), t.stick_layout().device_dtype()),
-                2 => (Dtype::Float32, DataFormat::IEEE_FP32),
-                _ if t.dtype() == Dtype::Int64 => (Dtype::Int64, int64),
-                _ => (t.dtype(), DataFormat::device_format_of(t.dtype())?),
-            },
+            Some(t) if dtype_category(t.dtype()) >= self.number_category() => {
+                match dtype_category(t.dtype()) {
+                    // Beside tensors a float number keeps its fraction; alone it is one of them.
+                    2 if wide.is_empty() || compared => {
+                        (t.dtype(), t.stick_layout().device_dtype())
+                    }
+                    2 => (Dtype::Float32, DataFormat::IEEE_FP32),
+                    _ if t.dtype() == Dtype::Int64 => (Dtype::Int64, int64),
+                    _ => (t.dtype(), DataFormat::device_format_of(t.dtype())?),
+                }
+            }
             _ => match self {
-                Number::Bool(_) => (Dtype::Bool, DataFormat::device_format_of(Dtype::Bool)?),
-                Number::Int(_) => (Dtype::Int64, int64),
-                Number::Float(_) => (Dtype::Float32, DataFormat::IEEE_FP32),
+                NumberOperand::Bool(_) => (Dtype::Bool, DataFormat::device_format_of(Dtype::Bool)?),
+                NumberOperand::Int(_) => (Dtype::Int64, int64),
+                NumberOperand::Float(_) => (Dtype::Float32, DataFormat::IEEE_FP32),
             },
         };
         let number = match self {
-            Number::Int(n) if category(dtype) == 1 => Number::Int(wrap(n, dtype)),
+            NumberOperand::Int(n) if dtype_category(dtype) == 1 => {
+                NumberOperand::Int(wrap_integer(n, dtype))
+            }
             other => other,
         };
-        if let Number::Int(n) = number
-            && category(dtype) < 2
+        if let NumberOperand::Int(n) = number
+            && dtype_category(dtype) < 2
             && format != DataFormat::IEEE_INT64
             && i32::try_from(n).is_err()
         {
@@ -103,12 +109,12 @@ impl Number {
             }
             .into());
         }
-        number.kept(card, dtype, format)
+        number.kept_tensor(card, dtype, format)
     }
 
     /// The element of a tensor of the host as an operand beside tensors of the card. It has a dtype of its own, which
     /// decides where no tensor with dimensions has one of its category or a higher one.
-    pub(super) fn of_host(
+    pub(super) fn host_operand_beside(
         self,
         card: &Card,
         tensors: &[Tensor],
@@ -116,41 +122,46 @@ impl Number {
         compared: bool,
     ) -> Result<Tensor, DeviceError> {
         let mut wide = tensors.iter().filter(|t| !t.size().is_empty());
-        let decided = wide.any(|t| category(t.dtype()) >= category(dtype));
-        if decided || integers(dtype).is_some() {
-            return self.beside(card, tensors, compared);
+        let decided = wide.any(|t| dtype_category(t.dtype()) >= dtype_category(dtype));
+        if decided || holding_integers(dtype).is_some() {
+            return self.operand_beside(card, tensors, compared);
         }
         let format = match dtype {
             Dtype::Float32 => DataFormat::IEEE_FP32,
             other => card.kept_dtypes().default_format(other)?,
         };
-        self.kept(card, dtype, format)
+        self.kept_tensor(card, dtype, format)
     }
 
     /// An integer as a float32 of the card.
-    pub(super) fn float(n: i64, card: &Card) -> Result<Tensor, DeviceError> {
+    pub(super) fn float_tensor(n: i64, card: &Card) -> Result<Tensor, DeviceError> {
         // The nearest float64; float32 rounds it again.
         #[allow(clippy::cast_precision_loss)]
-        Number::Float(n as f64).kept(card, Dtype::Float32, DataFormat::IEEE_FP32)
+        NumberOperand::Float(n as f64).kept_tensor(card, Dtype::Float32, DataFormat::IEEE_FP32)
     }
 
-    fn kept(self, card: &Card, dtype: Dtype, format: DataFormat) -> Result<Tensor, DeviceError> {
+    fn kept_tensor(
+        self,
+        card: &Card,
+        dtype: Dtype,
+        format: DataFormat,
+    ) -> Result<Tensor, DeviceError> {
         let bits = match self {
-            Number::Float(x) => x.to_bits(),
-            Number::Int(n) => n.cast_unsigned(),
-            Number::Bool(b) => u64::from(b),
+            NumberOperand::Float(x) => x.to_bits(),
+            NumberOperand::Int(n) => n.cast_unsigned(),
+            NumberOperand::Bool(b) => u64::from(b),
         };
-        let key = (card.index(), dtype, format.value(), self.category(), bits);
-        let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (card.index(), dtype, format.value(), self.number_category(), bits);
+        let mut kept = KEPT_NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(tensor) = kept.get(&key) {
             return Ok(tensor.clone());
         }
         let layout = StickLayout::default_in_format(&[], None, format)?;
         let tensor = Tensor::zeros(card, dtype, &layout)?;
         let one = StridedLayout::new_contiguous(&[])?;
-        let (bytes, from) = self.scalar().host_bytes();
+        let (bytes, from) = self.to_scalar().host_bytes();
         tensor.write_from(&bytes, &one, from)?;
-        if kept.len() >= MOST {
+        if kept.len() >= MAX_KEPT_NUMBERS {
             kept.clear();
         }
         kept.insert(key, tensor.clone());
@@ -158,27 +169,28 @@ impl Number {
     }
 }
 
-type Key = (usize, Dtype, i64, u8, u64);
+type KeptNumberKey = (usize, Dtype, i64, u8, u64);
 
 /// Numbers that stay on their card.
-static KEPT: LazyLock<Mutex<HashMap<Key, Tensor>>> = LazyLock::new(Mutex::default);
+static KEPT_NUMBERS: LazyLock<Mutex<HashMap<KeptNumberKey, Tensor>>> =
+    LazyLock::new(Mutex::default);
 /// How many of them.
-const MOST: usize = 1024;
+const MAX_KEPT_NUMBERS: usize = 1024;
 
 /// Bytes that kept numbers take on a card.
-pub(super) fn held(card: usize) -> u64 {
-    let kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+pub(super) fn kept_bytes(card: usize) -> u64 {
+    let kept = KEPT_NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     kept.iter().filter(|(k, _)| k.0 == card).map(|(_, t)| t.block().requested_bytes() as u64).sum()
 }
 
 /// Runs something with the lock of the kept numbers held.
 pub(super) fn with_lock(work: impl FnOnce()) {
-    let _kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let _kept = KEPT_NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
     work();
 }
 
 /// The value of an integer in a dtype of fewer bits: it wraps.
-fn wrap(n: i64, dtype: Dtype) -> i64 {
+fn wrap_integer(n: i64, dtype: Dtype) -> i64 {
     // Each cast keeps the low bits, which is what wrapping means.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     match dtype {
@@ -191,7 +203,7 @@ fn wrap(n: i64, dtype: Dtype) -> i64 {
 }
 
 /// The integer dtype that holds the values of two.
-fn promote(a: Dtype, b: Dtype) -> Dtype {
+fn promote_integers(a: Dtype, b: Dtype) -> Dtype {
     match (a, b) {
         (Dtype::Uint8, Dtype::Int8) | (Dtype::Int8, Dtype::Uint8) => Dtype::Int16,
         _ if a.bits() >= b.bits() => a,
@@ -204,25 +216,30 @@ pub(super) fn common_integer(tensors: &[Tensor]) -> Option<Dtype> {
     let wide = tensors.iter().filter(|t| !t.size().is_empty() && t.dtype() != Dtype::Bool);
     let mut common = None;
     for tensor in wide {
-        if category(tensor.dtype()) != 1 {
+        if dtype_category(tensor.dtype()) != 1 {
             return None;
         }
-        common = Some(common.map_or(tensor.dtype(), |c| promote(c, tensor.dtype())));
+        common = Some(common.map_or(tensor.dtype(), |c| promote_integers(c, tensor.dtype())));
     }
     common
 }
 
 /// Whether a tensor is one integer without dimensions that may not fit into a dtype.
 pub(super) fn is_wider(tensor: &Tensor, common: Option<Dtype>) -> bool {
-    let one = tensor.size().is_empty() && category(tensor.dtype()) == 1;
-    one && common.is_some_and(|c| promote(c, tensor.dtype()) != c)
+    let one = tensor.size().is_empty() && dtype_category(tensor.dtype()) == 1;
+    one && common.is_some_and(|c| promote_integers(c, tensor.dtype()) != c)
 }
 
 /// Whether an operand is an integer that may not fit into the integers beside it; `numbers` are those operands that were
 /// numbers, as they were.
-pub(super) fn narrows(all: &[Tensor], numbers: impl Iterator<Item = Option<Number>>) -> bool {
-    let lost = |(tensor, number): (&Tensor, Option<Number>)| match number {
-        Some(Number::Int(n)) => category(tensor.dtype()) == 1 && wrap(n, tensor.dtype()) != n,
+pub(super) fn needs_narrowing(
+    all: &[Tensor],
+    numbers: impl Iterator<Item = Option<NumberOperand>>,
+) -> bool {
+    let lost = |(tensor, number): (&Tensor, Option<NumberOperand>)| match number {
+        Some(NumberOperand::Int(n)) => {
+            dtype_category(tensor.dtype()) == 1 && wrap_integer(n, tensor.dtype()) != n
+        }
         _ => false,
     };
     if all.iter().any(|t| t.size().is_empty()) {
@@ -233,7 +250,7 @@ pub(super) fn narrows(all: &[Tensor], numbers: impl Iterator<Item = Option<Numbe
 }
 
 /// 0 for bool, 1 for integers, 2 for floats.
-pub(super) fn category(dtype: Dtype) -> u8 {
+pub(super) fn dtype_category(dtype: Dtype) -> u8 {
     match dtype {
         Dtype::Bool => 0,
         Dtype::Int8 | Dtype::Int16 | Dtype::Int32 | Dtype::Int64 | Dtype::Uint8 => 1,

@@ -25,12 +25,12 @@ const KEY_LENGTH: usize = 64;
 /// Entries that came as artifacts: they are used where the cache on disk is off, too.
 static LOADED: LazyLock<Mutex<HashMap<String, Vec<u8>>>> = LazyLock::new(Mutex::default);
 
-fn cache() -> ContentCache {
+fn open_cache() -> ContentCache {
     ContentCache::new("plan", MAX_ENTRIES)
 }
 
 /// The key of a graph as JSON. A text that is no JSON has a key too; reading the graph refuses it.
-pub(super) fn key_of(
+pub(super) fn graph_key(
     graph: &str,
     options: &CompilerOptions,
     like: Option<&CompileDecisions>,
@@ -47,9 +47,9 @@ pub(super) fn key_of(
 }
 
 /// The decisions of an entry.
-fn read(key: &str) -> Option<CompileDecisions> {
+fn read_decisions(key: &str) -> Option<CompileDecisions> {
     let loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
-    let bytes = loaded.or_else(|| match cache().look_up(key) {
+    let bytes = loaded.or_else(|| match open_cache().look_up(key) {
         CacheLookup::Entry(bytes) => Some(bytes),
         _ => None,
     })?;
@@ -57,14 +57,14 @@ fn read(key: &str) -> Option<CompileDecisions> {
 }
 
 /// A program for a graph, and where its decisions come from: the `cache`, a program of `other sizes`, or a `search`.
-pub(super) fn compiled(
+pub(super) fn compile_cached(
     graph: &Graph,
     options: &CompilerOptions,
     like: Option<&CompileDecisions>,
     key: &str,
 ) -> zellige_compile::Result<(CompiledProgram, &'static str)> {
     // Where decisions of the cache give no program, the search says why.
-    if let Some(decisions) = read(key)
+    if let Some(decisions) = read_decisions(key)
         && let Ok(program) = compile_again(graph, options, &decisions)
     {
         return Ok((program, "cache"));
@@ -73,14 +73,14 @@ pub(super) fn compiled(
         Some(like) => (compile_again(graph, options, like)?, "other sizes"),
         None => (compile_graph(graph, options)?, "search"),
     };
-    if let Some(bytes) = entry_of(&program) {
-        cache().store_entry(key, &bytes);
+    if let Some(bytes) = encode_entry(&program) {
+        open_cache().store_entry(key, &bytes);
     }
     Ok((program, source))
 }
 
 /// What an entry holds of a program.
-pub(super) fn entry_of(program: &CompiledProgram) -> Option<Vec<u8>> {
+pub(super) fn encode_entry(program: &CompiledProgram) -> Option<Vec<u8>> {
     serde_json::to_vec(&program.decisions).ok()
 }
 
@@ -98,7 +98,7 @@ pub(super) fn add_plan(key: &str, entry: &[u8]) -> PyResult<()> {
     serde_json::from_slice::<CompileDecisions>(entry).map_err(|e| {
         PyValueError::new_err(format!("the entry is not the decisions of a program: {e}"))
     })?;
-    cache().store_entry(key, entry);
+    open_cache().store_entry(key, entry);
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
     if loaded.len() < MAX_ENTRIES {
         loaded.insert(key.to_string(), entry.to_vec());

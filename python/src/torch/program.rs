@@ -1,6 +1,6 @@
 //! Compiled programs.
 
-use super::cards::{card, refuse, variable};
+use super::cards::{env_variable, find_card, refuse_variable};
 use super::compile_options::CompileOptions;
 use super::input_form::RowMajorStorage;
 use super::{mint, plan_cache, store, stream};
@@ -65,7 +65,8 @@ impl Weights {
 }
 
 /// Name, dtype, size, strides, offset, device layout; and the kind of its place with the address there.
-type Buffer = (String, String, Vec<i64>, Vec<i64>, i64, PyStickLayout, (&'static str, Option<u64>));
+type BufferRow =
+    (String, String, Vec<i64>, Vec<i64>, i64, PyStickLayout, (&'static str, Option<u64>));
 
 /// How long a run goes on before it looks for an interrupt.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -73,19 +74,22 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Options with what the environment asks of compilations: `LX_PLANNING=0` leaves everything in memory,
 /// `DXP_LX_FRAC_AVAIL` is the part of the scratchpads that plans leave free.
 pub(super) fn with_environment(options: CompilerOptions) -> Result<CompilerOptions, DeviceError> {
-    let refused = |e: BadVariable| refuse(e.name, &e.value, e.accepted);
-    options.with_variables(variable).map_err(refused)
+    let refused = |e: BadVariable| refuse_variable(e.name, &e.value, e.accepted);
+    options.with_variables(env_variable).map_err(refused)
 }
 
 fn run_error(e: &ProgramRunError) -> PyErr {
     match e {
-        ProgramRunError::Device(inner) => error::device(inner),
+        ProgramRunError::Device(inner) => error::device_error(inner),
         other => DeviceFault::new_err(other.to_string()),
     }
 }
 
 /// The tensor of a name among those that were given.
-fn named(tensors: &HashMap<String, Tensor>, name: &str) -> Result<Tensor, ProgramRunError> {
+fn find_given_tensor(
+    tensors: &HashMap<String, Tensor>,
+    name: &str,
+) -> Result<Tensor, ProgramRunError> {
     tensors.get(name).cloned().ok_or_else(|| ProgramRunError::NoInput {
         name: name.into(),
         reason: "it was not given".into(),
@@ -105,15 +109,15 @@ impl Program {
         like: Option<&Program>,
         options: Option<&CompileOptions>,
     ) -> PyResult<Program> {
-        let card = card(index).map_err(|e| error::device(&e))?;
+        let card = find_card(index).map_err(|e| error::device_error(&e))?;
         let asked = options.cloned().unwrap_or_default();
-        let options = asked.for_card(card).map_err(|e| error::device(&e))?;
+        let options = asked.for_card(card).map_err(|e| error::device_error(&e))?;
         let like = like.map(|p| &p.program.decisions);
-        let key = plan_cache::key_of(graph, &options, like);
+        let key = plan_cache::graph_key(graph, &options, like);
         let graph = zellige_graph::json::parse(graph)
             .map_err(|e| DeviceFault::new_err(format!("the graph: {e}")))?;
         let (program, source) = py
-            .detach(|| plan_cache::compiled(&graph, &options, like, &key))
+            .detach(|| plan_cache::compile_cached(&graph, &options, like, &key))
             .map_err(|e| match e {
                 // What no card of that many cores can do, or place there, is a mistake of the caller, whatever the operation.
                 CompileError::HintCores { .. } | CompileError::NotInScratchpads { .. } => {
@@ -132,7 +136,7 @@ impl Program {
 
     /// The key and the content of its entry in the cache, for another process; see `add_plan`.
     fn plan(&self) -> Option<(&str, Vec<u8>)> {
-        Some((&self.key, plan_cache::entry_of(&self.program)?))
+        Some((&self.key, plan_cache::encode_entry(&self.program)?))
     }
 
     /// Writes the weights in the layouts that the program wants, unless `shared` has them.
@@ -145,9 +149,9 @@ impl Program {
     ) -> PyResult<Loaded> {
         let mut tensors = HashMap::new();
         for (name, object) in weights {
-            tensors.insert(name.extract::<String>()?, store::of(&object)?);
+            tensors.insert(name.extract::<String>()?, store::tensor_of_object(&object)?);
         }
-        let card = card(self.card).map_err(|e| error::device(&e))?;
+        let card = find_card(self.card).map_err(|e| error::device_error(&e))?;
         let program = Arc::clone(&self.program);
         let loaded = py.detach(|| {
             let mut none = HashMap::new();
@@ -156,7 +160,7 @@ impl Program {
             let model = LoadedModel::load_resident(program, card, |name, laid| {
                 match known.get(&(name.to_string(), laid.stick_layout().clone())) {
                     Some(there) => Ok(there.clone()),
-                    None => named(&tensors, name),
+                    None => find_given_tensor(&tensors, name),
                 }
             })?;
             for (name, tensor) in model.weight_tensors() {
@@ -183,16 +187,16 @@ impl Program {
 
     /// What was decided: steps with their times, moves with their reasons, layouts and places.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.described())
+        from_json(py, &self.describe_json())
     }
 
     /// The compiler's whole report, in the form of `docs/schemas/report.schema.json`.
     fn data<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        from_json(py, &self.reported()?)
+        from_json(py, &self.report_json()?)
     }
 
     /// Every buffer: name, dtype, size, strides, offset, device layout, and where it lies.
-    fn buffers(&self) -> Vec<Buffer> {
+    fn buffers(&self) -> Vec<BufferRow> {
         let buffer = |b: &zellige_compile::ProgramBuffer| {
             let view = b.laid.view();
             let (size, stride) = (view.size().to_vec(), view.stride().to_vec());
@@ -230,7 +234,7 @@ impl Program {
                 waited_us,
             },
         );
-        page::html_of_run(&report_program(&self.program), &made.collect::<Vec<_>>())
+        page::render_run_page(&report_program(&self.program), &made.collect::<Vec<_>>())
     }
 
     /// Writes kernels, transfers, tile programs, the host program and the report into a folder of its own below this one;
@@ -273,11 +277,11 @@ impl Loaded {
         for (name, object) in inputs {
             let tensor = match object.cast::<RowMajorStorage>() {
                 Ok(storage) => storage.get().0.clone(),
-                Err(_) => store::of(&object)?,
+                Err(_) => store::tensor_of_object(&object)?,
             };
             tensors.insert(name.extract::<String>()?, tensor);
         }
-        let stream = stream::current(self.card);
+        let stream = stream::current_stream_id(self.card);
         // An interrupt ends a long run between two steps.
         let (mut asked, mut interrupted) = (Instant::now(), None);
         let made = py.detach(|| {
@@ -289,27 +293,28 @@ impl Loaded {
                 }
                 interrupted.is_none()
             };
-            model.run_resident(stream, &states, |name| named(&tensors, name), go_on)
+            model.run_resident(stream, &states, |name| find_given_tensor(&tensors, name), go_on)
         });
         if let Some(signal) = interrupted {
             return Err(signal);
         }
         let made = made.map_err(|e| run_error(&e))?;
-        let objects = made.iter().map(|t| mint::mint(py, t)).collect::<PyResult<Vec<_>>>()?;
+        let objects =
+            made.iter().map(|t| mint::mint_tensor(py, t)).collect::<PyResult<Vec<_>>>()?;
         PyList::new(py, objects)
     }
 }
 
-fn unread(e: &serde_json::Error) -> PyErr {
+fn report_error(e: &serde_json::Error) -> PyErr {
     DeviceFault::new_err(format!("the report has no form as data: {e}"))
 }
 
 impl Program {
-    fn reported(&self) -> PyResult<Value> {
-        serde_json::to_value(report_program(&self.program)).map_err(|e| unread(&e))
+    fn report_json(&self) -> PyResult<Value> {
+        serde_json::to_value(report_program(&self.program)).map_err(|e| report_error(&e))
     }
 
-    fn described(&self) -> Value {
+    fn describe_json(&self) -> Value {
         let p = &self.program;
         let steps = p.steps.iter().map(|step| {
             let (op, why) = match &step.action {
@@ -348,7 +353,7 @@ impl Program {
         json!({
             "graph": p.graph.name(),
             "latency_us": p.latency().microseconds(),
-            "launch_us": launches(p).microseconds(),
+            "launch_us": launch_time(p).microseconds(),
             "load_us": p.load_latency().microseconds(),
             "optimal": p.divided_optimally,
             "decisions": self.source,
@@ -359,7 +364,7 @@ impl Program {
 }
 
 /// What the host takes in a run to launch the steps: once for all that run side by side.
-fn launches(program: &zellige_compile::CompiledProgram) -> SimulatedTime {
+fn launch_time(program: &zellige_compile::CompiledProgram) -> SimulatedTime {
     let waves: BTreeSet<_> = program.run_steps().map(|(_, step)| step.wave).collect();
     waves.iter().map(|_| program.options.hardware.launch_time()).sum()
 }

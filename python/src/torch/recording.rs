@@ -34,8 +34,8 @@ impl Recorded {
 
     /// The operations in their streams: name, stream, start and duration in microseconds of the card,
     /// and when (nanoseconds since 1970) and in which thread the host asked for it.
-    fn launches(&self) -> Vec<Launch> {
-        self.0.events().iter().filter_map(launch).collect()
+    fn launches(&self) -> Vec<LaunchRow> {
+        self.0.events().iter().filter_map(launch_row).collect()
     }
 
     /// All of it as a Chrome trace in simulated time. An event of a stream says when the host asked
@@ -45,9 +45,9 @@ impl Recorded {
     }
 }
 
-type Launch = (String, u32, f64, f64, u64, u64);
+type LaunchRow = (String, u32, f64, f64, u64, u64);
 
-fn launch(event: &TimelineEvent) -> Option<Launch> {
+fn launch_row(event: &TimelineEvent) -> Option<LaunchRow> {
     let TimelineTrack::Stream(stream) = event.track else { return None };
     let stamped = |name| event.args.iter().find(|a| a.0 == name).and_then(|a| a.1.as_u64());
     let (start, duration) = (event.start.microseconds(), event.duration.microseconds());
@@ -56,7 +56,7 @@ fn launch(event: &TimelineEvent) -> Option<Launch> {
 }
 
 /// When and by whom work was submitted: a profiler finds the operator that did so.
-pub(super) fn stamp() -> RecordingStamp {
+pub(super) fn submission_stamp() -> RecordingStamp {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
     // SAFETY: the call has no arguments and cannot fail.

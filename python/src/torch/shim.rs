@@ -70,7 +70,7 @@ functions! {
 static SHIM: OnceLock<Shim> = OnceLock::new();
 
 /// Finds the functions in the libtorch at `path`, which must be loaded already.
-pub(super) fn load(path: &str) -> Result<(), String> {
+pub(super) fn load_shim(path: &str) -> Result<(), String> {
     if SHIM.get().is_some() {
         return Ok(());
     }
@@ -86,19 +86,19 @@ pub(super) fn load(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The functions; [`load`] comes before everything that calls this.
-pub(super) fn shim() -> &'static Shim {
+/// The functions; [`load_shim`] comes before everything that calls this.
+pub(super) fn loaded_shim() -> &'static Shim {
     SHIM.get().expect("the device is registered after `load`")
 }
 
 /// The outcome of a function of libtorch.
-pub(super) fn check(code: i32) -> Result<(), String> {
+pub(super) fn check_code(code: i32) -> Result<(), String> {
     if code == 0 {
         return Ok(());
     }
     // SAFETY: a text that libtorch keeps until the next error of this thread, or null.
     let text = unsafe {
-        let text = (shim().torch_exception_get_what_without_backtrace)();
+        let text = (loaded_shim().torch_exception_get_what_without_backtrace)();
         if text.is_null() { c"PyTorch gave no reason" } else { CStr::from_ptr(text) }
     };
     Err(text.to_string_lossy().into_owned())

@@ -8,8 +8,8 @@
 //! [`read_write_stamps`] answers the same: versions of PyTorch's tensors are not enough, because `.data` and its
 //! relatives write without changing them.
 
-use super::cards::card;
-use super::handle::{Seen, see};
+use super::cards::find_card;
+use super::handle::{SeenTensor, see_tensor};
 use super::held;
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
@@ -23,7 +23,7 @@ use zellige_layout::StridedLayout;
 use zellige_op::OpError;
 
 /// What stands behind the address of a storage that PyTorch holds.
-enum Storage {
+enum CardStorage {
     /// The tensor of the card that the storage was made with.
     Held(Tensor),
     /// `resize_(0)` gave the memory back. What is needed to allocate it again is kept: the card, and the layout.
@@ -31,23 +31,23 @@ enum Storage {
 }
 
 /// The live storages.
-static STORAGES: LazyLock<Mutex<HashMap<usize, Storage>>> = LazyLock::new(Mutex::default);
+static STORAGES: LazyLock<Mutex<HashMap<usize, CardStorage>>> = LazyLock::new(Mutex::default);
 
 // Nothing of a user runs while the map is locked.
-fn storages() -> MutexGuard<'static, HashMap<usize, Storage>> {
+fn lock_storages() -> MutexGuard<'static, HashMap<usize, CardStorage>> {
     STORAGES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Runs something with the lock of the storages held.
 pub(super) fn with_lock(work: impl FnOnce()) {
-    let _storages = storages();
+    let _storages = lock_storages();
     work();
 }
 
 /// Host elements are at most twice as wide as what the device stores for them.
 const SPREAD: usize = 2;
 /// Addresses of one card: its memory, spread.
-const RANGE: usize = SPREAD << 37;
+const CARD_RANGE_BYTES: usize = SPREAD << 37;
 /// Addresses for tensors whose own address is still held by a freed storage. They are given out once and never again.
 const SPARE_RANGE: usize = 1 << 44;
 
@@ -64,13 +64,13 @@ fn reserve_addresses(bytes: usize) -> Result<usize, DeviceError> {
 }
 
 /// The start of a card's addresses.
-fn range(index: usize) -> Result<usize, DeviceError> {
+fn card_range(index: usize) -> Result<usize, DeviceError> {
     static STARTS: [OnceLock<usize>; 16] = [const { OnceLock::new() }; 16];
     let slot = &STARTS[index];
     if let Some(start) = slot.get() {
         return Ok(*start);
     }
-    let start = reserve_addresses(RANGE)?;
+    let start = reserve_addresses(CARD_RANGE_BYTES)?;
     Ok(*slot.get_or_init(|| start))
 }
 
@@ -92,27 +92,27 @@ fn spare_address(bytes: usize) -> Result<usize, DeviceError> {
 }
 
 /// Gives a tensor of the card an address; 0 where it has no bytes.
-pub(super) fn keep(tensor: &Tensor) -> Result<usize, DeviceError> {
+pub(super) fn keep_tensor(tensor: &Tensor) -> Result<usize, DeviceError> {
     if tensor.block().requested_bytes() == 0 {
         return Ok(0);
     }
     let at = usize::try_from(tensor.block().address()).unwrap_or(usize::MAX / SPREAD);
-    let usual = range(tensor.card().index())? + at * SPREAD;
-    let mut storages = storages();
+    let usual = card_range(tensor.card().index())? + at * SPREAD;
+    let mut storages = lock_storages();
     // A freed storage keeps its address, because PyTorch may allocate it again, while the memory of the card behind
     // that address may belong to another tensor by now.
     let address = match storages.contains_key(&usual) {
         false => usual,
         true => spare_address(tensor.block().requested_bytes())?,
     };
-    storages.insert(address, Storage::Held(tensor.base()));
+    storages.insert(address, CardStorage::Held(tensor.base()));
     Ok(address)
 }
 
 /// Forgets a storage: its memory goes back to the card.
-pub(super) fn forget(address: usize) {
+pub(super) fn forget_storage(address: usize) {
     if address != 0 {
-        let gone = storages().remove(&address);
+        let gone = lock_storages().remove(&address);
         // Freed outside the lock.
         drop(gone);
     }
@@ -121,7 +121,7 @@ pub(super) fn forget(address: usize) {
 /// Whether the memory of a storage was given back by [`free_storage`].
 #[pyfunction]
 pub(super) fn is_storage_freed(address: usize) -> bool {
-    matches!(storages().get(&address), Some(Storage::Freed { .. }))
+    matches!(lock_storages().get(&address), Some(CardStorage::Freed { .. }))
 }
 
 /// Gives the memory of a storage back to the card; the address stays its own. A storage that is freed already, or that
@@ -129,11 +129,11 @@ pub(super) fn is_storage_freed(address: usize) -> bool {
 #[pyfunction]
 pub(super) fn free_storage(address: usize) -> PyResult<()> {
     let gone = {
-        let mut storages = storages();
-        let Some(Storage::Held(tensor)) = storages.get(&address) else { return Ok(()) };
-        let card = card(tensor.card().index()).map_err(|e| error::device(&e))?;
+        let mut storages = lock_storages();
+        let Some(CardStorage::Held(tensor)) = storages.get(&address) else { return Ok(()) };
+        let card = find_card(tensor.card().index()).map_err(|e| error::device_error(&e))?;
         let layout = Box::new(tensor.tensor_layout().clone());
-        storages.insert(address, Storage::Freed { card, layout })
+        storages.insert(address, CardStorage::Freed { card, layout })
     };
     // Freed outside the lock.
     drop(gone);
@@ -144,11 +144,11 @@ pub(super) fn free_storage(address: usize) -> PyResult<()> {
 /// is.
 #[pyfunction]
 pub(super) fn allocate_storage(address: usize) -> PyResult<()> {
-    let mut storages = storages();
-    let Some(Storage::Freed { card, layout }) = storages.get(&address) else { return Ok(()) };
+    let mut storages = lock_storages();
+    let Some(CardStorage::Freed { card, layout }) = storages.get(&address) else { return Ok(()) };
     let made = Tensor::zeros(card, layout.dtype(), layout.stick_layout());
-    let made = made.map_err(|e| error::device(&e))?;
-    storages.insert(address, Storage::Held(made));
+    let made = made.map_err(|e| error::device_error(&e))?;
+    storages.insert(address, CardStorage::Held(made));
     Ok(())
 }
 
@@ -161,15 +161,15 @@ pub(super) fn read_write_stamps<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut addresses: SmallVec<[usize; 16]> = SmallVec::with_capacity(tensors.len());
     for tensor in &tensors {
-        let seen = see(tensor)?;
-        addresses.push(if seen.address == 0 { 0 } else { seen.base() });
+        let seen = see_tensor(tensor)?;
+        addresses.push(if seen.address == 0 { 0 } else { seen.base_address() });
     }
     let mut text = Vec::with_capacity(16 * tensors.len());
-    let storages = storages();
+    let storages = lock_storages();
     for address in addresses {
         let stamp = match storages.get(&address) {
-            Some(Storage::Held(tensor)) => tensor.block().write_stamp(),
-            Some(Storage::Freed { .. }) | None => WriteStamp { block: 0, writes: 0 },
+            Some(CardStorage::Held(tensor)) => tensor.block().write_stamp(),
+            Some(CardStorage::Freed { .. }) | None => WriteStamp { block: 0, writes: 0 },
         };
         text.extend_from_slice(&stamp.block.to_le_bytes());
         text.extend_from_slice(&stamp.writes.to_le_bytes());
@@ -178,7 +178,7 @@ pub(super) fn read_write_stamps<'py>(
 }
 
 /// The tensor of the card that a PyTorch tensor is.
-pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
+pub(super) fn card_tensor(seen: &SeenTensor) -> Result<Tensor, DeviceError> {
     let Some(index) = seen.card else {
         return Err(OpError::BadOperand {
             op: "a tensor".into(),
@@ -187,7 +187,7 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
         }
         .into());
     };
-    if held::integers(seen.dtype).is_some() {
+    if held::holding_integers(seen.dtype).is_some() {
         return Err(OpError::BadOperand {
             op: "the card".into(),
             operand: None,
@@ -196,13 +196,13 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
         .into());
     }
     if seen.numel() == 0 || seen.address == 0 {
-        let card = card(index)?;
+        let card = find_card(index)?;
         let layout = default_layout(&seen.size, None, seen.dtype, card.kept_dtypes())?;
         return Tensor::zeros(card, seen.dtype, &layout);
     }
-    let found = match storages().get(&seen.base()) {
-        Some(Storage::Held(tensor)) => Ok(tensor.clone()),
-        Some(Storage::Freed { .. }) => {
+    let found = match lock_storages().get(&seen.base_address()) {
+        Some(CardStorage::Held(tensor)) => Ok(tensor.clone()),
+        Some(CardStorage::Freed { .. }) => {
             Err("its storage was freed by `untyped_storage().resize_(0)`".to_string())
         }
         None => Err(format!("its address {:#x} belongs to no storage of the device", seen.address)),
@@ -239,21 +239,21 @@ pub(super) fn tensor(seen: &Seen) -> Result<Tensor, DeviceError> {
 /// The layout of a tensor's storage on the device; `None` for a tensor of another device.
 #[pyfunction]
 pub(super) fn tensor_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStickLayout>> {
-    let seen = see(object)?;
+    let seen = see_tensor(object)?;
     if seen.card.is_none() {
         return Ok(None);
     }
     let dtype = seen.dtype;
-    let tensor = tensor(&held::as_integers(seen)).map_err(|e| error::device(&e))?;
+    let tensor = card_tensor(&held::as_integers(seen)).map_err(|e| error::device_error(&e))?;
     let named = held::name_elements(dtype, tensor.stick_layout());
-    Ok(Some(PyStickLayout(named.map_err(|e| error::device(&e.into()))?)))
+    Ok(Some(PyStickLayout(named.map_err(|e| error::device_error(&e.into()))?)))
 }
 
 /// The tensor behind a Python object, which must be on the device.
-pub(super) fn of(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let seen = see(object)?;
+pub(super) fn tensor_of_object(object: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let seen = see_tensor(object)?;
     if seen.card.is_none() {
         return Err(DeviceFault::new_err("Expected a tensor on the device spyre"));
     }
-    tensor(&seen).map_err(|e| error::device(&e))
+    card_tensor(&seen).map_err(|e| error::device_error(&e))
 }

@@ -1,7 +1,7 @@
 //! How the card stores tensors: what the Python half asks, so that it needs no number format and no layout rule.
 
-use super::cards::card;
-use super::handle::{dtype_of, see};
+use super::cards::find_card;
+use super::handle::{dtype_of, see_tensor};
 use super::{held, store};
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
@@ -15,7 +15,7 @@ use zellige_layout::StridedLayout;
 /// Whether the card holds elements of a dtype without computing with them.
 #[pyfunction]
 pub(super) fn is_held(dtype: &Bound<'_, PyAny>) -> bool {
-    dtype_of(dtype).is_ok_and(|d| held::integers(d).is_some())
+    dtype_of(dtype).is_ok_and(|d| held::holding_integers(d).is_some())
 }
 
 /// Whether the card computes with a dtype, so that a program can have tensors of it.
@@ -30,7 +30,8 @@ pub(super) fn is_computed(dtype: &Bound<'_, PyAny>) -> bool {
 /// Whether a tensor of the device has all bits of float32 or int64, and not the half of them.
 #[pyfunction]
 pub(super) fn is_wide(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let tensor = store::tensor(&held::as_integers(see(object)?)).map_err(|e| error::device(&e))?;
+    let tensor = store::card_tensor(&held::as_integers(see_tensor(object)?))
+        .map_err(|e| error::device_error(&e))?;
     Ok(matches!(tensor.format(), Format::F32 | Format::I64))
 }
 
@@ -44,22 +45,23 @@ pub(super) fn usual_layout(
 ) -> PyResult<PyStickLayout> {
     let dtype = dtype_of(dtype)?;
     let layout =
-        card(0).and_then(|c| default_layout(&size, stride.as_deref(), dtype, c.kept_dtypes()));
-    layout.map(PyStickLayout).map_err(|e| error::device(&e))
+        find_card(0).and_then(|c| default_layout(&size, stride.as_deref(), dtype, c.kept_dtypes()));
+    layout.map(PyStickLayout).map_err(|e| error::device_error(&e))
 }
 
 /// The layout of a tensor, where it is another than the device gives by itself: a program has to take it as it is.
 /// None of a view, which has no layout of its own.
 #[pyfunction]
 pub(super) fn chosen_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
-    let seen = see(object)?;
-    let view = StridedLayout::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))?;
+    let seen = see_tensor(object)?;
+    let view =
+        StridedLayout::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout_error(&e))?;
     if seen.offset != 0 || seen.numel() == 0 || !view.is_row_major() {
         return Ok(None);
     }
-    let tensor = store::tensor(&seen).map_err(|e| error::device(&e))?;
+    let tensor = store::card_tensor(&seen).map_err(|e| error::device_error(&e))?;
     let usual = default_layout(tensor.size(), None, tensor.dtype(), tensor.card().kept_dtypes());
-    let usual = usual.map_err(|e| error::device(&e))?;
+    let usual = usual.map_err(|e| error::device_error(&e))?;
     let layout = tensor.stick_layout();
     let chosen = layout.host().is_some_and(|h| h.size() == tensor.size()) && *layout != usual;
     Ok(chosen.then(|| zellige_notation::spyre::print_with_given_host(layout)))
@@ -69,19 +71,21 @@ pub(super) fn chosen_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<String
 /// outputs. None where the weight cannot have it.
 #[pyfunction]
 pub(super) fn weight_layout(object: &Bound<'_, PyAny>) -> PyResult<Option<PyStickLayout>> {
-    let tensor = store::of(object)?;
+    let tensor = store::tensor_of_object(object)?;
     let layout = tensor.stick_layout();
     let is_whole = layout.host().is_some_and(|h| h.size() == tensor.size());
     match tensor.size() {
-        [outputs, inputs] if is_whole && *outputs > 1 && *inputs > 1 => {
-            layout.restickify_along(0).map(PyStickLayout).map(Some).map_err(|e| error::layout(&e))
-        }
+        [outputs, inputs] if is_whole && *outputs > 1 && *inputs > 1 => layout
+            .restickify_along(0)
+            .map(PyStickLayout)
+            .map(Some)
+            .map_err(|e| error::layout_error(&e)),
         _ => Ok(None),
     }
 }
 
 /// The warning for elements that lose bits on their way to a tensor, where they do.
-pub(super) fn narrowing(tensor: &Tensor) -> Option<String> {
+pub(super) fn narrowing_warning(tensor: &Tensor) -> Option<String> {
     let name = if tensor.dtype() == Dtype::Float32 { "ZELLIGE_FP32" } else { "ZELLIGE_INT64" };
     tensor.narrowing_warning().map(|text| {
         format!(
@@ -91,7 +95,7 @@ pub(super) fn narrowing(tensor: &Tensor) -> Option<String> {
 }
 
 /// The number whose bits stand for infinity in the device's 16 bits.
-fn infinity() -> PyResult<f64> {
+fn infinity_encoding() -> PyResult<f64> {
     let fault = |e: zellige_float::ConvertError| DeviceFault::new_err(e.to_string());
     let (mut bits, mut number) = ([0; 2], [0; 8]);
     let into = Converter::new(Format::F64, Format::DL16INF);
@@ -101,7 +105,7 @@ fn infinity() -> PyResult<f64> {
 }
 
 /// What a user is told when elements of a tensor are past the numbers of the device's 16 bits.
-pub(super) fn passing(
+pub(super) fn past_range_warning(
     py: Python<'_>,
     tensor: &Tensor,
     past: &OutOfRangeNumbers,
@@ -117,6 +121,6 @@ pub(super) fn passing(
         tensor.dtype(),
         tensor.size(),
         past.first,
-        infinity()?,
+        infinity_encoding()?,
     ))
 }

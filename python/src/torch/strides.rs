@@ -4,7 +4,7 @@
 //! tensor is transposed, that of channels that come last has them last. So users may write
 //! `x.t().relu().t().view(-1)`. Where operands differ, the first one that tells two dimensions apart decides.
 
-use super::handle::Dims;
+use super::handle::DimList;
 use crate::error;
 use pyo3::prelude::*;
 use smallvec::SmallVec;
@@ -14,30 +14,30 @@ use zellige_op::TensorOp;
 
 /// How a result lies in memory that it fills.
 #[derive(Debug, PartialEq, Eq)]
-struct Order {
+struct FillOrder {
     /// Its dimensions by falling strides.
     dims: SmallVec<[usize; 6]>,
-    stride: Dims,
+    stride: DimList,
 }
 
-impl Order {
+impl FillOrder {
     /// The strides of a tensor that fills its memory in an order of its dimensions, the slowest first.
-    fn of(size: &[i64], dims: SmallVec<[usize; 6]>) -> Order {
-        let mut stride: Dims = size.iter().map(|_| 1).collect();
+    fn from_dim_order(size: &[i64], dims: SmallVec<[usize; 6]>) -> FillOrder {
+        let mut stride: DimList = size.iter().map(|_| 1).collect();
         let mut step = 1;
         for d in dims.iter().rev() {
             stride[*d] = step;
             step *= size[*d].max(1);
         }
-        Order { dims, stride }
+        FillOrder { dims, stride }
     }
 
     /// The order of strides that are given.
-    fn by(size: &[i64], stride: &[i64]) -> Order {
+    fn from_strides(size: &[i64], stride: &[i64]) -> FillOrder {
         let mut dims: SmallVec<[usize; 6]> = (0..stride.len()).collect();
         // A dimension of one element may have any stride: it is no step of the memory.
         dims.sort_by_key(|d| (size[*d] != 1, std::cmp::Reverse(stride[*d])));
-        Order { dims, stride: Dims::from_slice(stride) }
+        FillOrder { dims, stride: DimList::from_slice(stride) }
     }
 }
 
@@ -52,7 +52,7 @@ fn has_row_major_strides(view: &StridedLayout) -> bool {
 }
 
 /// The strides of an operand seen in the size of a result: 0 where it has one element for many.
-fn aligned(view: &StridedLayout, size: &[i64]) -> Dims {
+fn aligned_strides(view: &StridedLayout, size: &[i64]) -> DimList {
     let lead = size.len().saturating_sub(view.rank());
     let stride = |d: usize| match d.checked_sub(lead) {
         Some(own) if view.size()[own] == size[d] => view.stride()[own],
@@ -63,7 +63,7 @@ fn aligned(view: &StridedLayout, size: &[i64]) -> Dims {
 
 /// The order of a result of this size; none for a row-major one. A `copy` keeps also the strides of dimensions
 /// that have one element.
-fn order(views: &[&StridedLayout], size: &[i64], copy: bool) -> Option<Order> {
+fn result_order(views: &[&StridedLayout], size: &[i64], copy: bool) -> Option<FillOrder> {
     if views.iter().all(|v| has_row_major_strides(v)) {
         return None;
     }
@@ -73,7 +73,7 @@ fn order(views: &[&StridedLayout], size: &[i64], copy: bool) -> Option<Order> {
         let kept =
             first.is_dense_non_overlapping() && rest.iter().all(|v| v.stride() == first.stride());
         if copy && kept {
-            return Some(Order::by(size, first.stride()));
+            return Some(FillOrder::from_strides(size, first.stride()));
         }
         if views.iter().all(|v| v.is_row_major()) {
             return None;
@@ -81,19 +81,19 @@ fn order(views: &[&StridedLayout], size: &[i64], copy: bool) -> Option<Order> {
         if views.iter().all(|v| v.is_channels_last()) {
             let mut dims: SmallVec<[usize; 6]> = (0..size.len()).filter(|d| *d != 1).collect();
             dims.push(1);
-            return Some(Order::of(size, dims));
+            return Some(FillOrder::from_dim_order(size, dims));
         }
         if kept {
-            return Some(Order::by(size, first.stride()));
+            return Some(FillOrder::from_strides(size, first.stride()));
         }
     }
-    let strides: SmallVec<[Dims; 4]> = views.iter().map(|v| aligned(v, size)).collect();
+    let strides: SmallVec<[DimList; 4]> = views.iter().map(|v| aligned_strides(v, size)).collect();
     // The fastest dimension first; at the beginning the last one.
     let mut fast: SmallVec<[usize; 6]> = (0..size.len()).rev().collect();
     for i in 1..size.len() {
         let mut at = i;
         for before in (0..i).rev() {
-            match outer(&strides, size, fast[before], fast[at]) {
+            match is_outer_dim(&strides, size, fast[before], fast[at]) {
                 Some(true) => {
                     fast.swap(before, at);
                     at = before;
@@ -105,7 +105,7 @@ fn order(views: &[&StridedLayout], size: &[i64], copy: bool) -> Option<Order> {
     }
     fast.reverse();
     let row_major = fast.iter().enumerate().all(|(i, d)| i == *d);
-    (!row_major).then(|| Order::of(size, fast))
+    (!row_major).then(|| FillOrder::from_dim_order(size, fast))
 }
 
 /// The strides that PyTorch gives the result of an operator over these operands, each with its size and strides.
@@ -115,10 +115,10 @@ pub(super) fn choose_strides(
     operands: Vec<(Vec<i64>, Vec<i64>)>,
 ) -> PyResult<Vec<i64>> {
     let views = operands.iter().map(|(size, stride)| StridedLayout::new(size, stride, 0));
-    let views = views.collect::<Result<Vec<_>, _>>().map_err(|e| error::layout(&e))?;
+    let views = views.collect::<Result<Vec<_>, _>>().map_err(|e| error::layout_error(&e))?;
     let views: SmallVec<[&StridedLayout; 4]> = views.iter().collect();
-    let Some(Order { dims, mut stride }) = order(&views, &size, false) else {
-        return Ok(Order::of(&size, (0..size.len()).collect()).stride.to_vec());
+    let Some(FillOrder { dims, mut stride }) = result_order(&views, &size, false) else {
+        return Ok(FillOrder::from_dim_order(&size, (0..size.len()).collect()).stride.to_vec());
     };
     if size.contains(&0) {
         // PyTorch multiplies the extents as they are here, and those of row-major tensors as if 0 were 1.
@@ -132,7 +132,7 @@ pub(super) fn choose_strides(
 }
 
 /// Whether dimension `a` goes outside of `b`, by the first operand that has an opinion.
-fn outer(strides: &[Dims], size: &[i64], a: usize, b: usize) -> Option<bool> {
+fn is_outer_dim(strides: &[DimList], size: &[i64], a: usize, b: usize) -> Option<bool> {
     for stride in strides {
         match (stride[a], stride[b]) {
             (0, _) | (_, 0) => {}
@@ -146,14 +146,17 @@ fn outer(strides: &[Dims], size: &[i64], a: usize, b: usize) -> Option<bool> {
 
 /// The operands of a pointwise operation, turned so that its result is row-major, and how that result is to
 /// be seen then; none where the result is row-major as it is.
-pub(super) struct Turned {
+pub(super) struct TransposedOperands {
     pub(super) inputs: SmallVec<[Tensor; 4]>,
-    size: Dims,
-    stride: Dims,
+    size: DimList,
+    stride: DimList,
 }
 
-impl Turned {
-    pub(super) fn new(op: &TensorOp, inputs: &[Tensor]) -> Result<Option<Turned>, DeviceError> {
+impl TransposedOperands {
+    pub(super) fn new(
+        op: &TensorOp,
+        inputs: &[Tensor],
+    ) -> Result<Option<TransposedOperands>, DeviceError> {
         // PyTorch clones what it fills under a mask into a row-major tensor first.
         let keeps = op.is_pointwise() && op.name() != "masked_fill";
         if !keeps || inputs.iter().all(|t| has_row_major_strides(t.view())) {
@@ -161,7 +164,7 @@ impl Turned {
         }
         let copy = matches!(op.name(), "clone" | "cast");
         let rank = inputs.iter().map(|t| t.size().len()).max().unwrap_or(0);
-        let mut size: Dims = (0..rank).map(|_| 1).collect();
+        let mut size: DimList = (0..rank).map(|_| 1).collect();
         for input in inputs {
             let lead = rank - input.size().len();
             for (d, n) in input.size().iter().enumerate() {
@@ -178,7 +181,9 @@ impl Turned {
         let alone = matches!(op.name(), "lerp" | "pow");
         let views = inputs.iter().filter(|t| !alone || !t.size().is_empty());
         let views: SmallVec<[&StridedLayout; 4]> = views.map(|t| t.view()).collect();
-        let Some(Order { dims, stride }) = order(&views, &size, copy) else { return Ok(None) };
+        let Some(FillOrder { dims, stride }) = result_order(&views, &size, copy) else {
+            return Ok(None);
+        };
         let turn = |t: &Tensor| {
             if t.size().is_empty() {
                 return Ok(t.clone());
@@ -194,11 +199,11 @@ impl Turned {
             })
         };
         let inputs = inputs.iter().map(turn).collect::<Result<_, _>>()?;
-        Ok(Some(Turned { inputs, size, stride }))
+        Ok(Some(TransposedOperands { inputs, size, stride }))
     }
 
     /// A result of the turned operands, in the dimensions that were asked for.
-    pub(super) fn back(&self, made: &Tensor) -> Result<Tensor, DeviceError> {
+    pub(super) fn transpose_back(&self, made: &Tensor) -> Result<Tensor, DeviceError> {
         made.view_with(|_| StridedLayout::new(&self.size, &self.stride, 0))
     }
 }
@@ -211,7 +216,7 @@ mod tests {
         let views: Vec<StridedLayout> =
             views.iter().map(|(n, s)| StridedLayout::new(n, s, 0).expect("a view")).collect();
         let views: Vec<&StridedLayout> = views.iter().collect();
-        order(&views, size, false).map(|o| o.stride.to_vec())
+        result_order(&views, size, false).map(|o| o.stride.to_vec())
     }
 
     // What PyTorch 2.15 gives on the CPU for `a + b`.

@@ -1,7 +1,7 @@
 //! Elements between host and card, between cards, and on one card.
 
-use super::handle::{Seen, dtype_of, see};
-use super::number::Number;
+use super::handle::{SeenTensor, dtype_of, see_tensor};
+use super::number::NumberOperand;
 use super::{held, kernel, mint, store, stored, stream};
 use crate::error::{self, DeviceFault};
 use crate::stick::PyStickLayout;
@@ -15,9 +15,9 @@ use zellige_layout::StridedLayout;
 use zellige_machine::WorkKind;
 
 /// Bytes below which the GIL stays held: releasing it costs more.
-const SMALL: u64 = 1 << 14;
+const SMALL_BYTES: u64 = 1 << 14;
 
-fn accounted(
+fn account_transfer(
     tensor: &Tensor,
     moved: &MoveTraffic,
     name: &str,
@@ -25,20 +25,21 @@ fn accounted(
 ) -> Result<(), DeviceError> {
     let card = tensor.card();
     let work = moved.device_work(name, kind, card.core_count());
-    card.account_work(stream::current(card.index()), &work)?;
+    card.account_work(stream::current_stream_id(card.index()), &work)?;
     Ok(())
 }
 
 /// The memory of a host tensor, from its first element to its last.
-pub(super) fn host_memory(seen: &Seen, host: &StridedLayout) -> (*mut u8, usize) {
+pub(super) fn host_memory(seen: &SeenTensor, host: &StridedLayout) -> (*mut u8, usize) {
     let last = host.address_range().map_or(0, |r| r.max + 1);
     let width = usize::try_from(seen.dtype.bits() / 8).unwrap_or(1);
     (seen.address as *mut u8, usize::try_from(last).unwrap_or(0) * width)
 }
 
 /// The strides of a source seen in the size of a destination.
-fn expanded(seen: &Seen, size: &[i64]) -> PyResult<StridedLayout> {
-    let own = StridedLayout::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout(&e))?;
+fn expand_strides(seen: &SeenTensor, size: &[i64]) -> PyResult<StridedLayout> {
+    let own =
+        StridedLayout::new(&seen.size, &seen.stride, 0).map_err(|e| error::layout_error(&e))?;
     if own.size() == size {
         return Ok(own);
     }
@@ -54,11 +55,11 @@ static NARROWED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(fals
 
 /// Says once that elements lose bits on their way to the device.
 fn warn_of_narrowing(py: Python<'_>, tensor: &Tensor) -> PyResult<()> {
-    let Some(text) = stored::narrowing(tensor) else { return Ok(()) };
+    let Some(text) = stored::narrowing_warning(tensor) else { return Ok(()) };
     let dtype = tensor.dtype();
     let which = usize::from(dtype == Dtype::Int64);
     if !NARROWED[which].swap(true, Ordering::Relaxed) {
-        kernel::warn(py, &format!("downcast of {dtype}"), &text)?;
+        kernel::warn_once(py, &format!("downcast of {dtype}"), &text)?;
     }
     Ok(())
 }
@@ -74,10 +75,10 @@ fn warn_of_passing(
     if tensor.format() != Format::DL16INF || PASSED.load(Ordering::Relaxed) {
         return Ok(());
     }
-    let Some(past) = look().map_err(|e| error::device(&e))? else { return Ok(()) };
+    let Some(past) = look().map_err(|e| error::device_error(&e))? else { return Ok(()) };
     if !PASSED.swap(true, Ordering::Relaxed) {
-        let text = stored::passing(py, tensor, &past)?;
-        kernel::warn(py, &text, &text)?;
+        let text = stored::past_range_warning(py, tensor, &past)?;
+        kernel::warn_once(py, &text, &text)?;
     }
     Ok(())
 }
@@ -90,7 +91,7 @@ pub(super) fn copy<'py>(
     src: &Bound<'py, PyAny>,
     dst: &Bound<'py, PyAny>,
 ) -> PyResult<()> {
-    let (from, to) = (see(src)?, see(dst)?);
+    let (from, to) = (see_tensor(src)?, see_tensor(dst)?);
     if from.dtype != to.dtype {
         return Err(DeviceFault::new_err(format!(
             "a copy from {} to {}: convert first",
@@ -99,20 +100,20 @@ pub(super) fn copy<'py>(
     }
     let (from, to) = (held::as_integers(from), held::as_integers(to));
     if to.numel() == 0 {
-        expanded(&from, &to.size)?;
+        expand_strides(&from, &to.size)?;
         return Ok(());
     }
     let dtype = from.dtype;
     let bytes = to.numel().unsigned_abs() * dtype.bits().unsigned_abs() / 8;
     let run = |work: &(dyn Fn() -> Result<(), DeviceError> + Sync)| {
-        let done = if bytes < SMALL { work() } else { py.detach(work) };
-        done.map_err(|e| error::device(&e))
+        let done = if bytes < SMALL_BYTES { work() } else { py.detach(work) };
+        done.map_err(|e| error::device_error(&e))
     };
     match (from.card, to.card) {
         (None, Some(_)) => {
-            let tensor = store::tensor(&to).map_err(|e| error::device(&e))?;
+            let tensor = store::card_tensor(&to).map_err(|e| error::device_error(&e))?;
             warn_of_narrowing(py, &tensor)?;
-            let host = expanded(&from, &to.size)?;
+            let host = expand_strides(&from, &to.size)?;
             let (start, len) = host_memory(&from, &host);
             warn_of_passing(py, &tensor, || {
                 // SAFETY: the memory of a live host tensor, from its first element to its last.
@@ -123,42 +124,48 @@ pub(super) fn copy<'py>(
             let memory = unsafe { std::slice::from_raw_parts(start.cast_const(), len) };
             run(&|| {
                 let moved = tensor.write_from(memory, &host, dtype)?;
-                accounted(&tensor, &moved, "upload", WorkKind::Upload)
+                account_transfer(&tensor, &moved, "upload", WorkKind::Upload)
             })
         }
         (Some(_), None) => {
-            let tensor = store::tensor(&from).map_err(|e| error::device(&e))?;
-            let tensor = broadcast(&tensor, &to.size)?;
+            let tensor = store::card_tensor(&from).map_err(|e| error::device_error(&e))?;
+            let tensor = broadcast_tensor(&tensor, &to.size)?;
             let host =
-                StridedLayout::new(&to.size, &to.stride, 0).map_err(|e| error::layout(&e))?;
+                StridedLayout::new(&to.size, &to.stride, 0).map_err(|e| error::layout_error(&e))?;
             let (start, len) = host_memory(&to, &host);
             let start = start as usize;
             run(&|| {
                 // SAFETY: the memory of a live host tensor, which the caller may write.
                 let memory = unsafe { std::slice::from_raw_parts_mut(start as *mut u8, len) };
                 let moved = tensor.read_into(memory, &host, dtype)?;
-                accounted(&tensor, &moved, "download", WorkKind::Download)
+                account_transfer(&tensor, &moved, "download", WorkKind::Download)
             })
         }
         (Some(a), Some(b)) => {
-            let source = store::tensor(&from).map_err(|e| error::device(&e))?;
-            let source = broadcast(&source, &to.size)?;
-            let target = store::tensor(&to).map_err(|e| error::device(&e))?;
-            run(&|| if a == b { on_card(&source, &target) } else { across(&source, &target) })
+            let source = store::card_tensor(&from).map_err(|e| error::device_error(&e))?;
+            let source = broadcast_tensor(&source, &to.size)?;
+            let target = store::card_tensor(&to).map_err(|e| error::device_error(&e))?;
+            run(&|| {
+                if a == b {
+                    copy_on_card(&source, &target)
+                } else {
+                    copy_across_cards(&source, &target)
+                }
+            })
         }
         (None, None) => Err(DeviceFault::new_err("neither tensor of the copy is on the device")),
     }
 }
 
-fn broadcast(tensor: &Tensor, size: &[i64]) -> PyResult<Tensor> {
+fn broadcast_tensor(tensor: &Tensor, size: &[i64]) -> PyResult<Tensor> {
     if tensor.size() == size {
         return Ok(tensor.clone());
     }
-    tensor.view_with(|v| v.expand(size)).map_err(|e| error::device(&e))
+    tensor.view_with(|v| v.expand(size)).map_err(|e| error::device_error(&e))
 }
 
-fn on_card(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
-    copy_again(stream::current(target.card().index()), source, target)
+fn copy_on_card(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
+    copy_again(stream::current_stream_id(target.card().index()), source, target)
 }
 
 /// A new row-major tensor in the default layout with the elements of a tensor of the device.
@@ -167,29 +174,29 @@ pub(super) fn clone_contiguous<'py>(
     py: Python<'py>,
     object: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let source = store::of(object)?;
-    let made = mint::zeros(source.card().index(), source.size(), source.dtype(), None);
-    let made = made.map_err(|e| error::device(&e))?;
+    let source = store::tensor_of_object(object)?;
+    let made = mint::zeros_tensor(source.card().index(), source.size(), source.dtype(), None);
+    let made = made.map_err(|e| error::device_error(&e))?;
     if source.numel() > 0 {
         let bytes = source.numel().unsigned_abs() * source.dtype().bits().unsigned_abs() / 8;
-        let copy = || on_card(&source, &made);
-        let done = if bytes < SMALL { copy() } else { py.detach(copy) };
-        done.map_err(|e| error::device(&e))?;
+        let copy = || copy_on_card(&source, &made);
+        let done = if bytes < SMALL_BYTES { copy() } else { py.detach(copy) };
+        done.map_err(|e| error::device_error(&e))?;
     }
-    mint::mint(py, &made)
+    mint::mint_tensor(py, &made)
 }
 
 /// Between cards elements go through the host, wide enough for every format of the device.
-fn across(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
+fn copy_across_cards(source: &Tensor, target: &Tensor) -> Result<(), DeviceError> {
     let wide = match source.dtype() {
         Dtype::Float16 | Dtype::Bfloat16 => Dtype::Float32,
         other => other,
     };
     let (bytes, moved) = source.download_with_traffic(wide)?;
-    accounted(source, &moved, "download", WorkKind::Download)?;
+    account_transfer(source, &moved, "download", WorkKind::Download)?;
     let host = StridedLayout::new_contiguous(source.size())?;
     let moved = target.write_from(&bytes, &host, wide)?;
-    accounted(target, &moved, "upload", WorkKind::Upload)
+    account_transfer(target, &moved, "upload", WorkKind::Upload)
 }
 
 /// A tensor of the device in another layout.
@@ -199,43 +206,43 @@ pub(super) fn to_layout<'py>(
     object: &Bound<'py, PyAny>,
     layout: &Bound<'py, PyStickLayout>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let tensor = store::of(object)?;
+    let tensor = store::tensor_of_object(object)?;
     let wanted = &layout.get().0;
-    mint::holds(wanted, tensor.dtype()).map_err(|e| error::device(&e))?;
+    mint::check_format(wanted, tensor.dtype()).map_err(|e| error::device_error(&e))?;
     let work = || {
         let bound = match wanted.host() {
             Some(host) if host.size() == tensor.size() => wanted.clone(),
             _ => wanted.with_host(tensor.size(), None)?,
         };
         let (made, moved) = tensor.to_layout(&bound)?;
-        accounted(&made, &moved, "restickify", WorkKind::Restickify)?;
+        account_transfer(&made, &moved, "restickify", WorkKind::Restickify)?;
         Ok(made)
     };
-    let made = py.detach(work).map_err(|e: DeviceError| error::device(&e))?;
-    mint::mint(py, &made)
+    let made = py.detach(work).map_err(|e: DeviceError| error::device_error(&e))?;
+    mint::mint_tensor(py, &made)
 }
 
 /// Sets every element of a tensor or view.
 #[pyfunction]
 pub(super) fn fill<'py>(object: &Bound<'py, PyAny>, value: &Bound<'py, PyAny>) -> PyResult<()> {
     let py = object.py();
-    let tensor = store::of(object)?;
+    let tensor = store::tensor_of_object(object)?;
     if tensor.numel() == 0 {
         return Ok(());
     }
-    let Some(number) = Number::of(value) else {
+    let Some(number) = NumberOperand::from_object(value) else {
         return Err(PyTypeError::new_err("a tensor is filled with a number of at most 64 bits"));
     };
     // An infinity comes back as one: only a number that becomes another is worth a word.
-    let value = number.scalar().to_f64();
+    let value = number.to_scalar().to_f64();
     if value.is_finite() && tensor.dtype() != Dtype::Bool {
         warn_of_passing(py, &tensor, || {
             let one = StridedLayout::new(tensor.size(), &vec![0; tensor.size().len()], 0)?;
             tensor.find_out_of_range(&value.to_le_bytes(), &one, Dtype::Float64)
         })?;
     }
-    let moved = tensor.fill(number.scalar()).map_err(|e| error::device(&e))?;
-    accounted(&tensor, &moved, "fill", WorkKind::Copy).map_err(|e| error::device(&e))
+    let moved = tensor.fill(number.to_scalar()).map_err(|e| error::device_error(&e))?;
+    account_transfer(&tensor, &moved, "fill", WorkKind::Copy).map_err(|e| error::device_error(&e))
 }
 
 /// The one element of a tensor, as a number.
@@ -244,14 +251,14 @@ pub(super) fn item<'py>(
     py: Python<'py>,
     object: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let tensor = store::of(object)?;
+    let tensor = store::tensor_of_object(object)?;
     if tensor.numel() != 1 {
         return Err(DeviceFault::new_err(format!(
             "a Tensor with {} elements cannot be converted to Scalar",
             tensor.numel()
         )));
     }
-    let float = super::number::category(tensor.dtype()) == 2;
+    let float = super::number::dtype_category(tensor.dtype()) == 2;
     // Half-width elements come as float32: the device holds more of them than float16 does.
     let narrow = matches!(tensor.dtype(), Dtype::Float16);
     let as_dtype = if !float {
@@ -261,8 +268,10 @@ pub(super) fn item<'py>(
     } else {
         Dtype::Float64
     };
-    let (bytes, moved) = tensor.download_with_traffic(as_dtype).map_err(|e| error::device(&e))?;
-    accounted(&tensor, &moved, "download", WorkKind::Download).map_err(|e| error::device(&e))?;
+    let (bytes, moved) =
+        tensor.download_with_traffic(as_dtype).map_err(|e| error::device_error(&e))?;
+    account_transfer(&tensor, &moved, "download", WorkKind::Download)
+        .map_err(|e| error::device_error(&e))?;
     let whole: [u8; 8] = std::array::from_fn(|i| bytes.get(i).copied().unwrap_or(0));
     Ok(match (tensor.dtype(), as_dtype) {
         (Dtype::Bool, _) => pyo3::types::PyBool::new(py, whole != [0; 8]).to_owned().into_any(),
@@ -286,11 +295,11 @@ pub(super) fn resized<'py>(
     size: Vec<i64>,
     dtype: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (tensor, dtype) = (store::of(object)?, dtype_of(dtype)?);
+    let (tensor, dtype) = (store::tensor_of_object(object)?, dtype_of(dtype)?);
     let made = if tensor.numel() == 0 {
-        mint::zeros(tensor.card().index(), &size, dtype, None)
+        mint::zeros_tensor(tensor.card().index(), &size, dtype, None)
     } else {
         tensor.resized_to(&size)
     };
-    mint::mint(py, &made.map_err(|e| error::device(&e))?)
+    mint::mint_tensor(py, &made.map_err(|e| error::device_error(&e))?)
 }

@@ -1,18 +1,18 @@
 //! Views: another size, other strides, another offset of the same storage.
 
-use super::handle::{Owned, Seen, see};
-use super::shim::{Slot, check, shim};
+use super::handle::{OwnedHandle, SeenTensor, see_tensor};
+use super::shim::{Slot, check_code, loaded_shim};
 use crate::error::DeviceFault;
 use pyo3::prelude::*;
 use zellige_layout::StridedLayout;
 
-fn list(values: &[i64]) -> Result<Slot, String> {
+fn new_list(values: &[i64]) -> Result<Slot, String> {
     let mut list = std::ptr::null_mut();
     // SAFETY: a new list, which the dispatcher takes.
     unsafe {
-        check((shim().torch_new_list_reserve_size)(values.len(), &raw mut list))?;
+        check_code((loaded_shim().torch_new_list_reserve_size)(values.len(), &raw mut list))?;
         for v in values {
-            check((shim().torch_list_push_back)(list, v.cast_unsigned()))?;
+            check_code((loaded_shim().torch_list_push_back)(list, v.cast_unsigned()))?;
         }
     }
     Ok(list as Slot)
@@ -20,31 +20,36 @@ fn list(values: &[i64]) -> Result<Slot, String> {
 
 /// An alias of a tensor, with other sizes and strides. Two calls of the dispatcher, which also know
 /// what inference mode wants.
-fn alias(tensor: Owned, size: &[i64], stride: &[i64], offset: i64) -> Result<Owned, String> {
-    let s = shim();
+fn alias_tensor(
+    tensor: OwnedHandle,
+    size: &[i64],
+    stride: &[i64],
+    offset: i64,
+) -> Result<OwnedHandle, String> {
+    let s = loaded_shim();
     // SAFETY: the stack holds what the schemas of the two operators say; each call takes its
     // arguments and leaves one tensor.
     unsafe {
         let version = (s.aoti_torch_abi_version)();
         let mut stack = [tensor.0 as Slot];
         std::mem::forget(tensor);
-        check((s.torch_call_dispatcher)(
+        check_code((s.torch_call_dispatcher)(
             c"aten::alias".as_ptr(),
             c"".as_ptr(),
             stack.as_mut_ptr(),
             version,
         ))?;
         let mut at = std::ptr::null_mut();
-        check((s.torch_new_stable_ivalue)(&raw mut at))?;
+        check_code((s.torch_new_stable_ivalue)(&raw mut at))?;
         *at = offset.cast_unsigned();
-        let mut stack = [stack[0], list(size)?, list(stride)?, at as Slot];
-        check((s.torch_call_dispatcher)(
+        let mut stack = [stack[0], new_list(size)?, new_list(stride)?, at as Slot];
+        check_code((s.torch_call_dispatcher)(
             c"aten::as_strided_".as_ptr(),
             c"".as_ptr(),
             stack.as_mut_ptr(),
             version,
         ))?;
-        Ok(Owned(stack[0] as *mut _))
+        Ok(OwnedHandle(stack[0] as *mut _))
     }
 }
 
@@ -54,11 +59,12 @@ fn seen_as<'py>(
     stride: &[i64],
     offset: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let made = alias(Owned::of(object)?, size, stride, offset).map_err(DeviceFault::new_err)?;
+    let made = alias_tensor(OwnedHandle::from_object(object)?, size, stride, offset)
+        .map_err(DeviceFault::new_err)?;
     made.into_object(object.py())
 }
 
-fn strided(seen: &Seen) -> Result<StridedLayout, zellige_layout::LayoutError> {
+fn strided_view(seen: &SeenTensor) -> Result<StridedLayout, zellige_layout::LayoutError> {
     StridedLayout::new(&seen.size, &seen.stride, seen.offset)
 }
 
@@ -73,7 +79,7 @@ pub(super) fn as_strided<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let offset = match storage_offset {
         Some(offset) => offset,
-        None => see(object)?.offset,
+        None => see_tensor(object)?.offset,
     };
     seen_as(object, &size, &stride, offset)
 }
@@ -81,7 +87,7 @@ pub(super) fn as_strided<'py>(
 /// `aten::view`.
 #[pyfunction]
 pub(super) fn view<'py>(object: &Bound<'py, PyAny>, size: Vec<i64>) -> PyResult<Bound<'py, PyAny>> {
-    let seen = see(object)?;
+    let seen = see_tensor(object)?;
     let mut size = size;
     if let Some(open) = size.iter().position(|n| *n == -1) {
         let rest: i64 = size.iter().filter(|n| **n != -1).product();
@@ -100,7 +106,7 @@ pub(super) fn view<'py>(object: &Bound<'py, PyAny>, size: Vec<i64>) -> PyResult<
         }
         return seen_as(object, &size, &stride, seen.offset);
     }
-    match strided(&seen).and_then(|s| s.view(&size)) {
+    match strided_view(&seen).and_then(|s| s.view(&size)) {
         Ok(view) => seen_as(object, &size, view.stride(), seen.offset),
         Err(e) => Err(DeviceFault::new_err(format!(
             "view size is not compatible with input tensor's size and stride (at least one \
@@ -117,8 +123,8 @@ pub(super) fn unfold<'py>(
     size: i64,
     step: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let seen = see(object)?;
-    let view = strided(&seen).and_then(|s| s.unfold(dimension, size, step));
-    let view = view.map_err(|e| crate::error::layout(&e))?;
+    let seen = see_tensor(object)?;
+    let view = strided_view(&seen).and_then(|s| s.unfold(dimension, size, step));
+    let view = view.map_err(|e| crate::error::layout_error(&e))?;
     seen_as(object, view.size(), view.stride(), seen.offset)
 }

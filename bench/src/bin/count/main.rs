@@ -13,15 +13,15 @@ mod record;
 mod work;
 
 use anyhow::{Context, Result, bail};
-use record::Record;
+use record::InstructionRecord;
 use std::process::{Command, ExitCode};
 
 /// Relative to the root of the repository, where `./test` runs.
-const RECORD: &str = "bench/instructions.txt";
+const RECORD_PATH: &str = "bench/instructions.txt";
 
 fn main() -> Result<ExitCode> {
     if let Some(name) = std::env::args().nth(1) {
-        work::run(&name)?;
+        work::run_case(&name)?;
         return Ok(ExitCode::SUCCESS);
     }
     if cfg!(debug_assertions) {
@@ -30,31 +30,32 @@ fn main() -> Result<ExitCode> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         bail!("the counts are recorded for x86_64 Linux; there is no gate on this machine");
     }
-    let found = Record { compiler: compiler()?, counts: count_all()? };
+    let found = InstructionRecord { compiler: compiler_version()?, counts: count_all()? };
     if std::env::var_os("ZELLIGE_BLESS").is_some_and(|v| v == "1") {
-        std::fs::write(RECORD, found.to_string()).with_context(|| format!("write {RECORD}"))?;
-        println!("{RECORD} is written anew: read the diff");
+        std::fs::write(RECORD_PATH, found.to_string())
+            .with_context(|| format!("write {RECORD_PATH}"))?;
+        println!("{RECORD_PATH} is written anew: read the diff");
         return Ok(ExitCode::SUCCESS);
     }
-    let text = std::fs::read_to_string(RECORD)
-        .with_context(|| format!("read {RECORD} (ZELLIGE_BLESS=1 writes it)"))?;
-    let recorded = Record::parse(&text).with_context(|| RECORD.to_string())?;
-    let (report, passed) = recorded.compare(&found);
+    let text = std::fs::read_to_string(RECORD_PATH)
+        .with_context(|| format!("read {RECORD_PATH} (ZELLIGE_BLESS=1 writes it)"))?;
+    let recorded = InstructionRecord::parse(&text).with_context(|| RECORD_PATH.to_string())?;
+    let (report, passed) = recorded.compare_counts(&found);
     print!("{report}");
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn compiler() -> Result<String> {
+fn compiler_version() -> Result<String> {
     let out = Command::new("rustc").arg("--version").output().context("start rustc")?;
     Ok(String::from_utf8_lossy(&out.stdout).trim().to_string())
 }
 
 fn count_all() -> Result<Vec<(String, u64)>> {
-    work::NAMES.iter().map(|name| Ok((name.to_string(), count(name)?))).collect()
+    work::CASE_NAMES.iter().map(|name| Ok((name.to_string(), count_instructions(name)?))).collect()
 }
 
 /// The instructions that one case takes inside `work::counted`.
-fn count(name: &str) -> Result<u64> {
+fn count_instructions(name: &str) -> Result<u64> {
     let program = std::env::current_exe().context("find this program")?;
     let out = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--toggle-collect=*counted*"])

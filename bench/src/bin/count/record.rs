@@ -4,16 +4,16 @@ use anyhow::{Context, Result};
 use std::fmt::{self, Write};
 
 /// How much a count may grow, in percent: other versions of the C library differ by less.
-const TOLERANCE: u64 = 3;
+const TOLERANCE_PERCENT: u64 = 3;
 
 /// A compiler and what its code takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct InstructionRecord {
     pub(crate) compiler: String,
     pub(crate) counts: Vec<(String, u64)>,
 }
 
-impl fmt::Display for Record {
+impl fmt::Display for InstructionRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "# Instructions of the cases of bench/src/bin/count under callgrind (AVX2).")?;
         writeln!(f, "# ZELLIGE_BLESS=1 ./test count writes them anew.")?;
@@ -22,9 +22,9 @@ impl fmt::Display for Record {
     }
 }
 
-impl Record {
-    pub(crate) fn parse(text: &str) -> Result<Record> {
-        let mut record = Record { compiler: String::new(), counts: Vec::new() };
+impl InstructionRecord {
+    pub(crate) fn parse(text: &str) -> Result<InstructionRecord> {
+        let mut record = InstructionRecord { compiler: String::new(), counts: Vec::new() };
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -43,7 +43,7 @@ impl Record {
     }
 
     /// What was found beside what is recorded, and whether nothing takes more than it may.
-    pub(crate) fn compare(&self, found: &Record) -> (String, bool) {
+    pub(crate) fn compare_counts(&self, found: &InstructionRecord) -> (String, bool) {
         let (mut out, mut passed) = (String::new(), true);
         let recorded = |name: &str| self.counts.iter().find(|(n, _)| n == name).map(|(_, c)| *c);
         for (name, now) in &found.counts {
@@ -52,12 +52,15 @@ impl Record {
                     passed = false;
                     "is not recorded".to_string()
                 }
-                Some(then) if now * 100 > then * (100 + TOLERANCE) => {
+                Some(then) if now * 100 > then * (100 + TOLERANCE_PERCENT) => {
                     passed = false;
-                    format!("MORE than the recorded {then} by {}", percent(*now, then))
+                    format!("MORE than the recorded {then} by {}", percent_change(*now, then))
                 }
-                Some(then) if now * (100 + TOLERANCE) < then * 100 => {
-                    format!("fewer than the recorded {then} by {}: record it", percent(then, *now))
+                Some(then) if now * (100 + TOLERANCE_PERCENT) < then * 100 => {
+                    format!(
+                        "fewer than the recorded {then} by {}: record it",
+                        percent_change(then, *now)
+                    )
                 }
                 Some(then) => format!("as recorded ({then})"),
             };
@@ -79,7 +82,7 @@ impl Record {
         if !passed {
             let _ = writeln!(
                 out,
-                "At most {TOLERANCE} % more is accepted. Where the growth is meant, \
+                "At most {TOLERANCE_PERCENT} % more is accepted. Where the growth is meant, \
                  `ZELLIGE_BLESS=1 ./test count` records it."
             );
         }
@@ -87,7 +90,7 @@ impl Record {
     }
 }
 
-fn percent(more: u64, less: u64) -> String {
+fn percent_change(more: u64, less: u64) -> String {
     let tenths = (more - less) * 1000 / less.max(1);
     format!("{}.{} %", tenths / 10, tenths % 10)
 }
@@ -96,16 +99,16 @@ fn percent(more: u64, less: u64) -> String {
 mod tests {
     use super::*;
 
-    fn record(compiler: &str, counts: &[(&str, u64)]) -> Record {
+    fn record(compiler: &str, counts: &[(&str, u64)]) -> InstructionRecord {
         let counts = counts.iter().map(|(n, c)| ((*n).to_string(), *c)).collect();
-        Record { compiler: compiler.into(), counts }
+        InstructionRecord { compiler: compiler.into(), counts }
     }
 
     #[test]
     fn a_record_reads_back() {
         let written = record("rustc 1", &[("to sticks, padded", 12), ("b", 34_567_890_123)]);
-        assert_eq!(Record::parse(&written.to_string()).expect("reads"), written);
-        let error = Record::parse("compiler: x\nmany  a").expect_err("no count");
+        assert_eq!(InstructionRecord::parse(&written.to_string()).expect("reads"), written);
+        let error = InstructionRecord::parse("compiler: x\nmany  a").expect_err("no count");
         assert_eq!(error.to_string(), "line 2: expected `COUNT  CASE`");
     }
 
@@ -113,11 +116,11 @@ mod tests {
     fn growth_past_the_tolerance_fails_and_the_rest_passes() {
         let then = record("rustc 1", &[("a", 1000)]);
         for (now, passes) in [(1000, true), (1030, true), (1031, false), (10, true)] {
-            assert_eq!(then.compare(&record("rustc 1", &[("a", now)])).1, passes, "{now}");
+            assert_eq!(then.compare_counts(&record("rustc 1", &[("a", now)])).1, passes, "{now}");
         }
-        let (report, passed) = then.compare(&record("rustc 2", &[("a", 1000)]));
+        let (report, passed) = then.compare_counts(&record("rustc 2", &[("a", 1000)]));
         assert!(passed && report.contains("recorded with rustc 1, counted with rustc 2"));
-        assert!(!then.compare(&record("rustc 1", &[])).1);
-        assert!(!then.compare(&record("rustc 1", &[("a", 1000), ("b", 1)])).1);
+        assert!(!then.compare_counts(&record("rustc 1", &[])).1);
+        assert!(!then.compare_counts(&record("rustc 1", &[("a", 1000), ("b", 1)])).1);
     }
 }

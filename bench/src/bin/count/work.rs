@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 use std::hint::black_box;
-use zellige_bench::moves::layouts::{permuted, row_major, sticks, sticks_in_order};
-use zellige_bench::moves::{Case, Elements};
+use zellige_bench::moves::layouts::{permuted_layout, row_major, stick_layout, sticks_in_order};
+use zellige_bench::moves::{MoveCase, MovedElements};
 use zellige_float::Dtype;
 use zellige_float::Format;
 use zellige_host::AlignedBuffer;
@@ -11,7 +11,7 @@ use zellige_layout::{Layout, Swizzle, TileLayout};
 use zellige_movement::{MovePlan, Mover, PaddingFill};
 
 /// Every case, in the order of the record.
-pub(crate) const NAMES: &[&str] = &[
+pub(crate) const CASE_NAMES: &[&str] = &[
     "to sticks 1024x1024 f16",
     "to sticks, streamed 2048x2048 f16",
     "to sticks, padded 1023x1025 f16",
@@ -34,18 +34,18 @@ fn counted(work: &mut dyn FnMut()) {
     work();
 }
 
-pub(crate) fn run(name: &str) -> Result<()> {
+pub(crate) fn run_case(name: &str) -> Result<()> {
     match name {
-        "planning, 6-D to sticks, padded, 100 times" => planning(),
-        "planned call of an 8x4 transpose, 1000 times" => calls()?,
+        "planning, 6-D to sticks, padded, 100 times" => run_planning(),
+        "planned call of an 8x4 transpose, 1000 times" => run_planned_calls()?,
         _ => {
-            let Some(case) = case(name) else {
-                bail!("no case `{name}`; the cases are\n  {}", NAMES.join("\n  "));
+            let Some(case) = build_case(name) else {
+                bail!("no case `{name}`; the cases are\n  {}", CASE_NAMES.join("\n  "));
             };
-            let (_, mover) = case.mover()?;
+            let (_, mover) = case.plan_mover()?;
             let from = AlignedBuffer::new_zeroed(mover.src_bytes());
             let mut to = AlignedBuffer::new_zeroed(mover.dst_bytes());
-            let fill = vec![0; case.elements.widths().1];
+            let fill = vec![0; case.elements.element_widths().1];
             let mut outcome = Ok(());
             counted(&mut || outcome = mover.run_on_slices(&from, &mut to, Some(&fill), 1));
             outcome?;
@@ -54,11 +54,11 @@ pub(crate) fn run(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn case(name: &str) -> Option<Case> {
-    let half = Elements::Plain(2);
-    let f16 = |size: &[i64]| sticks(size, Dtype::Float16);
+fn build_case(name: &str) -> Option<MoveCase> {
+    let half = MovedElements::Plain(2);
+    let f16 = |size: &[i64]| stick_layout(size, Dtype::Float16);
     let size = [1024, 1024];
-    let (elements, shape, src, dst): (Elements, Vec<i64>, Layout, Layout) = match name {
+    let (elements, shape, src, dst): (MovedElements, Vec<i64>, Layout, Layout) = match name {
         "to sticks 1024x1024 f16" => (half, size.into(), row_major(&size), f16(&size)),
         "to sticks, streamed 2048x2048 f16" => {
             let size = [2048, 2048];
@@ -69,7 +69,7 @@ fn case(name: &str) -> Option<Case> {
             (half, size.into(), row_major(&size), f16(&size))
         }
         "to sticks 1024x1024 f32 -> f16" => {
-            let narrowed = Elements::Convert(Format::F32, Format::F16);
+            let narrowed = MovedElements::Convert(Format::F32, Format::F16);
             (narrowed, size.into(), row_major(&size), f16(&size))
         }
         "from sticks 1024x1024 f16" => (half, size.into(), f16(&size), row_major(&size)),
@@ -77,14 +77,14 @@ fn case(name: &str) -> Option<Case> {
             let on_dim_0 = sticks_in_order(&size, Dtype::Float16, &[1, 0]);
             (half, size.into(), f16(&size), on_dim_0)
         }
-        "transpose 1024x1024 int8" => transpose(1, &size),
-        "transpose 1024x1024 f16" => transpose(2, &size),
-        "transpose 1024x1024 f32" => transpose(4, &size),
-        "transpose 512x512 f64" => transpose(8, &[512, 512]),
+        "transpose 1024x1024 int8" => transpose_case(1, &size),
+        "transpose 1024x1024 f16" => transpose_case(2, &size),
+        "transpose 1024x1024 f32" => transpose_case(4, &size),
+        "transpose 512x512 f64" => transpose_case(8, &[512, 512]),
         "permute (4,2,0,1,3) 8x12x16x20x24 f32" => {
             let size = [8, 12, 16, 20, 24];
-            let dst = permuted(&size, &[4, 2, 0, 1, 3]);
-            (Elements::Plain(4), size.into(), row_major(&size), dst)
+            let dst = permuted_layout(&size, &[4, 2, 0, 1, 3]);
+            (MovedElements::Plain(4), size.into(), row_major(&size), dst)
         }
         "128-byte swizzle 1024x1024 f16" => {
             let mode = Swizzle::shared_memory_mode(128, 16).ok()?;
@@ -94,7 +94,7 @@ fn case(name: &str) -> Option<Case> {
         }
         _ => return None,
     };
-    Some(Case {
+    Some(MoveCase {
         name: name.into(),
         goal: None,
         elements,
@@ -105,13 +105,13 @@ fn case(name: &str) -> Option<Case> {
     })
 }
 
-fn transpose(width: usize, size: &[i64]) -> (Elements, Vec<i64>, Layout, Layout) {
-    (Elements::Plain(width), size.into(), row_major(size), permuted(size, &[1, 0]))
+fn transpose_case(width: usize, size: &[i64]) -> (MovedElements, Vec<i64>, Layout, Layout) {
+    (MovedElements::Plain(width), size.into(), row_major(size), permuted_layout(size, &[1, 0]))
 }
 
-fn planning() {
+fn run_planning() {
     let size = [2, 3, 4, 5, 6, 100];
-    let (src, dst) = (row_major(&size), sticks(&size, Dtype::Float16));
+    let (src, dst) = (row_major(&size), stick_layout(&size, Dtype::Float16));
     counted(&mut || {
         for _ in 0..100 {
             let plan = MovePlan::between(black_box(&src), &dst, &size, PaddingFill::Padding);
@@ -120,8 +120,8 @@ fn planning() {
     });
 }
 
-fn calls() -> Result<()> {
-    let (src, dst) = (row_major(&[8, 4]), permuted(&[8, 4], &[1, 0]));
+fn run_planned_calls() -> Result<()> {
+    let (src, dst) = (row_major(&[8, 4]), permuted_layout(&[8, 4], &[1, 0]));
     let mover = Mover::new(&MovePlan::between(&src, &dst, &[8, 4], PaddingFill::Leave)?, 2)?;
     let (from, mut to) = (AlignedBuffer::new_zeroed(64), AlignedBuffer::new_zeroed(64));
     let mut outcome = Ok(());
@@ -139,9 +139,9 @@ mod tests {
 
     #[test]
     fn every_name_runs() {
-        for name in NAMES {
-            run(name).expect(name);
+        for name in CASE_NAMES {
+            run_case(name).expect(name);
         }
-        assert!(run("nothing").is_err());
+        assert!(run_case("nothing").is_err());
     }
 }

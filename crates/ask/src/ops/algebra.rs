@@ -1,23 +1,23 @@
 //! Parsing, applying, and the operators.
 
-use super::Answer;
-use crate::Fault;
-use crate::fault::clip;
-use crate::json::{axes, per_axis, places};
-use crate::request::{Request, ints};
+use super::OpAnswer;
+use crate::RequestFault;
+use crate::fault::clip_text;
+use crate::json::{axes_json, per_axis_json, places_json};
+use crate::request::{Request, parse_ints};
 use serde_json::{Value, json};
 use zellige_layout::{Axis, Layout, LayoutError};
 use zellige_notation::Notation;
 
-pub(super) fn parse(r: &Request) -> Answer {
-    let parsed = r.parsed("layout")?;
-    let shape = r.opt_ints("shape")?;
+pub(super) fn answer_parse(r: &Request) -> OpAnswer {
+    let parsed = r.parse_layout("layout")?;
+    let shape = r.optional_ints("shape")?;
     let bound = parsed.layout_over_shape(shape.as_deref());
     let notation = parsed.notation().name();
     let text = match parsed.algebra_layout() {
-        Some(layout) => r.print(layout)?,
+        Some(layout) => r.print_layout(layout)?,
         None if r.get("as").is_none() => json!(parsed.notation_text()),
-        None => r.print(&r.lower("layout", &parsed, shape.as_deref())?)?,
+        None => r.print_layout(&r.lower_layout("layout", &parsed, shape.as_deref())?)?,
     };
     match (parsed.stick_layout(), bound) {
         // Without its host a device layout has places, but no known elements.
@@ -42,13 +42,13 @@ pub(super) fn parse(r: &Request) -> Answer {
             }))
         }
         _ => {
-            let layout = r.lower("layout", &parsed, shape.as_deref())?;
+            let layout = r.lower_layout("layout", &parsed, shape.as_deref())?;
             let mut answer = json!({
                 "layout": text,
                 "notation": notation,
                 "size": layout.size(),
-                "axes": axes(&layout),
-                "span": per_axis(&layout, |a| layout.axis_span(a))?,
+                "axes": axes_json(&layout),
+                "span": per_axis_json(&layout, |a| layout.axis_span(a))?,
             });
             if let Some(note) = parsed.reading_note() {
                 answer["note"] = json!(note);
@@ -61,11 +61,11 @@ pub(super) fn parse(r: &Request) -> Answer {
 /// More replicas than this are not listed in one answer.
 const MAX_LISTED: i64 = 1 << 18;
 
-pub(super) fn apply(r: &Request) -> Answer {
-    let parsed = r.parsed("layout")?;
-    let given = r.opt_ints("shape")?;
-    let mut layout = r.lower("layout", &parsed, given.as_deref())?;
-    let coords = r.list("coords")?;
+pub(super) fn answer_apply(r: &Request) -> OpAnswer {
+    let parsed = r.parse_layout("layout")?;
+    let given = r.optional_ints("shape")?;
+    let mut layout = r.lower_layout("layout", &parsed, given.as_deref())?;
+    let coords = r.require_list("coords")?;
     let shape = match given {
         Some(s) => s,
         None => {
@@ -76,7 +76,7 @@ pub(super) fn apply(r: &Request) -> Answer {
                 let shape = vec![layout.size()];
                 if parsed.notation() == Notation::CUTE {
                     // CuTe's index counts the first mode fastest.
-                    layout = r.lower("layout", &parsed, Some(&shape))?;
+                    layout = r.lower_layout("layout", &parsed, Some(&shape))?;
                 }
                 shape
             } else {
@@ -98,80 +98,97 @@ pub(super) fn apply(r: &Request) -> Answer {
     let mut out = Vec::new();
     for c in coords {
         zellige_guard::count_step();
-        let coordinate = ints("coords", c)?;
+        let coordinate = parse_ints("coords", c)?;
         let found = layout
             .physical_coordinates(zellige_layout::flatten_coordinate(&shape, &coordinate)?)?;
-        out.push(places(&found));
+        out.push(places_json(&found));
     }
     Ok(json!({"points": out}))
 }
 
-pub(super) fn canonicalize(r: &Request) -> Answer {
-    let layout = r.layout("layout")?;
-    let canonical = match r.opt_str("target")? {
+pub(super) fn answer_canonicalize(r: &Request) -> OpAnswer {
+    let layout = r.require_layout("layout")?;
+    let canonical = match r.optional_str("target")? {
         None => layout.canonical_form()?,
         Some("cuda") => layout.canonical_form_on_cuda()?,
         Some(other) => {
-            let message = format!("unknown target `{}`; known: cuda", clip(other, 60));
-            return Err(Fault {
+            let message = format!("unknown target `{}`; known: cuda", clip_text(other, 60));
+            return Err(RequestFault {
                 kind: "bad_request",
                 message,
                 witness: json!({"field": "target"}),
             });
         }
     };
-    Ok(json!({"layout": r.print(&canonical)?}))
+    Ok(json!({"layout": r.print_layout(&canonical)?}))
 }
 
-pub(super) fn group(r: &Request) -> Answer {
-    let (layout, seps) = r.operand("layout")?.group(&r.ints("shape")?)?;
-    Ok(json!({"layout": r.print(&layout)?, "seps": seps}))
+pub(super) fn answer_group(r: &Request) -> OpAnswer {
+    let (layout, seps) = r.require_operand("layout")?.group(&r.require_ints("shape")?)?;
+    Ok(json!({"layout": r.print_layout(&layout)?, "seps": seps}))
 }
 
-pub(super) fn group_many(r: &Request) -> Answer {
-    let (layout, seps) = r.operand("layout")?.group_many(&r.int_lists("shapes")?)?;
-    Ok(json!({"layout": r.print(&layout)?, "seps": seps}))
+pub(super) fn answer_group_many(r: &Request) -> OpAnswer {
+    let (layout, seps) =
+        r.require_operand("layout")?.group_many(&r.require_int_lists("shapes")?)?;
+    Ok(json!({"layout": r.print_layout(&layout)?, "seps": seps}))
 }
 
-pub(super) fn tile(r: &Request) -> Answer {
+pub(super) fn answer_tile(r: &Request) -> OpAnswer {
     let inner = if r.get("layout").is_some() { "layout" } else { "inner" };
-    let (inner, outer) = (r.operand(inner)?, r.operand("outer")?);
-    let tiled = inner.tile_by(&outer, &r.ints("outer_shape")?, &r.ints("inner_shape")?)?;
-    Ok(json!({"layout": r.print(&tiled)?}))
+    let (inner, outer) = (r.require_operand(inner)?, r.require_operand("outer")?);
+    let tiled =
+        inner.tile_by(&outer, &r.require_ints("outer_shape")?, &r.require_ints("inner_shape")?)?;
+    Ok(json!({"layout": r.print_layout(&tiled)?}))
 }
 
 /// A factor that may not exist.
-fn maybe(r: &Request, found: Option<Layout>) -> Answer {
+fn answer_factor(r: &Request, found: Option<Layout>) -> OpAnswer {
     match found {
-        Some(l) => Ok(json!({"layout": r.print(&l)?})),
+        Some(l) => Ok(json!({"layout": r.print_layout(&l)?})),
         None => Ok(json!({"layout": null})),
     }
 }
 
-pub(super) fn is_tile_inner(r: &Request) -> Answer {
-    let (inner, tiled) = (r.operand("layout")?, r.operand("tiled")?);
-    maybe(r, inner.is_tile_inner(&tiled, &r.ints("tiled_shape")?, &r.ints("inner_shape")?)?)
+pub(super) fn answer_is_tile_inner(r: &Request) -> OpAnswer {
+    let (inner, tiled) = (r.require_operand("layout")?, r.require_operand("tiled")?);
+    answer_factor(
+        r,
+        inner.is_tile_inner(
+            &tiled,
+            &r.require_ints("tiled_shape")?,
+            &r.require_ints("inner_shape")?,
+        )?,
+    )
 }
 
-pub(super) fn is_tile_outer(r: &Request) -> Answer {
-    let (outer, tiled) = (r.operand("layout")?, r.operand("tiled")?);
-    maybe(r, outer.is_tile_outer(&tiled, &r.ints("tiled_shape")?, &r.ints("outer_shape")?)?)
+pub(super) fn answer_is_tile_outer(r: &Request) -> OpAnswer {
+    let (outer, tiled) = (r.require_operand("layout")?, r.require_operand("tiled")?);
+    answer_factor(
+        r,
+        outer.is_tile_outer(
+            &tiled,
+            &r.require_ints("tiled_shape")?,
+            &r.require_ints("outer_shape")?,
+        )?,
+    )
 }
 
-pub(super) fn direct_sum(r: &Request) -> Answer {
-    let (right, left) = (r.operand("right")?, r.operand("left")?);
-    let sum = right.direct_sum(&left, &r.ints("left_shape")?, &r.ints("right_shape")?)?;
-    Ok(json!({"layout": r.print(&sum)?}))
+pub(super) fn answer_direct_sum(r: &Request) -> OpAnswer {
+    let (right, left) = (r.require_operand("right")?, r.require_operand("left")?);
+    let sum =
+        right.direct_sum(&left, &r.require_ints("left_shape")?, &r.require_ints("right_shape")?)?;
+    Ok(json!({"layout": r.print_layout(&sum)?}))
 }
 
 /// The interleaved shape, checked against `other_shape` where that is given.
-fn interleaved(r: &Request, given: &[i64], odd: bool) -> Result<Vec<i64>, Fault> {
-    if let Some(other) = r.opt_ints("other_shape")? {
+fn interleaved_shape(r: &Request, given: &[i64], odd: bool) -> Result<Vec<i64>, RequestFault> {
+    if let Some(other) = r.optional_ints("other_shape")? {
         let found: Vec<i64> = given.iter().skip(usize::from(odd)).step_by(2).copied().collect();
         if found != other {
             let message =
                 format!("`other_shape` is {other:?}, but the interleaved shape says {found:?}");
-            return Err(Fault {
+            return Err(RequestFault {
                 kind: "size_mismatch",
                 message,
                 witness: json!({"field": "other_shape"}),
@@ -181,23 +198,23 @@ fn interleaved(r: &Request, given: &[i64], odd: bool) -> Result<Vec<i64>, Fault>
     Ok(given.to_vec())
 }
 
-pub(super) fn is_direct_sum_right(r: &Request) -> Answer {
-    let (right, sum) = (r.operand("layout")?, r.operand("sum")?);
-    let shape = interleaved(r, &r.ints("shape")?, true)?;
-    maybe(r, right.is_direct_sum_right(&sum, &shape)?)
+pub(super) fn answer_is_direct_sum_right(r: &Request) -> OpAnswer {
+    let (right, sum) = (r.require_operand("layout")?, r.require_operand("sum")?);
+    let shape = interleaved_shape(r, &r.require_ints("shape")?, true)?;
+    answer_factor(r, right.is_direct_sum_right(&sum, &shape)?)
 }
 
-pub(super) fn is_direct_sum_left(r: &Request) -> Answer {
-    let (left, sum) = (r.operand("layout")?, r.operand("sum")?);
-    let shape = interleaved(r, &r.ints("shape")?, false)?;
-    maybe(r, left.is_direct_sum_left(&sum, &shape)?)
+pub(super) fn answer_is_direct_sum_left(r: &Request) -> OpAnswer {
+    let (left, sum) = (r.require_operand("layout")?, r.require_operand("sum")?);
+    let shape = interleaved_shape(r, &r.require_ints("shape")?, false)?;
+    answer_factor(r, left.is_direct_sum_left(&sum, &shape)?)
 }
 
-pub(super) fn slice(r: &Request) -> Answer {
+pub(super) fn answer_slice(r: &Request) -> OpAnswer {
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let region = r.region("region")?;
+    let region = r.require_region("region")?;
     match layout.slice_region(&shape, &region) {
-        Ok(found) => Ok(json!({"layout": r.print(&found)?})),
+        Ok(found) => Ok(json!({"layout": r.print_layout(&found)?})),
         Err(e @ (LayoutError::NotExpressible { .. } | LayoutError::TooLarge { .. })) => {
             let general = layout.slice_as_window(&shape, &region)?;
             let index = match &e {
@@ -215,53 +232,59 @@ pub(super) fn slice(r: &Request) -> Answer {
     }
 }
 
-pub(super) fn permute_dims(r: &Request) -> Answer {
-    let layout = r.operand("layout")?.permute_dims(&r.indices("perm")?)?;
-    Ok(json!({"layout": r.print(&layout)?}))
+pub(super) fn answer_permute_dims(r: &Request) -> OpAnswer {
+    let layout = r.require_operand("layout")?.permute_dims(&r.require_indices("perm")?)?;
+    Ok(json!({"layout": r.print_layout(&layout)?}))
 }
 
-pub(super) fn permute_by_groups(r: &Request) -> Answer {
-    let layout =
-        r.operand("layout")?.permute_by_groups(&r.indices("seps")?, &r.indices("perm")?)?;
-    Ok(json!({"layout": r.print(&layout)?}))
+pub(super) fn answer_permute_by_groups(r: &Request) -> OpAnswer {
+    let layout = r
+        .require_operand("layout")?
+        .permute_by_groups(&r.require_indices("seps")?, &r.require_indices("perm")?)?;
+    Ok(json!({"layout": r.print_layout(&layout)?}))
 }
 
-pub(super) fn storage(r: &Request) -> Answer {
-    let layout = r.operand("layout")?.storage_layout()?;
-    Ok(json!({"layout": r.print(&layout)?}))
+pub(super) fn answer_storage(r: &Request) -> OpAnswer {
+    let layout = r.require_operand("layout")?.storage_layout()?;
+    Ok(json!({"layout": r.print_layout(&layout)?}))
 }
 
-pub(super) fn pack(r: &Request) -> Answer {
-    let layout = r.operand("layout")?;
+pub(super) fn answer_pack(r: &Request) -> OpAnswer {
+    let layout = r.require_operand("layout")?;
     let axis = packed_axis(r)?;
-    Ok(json!({"layout": r.print(&layout.pack_elements_on(r.int("num")?, axis)?)?}))
+    Ok(json!({"layout": r.print_layout(&layout.pack_elements_on(r.require_int("num")?, axis)?)?}))
 }
 
 /// The axis on which elements are packed: `axis`, or memory, as TIRx packs.
-fn packed_axis(r: &Request) -> Result<Axis, Fault> {
-    if r.get("axis").is_some() { r.axis("axis") } else { Ok(Axis::M) }
+fn packed_axis(r: &Request) -> Result<Axis, RequestFault> {
+    if r.get("axis").is_some() { r.require_axis("axis") } else { Ok(Axis::M) }
 }
 
-pub(super) fn unpack(r: &Request) -> Answer {
-    let layout = r.operand("layout")?;
+pub(super) fn answer_unpack(r: &Request) -> OpAnswer {
+    let layout = r.require_operand("layout")?;
     let axis = packed_axis(r)?;
-    Ok(json!({"layout": r.print(&layout.unpack_elements_on(r.int("num")?, axis)?)?}))
+    Ok(json!({"layout": r.print_layout(&layout.unpack_elements_on(r.require_int("num")?, axis)?)?}))
 }
 
-pub(super) fn broadcast(r: &Request) -> Answer {
-    let axis = if r.get("axis").is_some() { r.axis("axis")? } else { Axis::M };
-    let pos = if r.get("position").is_some() { r.int("position")? } else { r.int("pos")? };
-    let layout = r.operand("layout")?.broadcast_elements(r.int("num")?, pos, axis)?;
-    Ok(json!({"layout": r.print(&layout)?}))
+pub(super) fn answer_broadcast(r: &Request) -> OpAnswer {
+    let axis = if r.get("axis").is_some() { r.require_axis("axis")? } else { Axis::M };
+    let pos = if r.get("position").is_some() {
+        r.require_int("position")?
+    } else {
+        r.require_int("pos")?
+    };
+    let layout =
+        r.require_operand("layout")?.broadcast_elements(r.require_int("num")?, pos, axis)?;
+    Ok(json!({"layout": r.print_layout(&layout)?}))
 }
 
-pub(super) fn tile_to(r: &Request) -> Answer {
-    let layout = r.operand("layout")?;
+pub(super) fn answer_tile_to(r: &Request) -> OpAnswer {
+    let layout = r.require_operand("layout")?;
     // With one shape, that is the target, and the layout's own extents are the tile.
-    let shape = r.ints("shape")?;
-    let found = match r.opt_ints("to_shape")? {
+    let shape = r.require_ints("shape")?;
+    let found = match r.optional_ints("to_shape")? {
         Some(to) => layout.tile_to(&to, &shape)?,
         None => layout.tile_to(&shape, &layout.default_shape())?,
     };
-    Ok(json!({"layout": r.print(&found)?}))
+    Ok(json!({"layout": r.print_layout(&found)?}))
 }

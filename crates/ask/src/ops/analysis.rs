@@ -1,10 +1,10 @@
 //! Costs, explanations and conversions.
 
-use super::Answer;
-use crate::Fault;
-use crate::fault::clip;
-use crate::json::{conflicts as conflicts_json, lints, vector};
-use crate::request::{Request, refused};
+use super::OpAnswer;
+use crate::RequestFault;
+use crate::fault::clip_text;
+use crate::json::{conflicts_json, lints_json, vector_json};
+use crate::request::{Request, refuse_conversion};
 use serde_json::{Value, json};
 use zellige_layout::int::checked_product;
 use zellige_layout::{Axis, ConflictRemedy, LaneAccessPattern};
@@ -16,18 +16,18 @@ use zellige_notation::cute::{CuteModes, IntegerStyle};
 use zellige_notation::{Notation, preset};
 
 /// The access of a request, or a row where none is named, with its vector width.
-fn access(r: &Request) -> Result<(LaneAccessPattern, i64), Fault> {
-    let vector = r.opt_int("vector")?.unwrap_or(1);
+fn read_access(r: &Request) -> Result<(LaneAccessPattern, i64), RequestFault> {
+    let vector = r.optional_int("vector")?.unwrap_or(1);
     match r.get("access") {
-        Some(v) => r.access(v, vector),
+        Some(v) => r.parse_access(v, vector),
         None => Ok((LaneAccessPattern::Row { index: 0 }, vector)),
     }
 }
 
-pub(super) fn analyze(r: &Request) -> Answer {
+pub(super) fn answer_analyze(r: &Request) -> OpAnswer {
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let bits = r.element_bits(&r.parsed("layout")?)?;
-    let (access, width) = access(r)?;
+    let bits = r.element_bits(&r.parse_layout("layout")?)?;
+    let (access, width) = read_access(r)?;
     let in_memory = layout.tile().axes() == [Axis::M] && layout.size() > 0;
     let (mut sectors, mut per_warp, mut banks) = (Value::Null, Value::Null, Value::Null);
     if in_memory {
@@ -37,29 +37,32 @@ pub(super) fn analyze(r: &Request) -> Answer {
         banks = conflicts_json(&layout.find_bank_conflicts(&shape, bits, &access, width)?);
     }
     Ok(json!({
-        "vector": vector(layout.vector_width(&shape, bits)?),
+        "vector": vector_json(layout.vector_width(&shape, bits)?),
         "sectors": sectors,
         "sectors_per_warp": per_warp,
         "banks": banks,
         "owners": layout.analyze_image()?.copies,
-        "lints": lints(&layout.find_lints(&shape, Some(bits))?),
+        "lints": lints_json(&layout.find_lints(&shape, Some(bits))?),
     }))
 }
 
-pub(super) fn conflicts(r: &Request) -> Answer {
+pub(super) fn answer_conflicts(r: &Request) -> OpAnswer {
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let bits = r.element_bits(&r.parsed("layout")?)?;
-    r.need("access")?;
-    let (access, width) = access(r)?;
+    let bits = r.element_bits(&r.parse_layout("layout")?)?;
+    r.require_field("access")?;
+    let (access, width) = read_access(r)?;
     Ok(conflicts_json(&layout.find_bank_conflicts(&shape, bits, &access, width)?))
 }
 
-pub(super) fn swizzle_for(r: &Request) -> Answer {
+pub(super) fn answer_swizzle_for(r: &Request) -> OpAnswer {
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let bits = r.element_bits(&r.parsed("layout")?)?;
-    let width = r.opt_int("vector")?.unwrap_or(1);
-    let accesses =
-        r.list("accesses")?.iter().map(|v| r.access(v, width)).collect::<Result<Vec<_>, _>>()?;
+    let bits = r.element_bits(&r.parse_layout("layout")?)?;
+    let width = r.optional_int("vector")?.unwrap_or(1);
+    let accesses = r
+        .require_list("accesses")?
+        .iter()
+        .map(|v| r.parse_access(v, width))
+        .collect::<Result<Vec<_>, _>>()?;
     let choice = layout.find_least_conflict_swizzle(&shape, bits, &accesses)?;
     let remedy = match choice.remedy {
         ConflictRemedy::None => json!({"kind": "none"}),
@@ -69,22 +72,22 @@ pub(super) fn swizzle_for(r: &Request) -> Answer {
         }
     };
     Ok(json!({
-        "layout": r.print(&choice.layout)?,
+        "layout": r.print_layout(&choice.layout)?,
         "ways": choice.ways,
         "before": choice.before,
         "remedy": remedy,
     }))
 }
 
-pub(super) fn explain(r: &Request) -> Answer {
-    let parsed = r.parsed("layout")?;
+pub(super) fn answer_explain(r: &Request) -> OpAnswer {
+    let parsed = r.parse_layout("layout")?;
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let explanation = crate::explain(&parsed, &layout, &shape, r.opt_dtype()?)?;
+    let explanation = crate::explain_layout(&parsed, &layout, &shape, r.optional_dtype()?)?;
     Ok(json!({
         "text": explanation.text,
         "words": explanation.words,
         "padding_bytes": explanation.padding_bytes,
-        "lints": lints(&explanation.lints),
+        "lints": lints_json(&explanation.lints),
     }))
 }
 
@@ -92,7 +95,7 @@ pub(super) fn explain(r: &Request) -> Answer {
 const MAX_LISTED: i64 = 1 << 20;
 
 /// Refuses a tensor whose positions are too many for one answer; a shape that fits in no number is refused elsewhere.
-fn listed(shape: Option<Vec<i64>>) -> Result<(), Fault> {
+fn refuse_unlistable(shape: Option<Vec<i64>>) -> Result<(), RequestFault> {
     let count = checked_product(shape.unwrap_or_default(), "the number of elements").unwrap_or(0);
     if count <= MAX_LISTED {
         return Ok(());
@@ -101,14 +104,18 @@ fn listed(shape: Option<Vec<i64>>) -> Result<(), Fault> {
         "a physical order lists the positions of at most {MAX_LISTED} elements, and there are {count}; `convert` gives them as a \
          formula, and `apply` those of single coordinates"
     );
-    Err(Fault { kind: "too_large", message, witness: json!({"limit": MAX_LISTED, "size": count}) })
+    Err(RequestFault {
+        kind: "too_large",
+        message,
+        witness: json!({"limit": MAX_LISTED, "size": count}),
+    })
 }
 
-pub(super) fn physical_order(r: &Request) -> Answer {
-    let parsed = r.parsed("layout")?;
-    let _ = r.opt_dtype()?;
-    let shape = r.opt_ints("shape")?;
-    listed(shape.clone().or_else(|| parsed.default_shape()))?;
+pub(super) fn answer_physical_order(r: &Request) -> OpAnswer {
+    let parsed = r.parse_layout("layout")?;
+    let _ = r.optional_dtype()?;
+    let shape = r.optional_ints("shape")?;
+    refuse_unlistable(shape.clone().or_else(|| parsed.default_shape()))?;
     // A notation that defines positions by itself also knows what the algebra has no layout for.
     if let Some(stored) = parsed.stored_elements(shape.as_deref()) {
         let stored = stored.map_err(|d| r.refused_text("layout", &d))?;
@@ -122,7 +129,7 @@ pub(super) fn physical_order(r: &Request) -> Answer {
     if let Some(other) = layout.tile().axes().iter().find(|a| **a != Axis::M) {
         let message =
             format!("a physical order is a position on `m`; the layout also uses `{other}`");
-        return Err(Fault {
+        return Err(RequestFault {
             kind: "not_one_axis",
             message,
             witness: json!({"name": other.name()}),
@@ -130,15 +137,15 @@ pub(super) fn physical_order(r: &Request) -> Answer {
     }
     if layout.analyze_image()?.copies > 1 {
         let message = "an element has several places, and a physical order names one";
-        return Err(Fault::new("not_expressible", message));
+        return Err(RequestFault::new("not_expressible", message));
     }
     if layout.size() > 0 && layout.axis_bounds(Axis::M)?.min < 0 {
-        return Err(Fault::new(
+        return Err(RequestFault::new(
             "not_expressible",
             "positions are counted from 0, and some are negative",
         ));
     }
-    listed(Some(vec![layout.size()]))?;
+    refuse_unlistable(Some(vec![layout.size()]))?;
     let padded = match parsed.stick_layout() {
         Some(stick) => stick.count_positions(),
         None => layout.padded_domain().axis_span(Axis::M)?,
@@ -150,19 +157,19 @@ pub(super) fn physical_order(r: &Request) -> Answer {
     Ok(json!({"order": layout.offset_table(Axis::M)?, "padded_elements": padded}))
 }
 
-pub(super) fn convert(r: &Request) -> Answer {
-    let parsed = r.parsed("layout")?;
+pub(super) fn answer_convert(r: &Request) -> OpAnswer {
+    let parsed = r.parse_layout("layout")?;
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let name = r.str("to")?;
+    let name = r.require_str("to")?;
     let Some(to) = Notation::from_name(name) else {
         let known = Notation::list_names(Notation::all_notations());
-        let message = format!("unknown notation `{}`; known: {known}", clip(name, 60));
-        return Err(Fault { kind: "bad_request", message, witness: json!({"field": "to"}) });
+        let message = format!("unknown notation `{}`; known: {known}", clip_text(name, 60));
+        return Err(RequestFault { kind: "bad_request", message, witness: json!({"field": "to"}) });
     };
-    let dtype = r.opt_dtype()?;
+    let dtype = r.optional_dtype()?;
     if to.needs_dtype() && dtype.is_none() {
         let message = "`dtype` is missing: it gives the elements of a stick";
-        return Err(Fault {
+        return Err(RequestFault {
             kind: "bad_request",
             message: message.into(),
             witness: json!({"field": "dtype"}),
@@ -186,38 +193,38 @@ pub(super) fn convert(r: &Request) -> Answer {
         Err(ConversionRefusal::NotExpressible(n)) => {
             Ok(json!({"not_expressible": why_not(&n), "relation": "not_expressible"}))
         }
-        Err(e) => Err(refused(e)),
+        Err(e) => Err(refuse_conversion(e)),
     }
 }
 
-pub(super) fn conversions(r: &Request) -> Answer {
-    let parsed = r.parsed("layout")?;
+pub(super) fn answer_conversions(r: &Request) -> OpAnswer {
+    let parsed = r.parse_layout("layout")?;
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let dtype = r.opt_dtype()?;
+    let dtype = r.optional_dtype()?;
     let all = match r.notation_field("to")? {
-        Some(to) => vec![(to, crate::converted(&parsed, &layout, &shape, dtype, to))],
-        None => crate::conversions(&parsed, &layout, &shape, dtype),
+        Some(to) => vec![(to, crate::convert_layout(&parsed, &layout, &shape, dtype, to))],
+        None => crate::convert_to_all(&parsed, &layout, &shape, dtype),
     };
     let list: Vec<Value> = all.iter().map(|(n, found)| found.to_json(*n)).collect();
     Ok(json!({"shape": shape, "notation": parsed.notation().name(), "conversions": list}))
 }
 
-pub(super) fn notations(_: &Request) -> Answer {
+pub(super) fn answer_notations(_: &Request) -> OpAnswer {
     let one = |n: Notation| json!({"name": n.name(), "doc": n.short_description(), "example": n.example_text()});
     Ok(json!({"notations": Notation::all_notations().map(one).collect::<Vec<_>>()}))
 }
 
-pub(super) fn presets(r: &Request) -> Answer {
-    let name = r.opt_str("name")?;
+pub(super) fn answer_presets(r: &Request) -> OpAnswer {
+    let name = r.optional_str("name")?;
     if let Some(atom) = name.and_then(atoms::find_atom) {
-        return Ok(of_atom(&atom));
+        return Ok(atom_json(&atom));
     }
     let list = match name {
         None => preset::all_presets(),
         Some(name) => vec![preset::find_preset(name).ok_or_else(|| {
             let shown: String = name.chars().take(60).collect();
             let message = format!("no preset `{shown}`; the request without `name` lists them");
-            Fault { kind: "unknown_preset", message, witness: json!({"name": shown}) }
+            RequestFault { kind: "unknown_preset", message, witness: json!({"name": shown}) }
         })?],
     };
     let presets: Vec<Value> = list.iter().map(preset_json).collect();
@@ -232,7 +239,7 @@ fn preset_json(p: &preset::LayoutPreset) -> Value {
 }
 
 /// An MMA or copy atom of CuTe: the block that CuTe prints, its layouts, and each as a preset.
-fn of_atom(atom: &atoms::CuteAtom) -> Value {
+fn atom_json(atom: &atoms::CuteAtom) -> Value {
     let text = |m: &CuteModes| m.print_cute_text(IntegerStyle::Bare);
     let mut found = json!({"name": atom.name, "text": atom.print_block().print_cute_text(), "thr_id": text(&atom.threads)});
     match &atom.layouts {

@@ -1,8 +1,8 @@
 //! The copies of a move, in the order in which its plan makes them.
 
-use super::Answer;
-use super::moves::read;
-use crate::Fault;
+use super::OpAnswer;
+use super::moves::read_move_fields;
+use crate::RequestFault;
 use crate::request::Request;
 use serde_json::{Value, json};
 use zellige_layout::Layout;
@@ -11,16 +11,16 @@ use zellige_view::DrawOptions;
 use zellige_view::atlas::{Atlas, CellSpot};
 
 /// Copies that one answer lists at most.
-const MOST: i64 = 1 << 14;
+const MAX_LISTED_COPIES: i64 = 1 << 14;
 
-pub(super) fn copies(r: &Request) -> Answer {
-    let request = read(r)?;
-    let first = r.opt_int("first")?.unwrap_or(0).max(0);
-    let count = r.opt_int("count")?.unwrap_or(MOST).clamp(0, MOST);
+pub(super) fn answer_copies(r: &Request) -> OpAnswer {
+    let request = read_move_fields(r)?;
+    let first = r.optional_int("first")?.unwrap_or(0).max(0);
+    let count = r.optional_int("count")?.unwrap_or(MAX_LISTED_COPIES).clamp(0, MAX_LISTED_COPIES);
     let plan =
         MovePlan::between(&request.src, &request.dst, &request.shape, request.padding.fill_mode())?;
-    let atlas = |field: &'static str, layout: &Layout| -> Result<Atlas, Fault> {
-        let sticks = r.parsed(field)?.stick_layout().is_some();
+    let atlas = |field: &'static str, layout: &Layout| -> Result<Atlas, RequestFault> {
+        let sticks = r.parse_layout(field)?.stick_layout().is_some();
         let bits = match field {
             "dst" => request.to_dtype.unwrap_or(request.dtype).bits(),
             _ => request.dtype.bits(),
@@ -33,7 +33,7 @@ pub(super) fn copies(r: &Request) -> Answer {
         // Plans move along one memory axis, whatever its name; without an axis everything is at the
         // one place there is.
         let place = [address];
-        atlas.spots_of_place(if layout.tile().axes().is_empty() { &[] } else { &place })
+        atlas.place_spots(if layout.tile().axes().is_empty() { &[] } else { &place })
     };
     let mut list: Vec<Value> = Vec::new();
     let mut seen = 0i64;

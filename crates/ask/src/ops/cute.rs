@@ -4,9 +4,9 @@
 //! is fastest), also in the requests that other notations share. An operand in another notation is
 //! written in CuTe first.
 
-use super::{Answer, algebra, proof};
-use crate::Fault;
-use crate::request::{Request, refused};
+use super::{OpAnswer, algebra, proof};
+use crate::RequestFault;
+use crate::request::{Request, refuse_conversion};
 use serde_json::{Value, json};
 use zellige_layout::{Axis, InverseLayout, Layout, LayoutError};
 use zellige_notation::convert::convert_layout;
@@ -14,68 +14,69 @@ use zellige_notation::cute::operators::{self, TileArrangement, Tiler, require_pl
 use zellige_notation::cute::{CuteModes, CuteText, IntegerStyle, LayoutText, NestedTuple};
 use zellige_notation::{Diagnostic, Notation, ParsedText, cute as notation};
 
-pub(super) fn coalesce(r: &Request) -> Answer {
-    let Some(a) = shared(r, "layout")? else { return algebra::canonicalize(r) };
+pub(super) fn answer_coalesce(r: &Request) -> OpAnswer {
+    let Some(a) = shared_operand(r, "layout")? else { return algebra::answer_canonicalize(r) };
     if r.get("target").is_some() {
-        return algebra::canonicalize(r);
+        return algebra::answer_canonicalize(r);
     }
     let found = operators::coalesce(&a.modes);
-    Ok(json!({"layout": a.with(&found, Notation::TIRX, r)?}))
+    Ok(json!({"layout": a.print_modes(&found, Notation::TIRX, r)?}))
 }
 
-pub(super) fn compose(r: &Request) -> Answer {
-    let Some(a) = shared(r, "a")? else { return proof::compose(r) };
-    let Some(b) = shared(r, "b")?.filter(|b| b.text.swizzle.is_none()) else {
+pub(super) fn answer_compose(r: &Request) -> OpAnswer {
+    let Some(a) = shared_operand(r, "a")? else { return proof::answer_compose(r) };
+    let Some(b) = shared_operand(r, "b")?.filter(|b| b.text.swizzle.is_none()) else {
         // What `b` gives is an index of `a`, and CuTe counts that.
-        let parsed = r.parsed("b")?;
-        let b = r.lower("b", &parsed, None)?;
+        let parsed = r.parse_layout("b")?;
+        let b = r.lower_layout("b", &parsed, None)?;
         let shape = parsed.default_shape().unwrap_or_else(|| b.default_shape());
-        return Ok(json!({"layout": printed(r, &a.by_index(r)?.compose(&b)?, &shape)?}));
+        return Ok(json!({"layout": print_over_shape(r, &a.by_index(r)?.compose(&b)?, &shape)?}));
     };
     let tiler = Tiler::Layout(b.modes.clone());
     let found = operators::composition(&a.modes, &tiler)?;
-    Ok(json!({"layout": a.and(&b).with(&found, Notation::TIRX, r)?}))
+    Ok(json!({"layout": a.join_look(&b).print_modes(&found, Notation::TIRX, r)?}))
 }
 
-pub(super) fn complement(r: &Request) -> Answer {
-    let Some(a) = shared(r, "layout")? else { return proof::complement(r) };
-    let found = operators::complement(&a.plain("layout")?.modes, r.int("cosize")?)?;
-    Ok(json!({"layout": a.with(&found, Notation::TIRX, r)?}))
+pub(super) fn answer_complement(r: &Request) -> OpAnswer {
+    let Some(a) = shared_operand(r, "layout")? else { return proof::answer_complement(r) };
+    let found = operators::complement(&a.require_plain("layout")?.modes, r.require_int("cosize")?)?;
+    Ok(json!({"layout": a.print_modes(&found, Notation::TIRX, r)?}))
 }
 
-pub(super) fn right_inverse(r: &Request) -> Answer {
-    match shared(r, "layout")? {
-        Some(a) if a.text.swizzle.is_none() => inverted(r, &a, operators::right_inverse),
-        Some(a) => index_of(r, &a.by_index(r)?.right_inverse()?),
-        None => proof::right_inverse(r),
+pub(super) fn answer_right_inverse(r: &Request) -> OpAnswer {
+    match shared_operand(r, "layout")? {
+        Some(a) if a.text.swizzle.is_none() => answer_inverse_by(r, &a, operators::right_inverse),
+        Some(a) => print_inverse(r, &a.by_index(r)?.right_inverse()?),
+        None => proof::answer_right_inverse(r),
     }
 }
 
-pub(super) fn left_inverse(r: &Request) -> Answer {
-    match shared(r, "layout")? {
-        Some(a) if a.text.swizzle.is_none() => inverted(r, &a, operators::left_inverse),
-        Some(a) => index_of(r, &a.by_index(r)?.left_inverse()?),
-        None => proof::left_inverse(r),
+pub(super) fn answer_left_inverse(r: &Request) -> OpAnswer {
+    match shared_operand(r, "layout")? {
+        Some(a) if a.text.swizzle.is_none() => answer_inverse_by(r, &a, operators::left_inverse),
+        Some(a) => print_inverse(r, &a.by_index(r)?.left_inverse()?),
+        None => proof::answer_left_inverse(r),
     }
 }
 
-pub(super) fn inverse(r: &Request) -> Answer {
-    match shared(r, "layout")? {
-        Some(a) => index_of(r, &a.by_index(r)?.exact_inverse()?),
-        None => proof::inverse(r),
+pub(super) fn answer_inverse(r: &Request) -> OpAnswer {
+    match shared_operand(r, "layout")? {
+        Some(a) => print_inverse(r, &a.by_index(r)?.exact_inverse()?),
+        None => proof::answer_inverse(r),
     }
 }
 
 /// An inverse of a layout by CuTe's index, as a layout by CuTe's index.
-fn index_of(r: &Request, found: &InverseLayout) -> Answer {
+fn print_inverse(r: &Request, found: &InverseLayout) -> OpAnswer {
     let axes: Vec<&str> = found.axes.iter().map(Axis::name).collect();
     let size = found.layout.size();
-    if named(r)? != Some(Notation::CUTE) {
-        let text = r.print(&found.layout)?;
+    if read_answer_notation(r)? != Some(Notation::CUTE) {
+        let text = r.print_layout(&found.layout)?;
         return Ok(json!({"layout": text, "axes": axes, "shape": found.shape}));
     }
-    let text = convert_layout(&found.layout, &[size], None, Notation::CUTE).map_err(refused)?;
-    let said = |d: Diagnostic| said("layout", &d);
+    let text =
+        convert_layout(&found.layout, &[size], None, Notation::CUTE).map_err(refuse_conversion)?;
+    let said = |d: Diagnostic| unreadable_operand("layout", &d);
     let mut text =
         notation::parse(&text).and_then(|t| t.as_layout_text().cloned()).map_err(said)?;
     // One dimension of several modes is written as these modes.
@@ -87,33 +88,35 @@ fn index_of(r: &Request, found: &InverseLayout) -> Answer {
 }
 
 /// A layout over a shape, in the notation that is asked for.
-fn printed(r: &Request, layout: &Layout, shape: &[i64]) -> Result<Value, Fault> {
-    let to = named(r)?.unwrap_or(Notation::TIRX);
-    convert_layout(layout, shape, r.opt_dtype()?, to).map(Value::String).map_err(refused)
+fn print_over_shape(r: &Request, layout: &Layout, shape: &[i64]) -> Result<Value, RequestFault> {
+    let to = read_answer_notation(r)?.unwrap_or(Notation::TIRX);
+    convert_layout(layout, shape, r.optional_dtype()?, to)
+        .map(Value::String)
+        .map_err(refuse_conversion)
 }
 
 /// The notation of the answer, where it is named.
-fn named(r: &Request) -> Result<Option<Notation>, Fault> {
+fn read_answer_notation(r: &Request) -> Result<Option<Notation>, RequestFault> {
     Ok(r.notation_field("as")?.or(r.notation_field("notation")?))
 }
 
-fn inverted(
+fn answer_inverse_by(
     r: &Request,
-    a: &Operand,
+    a: &CuteOperand,
     f: fn(&CuteModes) -> Result<CuteModes, LayoutError>,
-) -> Answer {
-    let found = f(&a.plain("layout")?.modes)?;
+) -> OpAnswer {
+    let found = f(&a.require_plain("layout")?.modes)?;
     let shape = vec![found.size()?];
-    Ok(json!({"layout": a.with(&found, Notation::TIRX, r)?, "axes": ["m"], "shape": shape}))
+    Ok(json!({"layout": a.print_modes(&found, Notation::TIRX, r)?, "axes": ["m"], "shape": shape}))
 }
 
-pub(super) fn composition(r: &Request) -> Answer {
+pub(super) fn answer_composition(r: &Request) -> OpAnswer {
     by_tiler(r, operators::composition)
 }
 
 macro_rules! arranged {
     ($($name:ident, $f:path, $arrange:ident;)*) => {
-        $(pub(super) fn $name(r: &Request) -> Answer {
+        $(pub(super) fn $name(r: &Request) -> OpAnswer {
             by_tiler(r, |a, b| $f(a, b, TileArrangement::$arrange))
         })*
     };
@@ -130,47 +133,52 @@ arranged! {
     flat_product, operators::product_with_tiler, Flat;
 }
 
-pub(super) fn blocked_product(r: &Request) -> Answer {
+pub(super) fn answer_blocked_product(r: &Request) -> OpAnswer {
     by_layout(r, operators::blocked_product)
 }
 
-pub(super) fn raked_product(r: &Request) -> Answer {
+pub(super) fn answer_raked_product(r: &Request) -> OpAnswer {
     by_layout(r, operators::raked_product)
 }
 
 fn by_layout(
     r: &Request,
     f: fn(&CuteModes, &CuteModes) -> Result<CuteModes, LayoutError>,
-) -> Answer {
-    let (a, b) = (operand(r, "a")?, operand(r, "b")?);
-    let found = f(&a.modes, &b.plain("b")?.modes)?;
-    Ok(json!({"layout": a.and(&b).with(&found, Notation::CUTE, r)?}))
+) -> OpAnswer {
+    let (a, b) = (read_operand(r, "a")?, read_operand(r, "b")?);
+    let found = f(&a.modes, &b.require_plain("b")?.modes)?;
+    Ok(json!({"layout": a.join_look(&b).print_modes(&found, Notation::CUTE, r)?}))
 }
 
 fn by_tiler(
     r: &Request,
     f: impl Fn(&CuteModes, &Tiler) -> Result<CuteModes, LayoutError>,
-) -> Answer {
-    let mut a = operand(r, "a")?;
+) -> OpAnswer {
+    let mut a = read_operand(r, "a")?;
     let tiler = match (r.get("b"), r.get("tiler")) {
         (Some(_), Some(_)) => {
             let message =
                 "both `b` and `tiler` are given; `tiler` is a list of layouts, one for each mode";
-            return Err(Fault {
+            return Err(RequestFault {
                 kind: "bad_request",
                 message: message.into(),
                 witness: json!({"field": "tiler"}),
             });
         }
-        (Some(v), None) => tiler(r, "b", v, &mut a.look)?,
-        (None, _) => tiler(r, "tiler", r.need("tiler").map_err(|_| missing())?, &mut a.look)?,
+        (Some(v), None) => read_tiler(r, "b", v, &mut a.look)?,
+        (None, _) => read_tiler(
+            r,
+            "tiler",
+            r.require_field("tiler").map_err(|_| missing_tiler())?,
+            &mut a.look,
+        )?,
     };
     let found = f(&a.modes, &tiler)?;
-    Ok(json!({"layout": a.with(&found, Notation::CUTE, r)?}))
+    Ok(json!({"layout": a.print_modes(&found, Notation::CUTE, r)?}))
 }
 
-fn missing() -> Fault {
-    Fault {
+fn missing_tiler() -> RequestFault {
+    RequestFault {
         kind: "bad_request",
         message:
             "`b` is missing; give a layout `b`, or a list of layouts `tiler`, one for each mode"
@@ -180,111 +188,125 @@ fn missing() -> Fault {
 }
 
 /// A layout in CuTe's terms.
-struct Operand {
+struct CuteOperand {
     text: LayoutText,
     modes: CuteModes,
     look: IntegerStyle,
 }
 
-impl Operand {
-    fn new(field: &'static str, text: LayoutText) -> Result<Operand, Fault> {
-        let modes = text.modes_with_numbers(None).map_err(|d| said(field, &d))?;
+impl CuteOperand {
+    fn new(field: &'static str, text: LayoutText) -> Result<CuteOperand, RequestFault> {
+        let modes = text.modes_with_numbers(None).map_err(|d| unreadable_operand(field, &d))?;
         let look = text.integer_style();
-        Ok(Operand { text, modes, look })
+        Ok(CuteOperand { text, modes, look })
     }
 
     /// The same without anything before the modes, which some operators are not defined on.
-    fn plain(&self, field: &'static str) -> Result<&Operand, Fault> {
-        require_plain_layout(&self.text).map_err(|d| said(field, &d))?;
+    fn require_plain(&self, field: &'static str) -> Result<&CuteOperand, RequestFault> {
+        require_plain_layout(&self.text).map_err(|d| unreadable_operand(field, &d))?;
         Ok(self)
     }
 
     /// The layout of the algebra whose flat index is CuTe's.
-    fn by_index(&self, r: &Request) -> Result<Layout, Fault> {
+    fn by_index(&self, r: &Request) -> Result<Layout, RequestFault> {
         let parsed =
             ParsedText::from_written(Notation::CUTE, CuteText::Layout(Box::new(self.text.clone())));
-        r.lower("layout", &parsed, Some(&[self.modes.size()?]))
+        r.lower_layout("layout", &parsed, Some(&[self.modes.size()?]))
     }
 
     /// The look of a result of both.
-    fn and(self, other: &Operand) -> Operand {
+    fn join_look(self, other: &CuteOperand) -> CuteOperand {
         let look = if other.look == IntegerStyle::Static { self.look } else { IntegerStyle::Bare };
-        Operand { look, ..self }
+        CuteOperand { look, ..self }
     }
 
     /// Other modes behind the same swizzle, in the notation that is asked for.
-    fn with(&self, modes: &CuteModes, unnamed: Notation, r: &Request) -> Result<Value, Fault> {
+    fn print_modes(
+        &self,
+        modes: &CuteModes,
+        unnamed: Notation,
+        r: &Request,
+    ) -> Result<Value, RequestFault> {
         let text = LayoutText { modes: modes.written_in_style(self.look), ..self.text.clone() };
         let text = CuteText::Layout(Box::new(text));
-        if named(r)?.unwrap_or(unnamed) == Notation::CUTE {
+        if read_answer_notation(r)?.unwrap_or(unnamed) == Notation::CUTE {
             return Ok(json!(text.print_cute_text()));
         }
         let parsed = ParsedText::from_written(Notation::CUTE, text);
-        let layout = r.lower("layout", &parsed, None)?;
-        printed(r, &layout, &parsed.default_shape().unwrap_or_else(|| layout.default_shape()))
+        let layout = r.lower_layout("layout", &parsed, None)?;
+        print_over_shape(
+            r,
+            &layout,
+            &parsed.default_shape().unwrap_or_else(|| layout.default_shape()),
+        )
     }
 }
 
 /// The operand of a request that other notations share, where it is written in CuTe.
-fn shared(r: &Request, field: &'static str) -> Result<Option<Operand>, Fault> {
-    let parsed = r.parsed(field)?;
+fn shared_operand(r: &Request, field: &'static str) -> Result<Option<CuteOperand>, RequestFault> {
+    let parsed = r.parse_layout(field)?;
     let Some(text) = parsed.written_layout::<CuteText>() else { return Ok(None) };
-    let text = text.as_layout_text().map_err(|d| said(field, &d))?;
-    Operand::new(field, text.clone()).map(Some)
+    let text = text.as_layout_text().map_err(|d| unreadable_operand(field, &d))?;
+    CuteOperand::new(field, text.clone()).map(Some)
 }
 
-fn operand(r: &Request, field: &'static str) -> Result<Operand, Fault> {
-    Operand::new(field, layout_text(r, field, &r.parsed(field)?)?)
+fn read_operand(r: &Request, field: &'static str) -> Result<CuteOperand, RequestFault> {
+    CuteOperand::new(field, layout_text(r, field, &r.parse_layout(field)?)?)
 }
 
 /// The layout of a parsed text in CuTe's terms.
-fn layout_text(r: &Request, field: &'static str, parsed: &ParsedText) -> Result<LayoutText, Fault> {
-    let said = |d: Diagnostic| said(field, &d);
+fn layout_text(
+    r: &Request,
+    field: &'static str,
+    parsed: &ParsedText,
+) -> Result<LayoutText, RequestFault> {
+    let said = |d: Diagnostic| unreadable_operand(field, &d);
     if let Some(text) = parsed.written_layout::<CuteText>() {
         return text.as_layout_text().cloned().map_err(said);
     }
-    let layout = r.lower(field, parsed, None)?;
+    let layout = r.lower_layout(field, parsed, None)?;
     let shape = parsed.default_shape().unwrap_or_else(|| layout.default_shape());
-    let text = convert_layout(&layout, &shape, None, Notation::CUTE).map_err(refused)?;
+    let text = convert_layout(&layout, &shape, None, Notation::CUTE).map_err(refuse_conversion)?;
     notation::parse(&text).and_then(|t| t.as_layout_text().cloned()).map_err(said)
 }
 
 /// A tiler: a text, a size, or a list of these.
-fn tiler(
+fn read_tiler(
     r: &Request,
     field: &'static str,
     v: &Value,
     look: &mut IntegerStyle,
-) -> Result<Tiler, Fault> {
+) -> Result<Tiler, RequestFault> {
     match v {
         Value::Array(parts) => {
-            let parts = parts.iter().map(|p| tiler(r, field, p, look));
-            Ok(Tiler::ByMode(parts.collect::<Result<_, Fault>>()?))
+            let parts = parts.iter().map(|p| read_tiler(r, field, p, look));
+            Ok(Tiler::ByMode(parts.collect::<Result<_, RequestFault>>()?))
         }
         Value::String(text) if text.trim() == "_" => Ok(Tiler::Keep),
         Value::Number(n) => {
-            let size = notation::parse(&n.to_string()).map_err(|d| said(field, &d))?;
-            Tiler::from_cute_text(&size).map_err(|d| said(field, &d))
+            let size =
+                notation::parse(&n.to_string()).map_err(|d| unreadable_operand(field, &d))?;
+            Tiler::from_cute_text(&size).map_err(|d| unreadable_operand(field, &d))
         }
         _ => {
-            let parsed = r.parsed_value(field, v)?;
+            let parsed = r.parse_layout_value(field, v)?;
             if let Some(text @ CuteText::Value(_)) = parsed.written_layout::<CuteText>() {
-                return Tiler::from_cute_text(text).map_err(|d| said(field, &d));
+                return Tiler::from_cute_text(text).map_err(|d| unreadable_operand(field, &d));
             }
-            let b = Operand::new(field, layout_text(r, field, &parsed)?)?;
+            let b = CuteOperand::new(field, layout_text(r, field, &parsed)?)?;
             if b.look == IntegerStyle::Bare {
                 *look = IntegerStyle::Bare;
             }
-            Ok(Tiler::Layout(b.plain(field)?.modes.clone()))
+            Ok(Tiler::Layout(b.require_plain(field)?.modes.clone()))
         }
     }
 }
 
 /// What a text does not say, or says otherwise than the operator needs it.
-fn said(field: &'static str, d: &Diagnostic) -> Fault {
+fn unreadable_operand(field: &'static str, d: &Diagnostic) -> RequestFault {
     match &d.cause {
-        Some(cause) => Fault::from((**cause).clone()),
-        None => Fault {
+        Some(cause) => RequestFault::from((**cause).clone()),
+        None => RequestFault {
             kind: "bad_request",
             message: match &d.help {
                 Some(help) => format!("`{field}`: {}; {help}", d.message),

@@ -1,10 +1,10 @@
 //! What a page that shows layouts asks: drawings by the window, one element in detail.
 
-use super::Answer;
-use crate::Fault;
-use crate::json::{axes, place};
-use crate::request::{Request, ints};
-use crate::steps::steps;
+use super::OpAnswer;
+use crate::RequestFault;
+use crate::json::{axes_json, place_json};
+use crate::request::{Request, parse_ints};
+use crate::steps::explain_forward_map;
 use serde_json::{Value, json};
 use std::ops::Range;
 use zellige_float::Dtype;
@@ -16,7 +16,7 @@ use zellige_view::atlas::{Atlas, CellWindow, SheetSide, SpotContent};
 use zellige_view::{DrawOptions, Scene, svg};
 
 /// A layout as it was asked for, ready to be drawn.
-struct Drawn {
+struct DrawnLayout {
     parsed: ParsedText,
     layout: Layout,
     shape: Vec<i64>,
@@ -24,31 +24,31 @@ struct Drawn {
     options: DrawOptions,
 }
 
-fn drawn(r: &Request) -> Result<Drawn, Fault> {
-    let parsed = r.parsed("layout")?;
+fn read_drawn_layout(r: &Request) -> Result<DrawnLayout, RequestFault> {
+    let parsed = r.parse_layout("layout")?;
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let element = parsed.element_size(r.opt_dtype()?.map(Dtype::bits));
+    let element = parsed.element_size(r.optional_dtype()?.map(Dtype::bits));
     let sticks = match r.get("sticks") {
         None => parsed.stick_layout().is_some(),
         Some(Value::Bool(sticks)) => *sticks,
-        Some(other) => return Err(Fault::expected("`sticks`", "true or false", other)),
+        Some(other) => return Err(RequestFault::wrong_type("`sticks`", "true or false", other)),
     };
-    let color_by = r.opt_str("color_by")?.map(String::from);
+    let color_by = r.optional_str("color_by")?.map(String::from);
     let defaults = DrawOptions::default();
     let (dtype_bits, dtype_assumed) = (element.bits, element.known_bits().is_none());
     let options = DrawOptions { dtype_bits, dtype_assumed, color_by, sticks, ..defaults };
-    Ok(Drawn { parsed, layout, shape, element, options })
+    Ok(DrawnLayout { parsed, layout, shape, element, options })
 }
 
-impl Drawn {
-    fn atlas(&self) -> Result<Atlas, Fault> {
+impl DrawnLayout {
+    fn build_atlas(&self) -> Result<Atlas, RequestFault> {
         Ok(Atlas::new(&self.layout, &self.shape, &self.options)?)
     }
 }
 
-pub(super) fn sheets(r: &Request) -> Answer {
-    let drawn = drawn(r)?;
-    let atlas = drawn.atlas()?;
+pub(super) fn answer_sheets(r: &Request) -> OpAnswer {
+    let drawn = read_drawn_layout(r)?;
+    let atlas = drawn.build_atlas()?;
     Ok(json!({
         "layout": tirx::print_tirx(&drawn.layout),
         "notation": drawn.parsed.notation().name(),
@@ -59,7 +59,7 @@ pub(super) fn sheets(r: &Request) -> Answer {
         "element": drawn.element.to_string(),
         "sticks": drawn.options.sticks,
         "swizzled": drawn.layout.swizzle().is_some_and(|s| !s.is_identity()),
-        "axes": axes(&drawn.layout),
+        "axes": axes_json(&drawn.layout),
         "color_by": atlas.color_by(),
         "color_choices": atlas.color_choices(),
         "tones": atlas.tones(),
@@ -69,50 +69,59 @@ pub(super) fn sheets(r: &Request) -> Answer {
     }))
 }
 
-fn side(r: &Request) -> Result<SheetSide, Fault> {
-    let name = r.str("side")?;
+fn read_side(r: &Request) -> Result<SheetSide, RequestFault> {
+    let name = r.require_str("side")?;
     SheetSide::from_name(name).ok_or_else(|| {
-        Fault::expected("`side`", "\"logical\", \"physical\" or \"host\"", &json!(name))
+        RequestFault::wrong_type("`side`", "\"logical\", \"physical\" or \"host\"", &json!(name))
     })
 }
 
-fn range(r: &Request, field: &'static str) -> Result<Range<i64>, Fault> {
-    match r.ints(field)?.as_slice() {
+fn read_range(r: &Request, field: &'static str) -> Result<Range<i64>, RequestFault> {
+    match r.require_ints(field)?.as_slice() {
         [begin, end] if begin <= end => Ok(*begin..*end),
-        other => Err(Fault::expected(&format!("`{field}`"), "[begin, end]", &json!(other))),
+        other => {
+            Err(RequestFault::wrong_type(&format!("`{field}`"), "[begin, end]", &json!(other)))
+        }
     }
 }
 
-fn window(r: &Request) -> Result<CellWindow, Fault> {
-    let index = r.opt_int("box")?.unwrap_or(0);
-    Ok(CellWindow { index, rows: range(r, "rows")?, cols: range(r, "cols")? })
+fn read_window(r: &Request) -> Result<CellWindow, RequestFault> {
+    let index = r.optional_int("box")?.unwrap_or(0);
+    Ok(CellWindow { index, rows: read_range(r, "rows")?, cols: read_range(r, "cols")? })
 }
 
-pub(super) fn cells(r: &Request) -> Answer {
-    let found = drawn(r)?.atlas()?.cells(side(r)?, &window(r)?)?;
-    serde_json::to_value(&found).map_err(|e| Fault::new("bad_request", e.to_string()))
+pub(super) fn answer_cells(r: &Request) -> OpAnswer {
+    let found =
+        read_drawn_layout(r)?.build_atlas()?.window_cells(read_side(r)?, &read_window(r)?)?;
+    serde_json::to_value(&found).map_err(|e| RequestFault::new("bad_request", e.to_string()))
 }
 
-/// The bytes of a window: see [`Atlas::paint`].
-pub(crate) fn paint(r: &Request) -> Result<Vec<u8>, Fault> {
+/// The bytes of a window: see [`Atlas::paint_cells`].
+pub(crate) fn paint_cells(r: &Request) -> Result<Vec<u8>, RequestFault> {
     let _ = r.get("op");
-    let bytes = drawn(r)?.atlas()?.paint(side(r)?, &window(r)?)?;
-    r.finish()?;
+    let bytes =
+        read_drawn_layout(r)?.build_atlas()?.paint_window(read_side(r)?, &read_window(r)?)?;
+    r.refuse_unknown_fields()?;
     Ok(bytes)
 }
 
 /// Elements of one place that are described.
-const TENANTS: usize = 256;
+const MAX_LISTED_TENANTS: usize = 256;
 
-pub(super) fn inspect(r: &Request) -> Answer {
-    let drawn = drawn(r)?;
-    let atlas = drawn.atlas()?;
+pub(super) fn answer_inspect(r: &Request) -> OpAnswer {
+    let drawn = read_drawn_layout(r)?;
+    let atlas = drawn.build_atlas()?;
     let (layout, shape) = (&drawn.layout, &drawn.shape);
     let axes = layout.tile().axes();
     let point = |p: &[i64]| PhysicalCoordinate::new(axes.iter().copied().zip(p.iter().copied()));
     let found = match r.get("coord") {
-        Some(v) => SpotContent::Element(flatten_coordinate(shape, &ints("coord", v)?)?),
-        None => atlas.at(side(r)?, r.opt_int("box")?.unwrap_or(0), r.int("row")?, r.int("col")?)?,
+        Some(v) => SpotContent::Element(flatten_coordinate(shape, &parse_ints("coord", v)?)?),
+        None => atlas.content_at(
+            read_side(r)?,
+            r.optional_int("box")?.unwrap_or(0),
+            r.require_int("row")?,
+            r.require_int("col")?,
+        )?,
     };
     let (state, at, elements) = match &found {
         SpotContent::Nothing => return Ok(json!({"state": "nothing", "elements": []})),
@@ -125,68 +134,71 @@ pub(super) fn inspect(r: &Request) -> Answer {
                 PlaceContent::Padding => ("padding", Vec::new()),
                 PlaceContent::Gap | PlaceContent::Outside => ("gap", Vec::new()),
             };
-            (state, place(&point(values)), held)
+            (state, place_json(&point(values)), held)
         }
     };
     let total = elements.len();
-    let described = elements.iter().take(TENANTS).map(|flat| {
+    let described = elements.iter().take(MAX_LISTED_TENANTS).map(|flat| {
         Ok(json!({
             "coord": unflatten_index(shape, *flat),
             "index": flat,
-            "steps": steps(layout, shape, *flat)?,
-            "spots": spots(&atlas, *flat)?,
+            "steps": explain_forward_map(layout, shape, *flat)?,
+            "spots": spots_json(&atlas, *flat)?,
         }))
     });
     Ok(json!({
         "state": state,
         "place": at,
-        "elements": described.collect::<Result<Vec<Value>, Fault>>()?,
+        "elements": described.collect::<Result<Vec<Value>, RequestFault>>()?,
         "count": total,
     }))
 }
 
 /// Elements of an access whose spots are listed.
-const TOUCHED: usize = 1024;
+const MAX_LISTED_TOUCHED: usize = 1024;
 
-pub(super) fn lanes(r: &Request) -> Answer {
-    let drawn = drawn(r)?;
-    let atlas = drawn.atlas()?;
-    let (access, vector) = r.access(r.need("access")?, r.opt_int("vector")?.unwrap_or(1))?;
+pub(super) fn answer_lanes(r: &Request) -> OpAnswer {
+    let drawn = read_drawn_layout(r)?;
+    let atlas = drawn.build_atlas()?;
+    let (access, vector) =
+        r.parse_access(r.require_field("access")?, r.optional_int("vector")?.unwrap_or(1))?;
     let lanes = access.lane_elements(&drawn.shape, vector, drawn.options.dtype_bits)?;
     let total: usize = lanes.iter().map(Vec::len).sum();
     let mut listed = Vec::new();
     let touched = lanes.iter().enumerate().flat_map(|(l, list)| list.iter().map(move |f| (l, *f)));
-    for (lane, flat) in touched.take(TOUCHED) {
+    for (lane, flat) in touched.take(MAX_LISTED_TOUCHED) {
         listed.push(json!({
             "lane": lane,
             "coord": unflatten_index(&drawn.shape, flat),
-            "spots": spots(&atlas, flat)?,
+            "spots": spots_json(&atlas, flat)?,
         }));
     }
     Ok(json!({"lanes": lanes.len(), "elements": total, "touched": listed}))
 }
 
 /// Where an element is drawn, by side.
-fn spots(atlas: &Atlas, flat: i64) -> Result<Value, Fault> {
+fn spots_json(atlas: &Atlas, flat: i64) -> Result<Value, RequestFault> {
     let mut sides = serde_json::Map::new();
     for sheet in atlas.sheets() {
-        let found = atlas.spots(sheet.side, flat)?;
+        let found = atlas.element_spots(sheet.side, flat)?;
         sides.insert(json!(sheet.side).as_str().unwrap_or("").into(), json!(found));
     }
     Ok(Value::Object(sides))
 }
 
-pub(super) fn swizzle(r: &Request) -> Answer {
-    let parsed = r.parsed("layout")?;
-    let shape = r.opt_ints("shape")?;
-    let layout = r.lower("layout", &parsed, shape.as_deref())?;
-    let mode = r.str("mode")?;
+pub(super) fn answer_swizzle(r: &Request) -> OpAnswer {
+    let parsed = r.parse_layout("layout")?;
+    let shape = r.optional_ints("shape")?;
+    let layout = r.lower_layout("layout", &parsed, shape.as_deref())?;
+    let mode = r.require_str("mode")?;
     let bytes = match mode.to_ascii_lowercase().as_str() {
         "none" => 0,
         "32b" => 32,
         "64b" => 64,
         "128b" => 128,
-        _ => return Err(Fault::expected("`mode`", "none, 32B, 64B or 128B", &json!(mode))),
+        _ => {
+            return Err(RequestFault::wrong_type("`mode`", "none, 32B, 64B or 128B", &json!(mode)));
+        }
     };
     let tile = layout.tile().clone();
     let bare = match bytes {
@@ -197,21 +209,21 @@ pub(super) fn swizzle(r: &Request) -> Answer {
         )?,
     };
     // Known also where it is not needed, so that it may always be named.
-    let _ = r.opt_dtype()?;
+    let _ = r.optional_dtype()?;
     let found = match layout.window() {
         Some(window) => bare.with_window(window.clone())?,
         None => bare,
     };
-    Ok(json!({"layout": r.print(&found)?}))
+    Ok(json!({"layout": r.print_layout(&found)?}))
 }
 
-pub(super) fn scene(r: &Request) -> Answer {
-    let mut drawn = drawn(r)?;
-    drawn.options.title = r.opt_str("title")?.unwrap_or_default().to_string();
+pub(super) fn answer_draw(r: &Request) -> OpAnswer {
+    let mut drawn = read_drawn_layout(r)?;
+    drawn.options.title = r.optional_str("title")?.unwrap_or_default().to_string();
     drawn.options.caption = Some(tirx::print_tirx(&drawn.layout));
-    if let Some(most) = r.opt_int("max_cells")? {
+    if let Some(most) = r.optional_int("max_cells")? {
         drawn.options.max_cells = usize::try_from(most).unwrap_or(0);
     }
     let scene = Scene::new(&drawn.layout, &drawn.shape, &drawn.options)?;
-    Ok(json!({"svg": svg::render(&scene), "notes": scene.notes}))
+    Ok(json!({"svg": svg::render_scene_svg(&scene), "notes": scene.notes}))
 }

@@ -1,7 +1,7 @@
 //! The layouts of a text that holds several: a module or a line of TTGIR, a printed atom of CuTe.
 
-use super::Answer;
-use crate::Fault;
+use super::OpAnswer;
+use crate::RequestFault;
 use crate::request::Request;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,8 +10,8 @@ use zellige_notation::triton::TritonAttribute;
 use zellige_notation::triton::ttgir::{self, TtgirTensorType};
 use zellige_notation::{Diagnostic, Notation, WrittenLayout};
 
-pub(super) fn layouts(r: &Request) -> Answer {
-    let text = r.str("text")?;
+pub(super) fn answer_layouts(r: &Request) -> OpAnswer {
+    let text = r.require_str("text")?;
     if let Ok(CuteText::Atom(atom)) = cute::parse(text) {
         let list: Vec<Value> = atom
             .layouts_by_name()
@@ -46,22 +46,22 @@ pub(super) fn layouts(r: &Request) -> Answer {
     }
     if list.is_empty() {
         return Err(match found.refused.first() {
-            Some(refused) => Fault::text("text", text, refused),
-            None => Fault::text("text", text, &nothing(text)),
+            Some(refused) => RequestFault::unreadable_text("text", text, refused),
+            None => RequestFault::unreadable_text("text", text, &no_layout_found(text)),
         });
     }
     let layouts: Vec<Value> = list.iter().map(PickedLayout::to_json).collect();
     let refused: Vec<Value> = found
         .refused
         .iter()
-        .take(SHOWN)
+        .take(MAX_LISTED_REFUSALS)
         .map(|d| json!({"message": d.to_string(), "span": [d.span.start, d.span.end]}))
         .collect();
     Ok(json!({"layouts": layouts, "refused": refused}))
 }
 
 /// Refusals that are told.
-const SHOWN: usize = 20;
+const MAX_LISTED_REFUSALS: usize = 20;
 
 /// A layout with the types that have it.
 struct PickedLayout<'a> {
@@ -75,7 +75,7 @@ impl PickedLayout<'_> {
         // A tensor and a memory descriptor may differ in what is no part of a layout.
         let mut seen = BTreeSet::new();
         let new = |t: &&&TtgirTensorType| seen.insert((t.layout_shape(), t.element.clone()));
-        let shown = |t: &&TtgirTensorType| json!({"shape": t.layout_shape(), "element": t.element, "dtype": dtype(&t.element)});
+        let shown = |t: &&TtgirTensorType| json!({"shape": t.layout_shape(), "element": t.element, "dtype": dtype_of_element(&t.element)});
         let uses: Vec<Value> = self.uses.iter().filter(new).map(shown).collect();
         json!({
             "name": self.name.map(|n| format!("#{n}")),
@@ -87,7 +87,7 @@ impl PickedLayout<'_> {
 }
 
 /// The dtype of an element type of MLIR; a pointer is 64 bits wide.
-fn dtype(element: &str) -> Option<&'static str> {
+fn dtype_of_element(element: &str) -> Option<&'static str> {
     Some(match element {
         "f64" => "float64",
         "f32" => "float32",
@@ -105,7 +105,7 @@ fn dtype(element: &str) -> Option<&'static str> {
     })
 }
 
-fn nothing(text: &str) -> Diagnostic {
+fn no_layout_found(text: &str) -> Diagnostic {
     Diagnostic::syntax_error(0..text.len(), "no layout in this text", "expected layouts").with_help(
         "paste TTGIR (a module, or a line with #ttg.. attributes), or an atom that CuTe printed",
     )

@@ -1,7 +1,7 @@
 //! Moves and transfers.
 
-use super::Answer;
-use crate::Fault;
+use super::OpAnswer;
+use crate::RequestFault;
 use crate::request::Request;
 use serde_json::{Value, json};
 use zellige_float::Dtype;
@@ -11,48 +11,48 @@ use zellige_movement::{MoveDtypes, MovePlan, PaddingValue};
 use zellige_stick::StickLayout;
 use zellige_stick::{PlannedTransfer, TransferDirection};
 
-fn too_many(plan: &MovePlan) -> Result<(), Fault> {
+fn refuse_too_many_nests(plan: &MovePlan) -> Result<(), RequestFault> {
     let starts: usize = plan.nests().iter().map(|n| n.starts.len()).sum();
     if starts <= 1 << 16 {
         return Ok(());
     }
-    Err(Fault::new(
+    Err(RequestFault::new(
         "too_large",
         format!("the plan has {starts} nests, and an answer lists at most 65536"),
     ))
 }
 
-pub(super) fn dma(r: &Request) -> Answer {
-    let size = r.ints("size")?;
-    let offset = r.opt_int("offset")?.unwrap_or(0);
-    let stride = r.opt_ints("stride")?;
+pub(super) fn answer_dma(r: &Request) -> OpAnswer {
+    let size = r.require_ints("size")?;
+    let offset = r.optional_int("offset")?.unwrap_or(0);
+    let stride = r.optional_ints("stride")?;
     let host = match &stride {
         Some(stride) => StridedLayout::new(&size, stride, offset)?,
         None => StridedLayout::new(&size, StridedLayout::new_contiguous(&size)?.stride(), offset)?,
     };
-    let dtype = r.dtype()?;
-    let together = r.opt_int("stick_dims")?.unwrap_or(1);
+    let dtype = r.require_dtype()?;
+    let together = r.optional_int("stick_dims")?.unwrap_or(1);
     let stick = StickLayout::with_stick_dims(
-        &r.ints("device_size")?,
-        &r.ints("stride_map")?,
+        &r.require_ints("device_size")?,
+        &r.require_ints("stride_map")?,
         zellige_stick::DataFormat::device_format_of(dtype)?,
         usize::try_from(together).unwrap_or(0),
     )?;
-    let stick = match r.opt_ints("device_stride")? {
+    let stick = match r.optional_ints("device_stride")? {
         Some(strides) => stick.with_device_strides(&strides)?,
         None => stick,
     };
-    let stick = match r.opt_ints("tensor_stride")? {
+    let stick = match r.optional_ints("tensor_stride")? {
         Some(own) => stick.with_own_strides(&size, &own)?,
         None => stick.with_host(&size, stride.as_deref())?,
     };
-    let direction = match r.opt_str("direction")?.unwrap_or("h2d") {
+    let direction = match r.optional_str("direction")?.unwrap_or("h2d") {
         "h2d" => TransferDirection::HostToDevice,
         "d2h" => TransferDirection::DeviceToHost,
         other => {
             let shown: String = other.chars().take(40).collect();
             let message = format!("unknown direction `{shown}`; known: h2d, d2h");
-            return Err(Fault {
+            return Err(RequestFault {
                 kind: "bad_request",
                 message,
                 witness: json!({"field": "direction"}),
@@ -60,14 +60,17 @@ pub(super) fn dma(r: &Request) -> Answer {
         }
     };
     let transfer = PlannedTransfer::new(&host, &stick, dtype, direction)?;
-    too_many(transfer.plan())?;
+    refuse_too_many_nests(transfer.plan())?;
     Ok(json!({"nests": transfer.named_nests(), "dci": transfer.build_descriptor("DCI-Tensor-0")?}))
 }
 
 /// The padding in the field `fill`: a word or a number.
-fn padding(r: &Request) -> Result<PaddingValue, Fault> {
-    let bad =
-        |message: String| Fault { kind: "bad_request", message, witness: json!({"field": "fill"}) };
+fn read_padding(r: &Request) -> Result<PaddingValue, RequestFault> {
+    let bad = |message: String| RequestFault {
+        kind: "bad_request",
+        message,
+        witness: json!({"field": "fill"}),
+    };
     match r.get("fill") {
         None => Ok(PaddingValue::Leave),
         // What the padding of a plan was called before it had a value.
@@ -76,7 +79,9 @@ fn padding(r: &Request) -> Result<PaddingValue, Fault> {
         Some(v) => match (v.as_i64(), v.as_f64()) {
             (Some(n), _) => Ok(PaddingValue::Integer(n)),
             (_, Some(x)) => Ok(PaddingValue::Real(x)),
-            _ => Err(Fault::expected("`fill`", "leave, zero, sum, max, min or a number", v)),
+            _ => {
+                Err(RequestFault::wrong_type("`fill`", "leave, zero, sum, max, min or a number", v))
+            }
         },
     }
 }
@@ -98,37 +103,37 @@ pub struct MoveRequest {
     pub padding: PaddingValue,
 }
 
-pub(super) fn read(r: &Request) -> Result<MoveRequest, Fault> {
-    let shape = r.ints("shape")?;
-    let src = r.lower("src", &r.parsed("src")?, Some(&shape))?;
-    let dst = r.lower("dst", &r.parsed("dst")?, Some(&shape))?;
-    let dtype = r.dtype()?;
-    let to_dtype = r.opt_str("to_dtype")?.map(Dtype::from_name).transpose()?;
-    let padding = padding(r)?;
+pub(super) fn read_move_fields(r: &Request) -> Result<MoveRequest, RequestFault> {
+    let shape = r.require_ints("shape")?;
+    let src = r.lower_layout("src", &r.parse_layout("src")?, Some(&shape))?;
+    let dst = r.lower_layout("dst", &r.parse_layout("dst")?, Some(&shape))?;
+    let dtype = r.require_dtype()?;
+    let to_dtype = r.optional_str("to_dtype")?.map(Dtype::from_name).transpose()?;
+    let padding = read_padding(r)?;
     Ok(MoveRequest { src, dst, shape, dtype, to_dtype, padding })
 }
 
 /// Reads the fields of the request `move` for a caller that does more with it than plan it.
-pub(crate) fn request(r: &Request) -> Result<MoveRequest, Fault> {
+pub(crate) fn read_move_request(r: &Request) -> Result<MoveRequest, RequestFault> {
     let fields = "src, dst, shape, dtype, to_dtype?, fill?";
     let wrong_op = match r.get("op") {
         None => None,
         Some(v) if v.as_str() == Some("move") => None,
-        Some(other) => Some(Fault::expected("`op`", "\"move\", or left out", other)),
+        Some(other) => Some(RequestFault::wrong_type("`op`", "\"move\", or left out", other)),
     };
-    let found = wrong_op.map_or_else(|| read(r), Err);
+    let found = wrong_op.map_or_else(|| read_move_fields(r), Err);
     match &found {
-        Ok(_) => r.finish()?,
-        Err(fault) if fault.kind == "bad_request" => r.misspelt(fields, fault)?,
+        Ok(_) => r.refuse_unknown_fields()?,
+        Err(fault) if fault.kind == "bad_request" => r.refuse_misspelt(fields, fault)?,
         Err(_) => {}
     }
     found
 }
 
-pub(super) fn plan(r: &Request) -> Answer {
-    let MoveRequest { src, dst, shape, dtype, to_dtype, padding } = read(r)?;
+pub(super) fn answer_move(r: &Request) -> OpAnswer {
+    let MoveRequest { src, dst, shape, dtype, to_dtype, padding } = read_move_fields(r)?;
     let written = to_dtype.unwrap_or(dtype);
-    let refused = |field: &str, message: String| Fault {
+    let refused = |field: &str, message: String| RequestFault {
         kind: "bad_request",
         message: format!("`{field}`: {message}"),
         witness: json!({"field": field}),
@@ -142,7 +147,7 @@ pub(super) fn plan(r: &Request) -> Answer {
         Err(e) => return Err(refused("to_dtype", e.to_string())),
     };
     let plan = MovePlan::between(&src, &dst, &shape, padding.fill_mode())?;
-    too_many(&plan)?;
+    refuse_too_many_nests(&plan)?;
     // Elements narrower than a byte are counted as bits and rounded up at the end.
     let (read, wrote) = (dtype.bits(), written.bits());
     let cost = plan.cost_in_bytes(read, wrote);

@@ -1,10 +1,10 @@
 //! What is proved about layouts.
 
-use super::Answer;
-use crate::Fault;
-use crate::free::{Free, held};
-use crate::json::{per_axis, points};
-use crate::request::{Request, int};
+use super::OpAnswer;
+use crate::RequestFault;
+use crate::free::{FreePlaces, classify_place};
+use crate::json::{per_axis_json, points_json};
+use crate::request::{Request, parse_int};
 use serde_json::{Value, json};
 use zellige_layout::{
     Axis, InverseLayout, Layout, LayoutDifference, PhysicalCoordinate, PlaceContent,
@@ -12,41 +12,41 @@ use zellige_layout::{
 };
 use zellige_notation::{ParsedText, choose_shared_shape, sharding};
 
-pub(super) fn compose(r: &Request) -> Answer {
-    let (a, b) = (r.operand("a")?, r.operand("b")?);
-    Ok(json!({"layout": r.print(&a.compose(&b)?)?}))
+pub(super) fn answer_compose(r: &Request) -> OpAnswer {
+    let (a, b) = (r.require_operand("a")?, r.require_operand("b")?);
+    Ok(json!({"layout": r.print_layout(&a.compose(&b)?)?}))
 }
 
-fn inverted(r: &Request, found: &InverseLayout) -> Answer {
+fn inverse_json(r: &Request, found: &InverseLayout) -> OpAnswer {
     let axes: Vec<&str> = found.axes.iter().map(Axis::name).collect();
-    Ok(json!({"layout": r.print(&found.layout)?, "axes": axes, "shape": found.shape}))
+    Ok(json!({"layout": r.print_layout(&found.layout)?, "axes": axes, "shape": found.shape}))
 }
 
-pub(super) fn inverse(r: &Request) -> Answer {
-    inverted(r, &r.layout("layout")?.exact_inverse()?)
+pub(super) fn answer_inverse(r: &Request) -> OpAnswer {
+    inverse_json(r, &r.require_layout("layout")?.exact_inverse()?)
 }
 
-pub(super) fn right_inverse(r: &Request) -> Answer {
-    inverted(r, &r.layout("layout")?.right_inverse()?)
+pub(super) fn answer_right_inverse(r: &Request) -> OpAnswer {
+    inverse_json(r, &r.require_layout("layout")?.right_inverse()?)
 }
 
-pub(super) fn left_inverse(r: &Request) -> Answer {
-    inverted(r, &r.layout("layout")?.left_inverse()?)
+pub(super) fn answer_left_inverse(r: &Request) -> OpAnswer {
+    inverse_json(r, &r.require_layout("layout")?.left_inverse()?)
 }
 
-pub(super) fn complement(r: &Request) -> Answer {
-    let found = r.operand("layout")?.complement(r.int("cosize")?)?;
-    Ok(json!({"layout": r.print(&found.into())?}))
+pub(super) fn answer_complement(r: &Request) -> OpAnswer {
+    let found = r.require_operand("layout")?.complement(r.require_int("cosize")?)?;
+    Ok(json!({"layout": r.print_layout(&found.into())?}))
 }
 
 /// Two texts as layouts to compare: shardings over numbered devices, others as they are.
-fn compared(
+fn lower_compared(
     r: &Request,
     a: &ParsedText,
     b: &ParsedText,
     shape: Option<&[i64]>,
-) -> Result<(Layout, Layout), Fault> {
-    let (left, right) = (r.lower("a", a, shape)?, r.lower("b", b, shape)?);
+) -> Result<(Layout, Layout), RequestFault> {
+    let (left, right) = (r.lower_layout("a", a, shape)?, r.lower_layout("b", b, shape)?);
     let numbered = shape.and_then(|shape| sharding::on_numbered_devices(a, b, shape));
     Ok(numbered.unwrap_or((left, right)))
 }
@@ -61,11 +61,11 @@ fn own_shape(a: &ParsedText, b: &ParsedText) -> Option<Vec<i64>> {
     }
 }
 
-pub(super) fn equal(r: &Request) -> Answer {
-    let (pa, pb) = (r.parsed("a")?, r.parsed("b")?);
-    let given = r.opt_ints("shape")?;
+pub(super) fn answer_equal(r: &Request) -> OpAnswer {
+    let (pa, pb) = (r.parse_layout("a")?, r.parse_layout("b")?);
+    let given = r.optional_ints("shape")?;
     let own = given.clone().or_else(|| own_shape(&pa, &pb));
-    let (a, b) = compared(r, &pa, &pb, own.as_deref())?;
+    let (a, b) = lower_compared(r, &pa, &pb, own.as_deref())?;
     if let Some(shape) = &given {
         a.check_shape_size(shape)?;
         b.check_shape_size(shape)?;
@@ -79,30 +79,30 @@ pub(super) fn equal(r: &Request) -> Answer {
             "witness": {
                 "index": index,
                 "coord": unflatten_index(&shape, index),
-                "a": points(&left),
-                "b": points(&right),
+                "a": points_json(&left),
+                "b": points_json(&right),
             },
         }),
     })
 }
 
 /// Elements compared one by one after the first difference.
-const COMPARED: i64 = 1 << 20;
+const MAX_COMPARED_ELEMENTS: i64 = 1 << 20;
 
-pub(super) fn differences(r: &Request) -> Answer {
-    let (pa, pb) = (r.parsed("a")?, r.parsed("b")?);
-    let given = r.opt_ints("shape")?;
+pub(super) fn answer_differences(r: &Request) -> OpAnswer {
+    let (pa, pb) = (r.parse_layout("a")?, r.parse_layout("b")?);
+    let given = r.optional_ints("shape")?;
     let own = given.clone().or_else(|| own_shape(&pa, &pb));
-    let (a, b) = compared(r, &pa, &pb, own.as_deref())?;
+    let (a, b) = lower_compared(r, &pa, &pb, own.as_deref())?;
     let shape = own.unwrap_or_else(|| a.default_shape());
     a.check_shape_size(&shape)?;
     b.check_shape_size(&shape)?;
-    let most = usize::try_from(r.opt_int("count")?.unwrap_or(256).clamp(1, 4096)).unwrap_or(1);
+    let most = usize::try_from(r.optional_int("count")?.unwrap_or(256).clamp(1, 4096)).unwrap_or(1);
     let Some(LayoutDifference::At { index: first, .. }) = a.find_difference(&b)? else {
         return Ok(json!({"equal": true, "differences": [], "complete": true}));
     };
     // The proof finds the first; those after it are found by looking.
-    let end = a.size().min(first.saturating_add(COMPARED));
+    let end = a.size().min(first.saturating_add(MAX_COMPARED_ELEMENTS));
     let mut found = Vec::new();
     let mut index = first;
     while index < end && found.len() < most {
@@ -116,37 +116,38 @@ pub(super) fn differences(r: &Request) -> Answer {
             .eq(right.iter().map(PhysicalCoordinate::without_zero_entries));
         if !same {
             let coord = unflatten_index(&shape, index);
-            found.push(json!({"coord": coord, "a": points(&left), "b": points(&right)}));
+            found.push(json!({"coord": coord, "a": points_json(&left), "b": points_json(&right)}));
         }
         index += 1;
     }
     Ok(json!({"equal": false, "differences": found, "complete": index == a.size()}))
 }
 
-pub(super) fn refine(r: &Request) -> Answer {
+pub(super) fn answer_refine(r: &Request) -> OpAnswer {
     let layouts = r
-        .list("layouts")?
+        .require_list("layouts")?
         .iter()
-        .map(|v| r.lower("layouts", &r.parsed_value("layouts", v)?, None))
-        .collect::<Result<Vec<Layout>, Fault>>()?;
-    let (extents, split) = find_common_refinement(&layouts, &r.ints("shape")?)?;
-    let texts = split.iter().map(|l| r.print(l)).collect::<Result<Vec<_>, Fault>>()?;
+        .map(|v| r.lower_layout("layouts", &r.parse_layout_value("layouts", v)?, None))
+        .collect::<Result<Vec<Layout>, RequestFault>>()?;
+    let (extents, split) = find_common_refinement(&layouts, &r.require_ints("shape")?)?;
+    let texts =
+        split.iter().map(|l| r.print_layout(l)).collect::<Result<Vec<_>, RequestFault>>()?;
     Ok(json!({"extents": extents, "layouts": texts}))
 }
 
-pub(super) fn lookup(r: &Request) -> Answer {
-    let parsed = r.parsed("layout")?;
+pub(super) fn answer_lookup(r: &Request) -> OpAnswer {
+    let parsed = r.parse_layout("layout")?;
     let (layout, shape) = r.layout_and_shape("layout")?;
-    let v = r.need("place")?;
+    let v = r.require_field("place")?;
     let object = v
         .as_object()
-        .ok_or_else(|| Fault::expected("`place`", "an object axis -> coordinate", v))?;
-    let axes = r.axes()?;
+        .ok_or_else(|| RequestFault::wrong_type("`place`", "an object axis -> coordinate", v))?;
+    let axes = r.axis_table()?;
     let mut place = Vec::new();
     for (name, value) in object {
-        place.push((axes.get(name)?, int("place", value)?));
+        place.push((axes.get(name)?, parse_int("place", value)?));
     }
-    Ok(match held(&parsed, &layout, &shape, &place)? {
+    Ok(match classify_place(&parsed, &layout, &shape, &place)? {
         PlaceContent::Elements(found) => {
             let coords: Vec<_> = found.iter().map(|i| unflatten_index(&shape, *i)).collect();
             json!({"state": "element", "coords": coords})
@@ -157,36 +158,36 @@ pub(super) fn lookup(r: &Request) -> Answer {
     })
 }
 
-pub(super) fn facts(r: &Request) -> Answer {
-    let parsed = r.parsed("layout")?;
-    let shape = r.opt_ints("shape")?;
-    let layout = r.lower("layout", &parsed, shape.as_deref())?;
+pub(super) fn answer_facts(r: &Request) -> OpAnswer {
+    let parsed = r.parse_layout("layout")?;
+    let shape = r.optional_ints("shape")?;
+    let layout = r.lower_layout("layout", &parsed, shape.as_deref())?;
     if let Some(shape) = &shape {
         layout.check_shape_size(shape)?;
     }
     let image = layout.analyze_image()?;
     let shape = shape.or_else(|| parsed.default_shape()).unwrap_or_else(|| layout.default_shape());
-    let free = Free::of(&parsed, &layout, &shape)?;
+    let free = FreePlaces::count_free_places(&parsed, &layout, &shape)?;
     let mut clash = Value::Null;
     if let Some((a, b, place)) = &image.clash {
-        clash = json!({"pair": [a, b], "place": crate::json::place(place)});
+        clash = json!({"pair": [a, b], "place": crate::json::place_json(place)});
     }
     Ok(json!({
         "injective": image.is_injective(),
         "surjective": image.is_surjective(),
         "bijective": image.is_bijective(),
         "size": layout.size(),
-        "span": per_axis(&layout, |a| layout.axis_span(a))?,
-        "extent": per_axis(&layout, |a| layout.axis_extent(a))?,
-        "size_on": per_axis(&layout, |a| Ok(layout.tile().size_on(a)))?,
+        "span": per_axis_json(&layout, |a| layout.axis_span(a))?,
+        "extent": per_axis_json(&layout, |a| layout.axis_extent(a))?,
+        "size_on": per_axis_json(&layout, |a| Ok(layout.tile().size_on(a)))?,
         "padding": {"valid": layout.size(), "padded": free.positions, "count": free.places},
         "gaps": free.gaps,
         "contiguous": layout.is_contiguous()?,
         "replicas": image.copies,
         "scope": scope_of(&layout),
         "clash": clash,
-        "unused": image.unused.as_ref().map(crate::json::place),
-        "gap": layout.find_gap()?.as_ref().map(crate::json::place),
+        "unused": image.unused.as_ref().map(crate::json::place_json),
+        "gap": layout.find_gap()?.as_ref().map(crate::json::place_json),
     }))
 }
 
@@ -199,20 +200,20 @@ fn scope_of(layout: &Layout) -> Value {
     }
 }
 
-pub(super) fn span(r: &Request) -> Answer {
-    let layout = r.layout("layout")?;
+pub(super) fn answer_span(r: &Request) -> OpAnswer {
+    let layout = r.require_layout("layout")?;
     let extent = |a: Axis| layout.axis_extent(a);
     if r.get("axis").is_some() {
-        let axis = r.axis("axis")?;
+        let axis = r.require_axis("axis")?;
         return Ok(json!({"span": layout.axis_span(axis)?, "extent": extent(axis)?}));
     }
     Ok(
-        json!({"span": per_axis(&layout, |a| layout.axis_span(a))?, "extent": per_axis(&layout, extent)?}),
+        json!({"span": per_axis_json(&layout, |a| layout.axis_span(a))?, "extent": per_axis_json(&layout, extent)?}),
     )
 }
 
-pub(super) fn scope(r: &Request) -> Answer {
-    let layout = r.layout("layout")?;
+pub(super) fn answer_scope(r: &Request) -> OpAnswer {
+    let layout = r.require_layout("layout")?;
     let pair = layout.tile().thread_scopes()?;
     Ok(json!({"scope": pair.map(|(of, within)| [of.name(), within.name()])}))
 }

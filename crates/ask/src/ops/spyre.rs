@@ -1,12 +1,12 @@
 //! Device layouts.
 
-use super::Answer;
-use crate::Fault;
+use super::OpAnswer;
+use crate::RequestFault;
 use crate::request::Request;
 use serde_json::json;
 use zellige_stick::{DataFormat, StickLayout};
 
-fn described(layout: &StickLayout) -> Answer {
+fn stick_layout_json(layout: &StickLayout) -> OpAnswer {
     Ok(json!({
         "device_size": layout.device_size(),
         "stride_map": layout.stride_map(),
@@ -16,10 +16,10 @@ fn described(layout: &StickLayout) -> Answer {
     }))
 }
 
-pub(super) fn layout(r: &Request) -> Answer {
-    let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
-    let dtype = r.dtype()?;
-    let found = match r.opt_ints("dim_order")? {
+pub(super) fn answer_spyre_layout(r: &Request) -> OpAnswer {
+    let (size, stride) = (r.require_ints("size")?, r.optional_ints("stride")?);
+    let dtype = r.require_dtype()?;
+    let found = match r.optional_ints("dim_order")? {
         Some(order) => StickLayout::with_dim_order(&size, stride.as_deref(), dtype, &order)?,
         None => StickLayout::default_in_format(
             &size,
@@ -27,19 +27,19 @@ pub(super) fn layout(r: &Request) -> Answer {
             DataFormat::device_format_of(dtype)?,
         )?,
     };
-    described(&found)
+    stick_layout_json(&found)
 }
 
 /// The device format: that of `dtype`, or the usual one with sticks as long as the last dimension.
-fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, Fault> {
-    if let Some(dtype) = r.opt_dtype()? {
+fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, RequestFault> {
+    if let Some(dtype) = r.optional_dtype()? {
         return Ok(DataFormat::device_format_of(dtype)?);
     }
     let eps = device_size.last().copied().unwrap_or(0);
     let fits = |f: &DataFormat| !f.is_held_only() && f.elems_per_stick() == Some(eps) && eps > 0;
     DataFormat::ALL.into_iter().find(fits).ok_or_else(|| {
         let message = format!("no format has sticks of {eps} elements; give `dtype`");
-        Fault { kind: "bad_stick", message, witness: json!({"field": "device_size"}) }
+        RequestFault { kind: "bad_stick", message, witness: json!({"field": "device_size"}) }
     })
 }
 
@@ -48,7 +48,7 @@ fn format_of(r: &Request, device_size: &[i64]) -> Result<DataFormat, Fault> {
 ///
 /// A host (100, 200, 500) with strides (131072, 512, 1) has the first reading for a layout that names these
 /// strides, and the second one for the default layout of its size.
-fn read<T>(
+fn read_in_strides<T>(
     layout: &StickLayout,
     size: &[i64],
     stride: Option<&[i64]>,
@@ -61,14 +61,15 @@ fn read<T>(
     }
 }
 
-pub(super) fn dim_map(r: &Request) -> Answer {
-    let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
-    let device_size = r.ints("device_size")?;
+pub(super) fn answer_dim_map(r: &Request) -> OpAnswer {
+    let (size, stride) = (r.require_ints("size")?, r.optional_ints("stride")?);
+    let device_size = r.require_ints("device_size")?;
     let format = format_of(r, &device_size)?;
-    match (r.opt_ints("stride_map")?, r.opt_ints("dim_map")?) {
+    match (r.optional_ints("stride_map")?, r.optional_ints("dim_map")?) {
         (Some(stride_map), None) => {
             let layout = StickLayout::from_size_and_stride_map(&device_size, &stride_map, format)?;
-            let dim_map = read(&layout, &size, stride.as_deref(), StickLayout::recover_dim_map)?;
+            let dim_map =
+                read_in_strides(&layout, &size, stride.as_deref(), StickLayout::recover_dim_map)?;
             Ok(json!({"dim_map": dim_map}))
         }
         (None, Some(dim_map)) => {
@@ -81,33 +82,36 @@ pub(super) fn dim_map(r: &Request) -> Answer {
             )?;
             Ok(json!({"stride_map": layout.stride_map()}))
         }
-        _ => Err(Fault::new(
+        _ => Err(RequestFault::new(
             "bad_request",
             "give either `stride_map` or `dim_map`; the answer is the other",
         )),
     }
 }
 
-pub(super) fn restickify(r: &Request) -> Answer {
-    let (size, stride) = (r.ints("size")?, r.opt_ints("stride")?);
-    let format = DataFormat::device_format_of(r.dtype()?)?;
+pub(super) fn answer_restickify(r: &Request) -> OpAnswer {
+    let (size, stride) = (r.require_ints("size")?, r.optional_ints("stride")?);
+    let format = DataFormat::device_format_of(r.require_dtype()?)?;
     let layout = StickLayout::from_size_and_stride_map(
-        &r.ints("device_size")?,
-        &r.ints("stride_map")?,
+        &r.require_ints("device_size")?,
+        &r.require_ints("stride_map")?,
         format,
     )?;
-    let to = r.int("to_dim")?;
-    described(&read(&layout, &size, stride.as_deref(), |l| l.restickify_along(to))?)
+    let to = r.require_int("to_dim")?;
+    stick_layout_json(&read_in_strides(&layout, &size, stride.as_deref(), |l| {
+        l.restickify_along(to)
+    })?)
 }
 
 /// The layout of the same elements in another format.
-pub(super) fn dtype(r: &Request) -> Answer {
-    let from = DataFormat::device_format_of(r.dtype()?)?;
-    let to = DataFormat::device_format_of(zellige_float::Dtype::from_name(r.str("to_dtype")?)?)?;
+pub(super) fn answer_spyre_dtype(r: &Request) -> OpAnswer {
+    let from = DataFormat::device_format_of(r.require_dtype()?)?;
+    let to =
+        DataFormat::device_format_of(zellige_float::Dtype::from_name(r.require_str("to_dtype")?)?)?;
     let layout = StickLayout::from_size_and_stride_map(
-        &r.ints("device_size")?,
-        &r.ints("stride_map")?,
+        &r.require_ints("device_size")?,
+        &r.require_ints("stride_map")?,
         from,
     )?;
-    described(&layout.with_device_format(to, r.opt_int("stick_extent")?)?)
+    stick_layout_json(&layout.with_device_format(to, r.optional_int("stick_extent")?)?)
 }

@@ -5,7 +5,7 @@ use zellige_compile::CompiledProgram;
 use zellige_compile::padding::{FilledBy, StepTensor, analyze_padding};
 
 /// The dimensions of every step that are longer in memory than in the tensor.
-pub(super) fn text(program: &CompiledProgram) -> String {
+pub(super) fn format_padding(program: &CompiledProgram) -> String {
     let mut out = String::new();
     for p in analyze_padding(program) {
         let step = &program.steps[p.step.0];

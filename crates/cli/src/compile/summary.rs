@@ -4,9 +4,9 @@ use std::fmt::Write;
 use zellige_report::Report;
 
 /// Operations and moves that are named.
-const MOST: usize = 8;
+const MAX_NAMED_OPERATIONS: usize = 8;
 
-pub(crate) fn text(r: &Report) -> String {
+pub(crate) fn format_summary(r: &Report) -> String {
     let (s, m) = (&r.summary, &r.machine);
     let mut out = String::new();
     let _ = writeln!(
@@ -18,25 +18,29 @@ pub(crate) fn text(r: &Report) -> String {
         let _ = writeln!(out, "  {name:12} {text}");
     };
     let load = if s.load_us > 0.0 {
-        format!("; {} once, when weights are loaded", time(s.load_us))
+        format!("; {} once, when weights are loaded", format_time(s.load_us))
     } else {
         String::new()
     };
     let launches = if s.launch_us > 0.0 {
-        format!(", {} of it {}", time(s.launch_us), counted_in(s.launches, "launch", "launches"))
+        format!(
+            ", {} of it {}",
+            format_time(s.launch_us),
+            count_things_as(s.launches, "launch", "launches")
+        )
     } else {
         String::new()
     };
-    row("latency", format!("{} a run{launches}{load}", time(s.latency_us)));
+    row("latency", format!("{} a run{launches}{load}", format_time(s.latency_us)));
     if let Some(c) = &r.comparison {
         row(
             c.policy.name(),
             format!(
                 "{} a run, so this is {:.2} times as fast; its {} moves take {}",
-                time(c.latency_us),
+                format_time(c.latency_us),
                 c.speedup,
                 c.moves,
-                time(c.move_us)
+                format_time(c.move_us)
             ),
         );
     }
@@ -45,8 +49,8 @@ pub(crate) fn text(r: &Report) -> String {
         "work",
         format!(
             "{}, {} at {rate:.2} TFLOP/s ({:.1}% of the peak)",
-            counted(s.ops, "operation"),
-            flops(s.flops),
+            count_things(s.ops, "operation"),
+            format_flops(s.flops),
             100.0 * rate / m.peak_tflops.max(1e-9)
         ),
     );
@@ -54,10 +58,10 @@ pub(crate) fn text(r: &Report) -> String {
         "memory",
         format!(
             "{} read and written, {:.1}% padding; a pool of {} beside {} of weights",
-            bytes(s.bytes),
+            format_bytes(s.bytes),
             100.0 * s.padding,
-            bytes(s.pool_peak),
-            bytes(s.weight_bytes)
+            format_bytes(s.pool_peak),
+            format_bytes(s.weight_bytes)
         ),
     );
     row(
@@ -76,7 +80,7 @@ pub(crate) fn text(r: &Report) -> String {
             "{} results stay there, {} operands are read there, {} of traffic saved",
             s.lx_buffers,
             s.lx_hits,
-            bytes(s.lx_saved_bytes)
+            format_bytes(s.lx_saved_bytes)
         ),
     );
     let load_moves = if s.load_moves > 0 {
@@ -84,15 +88,22 @@ pub(crate) fn text(r: &Report) -> String {
     } else {
         String::new()
     };
-    row("moves", format!("{} in a run, {}{load_moves}", s.moves, time(s.move_us)));
+    row("moves", format!("{} in a run, {}{load_moves}", s.moves, format_time(s.move_us)));
     row("layouts", r.certificate.text.clone());
     if s.host_us > 0.0 {
         let count = r.fallbacks.iter().filter(|f| !r.steps[f.step].load).count();
-        row("host", format!("{}, {} of round trips", counted(count, "operation"), time(s.host_us)));
+        row(
+            "host",
+            format!(
+                "{}, {} of round trips",
+                count_things(count, "operation"),
+                format_time(s.host_us)
+            ),
+        );
     }
-    hot(&mut out, r);
-    moves(&mut out, r);
-    notes(&mut out, r);
+    write_hot_operations(&mut out, r);
+    write_moves(&mut out, r);
+    write_notes(&mut out, r);
     let _ = writeln!(
         out,
         "\nsee more: --report PAGE.html draws all of this, --explain TENSOR says why a tensor lies as it\n\
@@ -102,7 +113,7 @@ pub(crate) fn text(r: &Report) -> String {
 }
 
 /// The operations that take longest.
-fn hot(out: &mut String, r: &Report) {
+fn write_hot_operations(out: &mut String, r: &Report) {
     let mut list: Vec<(&str, usize, f64, &str)> = Vec::new();
     for s in r.steps.iter().filter(|s| !s.load) {
         match list.iter_mut().find(|l| l.0 == s.op && l.3 == s.bottleneck) {
@@ -122,24 +133,29 @@ fn hot(out: &mut String, r: &Report) {
         return;
     }
     let _ = writeln!(out, "\nwhere the time goes");
-    let width = list.iter().take(MOST).map(|l| l.0.len()).max().unwrap_or(0);
-    for (op, count, us, bound) in list.iter().take(MOST) {
+    let width = list.iter().take(MAX_NAMED_OPERATIONS).map(|l| l.0.len()).max().unwrap_or(0);
+    for (op, count, us, bound) in list.iter().take(MAX_NAMED_OPERATIONS) {
         let share = 100.0 * us / total;
         let _ = writeln!(
             out,
             "  {share:5.1}%  {op:width$}  {:>8}  {count:>4} step{}, {bound}",
-            time(*us),
+            format_time(*us),
             if *count == 1 { "" } else { "s" }
         );
     }
-    if list.len() > MOST {
-        let rest: f64 = list.iter().skip(MOST).map(|l| l.2).sum();
-        let _ = writeln!(out, "  {:5.1}%  {} more kinds", 100.0 * rest / total, list.len() - MOST);
+    if list.len() > MAX_NAMED_OPERATIONS {
+        let rest: f64 = list.iter().skip(MAX_NAMED_OPERATIONS).map(|l| l.2).sum();
+        let _ = writeln!(
+            out,
+            "  {:5.1}%  {} more kinds",
+            100.0 * rest / total,
+            list.len() - MAX_NAMED_OPERATIONS
+        );
     }
 }
 
 /// The inserted moves, alike ones together.
-fn moves(out: &mut String, r: &Report) {
+fn write_moves(out: &mut String, r: &Report) {
     // Layers repeat: moves that differ in their tensors alone are one line.
     let mut list: Vec<(String, String, usize, f64, usize)> = Vec::new();
     for m in r.moves.iter().filter(|m| !m.load) {
@@ -162,18 +178,18 @@ fn moves(out: &mut String, r: &Report) {
     }
     list.sort_by(|a, b| b.3.total_cmp(&a.3));
     let _ = writeln!(out, "\nmoves in every run");
-    for (tensor, text, count, us, readers) in list.iter().take(MOST) {
+    for (tensor, text, count, us, readers) in list.iter().take(MAX_NAMED_OPERATIONS) {
         let times = if *count > 1 { format!(" and {} like it", count - 1) } else { String::new() };
         let shared =
             if *readers > 1 { format!(", shared by {readers} readers") } else { String::new() };
-        let _ = writeln!(out, "  {:>8}  {tensor}{times} {text}{shared}", time(*us));
+        let _ = writeln!(out, "  {:>8}  {tensor}{times} {text}{shared}", format_time(*us));
     }
-    if list.len() > MOST {
-        let _ = writeln!(out, "            and {} more kinds", list.len() - MOST);
+    if list.len() > MAX_NAMED_OPERATIONS {
+        let _ = writeln!(out, "            and {} more kinds", list.len() - MAX_NAMED_OPERATIONS);
     }
 }
 
-fn notes(out: &mut String, r: &Report) {
+fn write_notes(out: &mut String, r: &Report) {
     let mut lines: Vec<String> = Vec::new();
     let mut fallbacks: Vec<(&str, usize, f64, Option<&str>)> = Vec::new();
     for f in &r.fallbacks {
@@ -189,7 +205,7 @@ fn notes(out: &mut String, r: &Report) {
         let at = at.map(|a| format!(", first at {a}")).unwrap_or_default();
         lines.push(format!(
             "{count} {op} done by the host, {} of round trips{at}; {}",
-            time(us),
+            format_time(us),
             r.fallbacks[0].remedy
         ));
     }
@@ -226,33 +242,33 @@ fn notes(out: &mut String, r: &Report) {
 }
 
 /// A number of things, which have a plural in `s`.
-pub(crate) fn counted(n: usize, thing: &str) -> String {
+pub(crate) fn count_things(n: usize, thing: &str) -> String {
     format!("{n} {thing}{}", if n == 1 { "" } else { "s" })
 }
 
 /// The same of things that have another plural.
-fn counted_in(n: usize, one: &str, many: &str) -> String {
+fn count_things_as(n: usize, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
 /// A time with three digits.
-pub(crate) fn time(us: f64) -> String {
-    scaled(us, &[("s", 1e6), ("ms", 1e3), ("us", 1.0), ("ns", 1e-3)])
+pub(crate) fn format_time(us: f64) -> String {
+    format_scaled(us, &[("s", 1e6), ("ms", 1e3), ("us", 1.0), ("ns", 1e-3)])
 }
 
 /// Bytes with three digits.
-pub(crate) fn bytes(n: u64) -> String {
-    scaled(n as f64, &[("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)])
+pub(crate) fn format_bytes(n: u64) -> String {
+    format_scaled(n as f64, &[("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)])
 }
 
-fn flops(n: u64) -> String {
-    scaled(
+fn format_flops(n: u64) -> String {
+    format_scaled(
         n as f64,
         &[("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6), ("kFLOP", 1e3), ("FLOP", 1.0)],
     )
 }
 
-fn scaled(x: f64, units: &[(&str, f64)]) -> String {
+fn format_scaled(x: f64, units: &[(&str, f64)]) -> String {
     let found = units.iter().find(|(_, size)| x >= *size);
     let whole = || units.iter().rfind(|(_, size)| *size >= 1.0);
     let Some((unit, size)) = found else { return format!("0 {}", whole().map_or("", |u| u.0)) };

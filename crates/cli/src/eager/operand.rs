@@ -9,43 +9,43 @@ use zellige_layout::StridedLayout;
 use zellige_op::NumberLiteral;
 use zellige_stick::LayoutRequest;
 
-pub(super) enum Operand {
+pub(super) enum EagerOperand {
     File(HostTensor),
     Number(String, NumberLiteral),
 }
 
-impl Operand {
-    pub(super) fn open(text: &str) -> Result<Operand> {
+impl EagerOperand {
+    pub(super) fn open_operand(text: &str) -> Result<EagerOperand> {
         if let Some(literal) = NumberLiteral::parse(text)?
             && !Path::new(text).exists()
         {
-            return Ok(Operand::Number(text.into(), literal));
+            return Ok(EagerOperand::Number(text.into(), literal));
         }
-        Ok(Operand::File(HostTensor::parse(text)?))
+        Ok(EagerOperand::File(HostTensor::parse(text)?))
     }
 
     pub(super) fn name(&self) -> &str {
         match self {
-            Operand::File(file) => file.info().name(),
-            Operand::Number(text, _) => text,
+            EagerOperand::File(file) => file.info().name(),
+            EagerOperand::Number(text, _) => text,
         }
     }
 
-    pub(super) fn upload(
+    pub(super) fn upload_operand(
         &self,
         card: &Card,
         dtype: Option<Dtype>,
         request: Option<&LayoutRequest>,
     ) -> Result<(Tensor, MoveTraffic)> {
         match self {
-            Operand::Number(_, number) => {
+            EagerOperand::Number(_, number) => {
                 let host = (&StridedLayout::new_contiguous(&[])?, number.dtype());
                 Ok(Tensor::upload_as(card, number.host_bytes(), host, number.dtype(), request)?)
             }
-            Operand::File(file) => {
+            EagerOperand::File(file) => {
                 let info = file.info();
                 let dtype = dtype.unwrap_or(info.dtype());
-                crate::card::upload(card, file, dtype, request).with_context(|| {
+                crate::card::upload_tensor(card, file, dtype, request).with_context(|| {
                     let hint = if info.dtype() == Dtype::Float64 {
                         "; --dtype float32 converts it"
                     } else {

@@ -8,24 +8,24 @@ use zellige_op::{OpRow, TensorOp};
 
 /// The steps in the order they ran.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct EagerReport {
     pub(super) steps: Vec<WorkReceipt>,
 }
 
-impl Report {
-    fn time(&self, transfers: bool) -> SimulatedTime {
+impl EagerReport {
+    fn total_time(&self, transfers: bool) -> SimulatedTime {
         let of = |r: &&WorkReceipt| r.cost.kind.is_transfer() == transfers;
         self.steps.iter().filter(of).map(|r| r.cost.latency.time).sum()
     }
 
     /// One line: how long it took, and how much of that crossed the link.
-    pub(super) fn total(&self, card: &Card) -> String {
+    pub(super) fn total_line(&self, card: &Card) -> String {
         let (all, link, cores) =
-            (card.stream_time(StreamId::DEFAULT), self.time(true), self.time(false));
+            (card.stream_time(StreamId::DEFAULT), self.total_time(true), self.total_time(false));
         format!("{all} simulated: {link} over the link to the host, {cores} on the cores")
     }
 
-    pub(super) fn render(
+    pub(super) fn render_report(
         &self,
         card: &Card,
         division: &WorkDivision,
@@ -34,7 +34,7 @@ impl Report {
         as_json: bool,
     ) -> String {
         if as_json {
-            return self.json(card, division, names, results).to_string();
+            return self.report_json(card, division, names, results).to_string();
         }
         // The reason of a move stands behind a colon, on a line of its own.
         let short = |r: &WorkReceipt| r.cost.name.split(": ").next().unwrap_or_default().to_owned();
@@ -56,11 +56,11 @@ impl Report {
                 t.stick_layout()
             );
         }
-        let _ = write!(text, "total {}", self.total(card));
+        let _ = write!(text, "total {}", self.total_line(card));
         text
     }
 
-    fn json(
+    fn report_json(
         &self,
         card: &Card,
         division: &WorkDivision,
@@ -95,13 +95,13 @@ impl Report {
             "hardware": card.hardware().name(), "profile": card.profile(), "cores": card.core_count(),
             "splits": division.splits(), "steps": steps, "results": results,
             "total_ps": card.stream_time(StreamId::DEFAULT).picoseconds(),
-            "link_ps": self.time(true).picoseconds(), "cores_ps": self.time(false).picoseconds(),
+            "link_ps": self.total_time(true).picoseconds(), "cores_ps": self.total_time(false).picoseconds(),
         })
     }
 }
 
 /// Every operation with operands, attributes and layer.
-pub(super) fn list(as_json: bool) -> String {
+pub(super) fn list_operations(as_json: bool) -> String {
     let signature = |e: &OpRow| format!("{}({})", e.name, e.operands.join(", "));
     if as_json {
         let all: Vec<Value> = TensorOp::all_rows()

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 /// What connections may take.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct ConnectionLimits {
     /// Connections that are open at once; a further one is told to come again.
     connections: usize,
     /// From the beginning of a connection to the end of its request.
@@ -23,17 +23,20 @@ pub(super) struct Limits {
 
 /// A browser opens six connections to one host. A page of some megabytes takes a minute through a slow
 /// tunnel.
-pub(super) const LIMITS: Limits =
-    Limits { connections: 100, request: Duration::from_secs(5), answer: Duration::from_secs(60) };
+pub(super) const LIMITS: ConnectionLimits = ConnectionLimits {
+    connections: 100,
+    request: Duration::from_secs(5),
+    answer: Duration::from_secs(60),
+};
 
 /// The longest request that is read, in bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
 /// The names of this machine that a request may say.
-const HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+const LOCAL_HOSTS: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 /// Serves the page to every connection, for as long as the program runs.
-pub(super) fn serve_all(listener: &TcpListener, page: &Arc<[u8]>, limits: Limits) -> ! {
+pub(super) fn serve_all(listener: &TcpListener, page: &Arc<[u8]>, limits: ConnectionLimits) -> ! {
     let open = Arc::new(AtomicUsize::new(0));
     loop {
         let Ok((stream, _)) = listener.accept() else {
@@ -41,9 +44,9 @@ pub(super) fn serve_all(listener: &TcpListener, page: &Arc<[u8]>, limits: Limits
             std::thread::sleep(Duration::from_millis(20));
             continue;
         };
-        let place = Place::take(&open);
+        let place = ConnectionSlot::take_slot(&open);
         if place.count > limits.connections {
-            refuse(&stream);
+            refuse_connection(&stream);
             continue;
         }
         let page = Arc::clone(page);
@@ -51,48 +54,56 @@ pub(super) fn serve_all(listener: &TcpListener, page: &Arc<[u8]>, limits: Limits
         // had, the connection is closed.
         let _ = std::thread::Builder::new().name("explore".into()).spawn(move || {
             let _place = place;
-            let _ = serve(stream, &page, limits);
+            let _ = serve_connection(stream, &page, limits);
         });
     }
 }
 
 /// One of the connections that are open, until it is dropped.
-struct Place {
+struct ConnectionSlot {
     open: Arc<AtomicUsize>,
     /// The connections with this one.
     count: usize,
 }
 
-impl Place {
-    fn take(open: &Arc<AtomicUsize>) -> Place {
-        Place { count: open.fetch_add(1, Ordering::Relaxed) + 1, open: Arc::clone(open) }
+impl ConnectionSlot {
+    fn take_slot(open: &Arc<AtomicUsize>) -> ConnectionSlot {
+        ConnectionSlot { count: open.fetch_add(1, Ordering::Relaxed) + 1, open: Arc::clone(open) }
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.open.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// Says that there are too many connections, without waiting for anybody.
-fn refuse(mut stream: &TcpStream) {
-    let said = reply("503 Service Unavailable", "text/plain", b"too many connections\n", true);
+fn refuse_connection(mut stream: &TcpStream) {
+    let said = http_reply("503 Service Unavailable", "text/plain", b"too many connections\n", true);
     let _ = stream.set_nonblocking(true).and_then(|()| stream.write_all(&said));
 }
 
-fn serve(mut stream: TcpStream, page: &[u8], limits: Limits) -> std::io::Result<()> {
+fn serve_connection(
+    mut stream: TcpStream,
+    page: &[u8],
+    limits: ConnectionLimits,
+) -> std::io::Result<()> {
     let deadline = Instant::now() + limits.request;
     let head = match read_head(&mut stream, deadline) {
         Ok(head) => head,
         Err(e) if is_late(&e) => {
-            let late =
-                reply("408 Request Timeout", "text/plain", b"the request took too long\n", true);
+            let late = http_reply(
+                "408 Request Timeout",
+                "text/plain",
+                b"the request took too long\n",
+                true,
+            );
             return write_by(&mut stream, &late, Instant::now() + limits.request);
         }
         Err(e) => return Err(e),
     };
-    write_by(&mut stream, &answer(&head, page), Instant::now() + limits.answer)
+    write_by(&mut stream, &answer_head(&head, page), Instant::now() + limits.answer)
 }
 
 /// The head of a request up to its empty line, or what there is of one that is too long or was cut off.
@@ -100,7 +111,7 @@ fn read_head(stream: &mut TcpStream, deadline: Instant) -> std::io::Result<Vec<u
     let mut head = Vec::new();
     let mut part = [0; 1024];
     while !is_whole(&head) && head.len() < MAX_HEAD_BYTES {
-        stream.set_read_timeout(Some(left(deadline)?))?;
+        stream.set_read_timeout(Some(time_left(deadline)?))?;
         match stream.read(&mut part)? {
             0 => break,
             n => head.extend_from_slice(&part[..n]),
@@ -112,7 +123,7 @@ fn read_head(stream: &mut TcpStream, deadline: Instant) -> std::io::Result<Vec<u
 /// Writes everything before the deadline: a reader that takes a byte now and then gets no more time.
 fn write_by(stream: &mut TcpStream, mut bytes: &[u8], deadline: Instant) -> std::io::Result<()> {
     while !bytes.is_empty() {
-        stream.set_write_timeout(Some(left(deadline)?))?;
+        stream.set_write_timeout(Some(time_left(deadline)?))?;
         match stream.write(bytes)? {
             0 => return Err(ErrorKind::WriteZero.into()),
             n => bytes = &bytes[n..],
@@ -122,7 +133,7 @@ fn write_by(stream: &mut TcpStream, mut bytes: &[u8], deadline: Instant) -> std:
 }
 
 /// The time until the deadline; an error where it has passed.
-fn left(deadline: Instant) -> std::io::Result<Duration> {
+fn time_left(deadline: Instant) -> std::io::Result<Duration> {
     let left = deadline.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
@@ -136,14 +147,14 @@ fn is_whole(head: &[u8]) -> bool {
 }
 
 /// The whole answer to a request.
-fn answer(head: &[u8], page: &[u8]) -> Vec<u8> {
+fn answer_head(head: &[u8], page: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(head);
     let mut lines = text.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
     let mut word = || words.next().unwrap_or_default();
     let (method, target, version) = (word(), word(), word());
     let path = target.split('?').next().unwrap_or_default();
-    let plain = |status, body: &[u8]| reply(status, "text/plain", body, method != "HEAD");
+    let plain = |status, body: &[u8]| http_reply(status, "text/plain", body, method != "HEAD");
     if !is_whole(head) || method.is_empty() {
         let status = match head.len() {
             MAX_HEAD_BYTES.. => "431 Request Header Fields Too Large",
@@ -153,19 +164,20 @@ fn answer(head: &[u8], page: &[u8]) -> Vec<u8> {
     }
     let fields: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
     match named_host(&fields) {
-        Host::None if version == "HTTP/1.0" => {}
-        Host::Known => {}
-        Host::None | Host::Several => {
+        RequestHost::None if version == "HTTP/1.0" => {}
+        RequestHost::Known => {}
+        RequestHost::None | RequestHost::Several => {
             return plain("400 Bad Request", b"a request names one Host\n");
         }
-        Host::Unknown => {
-            let accepted = format!("the page is served to the Host names {}\n", HOSTS.join(", "));
+        RequestHost::Unknown => {
+            let accepted =
+                format!("the page is served to the Host names {}\n", LOCAL_HOSTS.join(", "));
             return plain("421 Misdirected Request", accepted.as_bytes());
         }
     }
     match (method, path) {
         ("GET" | "HEAD", "/" | "/index.html") => {
-            reply("200 OK", "text/html; charset=utf-8", page, method != "HEAD")
+            http_reply("200 OK", "text/html; charset=utf-8", page, method != "HEAD")
         }
         ("GET" | "HEAD", _) => plain("404 Not Found", b"the page is at /\n"),
         _ => plain("405 Method Not Allowed", b"only GET and HEAD\n"),
@@ -173,14 +185,14 @@ fn answer(head: &[u8], page: &[u8]) -> Vec<u8> {
 }
 
 /// What the fields of a request say about its host.
-enum Host {
+enum RequestHost {
     None,
     Several,
     Known,
     Unknown,
 }
 
-fn named_host(fields: &[&str]) -> Host {
+fn named_host(fields: &[&str]) -> RequestHost {
     let hosts: Vec<&str> = fields
         .iter()
         .filter_map(|field| field.split_once(':'))
@@ -188,10 +200,10 @@ fn named_host(fields: &[&str]) -> Host {
         .map(|(_, value)| value.trim())
         .collect();
     match hosts.as_slice() {
-        [] => Host::None,
-        [one] if is_known_host(one) => Host::Known,
-        [_] => Host::Unknown,
-        _ => Host::Several,
+        [] => RequestHost::None,
+        [one] if is_known_host(one) => RequestHost::Known,
+        [_] => RequestHost::Unknown,
+        _ => RequestHost::Several,
     }
 }
 
@@ -201,10 +213,10 @@ fn is_known_host(host: &str) -> bool {
         Some((name, port)) if port.parse::<u16>().is_ok() => name,
         _ => host,
     };
-    HOSTS.iter().any(|known| name.eq_ignore_ascii_case(known))
+    LOCAL_HOSTS.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
-fn reply(status: &str, kind: &str, body: &[u8], with_body: bool) -> Vec<u8> {
+fn http_reply(status: &str, kind: &str, body: &[u8], with_body: bool) -> Vec<u8> {
     let mut reply = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\
          Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
@@ -223,18 +235,18 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
     fn status(request: &[u8]) -> String {
-        let reply = String::from_utf8(answer(request, b"<page>")).expect("text");
+        let reply = String::from_utf8(answer_head(request, b"<page>")).expect("text");
         reply.lines().next().unwrap_or_default().to_string()
     }
 
     #[test]
     fn one_page_and_nothing_else() {
-        let reply = answer(b"GET /?a=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"<page>");
+        let reply = answer_head(b"GET /?a=1 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"<page>");
         let reply = String::from_utf8(reply).expect("text");
         assert!(reply.starts_with("HTTP/1.1 200 OK\r\n"), "{reply}");
         assert!(reply.contains("Content-Length: 6\r\n"), "{reply}");
         assert!(reply.ends_with("\r\n\r\n<page>"), "{reply}");
-        let head = answer(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"<page>");
+        let head = answer_head(b"HEAD / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"<page>");
         assert!(head.ends_with(b"\r\n\r\n"));
         let of = |line: &str| status(format!("{line}\r\nHost: 127.0.0.1:7331\r\n\r\n").as_bytes());
         assert_eq!(of("GET /../etc/passwd HTTP/1.1"), "HTTP/1.1 404 Not Found");
@@ -274,7 +286,7 @@ mod tests {
     }
 
     /// A server with its own limits on a free port of this machine; it ends with the test program.
-    fn start(page: &[u8], limits: Limits) -> SocketAddr {
+    fn start(page: &[u8], limits: ConnectionLimits) -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let address = listener.local_addr().expect("bound");
         let page: Arc<[u8]> = page.into();
@@ -301,7 +313,7 @@ mod tests {
     #[test]
     fn connections_are_counted_and_given_back() {
         let request = Duration::from_secs(1);
-        let limits = Limits { connections: 8, request, answer: request };
+        let limits = ConnectionLimits { connections: 8, request, answer: request };
         let address = start(b"<page>", limits);
         let silent: Vec<TcpStream> = (0..8).map(|_| connect(address)).collect();
         let refused: Vec<String> = (0..20).map(|_| ask(connect(address))).collect();
@@ -320,7 +332,7 @@ mod tests {
     #[test]
     fn a_request_has_a_deadline() {
         let request = Duration::from_millis(600);
-        let limits = Limits { connections: 8, request, answer: request };
+        let limits = ConnectionLimits { connections: 8, request, answer: request };
         let mut stream = connect(start(b"<page>", limits));
         let begun = Instant::now();
         let mut slow = stream.try_clone().expect("a socket");
@@ -340,7 +352,8 @@ mod tests {
     fn an_answer_has_a_deadline() {
         let limit = Duration::from_millis(600);
         let page = vec![b'x'; 64 << 20];
-        let address = start(&page, Limits { connections: 1, request: limit, answer: limit });
+        let address =
+            start(&page, ConnectionLimits { connections: 1, request: limit, answer: limit });
         let mut stream = connect(address);
         stream.write_all(REQUEST).expect("sends");
         let begun = Instant::now();

@@ -12,9 +12,9 @@ pub(super) struct MoveSide {
     pub(super) image: Vec<i64>,
 }
 
-pub(super) fn move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result<MoveSide> {
+pub(super) fn parse_move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result<MoveSide> {
     let dense = |first_fastest: bool| -> Result<Layout> {
-        Ok(StridedLayout::new(shape, &strides(shape, first_fastest), 0)?.to_layout()?)
+        Ok(StridedLayout::new(shape, &dense_strides(shape, first_fastest), 0)?.to_layout()?)
     };
     match text {
         "row-major" => Ok(MoveSide { layout: dense(false)?, image: shape.to_vec() }),
@@ -44,11 +44,11 @@ pub(super) fn move_side(text: &str, shape: &[i64], dtype: Dtype) -> Result<MoveS
 
 /// The layout of one side alone.
 pub(crate) fn side_layout(text: &str, shape: &[i64], dtype: Dtype) -> Result<Layout> {
-    Ok(move_side(text, shape, dtype)?.layout)
+    Ok(parse_move_side(text, shape, dtype)?.layout)
 }
 
 /// Dense strides, last dimension fastest, or first.
-fn strides(shape: &[i64], first_fastest: bool) -> Vec<i64> {
+fn dense_strides(shape: &[i64], first_fastest: bool) -> Vec<i64> {
     let mut out = vec![1i64; shape.len()];
     let mut next = 1i64;
     let order: Vec<usize> =

@@ -1,9 +1,9 @@
 //! Inputs and weights: from files, or random numbers that depend on their name and the seed alone.
 
-use super::named;
-use crate::common::shown;
-use crate::compile::summary::counted;
-use crate::graph::Loaded;
+use super::split_name_value;
+use crate::common::printable_path;
+use crate::compile::summary::count_things;
+use crate::graph::LoadedGraph;
 use anyhow::{Context, Result, anyhow, bail};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -14,26 +14,26 @@ use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
 use zellige_graph::{Graph, GraphTensor, InputRole, TensorOrigin};
 use zellige_layout::StridedLayout;
-use zellige_onnx::{ModelFile, Weight};
+use zellige_onnx::{ImportedWeight, ModelFile};
 use zellige_run::{HostArray, ProgramRunError};
 
-pub(super) struct Inputs<'g> {
+pub(super) struct RunInputs<'g> {
     graph: &'g Graph,
     files: BTreeMap<String, HostTensor>,
     /// The file of an ONNX model and the weights in it, by name.
-    model: Option<(&'g ModelFile, BTreeMap<&'g str, &'g Weight>)>,
+    model: Option<(&'g ModelFile, BTreeMap<&'g str, &'g ImportedWeight>)>,
     /// Inputs of an ONNX model that were read when it was compiled.
     bound: &'g [String],
     seed: u64,
 }
 
-impl<'g> Inputs<'g> {
+impl<'g> RunInputs<'g> {
     pub(super) fn new(
-        loaded: &'g Loaded,
+        loaded: &'g LoadedGraph,
         given: &[String],
         weights: Option<&Path>,
         seed: u64,
-    ) -> Result<Inputs<'g>> {
+    ) -> Result<RunInputs<'g>> {
         let (graph, mut files) = (&loaded.graph, BTreeMap::new());
         let known =
             |name: &str| graph.inputs().iter().map(|id| graph.get(*id)).find(|t| t.name == name);
@@ -46,11 +46,14 @@ impl<'g> Inputs<'g> {
                 }
             }
             if files.is_empty() {
-                bail!("--load {}: none of its tensors is an input of the graph", shown(path));
+                bail!(
+                    "--load {}: none of its tensors is an input of the graph",
+                    printable_path(path)
+                );
             }
         }
         for text in given {
-            let (name, file) = named("--input", text)?;
+            let (name, file) = split_name_value("--input", text)?;
             if loaded.bound.iter().any(|b| b == name) {
                 continue;
             }
@@ -76,7 +79,7 @@ impl<'g> Inputs<'g> {
             .model
             .as_ref()
             .map(|(file, weights)| (file, weights.iter().map(|w| (w.name.as_str(), w)).collect()));
-        Ok(Inputs { graph, files, model, bound: &loaded.bound, seed })
+        Ok(RunInputs { graph, files, model, bound: &loaded.bound, seed })
     }
 
     /// The input of a name.
@@ -84,10 +87,11 @@ impl<'g> Inputs<'g> {
         let refuse = |reason: String| ProgramRunError::NoInput { name: name.into(), reason };
         let id = self.graph.tensor_id(name).ok_or_else(|| refuse("the graph has it not".into()))?;
         let t = self.graph.get(id);
-        match (self.files.get(name), self.in_model(name)) {
-            (None, None) => random(t, self.seed).map_err(|e| refuse(e.to_string())),
+        match (self.files.get(name), self.find_model_weight(name)) {
+            (None, None) => random_array(t, self.seed).map_err(|e| refuse(e.to_string())),
             (None, Some((file, weight))) => {
-                let bytes = file.bytes(weight).map_err(|e| refuse(e.to_string()))?.into_owned();
+                let bytes =
+                    file.weight_bytes(weight).map_err(|e| refuse(e.to_string()))?.into_owned();
                 let view = StridedLayout::new_contiguous(&weight.size)
                     .map_err(|e| refuse(e.to_string()))?;
                 Ok(HostArray::new(bytes, view, weight.dtype))
@@ -97,9 +101,9 @@ impl<'g> Inputs<'g> {
                 let bytes = file.read_bytes().map_err(|e| refuse(e.to_string()))?;
                 let dtype = file.info().dtype();
                 // A model may have element types that the card does not store.
-                let carried = zellige_onnx::carrier(dtype);
+                let carried = zellige_onnx::carrier_dtype(dtype);
                 if self.model.is_some() && dtype != t.dtype && carried == t.dtype {
-                    let wide = zellige_onnx::carry(&bytes, dtype);
+                    let wide = zellige_onnx::carry_elements(&bytes, dtype);
                     let wide = wide.ok_or_else(|| refuse(format!("no elements of {dtype}")))?;
                     return Ok(HostArray::new(wide, view, carried));
                 }
@@ -109,7 +113,7 @@ impl<'g> Inputs<'g> {
     }
 
     /// The weight of a name, where the graph came with it.
-    fn in_model(&self, name: &str) -> Option<(&'g ModelFile, &'g Weight)> {
+    fn find_model_weight(&self, name: &str) -> Option<(&'g ModelFile, &'g ImportedWeight)> {
         let (file, weights) = self.model.as_ref()?;
         Some((*file, *weights.get(name)?))
     }
@@ -142,17 +146,18 @@ impl<'g> Inputs<'g> {
     }
 
     /// Where the inputs came from, in a line or two.
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(super) fn describe_sources(&self) -> Vec<String> {
         let all = self.graph.inputs().iter().map(|id| self.graph.get(*id));
-        let random =
-            all.filter(|t| !self.files.contains_key(&t.name) && self.in_model(&t.name).is_none());
+        let random = all.filter(|t| {
+            !self.files.contains_key(&t.name) && self.find_model_weight(&t.name).is_none()
+        });
         let count =
             |role: InputRole| random.clone().filter(|t| t.def == TensorOrigin::Input(role)).count();
         let (inputs, weights, states) =
             (count(InputRole::Input), count(InputRole::Weight), count(InputRole::State));
         let mut lines = Vec::new();
         if !self.files.is_empty() {
-            lines.push(format!("{} from files", counted(self.files.len(), "tensor")));
+            lines.push(format!("{} from files", count_things(self.files.len(), "tensor")));
         }
         if !self.bound.is_empty() {
             let names = self.bound.join(", ");
@@ -160,14 +165,14 @@ impl<'g> Inputs<'g> {
         }
         if let Some((_, weights)) = &self.model {
             let own = weights.keys().filter(|name| !self.files.contains_key(**name)).count();
-            lines.push(format!("{} from the model", counted(own, "weight")));
+            lines.push(format!("{} from the model", count_things(own, "weight")));
         }
         if inputs + weights > 0 {
             let seed = self.seed;
             lines.push(format!(
                 "{} and {} are random, from seed {seed}",
-                counted(inputs, "input"),
-                counted(weights, "weight")
+                count_things(inputs, "input"),
+                count_things(weights, "weight")
             ));
         }
         if states > 0 {
@@ -179,7 +184,7 @@ impl<'g> Inputs<'g> {
 
 /// Random elements: floats around 0, weights of matrices scaled by the square root of what is summed;
 /// integers from 0 to 3, as indices have to be small.
-fn random(t: &GraphTensor, seed: u64) -> Result<HostArray> {
+fn random_array(t: &GraphTensor, seed: u64) -> Result<HostArray> {
     let numel: i64 = t.size.iter().product();
     let count = usize::try_from(numel).map_err(|_| anyhow!("{:?} is too large", t.size))?;
     let mut state = t.name.bytes().fold(seed ^ 0x9e37_79b9_7f4a_7c15, |h, b| {

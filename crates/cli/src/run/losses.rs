@@ -5,23 +5,23 @@ use zellige_report::ReportNote;
 use zellige_run::{NumberLoss, NumberLossKind};
 
 /// Tensors that are named in warnings.
-const MOST: usize = 8;
+const MAX_WARNED_TENSORS: usize = 8;
 
 /// Warns about every tensor once.
-pub(super) fn warn(losses: &[NumberLoss]) {
-    for loss in losses.iter().take(MOST) {
+pub(super) fn warn_of_losses(losses: &[NumberLoss]) {
+    for loss in losses.iter().take(MAX_WARNED_TENSORS) {
         eprintln!("warning: {loss}");
     }
-    if losses.len() > MOST {
+    if losses.len() > MAX_WARNED_TENSORS {
         eprintln!(
             "warning: {} more tensors lost numbers; the report names all",
-            losses.len() - MOST
+            losses.len() - MAX_WARNED_TENSORS
         );
     }
 }
 
 /// The same as notes of a report.
-pub(super) fn notes(graph: &Graph, losses: &[NumberLoss]) -> Vec<ReportNote> {
+pub(super) fn loss_notes(graph: &Graph, losses: &[NumberLoss]) -> Vec<ReportNote> {
     let note = |loss: &NumberLoss| {
         let (kind, op, remedy) = match &loss.kind {
             NumberLossKind::Nan { op } => (

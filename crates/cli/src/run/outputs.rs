@@ -1,6 +1,6 @@
 //! Results: what they are in a line, whether they are right, and into which files they go.
 
-use super::named;
+use super::split_name_value;
 use anyhow::{Result, anyhow, bail};
 use std::path::PathBuf;
 use zellige_device::host_format;
@@ -10,20 +10,21 @@ use zellige_graph::Graph;
 use zellige_run::HostArray;
 
 /// A result and what is said about it.
-pub(super) struct Outcome {
+pub(super) struct ResultSummary {
     pub(super) name: String,
     pub(super) text: String,
     values: Vec<f32>,
 }
 
 /// Values shown of a result.
-const SHOWN: usize = 4;
+const SHOWN_ELEMENTS: usize = 4;
 
 /// Shape, first values and a checksum.
-pub(super) fn outcome(name: &str, host: &HostArray) -> Result<Outcome> {
-    let values = floats(host)?;
-    let first: Vec<String> = values.iter().take(SHOWN).map(|v| format!("{v:.4}")).collect();
-    let more = if values.len() > SHOWN { ", ..." } else { "" };
+pub(super) fn summarize_result(name: &str, host: &HostArray) -> Result<ResultSummary> {
+    let values = to_floats(host)?;
+    let first: Vec<String> =
+        values.iter().take(SHOWN_ELEMENTS).map(|v| format!("{v:.4}")).collect();
+    let more = if values.len() > SHOWN_ELEMENTS { ", ..." } else { "" };
     let strange = values.iter().filter(|v| !v.is_finite()).count();
     let strange = if strange > 0 { format!(", {strange} are not finite") } else { String::new() };
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
@@ -36,11 +37,11 @@ pub(super) fn outcome(name: &str, host: &HostArray) -> Result<Outcome> {
         host.size(),
         first.join(", ")
     );
-    Ok(Outcome { name: name.into(), text, values })
+    Ok(ResultSummary { name: name.into(), text, values })
 }
 
 /// The elements as float32.
-fn floats(host: &HostArray) -> Result<Vec<f32>> {
+fn to_floats(host: &HostArray) -> Result<Vec<f32>> {
     let count = usize::try_from(host.view().numel()).map_err(|_| anyhow!("too large"))?;
     let mut bytes = vec![0; count * 4];
     Converter::new(host_format(host.dtype())?, Format::F32).convert(
@@ -53,11 +54,14 @@ fn floats(host: &HostArray) -> Result<Vec<f32>> {
 
 /// Results beside those of the same operations one by one: equal bits, or how far apart; refused where
 /// they are further apart than sums in another order can be.
-pub(super) fn compare(mine: &[Outcome], theirs: &[HostArray]) -> Result<Result<String, String>> {
+pub(super) fn compare_results(
+    mine: &[ResultSummary],
+    theirs: &[HostArray],
+) -> Result<Result<String, String>> {
     const TOLERANCE: f32 = 0.02;
     let (mut equal, mut worst, mut at) = (0usize, 0f32, String::new());
     for (a, host) in mine.iter().zip(theirs) {
-        let b = floats(host)?;
+        let b = to_floats(host)?;
         let same = a.values.iter().zip(&b).all(|(x, y)| x.to_bits() == y.to_bits());
         equal += usize::from(same);
         let size = b.iter().map(|v| v.abs()).filter(|v| v.is_finite()).fold(1e-3f32, f32::max);
@@ -90,7 +94,7 @@ pub(super) fn compare(mine: &[Outcome], theirs: &[HostArray]) -> Result<Result<S
 }
 
 /// Which result goes into which file.
-pub(super) fn targets(
+pub(super) fn output_targets(
     graph: &Graph,
     given: &[String],
 ) -> Result<Vec<(usize, PathBuf, ContainerKind)>> {
@@ -105,7 +109,7 @@ pub(super) fn targets(
             continue;
         }
         let (at, file) = if text.contains('=') {
-            let (name, file) = named("--output", text)?;
+            let (name, file) = split_name_value("--output", text)?;
             let at = names.iter().position(|n| *n == name);
             let known = names.join(", ");
             (at.ok_or_else(|| anyhow!("--output {text}: the outputs are {known}"))?, file)
@@ -125,9 +129,9 @@ pub(super) fn targets(
 }
 
 /// Every file is begun before one is completed.
-pub(super) fn write(
+pub(super) fn write_outputs(
     targets: &[(usize, PathBuf, ContainerKind)],
-    results: &[Outcome],
+    results: &[ResultSummary],
     hosts: &[HostArray],
 ) -> Result<()> {
     let mut files = Vec::new();

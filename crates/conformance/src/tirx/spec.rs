@@ -1,44 +1,44 @@
 //! A layout of TIRx as it is recorded, and what it means: shared with nothing of the engine.
 
-use crate::case::{Mismatch, Place, applied, mismatch};
+use crate::case::{CaseMismatch, NamedPlace, apply_layout, mismatch_between};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
 /// `[extent, stride, axis]` lists.
-type Iters = Vec<(i64, i64, String)>;
+type RecordedIters = Vec<(i64, i64, String)>;
 
 /// The parts of a recorded layout.
 #[derive(Debug, Clone)]
-pub(super) struct Spec {
-    pub(super) shard: Iters,
-    pub(super) replica: Iters,
+pub(super) struct RecordedSpec {
+    pub(super) shard: RecordedIters,
+    pub(super) replica: RecordedIters,
     pub(super) offset: Vec<(String, i64)>,
     /// Bits below the swizzle, its length, its distance, and whether the low bits take the XOR.
     swizzle: Option<(i64, i64, i64, bool)>,
 }
 
-fn iters(v: &Value) -> Option<Iters> {
+fn parse_iters(v: &Value) -> Option<RecordedIters> {
     let one = |it: &Value| Some((it[0].as_i64()?, it[1].as_i64()?, it[2].as_str()?.to_string()));
     v.as_array()?.iter().map(one).collect()
 }
 
-impl Spec {
-    pub(super) fn new(v: &Value) -> Result<Spec, Mismatch> {
-        Spec::read(v).ok_or_else(|| mismatch("a layout of TIRx as JSON", v))
+impl RecordedSpec {
+    pub(super) fn new(v: &Value) -> Result<RecordedSpec, CaseMismatch> {
+        RecordedSpec::parse_spec(v).ok_or_else(|| mismatch_between("a layout of TIRx as JSON", v))
     }
 
-    fn read(v: &Value) -> Option<Spec> {
+    fn parse_spec(v: &Value) -> Option<RecordedSpec> {
         if v["kind"] == "compose" {
             let n = |name: &str| v[name].as_i64();
             let inner = v["swizzle_inner"].as_bool()?;
             let swizzle = Some((n("per_element")?, n("swizzle_len")?, n("atom_len")?, inner));
-            return Some(Spec { swizzle, ..Spec::read(&v["tile"])? });
+            return Some(RecordedSpec { swizzle, ..RecordedSpec::parse_spec(&v["tile"])? });
         }
         let offset = v["offset"].as_object()?.iter();
         let offset = offset.map(|(axis, n)| Some((axis.clone(), n.as_i64()?)));
-        Some(Spec {
-            shard: iters(&v["shard"])?,
-            replica: iters(&v["replica"])?,
+        Some(RecordedSpec {
+            shard: parse_iters(&v["shard"])?,
+            replica: parse_iters(&v["replica"])?,
             offset: offset.collect::<Option<_>>()?,
             swizzle: None,
         })
@@ -49,8 +49,8 @@ impl Spec {
     }
 
     /// The same before its swizzle.
-    pub(super) fn unswizzled(&self) -> Spec {
-        Spec { swizzle: None, ..self.clone() }
+    pub(super) fn without_swizzle(&self) -> RecordedSpec {
+        RecordedSpec { swizzle: None, ..self.clone() }
     }
 
     pub(super) fn is_swizzled(&self) -> bool {
@@ -66,8 +66,8 @@ impl Spec {
     }
 
     /// The places of an element, sorted; axes at 0 are left out.
-    pub(super) fn places(&self, flat: i64) -> Vec<Place> {
-        let mut point = Place::new();
+    pub(super) fn element_places(&self, flat: i64) -> Vec<NamedPlace> {
+        let mut point = NamedPlace::new();
         let mut rest = flat;
         for (extent, stride, axis) in self.shard.iter().rev() {
             *point.entry(axis.clone()).or_default() += rest % extent.max(&1) * stride;
@@ -78,7 +78,7 @@ impl Spec {
         }
         let mut points = vec![point];
         for (extent, stride, axis) in &self.replica {
-            let copy = |p: &Place, k: i64| {
+            let copy = |p: &NamedPlace, k: i64| {
                 let mut p = p.clone();
                 *p.entry(axis.clone()).or_default() += k * stride;
                 p
@@ -97,18 +97,18 @@ impl Spec {
                 p.insert("m".into(), (x << low) + a % (1 << low));
             }
         }
-        sorted(points)
+        sort_places(points)
     }
 
     /// One more than the largest coordinate on an axis, by going through all of them.
-    pub(super) fn span(&self, axis: &str) -> i64 {
-        let all = (0..self.size()).flat_map(|i| self.places(i));
+    pub(super) fn axis_span(&self, axis: &str) -> i64 {
+        let all = (0..self.size()).flat_map(|i| self.element_places(i));
         all.map(|p| p.get(axis).copied().unwrap_or(0)).max().map_or(1, |most| most + 1)
     }
 }
 
-pub(super) fn sorted(points: Vec<Place>) -> Vec<Place> {
-    let all: BTreeSet<Place> = points
+pub(super) fn sort_places(points: Vec<NamedPlace>) -> Vec<NamedPlace> {
+    let all: BTreeSet<NamedPlace> = points
         .into_iter()
         .map(|mut p| {
             p.retain(|_, v| *v != 0);
@@ -119,13 +119,17 @@ pub(super) fn sorted(points: Vec<Place>) -> Vec<Place> {
 }
 
 /// Flat indices that a check goes through: all of a small layout, some of a large one.
-pub(super) fn samples(size: i64, most: i64) -> Vec<i64> {
+pub(super) fn sample_indices(size: i64, most: i64) -> Vec<i64> {
     let step = usize::try_from((size / most).max(1)).unwrap_or(1);
     (0..size).step_by(step).collect()
 }
 
 /// Where a layout that was answered puts elements, by the request `apply`.
-pub(super) fn answered(layout: &Value, size: i64, at: &[i64]) -> Result<Vec<Vec<Place>>, Mismatch> {
+pub(super) fn answered_places(
+    layout: &Value,
+    size: i64,
+    at: &[i64],
+) -> Result<Vec<Vec<NamedPlace>>, CaseMismatch> {
     let coords: Vec<Value> = at.iter().map(|i| json!([i])).collect();
-    applied(layout, &[size], &coords)
+    apply_layout(layout, &[size], &coords)
 }

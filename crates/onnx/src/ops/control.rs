@@ -1,22 +1,22 @@
 //! Branches, loops and functions: written out, as what decides them is known.
 
-use super::Table;
+use super::RuleTable;
 use crate::error::{OnnxError, Result};
-use crate::literal::Literal;
-use crate::node::Node;
-use crate::proto::{Function, Given, Graph};
-use crate::walk::Value;
+use crate::literal::TensorLiteral;
+use crate::node::NodeLowering;
+use crate::proto::{AttributeValue, FunctionProto, GraphProto};
+use crate::walk::ModelValue;
 use std::rc::Rc;
 use zellige_float::Dtype;
 
-pub(super) const TABLE: Table = &[("If", branch), ("Loop", turns), ("Scan", scan)];
+pub(super) const TABLE: RuleTable = &[("If", lower_if), ("Loop", lower_loop), ("Scan", lower_scan)];
 
 /// Turns of a loop at most: each is written out.
 const MOST_TURNS: i64 = 1 << 14;
 
-impl<'a> Node<'_, 'a> {
+impl<'a> NodeLowering<'_, 'a> {
     /// The function of the model that this node calls.
-    pub(super) fn function(&self) -> Option<&'a Function<'a>> {
+    pub(super) fn called_function(&self) -> Option<&'a FunctionProto<'a>> {
         let proto = self.import.proto;
         let (op, domain, overload) = (self.op(), self.domain(), self.overload());
         proto
@@ -26,81 +26,90 @@ impl<'a> Node<'_, 'a> {
     }
 
     /// A graph that is an attribute.
-    fn graph(&mut self, name: &'static str) -> Result<&'a Graph<'a>> {
-        match self.any(name) {
-            Some(Given::Graph(graph)) => Ok(graph),
-            Some(_) => Err(self.wrong(name, "a graph")),
-            None => {
-                Err(self.bad("bad_attribute", format!("attribute `{name}` is missing; a graph")))
-            }
+    fn graph_attribute(&mut self, name: &'static str) -> Result<&'a GraphProto<'a>> {
+        match self.any_attribute(name) {
+            Some(AttributeValue::Graph(graph)) => Ok(graph),
+            Some(_) => Err(self.wrong_attribute(name, "a graph")),
+            None => Err(self
+                .refuse_node("bad_attribute", format!("attribute `{name}` is missing; a graph"))),
         }
     }
 
-    fn inside(&mut self, graph: &'a Graph<'a>, given: &[Value]) -> Result<Vec<Value>> {
-        self.import.inside(graph, given).map_err(|e| self.placed(e))
+    fn lower_subgraph(
+        &mut self,
+        graph: &'a GraphProto<'a>,
+        given: &[ModelValue],
+    ) -> Result<Vec<ModelValue>> {
+        self.import.lower_inner_graph(graph, given).map_err(|e| self.with_node_place(e))
     }
 }
 
 /// The nodes of a function in the place of its call.
-pub(super) fn call<'a>(n: &mut Node<'_, 'a>, function: &'a Function<'a>) -> Result<Vec<Value>> {
+pub(super) fn lower_call<'a>(
+    n: &mut NodeLowering<'_, 'a>,
+    function: &'a FunctionProto<'a>,
+) -> Result<Vec<ModelValue>> {
     let mut attributes = n.all_attributes();
     for default in &function.defaults {
         if !attributes.iter().any(|(name, _)| *name == default.name) {
             attributes.push((default.name, &default.value));
         }
     }
-    let count = n.inputs();
+    let count = n.operand_count();
     if count > function.inputs.len() {
         let message = format!("it has {count} operands; accepted: {}", function.inputs.len());
-        return Err(n.bad("bad_operand", message));
+        return Err(n.refuse_node("bad_operand", message));
     }
-    let given = (0..count).map(|k| n.value(k)).collect::<Result<Vec<_>>>()?;
-    n.import.call(function, attributes, &given).map_err(|e| n.placed(e))
+    let given = (0..count).map(|k| n.operand_value(k)).collect::<Result<Vec<_>>>()?;
+    n.import.lower_function_call(function, attributes, &given).map_err(|e| n.with_node_place(e))
 }
 
 /// One of two graphs, by a condition that is known.
-fn branch(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(1, 1)?;
-    let (yes, no) = (n.graph("then_branch")?, n.graph("else_branch")?);
-    let taken = if n.number(0, "the condition")? != 0.0 { yes } else { no };
-    n.inside(taken, &[])
+fn lower_if(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    n.check_arity(1, 1)?;
+    let (yes, no) = (n.graph_attribute("then_branch")?, n.graph_attribute("else_branch")?);
+    let taken = if n.require_number(0, "the condition")? != 0.0 { yes } else { no };
+    n.lower_subgraph(taken, &[])
 }
 
 /// A loop with a known number of turns: operand 0 bounds them, operand 1 and the first result of the body
 /// may end it.
-fn turns(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    let body = n.graph("body")?;
-    let most = if n.has(0) { Some(n.number(0, "the number of turns")?) } else { None };
-    let mut going = !n.has(1) || n.number(1, "the condition")? != 0.0;
-    let carried = n.inputs().max(2) - 2;
-    let mut state = (0..carried).map(|k| n.value(k + 2)).collect::<Result<Vec<_>>>()?;
+fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    let body = n.graph_attribute("body")?;
+    let most =
+        if n.has_operand(0) { Some(n.require_number(0, "the number of turns")?) } else { None };
+    let mut going = !n.has_operand(1) || n.require_number(1, "the condition")? != 0.0;
+    let carried = n.operand_count().max(2) - 2;
+    let mut state = (0..carried).map(|k| n.operand_value(k + 2)).collect::<Result<Vec<_>>>()?;
     let scans = body.outputs.len().checked_sub(carried + 1).ok_or_else(|| {
         let message = format!(
             "attribute `body` has {} outputs; accepted: a condition, {carried} values and what is stacked",
             body.outputs.len()
         );
-        n.bad("bad_attribute", message)
+        n.refuse_node("bad_attribute", message)
     })?;
-    let mut rows: Vec<Vec<Value>> = vec![Vec::new(); scans];
+    let mut rows: Vec<Vec<ModelValue>> = vec![Vec::new(); scans];
     let mut turn = 0i64;
     while going && most.is_none_or(|m| (turn as f64) < m) {
         if turn == MOST_TURNS {
             let message = format!("more than {MOST_TURNS} turns; each is written out");
-            return Err(n.bad("too_large", message));
+            return Err(n.refuse_node("too_large", message));
         }
-        let truth = Literal::ints(vec![1]).reshaped(vec![]).cast(Dtype::Bool);
+        let truth = TensorLiteral::from_ints(vec![1]).with_shape(vec![]).cast_to(Dtype::Bool);
         let mut given = vec![
-            Value::Known(Rc::new(Literal::ints(vec![turn]).reshaped(vec![]))),
-            Value::Known(Rc::new(truth.ok_or_else(|| n.bad("bad_operand", "no truth value"))?)),
+            ModelValue::Known(Rc::new(TensorLiteral::from_ints(vec![turn]).with_shape(vec![]))),
+            ModelValue::Known(Rc::new(
+                truth.ok_or_else(|| n.refuse_node("bad_operand", "no truth value"))?,
+            )),
         ];
         given.append(&mut state);
-        let mut made = n.inside(body, &given)?.into_iter();
+        let mut made = n.lower_subgraph(body, &given)?.into_iter();
         if let Some(condition) = made.next() {
-            let known = n.import.elements(&condition)?;
+            let known = n.import.known_elements(&condition)?;
             let Some(known) = known.filter(|l| l.len() == 1) else {
-                return Err(n.undecided("the condition for the next turn", &condition));
+                return Err(n.refuse_undecided("the condition for the next turn", &condition));
             };
-            going = known.number(0) != 0.0;
+            going = known.number_at(0) != 0.0;
         }
         state = made.by_ref().take(carried).collect();
         made.zip(&mut rows).for_each(|(value, row)| row.push(value));
@@ -110,29 +119,34 @@ fn turns(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     // What is stacked comes behind what is carried, and so do its names.
     n.named = carried;
     for row in rows {
-        results.push(n.stacked(&row, 0)?);
+        results.push(n.stack_values(&row, 0)?);
     }
     Ok(results)
 }
 
 /// A body applied to the slices of its operands, one after the other.
-fn scan(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    let body = n.graph("body")?;
-    let over = n.int("num_scan_inputs", 0)?;
+fn lower_scan(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    let body = n.graph_attribute("body")?;
+    let over = n.int_attribute("num_scan_inputs", 0)?;
     let first = usize::from(n.opset() < 9);
     if first == 1 {
-        return Err(n.bad("bad_opset", "Scan of opset 8 has a batch; accepted: opset 9 and newer"));
+        return Err(
+            n.refuse_node("bad_opset", "Scan of opset 8 has a batch; accepted: opset 9 and newer")
+        );
     }
-    let count = n.inputs();
+    let count = n.operand_count();
     let over = usize::try_from(over).ok().filter(|o| (1..=count).contains(o)).ok_or_else(|| {
-        n.bad(
+        n.refuse_node(
             "bad_attribute",
             format!("attribute `num_scan_inputs` is {over}; accepted: 1 to {count}"),
         )
     })?;
     let carried = count - over;
     let scans = body.outputs.len().checked_sub(carried).ok_or_else(|| {
-        n.bad("bad_attribute", format!("attribute `body` has {} outputs", body.outputs.len()))
+        n.refuse_node(
+            "bad_attribute",
+            format!("attribute `body` has {} outputs", body.outputs.len()),
+        )
     })?;
     let mut lists = Vec::new();
     for (name, length) in [
@@ -141,22 +155,22 @@ fn scan(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         ("scan_output_axes", scans),
         ("scan_output_directions", scans),
     ] {
-        let list = n.list(name)?.unwrap_or_else(|| vec![0; length]);
+        let list = n.ints_attribute(name)?.unwrap_or_else(|| vec![0; length]);
         if list.len() != length {
             let message = format!("attribute `{name}` is {list:?}; accepted: {length} integers");
-            return Err(n.bad("bad_attribute", message));
+            return Err(n.refuse_node("bad_attribute", message));
         }
         lists.push(list);
     }
-    let mut state = (0..carried).map(|k| n.value(k)).collect::<Result<Vec<_>>>()?;
+    let mut state = (0..carried).map(|k| n.operand_value(k)).collect::<Result<Vec<_>>>()?;
     let mut dims = Vec::new();
     let mut length = None;
     for (k, axis) in lists[0].iter().enumerate() {
-        let size = n.size(carried + k)?;
-        let dim = n.dim(*axis, size.len())?;
+        let size = n.operand_size(carried + k)?;
+        let dim = n.normalize_dim(*axis, size.len())?;
         if *length.get_or_insert(size[dim]) != size[dim] {
             return Err(
-                n.bad_operand(carried + k, format!("{size:?} is not as long as the others"))
+                n.refuse_operand(carried + k, format!("{size:?} is not as long as the others"))
             );
         }
         dims.push(dim);
@@ -164,16 +178,16 @@ fn scan(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let length = length.unwrap_or(0);
     if length > MOST_TURNS {
         let message = format!("{length} turns; accepted: {MOST_TURNS}, as each is written out");
-        return Err(n.bad("too_large", message));
+        return Err(n.refuse_node("too_large", message));
     }
-    let mut rows: Vec<Vec<Value>> = vec![Vec::new(); scans];
+    let mut rows: Vec<Vec<ModelValue>> = vec![Vec::new(); scans];
     for turn in 0..length {
         let mut given = std::mem::take(&mut state);
         for k in 0..over {
             let at = if lists[1][k] == 0 { turn } else { length - 1 - turn };
             given.push(n.slice_at(carried + k, dims[k], at)?);
         }
-        let mut made = n.inside(body, &given)?.into_iter();
+        let mut made = n.lower_subgraph(body, &given)?.into_iter();
         state = made.by_ref().take(carried).collect();
         made.zip(&mut rows).for_each(|(value, row)| row.push(value));
     }
@@ -183,13 +197,13 @@ fn scan(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         if lists[3][k] != 0 {
             row.reverse();
         }
-        results.push(n.stacked(&row, lists[2][k])?);
+        results.push(n.stack_values(&row, lists[2][k])?);
     }
     Ok(results)
 }
 
-impl Node<'_, '_> {
-    fn undecided(&self, what: &str, value: &Value) -> OnnxError {
-        self.needed(what, value, None)
+impl NodeLowering<'_, '_> {
+    fn refuse_undecided(&self, what: &str, value: &ModelValue) -> OnnxError {
+        self.refuse_unknown_value(what, value, None)
     }
 }

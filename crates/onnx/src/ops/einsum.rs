@@ -1,69 +1,78 @@
 //! Sums of products by letters: the operands are multiplied two by two, each time as views around one product of
 //! matrices.
 
-use super::Table;
+use super::RuleTable;
 use crate::error::Result;
-use crate::literal::numel;
-use crate::node::Node;
-use crate::walk::Value;
+use crate::literal::element_count;
+use crate::node::NodeLowering;
+use crate::walk::ModelValue;
 use serde_json::{Value as Json, json};
 use zellige_graph::{GraphOperand, TensorId};
 
-pub(super) const TABLE: Table = &[("Einsum", einsum)];
+pub(super) const TABLE: RuleTable = &[("Einsum", lower_einsum)];
 
 /// Operands at most: every step looks at every pair of those that are left.
 const MOST_OPERANDS: usize = 64;
 
 /// A tensor on its way, and the letter of each of its dimensions.
-struct Term {
+struct EinsumTerm {
     id: TensorId,
     letters: Vec<char>,
 }
 
-impl Term {
-    fn extent(&self, n: &Node<'_, '_>, letter: char) -> i64 {
+impl EinsumTerm {
+    fn letter_extent(&self, n: &NodeLowering<'_, '_>, letter: char) -> i64 {
         let at = self.letters.iter().position(|l| *l == letter);
-        at.map_or(1, |d| n.size_of(self.id)[d])
+        at.map_or(1, |d| n.tensor_size(self.id)[d])
     }
 
     /// Summed over the letters that nothing else has.
-    fn summed(self, n: &mut Node<'_, '_>, kept: impl Fn(char) -> bool) -> Result<Term> {
+    fn sum_letters(
+        self,
+        n: &mut NodeLowering<'_, '_>,
+        kept: impl Fn(char) -> bool,
+    ) -> Result<EinsumTerm> {
         let gone: Vec<usize> =
             (0..self.letters.len()).filter(|d| !kept(self.letters[*d])).collect();
         if gone.is_empty() {
             return Ok(self);
         }
         let over = json!({"dim": gone, "keepdim": false});
-        let id = n.part("sum", "sum", &[GraphOperand::Tensor(self.id)], over)?;
-        Ok(Term { id, letters: self.letters.into_iter().filter(|l| kept(*l)).collect() })
+        let id = n.emit_part("sum", "sum", &[GraphOperand::Tensor(self.id)], over)?;
+        Ok(EinsumTerm { id, letters: self.letters.into_iter().filter(|l| kept(*l)).collect() })
     }
 
     /// With its dimensions in another order.
-    fn ordered(self, n: &mut Node<'_, '_>, order: &[char]) -> Result<Term> {
+    fn reorder_letters(self, n: &mut NodeLowering<'_, '_>, order: &[char]) -> Result<EinsumTerm> {
         if self.letters == order {
             return Ok(self);
         }
         let at = |l: &char| self.letters.iter().position(|m| m == l).unwrap_or(0);
         let dims: Vec<usize> = order.iter().map(at).collect();
-        let id =
-            n.part("turned", "permute", &[GraphOperand::Tensor(self.id)], json!({"dims": dims}))?;
-        Ok(Term { id, letters: order.to_vec() })
+        let id = n.emit_part(
+            "turned",
+            "permute",
+            &[GraphOperand::Tensor(self.id)],
+            json!({"dims": dims}),
+        )?;
+        Ok(EinsumTerm { id, letters: order.to_vec() })
     }
 
-    fn shaped(self, n: &mut Node<'_, '_>, size: &[i64]) -> Result<TensorId> {
-        if n.size_of(self.id) == size {
+    fn reshape_term(self, n: &mut NodeLowering<'_, '_>, size: &[i64]) -> Result<TensorId> {
+        if n.tensor_size(self.id) == size {
             return Ok(self.id);
         }
-        n.part("shaped", "reshape", &[GraphOperand::Tensor(self.id)], json!({"size": size}))
+        n.emit_part("shaped", "reshape", &[GraphOperand::Tensor(self.id)], json!({"size": size}))
     }
 }
 
 /// The letters of the operands and of the result.
-fn equation(n: &mut Node<'_, '_>) -> Result<(Vec<Vec<char>>, Vec<char>)> {
-    let text: String = n.word("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
-    let bad = |n: &Node<'_, '_>, why: &str| {
+fn parse_equation(n: &mut NodeLowering<'_, '_>) -> Result<(Vec<Vec<char>>, Vec<char>)> {
+    let text: String =
+        n.word_attribute("equation", "")?.chars().filter(|c| !c.is_whitespace()).collect();
+    let bad = |n: &NodeLowering<'_, '_>, why: &str| {
         let shown: String = text.chars().take(60).collect();
-        n.bad("bad_attribute", format!("attribute `equation` is `{shown}`: {why}"))
+        n.refuse_node("bad_attribute", format!("attribute `equation` is `{shown}`: {why}"))
     };
     let (left, right) = match text.split_once("->") {
         Some((left, right)) => (left, Some(right)),
@@ -99,47 +108,47 @@ fn equation(n: &mut Node<'_, '_>) -> Result<(Vec<Vec<char>>, Vec<char>)> {
     if result.iter().any(|l| !terms.concat().contains(l)) {
         return Err(bad(n, "a letter of the result stands in no operand"));
     }
-    n.arity(terms.len(), terms.len())?;
+    n.check_arity(terms.len(), terms.len())?;
     Ok((terms, result))
 }
 
-fn einsum(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    let (terms, result) = equation(n)?;
-    let dtype = n.dtype(0)?;
+fn lower_einsum(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    let (terms, result) = parse_equation(n)?;
+    let dtype = n.operand_dtype(0)?;
     for (k, letters) in terms.iter().enumerate() {
-        let size = n.size(k)?;
+        let size = n.operand_size(k)?;
         if size.len() != letters.len() {
-            return Err(n.bad_operand(k, format!("{size:?} for {} letters", letters.len())));
+            return Err(n.refuse_operand(k, format!("{size:?} for {} letters", letters.len())));
         }
     }
-    agree(n, &terms)?;
+    check_extents_agree(n, &terms)?;
     let mut left = Vec::new();
     for (k, letters) in terms.into_iter().enumerate() {
-        left.push(Term { id: n.tensor(k)?, letters });
+        left.push(EinsumTerm { id: n.operand_tensor(k)?, letters });
     }
-    while let Some((i, j)) = next_pair(n, &left, &result) {
+    while let Some((i, j)) = choose_next_pair(n, &left, &result) {
         let b = left.remove(j);
         let a = left.remove(i);
-        let kept = needed(&left, &result);
-        let both = product(n, a, b, &kept)?;
+        let kept = needed_letters(&left, &result);
+        let both = multiply_terms(n, a, b, &kept)?;
         left.insert(i, both);
     }
     // The equation has one operand or more.
     let Some(last) = left.pop() else { return Ok(Vec::new()) };
-    let y = last.summed(n, |l| result.contains(&l))?.ordered(n, &result)?;
-    Ok(vec![n.converted(y.id, dtype)?])
+    let y = last.sum_letters(n, |l| result.contains(&l))?.reorder_letters(n, &result)?;
+    Ok(vec![n.convert_result(y.id, dtype)?])
 }
 
 /// That a letter has one extent in all operands.
-fn agree(n: &mut Node<'_, '_>, terms: &[Vec<char>]) -> Result<()> {
+fn check_extents_agree(n: &mut NodeLowering<'_, '_>, terms: &[Vec<char>]) -> Result<()> {
     let mut extents: Vec<(char, i64, usize)> = Vec::new();
     for (k, letters) in terms.iter().enumerate() {
-        for (letter, extent) in letters.iter().zip(n.size(k)?) {
+        for (letter, extent) in letters.iter().zip(n.operand_size(k)?) {
             match extents.iter().find(|(l, ..)| l == letter) {
                 Some((_, known, first)) if *known != extent => {
                     let message =
                         format!("`{letter}` is {extent} here and {known} in operand {first}");
-                    return Err(n.bad_operand(k, message));
+                    return Err(n.refuse_operand(k, message));
                 }
                 Some(_) => {}
                 None => extents.push((*letter, extent, k)),
@@ -150,7 +159,7 @@ fn agree(n: &mut Node<'_, '_>, terms: &[Vec<char>]) -> Result<()> {
 }
 
 /// The letters of the result, then those that other operands have too.
-fn needed(others: &[Term], result: &[char]) -> Vec<char> {
+fn needed_letters(others: &[EinsumTerm], result: &[char]) -> Vec<char> {
     let mut kept = result.to_vec();
     for letter in others.iter().flat_map(|t| &t.letters) {
         if !kept.contains(letter) {
@@ -161,7 +170,11 @@ fn needed(others: &[Term], result: &[char]) -> Vec<char> {
 }
 
 /// The two operands to multiply next: those whose product is smallest, so that what is on the way stays small.
-fn next_pair(n: &Node<'_, '_>, left: &[Term], result: &[char]) -> Option<(usize, usize)> {
+fn choose_next_pair(
+    n: &NodeLowering<'_, '_>,
+    left: &[EinsumTerm],
+    result: &[char],
+) -> Option<(usize, usize)> {
     let mut best: Option<(f64, (usize, usize))> = None;
     for j in 1..left.len() {
         for i in 0..j {
@@ -176,8 +189,10 @@ fn next_pair(n: &Node<'_, '_>, left: &[Term], result: &[char]) -> Option<(usize,
             let more = left[j].letters.iter().filter(|l| !left[i].letters.contains(l));
             let all = own.chain(more.map(|l| (l, &left[j])));
             // As a float, which has no largest number that a product passes.
-            let size: f64 =
-                all.filter(|(l, _)| elsewhere(l)).map(|(l, t)| t.extent(n, *l) as f64).product();
+            let size: f64 = all
+                .filter(|(l, _)| elsewhere(l))
+                .map(|(l, t)| t.letter_extent(n, *l) as f64)
+                .product();
             if best.is_none_or(|(least, _)| size < least) {
                 best = Some((size, (i, j)));
             }
@@ -187,20 +202,25 @@ fn next_pair(n: &Node<'_, '_>, left: &[Term], result: &[char]) -> Option<(usize,
 }
 
 /// The product of two operands, summed over the letters that are not in `result`. Letters have one extent in both.
-fn product(n: &mut Node<'_, '_>, a: Term, b: Term, result: &[char]) -> Result<Term> {
+fn multiply_terms(
+    n: &mut NodeLowering<'_, '_>,
+    a: EinsumTerm,
+    b: EinsumTerm,
+    result: &[char],
+) -> Result<EinsumTerm> {
     let (first, second) = (a.letters.clone(), b.letters.clone());
-    let a = a.summed(n, |l| second.contains(&l) || result.contains(&l))?;
-    let b = b.summed(n, |l| first.contains(&l) || result.contains(&l))?;
+    let a = a.sum_letters(n, |l| second.contains(&l) || result.contains(&l))?;
+    let b = b.sum_letters(n, |l| first.contains(&l) || result.contains(&l))?;
     let both = |l: &char| a.letters.contains(l) && b.letters.contains(l);
     let batch: Vec<char> = result.iter().filter(|l| both(l)).copied().collect();
     let summed: Vec<char> =
         a.letters.iter().filter(|l| both(l) && !result.contains(l)).copied().collect();
     let rows: Vec<char> = a.letters.iter().filter(|l| !both(l)).copied().collect();
     let columns: Vec<char> = b.letters.iter().filter(|l| !both(l)).copied().collect();
-    let sizes = |of: &Term, list: &[char], n: &Node<'_, '_>| -> Vec<i64> {
-        list.iter().map(|l| of.extent(n, *l)).collect()
+    let sizes = |of: &EinsumTerm, list: &[char], n: &NodeLowering<'_, '_>| -> Vec<i64> {
+        list.iter().map(|l| of.letter_extent(n, *l)).collect()
     };
-    let count = |size: &[i64]| numel(size).unwrap_or(0);
+    let count = |size: &[i64]| element_count(size).unwrap_or(0);
     let (batches, heights) = (sizes(&a, &batch, n), sizes(&a, &rows, n));
     let (depth, widths) = (count(&sizes(&a, &summed, n)), sizes(&b, &columns, n));
     // One dimension for each group of letters, and none for a batch that is not there.
@@ -208,13 +228,14 @@ fn product(n: &mut Node<'_, '_>, a: Term, b: Term, result: &[char]) -> Result<Te
         let lead = if batches.is_empty() { None } else { Some(count(&batches)) };
         lead.into_iter().chain([height, width]).collect()
     };
-    let a = a.ordered(n, &[&batch[..], &rows, &summed].concat())?;
-    let a = a.shaped(n, &matrix(count(&heights), depth))?;
-    let b = b.ordered(n, &[&batch[..], &summed, &columns].concat())?;
-    let b = b.shaped(n, &matrix(depth, count(&widths)))?;
+    let a = a.reorder_letters(n, &[&batch[..], &rows, &summed].concat())?;
+    let a = a.reshape_term(n, &matrix(count(&heights), depth))?;
+    let b = b.reorder_letters(n, &[&batch[..], &summed, &columns].concat())?;
+    let b = b.reshape_term(n, &matrix(depth, count(&widths)))?;
     let operands = [GraphOperand::Tensor(a), GraphOperand::Tensor(b)];
-    let id = n.part("product", "matmul", &operands, Json::Null)?;
+    let id = n.emit_part("product", "matmul", &operands, Json::Null)?;
     let letters = [&batch[..], &rows, &columns].concat();
-    let id = Term { id, letters: Vec::new() }.shaped(n, &[batches, heights, widths].concat())?;
-    Ok(Term { id, letters })
+    let id = EinsumTerm { id, letters: Vec::new() }
+        .reshape_term(n, &[batches, heights, widths].concat())?;
+    Ok(EinsumTerm { id, letters })
 }

@@ -2,14 +2,17 @@
 //!
 //! As one operation it is rounded once, and the card has it, while it has no `erf`.
 
-use crate::node::Node;
+use crate::node::NodeLowering;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 use zellige_graph::{GraphOperand, TensorId};
 
 /// The `x` of which this product is the GELU, in whatever order its three factors were multiplied.
-pub(super) fn written_out(n: &Node<'_, '_>, operands: &[GraphOperand; 2]) -> Option<TensorId> {
+pub(super) fn match_written_gelu(
+    n: &NodeLowering<'_, '_>,
+    operands: &[GraphOperand; 2],
+) -> Option<TensorId> {
     let apart = |k: usize| {
-        let (op, inner) = parts(n, &operands[k])?;
+        let (op, inner) = producing_operation(n, &operands[k])?;
         (op == "mul").then(|| [inner, &operands[1 - k..2 - k]].concat())
     };
     let of = |factors: Vec<GraphOperand>| {
@@ -17,26 +20,33 @@ pub(super) fn written_out(n: &Node<'_, '_>, operands: &[GraphOperand; 2]) -> Opt
         let rest: Vec<&GraphOperand> =
             factors.iter().enumerate().filter(|(k, _)| *k != half).map(|(_, f)| f).collect();
         match rest[..] {
-            [a, b] => gate(n, a, b).or_else(|| gate(n, b, a)),
+            [a, b] => match_gelu_gate(n, a, b).or_else(|| match_gelu_gate(n, b, a)),
             _ => None,
         }
     };
     [0, 1].into_iter().find_map(|k| apart(k).and_then(of))
 }
 
-fn parts<'n>(n: &'n Node<'_, '_>, of: &GraphOperand) -> Option<(&'n str, &'n [GraphOperand])> {
+fn producing_operation<'n>(
+    n: &'n NodeLowering<'_, '_>,
+    of: &GraphOperand,
+) -> Option<(&'n str, &'n [GraphOperand])> {
     let GraphOperand::Tensor(id) = of else { return None };
     n.import.made.get(id).map(|(op, operands)| (op.as_str(), operands.as_slice()))
 }
 
 /// `x`, where `gate` is `1 + erf(x / sqrt 2)`. Constants may be rounded to 16 bits.
-fn gate(n: &Node<'_, '_>, x: &GraphOperand, gate: &GraphOperand) -> Option<TensorId> {
-    let ("add", [a, b]) = parts(n, gate)? else { return None };
+fn match_gelu_gate(
+    n: &NodeLowering<'_, '_>,
+    x: &GraphOperand,
+    gate: &GraphOperand,
+) -> Option<TensorId> {
+    let ("add", [a, b]) = producing_operation(n, gate)? else { return None };
     let one = GraphOperand::Number(1.0);
     let erf = if *b == one { a } else { Some(b).filter(|_| *a == one)? };
-    let ("erf", [inner]) = parts(n, erf)? else { return None };
+    let ("erf", [inner]) = producing_operation(n, erf)? else { return None };
     let close = |v: &GraphOperand, to: f64| matches!(v, GraphOperand::Number(v) if (v / to - 1.0).abs() < 1e-3);
-    let scaled = match parts(n, inner)? {
+    let scaled = match producing_operation(n, inner)? {
         ("div", [a, b]) => a == x && close(b, SQRT_2),
         ("mul", [a, b]) => {
             (a == x && close(b, FRAC_1_SQRT_2)) || (b == x && close(a, FRAC_1_SQRT_2))

@@ -21,18 +21,18 @@ mod transposed;
 mod unfold;
 mod window;
 
-use crate::error::{Result, quote};
-use crate::node::Node;
-use crate::walk::Value;
+use crate::error::{Result, quote_start};
+use crate::node::NodeLowering;
+use crate::walk::ModelValue;
 
-pub(crate) use rearrange::taken;
+pub(crate) use rearrange::take_along_dim;
 
 /// What an operation of ONNX becomes: its results.
-type Rule = fn(&mut Node<'_, '_>) -> Result<Vec<Value>>;
+type LoweringRule = fn(&mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>;
 /// Operations of a family with their rules.
-type Table = &'static [(&'static str, Rule)];
+type RuleTable = &'static [(&'static str, LoweringRule)];
 
-const TABLES: &[Table] = &[
+const TABLES: &[RuleTable] = &[
     pointwise::TABLE,
     matmul::TABLE,
     einsum::TABLE,
@@ -54,38 +54,38 @@ const TABLES: &[Table] = &[
 ];
 
 /// The operations of ONNX that are read, by name.
-pub fn operations() -> Vec<&'static str> {
+pub fn supported_operations() -> Vec<&'static str> {
     let tables = TABLES.iter().flat_map(|t| t.iter().map(|(name, _)| *name));
-    let mut all: Vec<&str> = tables.chain(pointwise::names()).collect();
+    let mut all: Vec<&str> = tables.chain(pointwise::plain_operations()).collect();
     all.sort_unstable();
     all
 }
 
 /// The results of a node.
-pub(crate) fn lower(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
+pub(crate) fn lower_node(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let op = n.op();
-    if let Some(function) = n.function() {
-        return control::call(n, function);
+    if let Some(function) = n.called_function() {
+        return control::lower_call(n, function);
     }
     if !matches!(n.domain(), "" | "ai.onnx") {
         let message = format!(
             "it is of the domain `{}`; accepted: operations of ai.onnx and functions of the file; export \
              without fused or custom operations",
-            quote(n.domain())
+            quote_start(n.domain())
         );
-        return Err(n.bad("no_such_op", message));
+        return Err(n.refuse_node("no_such_op", message));
     }
-    if let Some(made) = pointwise::plain(n)? {
+    if let Some(made) = pointwise::lower_plain(n)? {
         return Ok(made);
     }
     let rule = TABLES.iter().flat_map(|t| t.iter()).find(|(name, _)| *name == op);
     match rule {
         Some((_, rule)) => rule(n),
-        None => Err(n.bad("no_such_op", refusal(op))),
+        None => Err(n.refuse_node("no_such_op", refusal_reason(op))),
     }
 }
 
-fn refusal(op: &str) -> String {
+fn refusal_reason(op: &str) -> String {
     let why = match op {
         "NonZero" | "Compress" | "Unique" | "NonMaxSuppression" => {
             "the size of its result depends on data; sizes are known before a run here"
@@ -94,7 +94,7 @@ fn refusal(op: &str) -> String {
             let shared = |name: &str| {
                 name.chars().zip(op.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
             };
-            let near = operations().into_iter().filter(|name| shared(name) >= 4);
+            let near = supported_operations().into_iter().filter(|name| shared(name) >= 4);
             return match near.max_by_key(|name| shared(name)) {
                 Some(name) => format!(
                     "no operation of the card does this; did you mean {name}? docs/compiler.md lists \

@@ -1,18 +1,18 @@
 //! Resized images: every axis by itself, as a product with the weights of its interpolation.
 
-use super::Table;
-use super::pointwise::same;
+use super::RuleTable;
+use super::pointwise::pass_operand;
 use crate::error::Result;
-use crate::node::Node;
-use crate::walk::Value;
+use crate::node::NodeLowering;
+use crate::walk::ModelValue;
 use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
 use zellige_graph::{GraphOperand, TensorId};
 
-pub(super) const TABLE: Table = &[("Resize", resize), ("Upsample", upsample)];
+pub(super) const TABLE: RuleTable = &[("Resize", lower_resize), ("Upsample", lower_upsample)];
 
 /// How an axis is resized.
-struct Axis {
+struct ResizedAxis {
     dim: usize,
     from: i64,
     to: i64,
@@ -21,7 +21,7 @@ struct Axis {
     region: [f64; 2],
 }
 
-struct Rule {
+struct ResizeRule {
     mode: String,
     coordinates: String,
     nearest: String,
@@ -31,26 +31,28 @@ struct Rule {
     extrapolation: f64,
 }
 
-fn upsample(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    let mode = n.word("mode", "nearest")?;
-    let scales = match n.any("scales") {
-        Some(crate::proto::Given::Floats(list)) => list.iter().map(|f| f64::from(*f)).collect(),
-        Some(_) => return Err(n.wrong("scales", "a list of floats")),
-        None => floats(n, 1, "the scales")?,
+fn lower_upsample(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    let mode = n.word_attribute("mode", "nearest")?;
+    let scales = match n.any_attribute("scales") {
+        Some(crate::proto::AttributeValue::Floats(list)) => {
+            list.iter().map(|f| f64::from(*f)).collect()
+        }
+        Some(_) => return Err(n.wrong_attribute("scales", "a list of floats")),
+        None => require_floats(n, 1, "the scales")?,
     };
-    let size = n.size(0)?;
+    let size = n.operand_size(0)?;
     if scales.len() != size.len() {
-        return Err(n.bad("bad_operand", format!("{} scales for {size:?}", scales.len())));
+        return Err(n.refuse_node("bad_operand", format!("{} scales for {size:?}", scales.len())));
     }
-    let axes = scaled(n, &size, &(0..size.len()).collect::<Vec<_>>(), &scales)?;
-    let rule = Rule::before_opset_11(if mode == "bilinear" { "linear".into() } else { mode });
-    interpolated(n, &axes, &rule)
+    let axes = axes_from_scales(n, &size, &(0..size.len()).collect::<Vec<_>>(), &scales)?;
+    let rule = ResizeRule::before_opset_11(if mode == "bilinear" { "linear".into() } else { mode });
+    interpolate_axes(n, &axes, &rule)
 }
 
-impl Rule {
+impl ResizeRule {
     /// The one rule that there was before coordinates could be chosen.
-    fn before_opset_11(mode: String) -> Rule {
-        Rule {
+    fn before_opset_11(mode: String) -> ResizeRule {
+        ResizeRule {
             mode,
             coordinates: "asymmetric".into(),
             nearest: "floor".into(),
@@ -63,91 +65,100 @@ impl Rule {
 }
 
 /// Numbers that have to be known.
-fn floats(n: &mut Node<'_, '_>, k: usize, what: &str) -> Result<Vec<f64>> {
-    let literal = n.known(k, what)?;
-    Ok((0..literal.len()).map(|i| literal.number(i)).collect())
+fn require_floats(n: &mut NodeLowering<'_, '_>, k: usize, what: &str) -> Result<Vec<f64>> {
+    let literal = n.require_literal(k, what)?;
+    Ok((0..literal.len()).map(|i| literal.number_at(i)).collect())
 }
 
-fn scaled(n: &Node<'_, '_>, size: &[i64], dims: &[usize], scales: &[f64]) -> Result<Vec<Axis>> {
+fn axes_from_scales(
+    n: &NodeLowering<'_, '_>,
+    size: &[i64],
+    dims: &[usize],
+    scales: &[f64],
+) -> Result<Vec<ResizedAxis>> {
     let one = |(dim, scale): (&usize, &f64)| {
         let to = (size[*dim] as f64 * scale).floor();
         if !(*scale > 0.0 && to < 1e9) {
-            return Err(n.bad("bad_operand", format!("scale {scale}; accepted: more than 0")));
+            return Err(
+                n.refuse_node("bad_operand", format!("scale {scale}; accepted: more than 0"))
+            );
         }
         #[expect(clippy::cast_possible_truncation, reason = "checked above")]
         let to = to as i64;
-        Ok(Axis { dim: *dim, from: size[*dim], to, scale: *scale, region: [0.0, 1.0] })
+        Ok(ResizedAxis { dim: *dim, from: size[*dim], to, scale: *scale, region: [0.0, 1.0] })
     };
     dims.iter().zip(scales).map(one).collect()
 }
 
-fn resize(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(2, 4)?;
+fn lower_resize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    n.check_arity(2, 4)?;
     if n.opset() < 11 {
-        let size = n.size(0)?;
-        let scales = floats(n, 1, "the scales")?;
+        let size = n.operand_size(0)?;
+        let scales = require_floats(n, 1, "the scales")?;
         let dims: Vec<usize> = (0..size.len()).collect();
-        let axes = scaled(n, &size, &dims, &scales)?;
-        let rule = Rule::before_opset_11(n.word("mode", "nearest")?);
-        return interpolated(n, &axes, &rule);
+        let axes = axes_from_scales(n, &size, &dims, &scales)?;
+        let rule = ResizeRule::before_opset_11(n.word_attribute("mode", "nearest")?);
+        return interpolate_axes(n, &axes, &rule);
     }
-    let rule = Rule {
-        mode: n.word("mode", "nearest")?,
-        coordinates: n.word("coordinate_transformation_mode", "half_pixel")?,
-        nearest: n.word("nearest_mode", "round_prefer_floor")?,
-        cubic: n.float("cubic_coeff_a", -0.75)?,
-        exclude_outside: n.flag("exclude_outside", false)?,
-        antialias: n.flag("antialias", false)?,
-        extrapolation: n.float("extrapolation_value", 0.0)?,
+    let rule = ResizeRule {
+        mode: n.word_attribute("mode", "nearest")?,
+        coordinates: n.word_attribute("coordinate_transformation_mode", "half_pixel")?,
+        nearest: n.word_attribute("nearest_mode", "round_prefer_floor")?,
+        cubic: n.float_attribute("cubic_coeff_a", -0.75)?,
+        exclude_outside: n.flag_attribute("exclude_outside", false)?,
+        antialias: n.flag_attribute("antialias", false)?,
+        extrapolation: n.float_attribute("extrapolation_value", 0.0)?,
     };
-    let policy = n.word("keep_aspect_ratio_policy", "stretch")?;
-    let size = n.size(0)?;
-    let listed = n.list("axes")?;
+    let policy = n.word_attribute("keep_aspect_ratio_policy", "stretch")?;
+    let size = n.operand_size(0)?;
+    let listed = n.ints_attribute("axes")?;
     let dims: Vec<usize> = match listed {
-        Some(list) => list.iter().map(|a| n.dim(*a, size.len())).collect::<Result<_>>()?,
+        Some(list) => {
+            list.iter().map(|a| n.normalize_dim(*a, size.len())).collect::<Result<_>>()?
+        }
         None => (0..size.len()).collect(),
     };
     let region = if rule.coordinates == "tf_crop_and_resize" {
-        floats(n, 1, "the region")?
+        require_floats(n, 1, "the region")?
     } else {
         Vec::new()
     };
-    let scales = if n.has(2) { floats(n, 2, "the scales")? } else { Vec::new() };
+    let scales = if n.has_operand(2) { require_floats(n, 2, "the scales")? } else { Vec::new() };
     let mut axes = if scales.is_empty() {
-        let sizes = n.ints(3, "the sizes")?;
+        let sizes = n.require_ints(3, "the sizes")?;
         if sizes.len() != dims.len() || sizes.iter().any(|s| !(0..1 << 30).contains(s)) {
             let message = format!("{sizes:?}; accepted: {} sizes, 0 or more", dims.len());
-            return Err(n.bad_operand(3, message));
+            return Err(n.refuse_operand(3, message));
         }
-        fitted(n, &size, &dims, &sizes, &policy)?
+        axes_from_sizes(n, &size, &dims, &sizes, &policy)?
     } else {
         if scales.len() != dims.len() {
             let message = format!("{} scales; accepted: {}", scales.len(), dims.len());
-            return Err(n.bad_operand(2, message));
+            return Err(n.refuse_operand(2, message));
         }
-        scaled(n, &size, &dims, &scales)?
+        axes_from_scales(n, &size, &dims, &scales)?
     };
     if !region.is_empty() {
         if region.len() != 2 * axes.len() {
             let message = format!("{} numbers; accepted: {}", region.len(), 2 * axes.len());
-            return Err(n.bad_operand(1, message));
+            return Err(n.refuse_operand(1, message));
         }
         let half = axes.len();
         for (k, axis) in axes.iter_mut().enumerate() {
             axis.region = [region[k], region[k + half]];
         }
     }
-    interpolated(n, &axes, &rule)
+    interpolate_axes(n, &axes, &rule)
 }
 
 /// Axes of given sizes, which a policy may change so that all have one scale.
-fn fitted(
-    n: &Node<'_, '_>,
+fn axes_from_sizes(
+    n: &NodeLowering<'_, '_>,
     size: &[i64],
     dims: &[usize],
     sizes: &[i64],
     policy: &str,
-) -> Result<Vec<Axis>> {
+) -> Result<Vec<ResizedAxis>> {
     let ratio = |(dim, to): (&usize, &i64)| *to as f64 / size[*dim] as f64;
     let all = || dims.iter().zip(sizes).map(ratio);
     let common = match policy {
@@ -158,7 +169,7 @@ fn fitted(
             let message = format!(
                 "attribute `keep_aspect_ratio_policy` is `{other}`; accepted: stretch, not_larger, not_smaller"
             );
-            return Err(n.bad("bad_attribute", message));
+            return Err(n.refuse_node("bad_attribute", message));
         }
     };
     Ok(dims
@@ -171,19 +182,23 @@ fn fitted(
                 None => (*to, *to as f64 / from as f64),
                 Some(scale) => ((scale * from as f64 + 0.5).floor() as i64, scale),
             };
-            Axis { dim: *dim, from, to, scale, region: [0.0, 1.0] }
+            ResizedAxis { dim: *dim, from, to, scale, region: [0.0, 1.0] }
         })
         .collect())
 }
 
-fn interpolated(n: &mut Node<'_, '_>, axes: &[Axis], rule: &Rule) -> Result<Vec<Value>> {
+fn interpolate_axes(
+    n: &mut NodeLowering<'_, '_>,
+    axes: &[ResizedAxis],
+    rule: &ResizeRule,
+) -> Result<Vec<ModelValue>> {
     if !matches!(rule.mode.as_str(), "nearest" | "linear" | "cubic") {
         let message =
             format!("attribute `mode` is `{}`; accepted: nearest, linear, cubic", rule.mode);
-        return Err(n.bad("bad_attribute", message));
+        return Err(n.refuse_node("bad_attribute", message));
     }
-    let mut x = n.tensor(0)?;
-    let dtype = n.dtype(0)?;
+    let mut x = n.operand_tensor(0)?;
+    let dtype = n.operand_dtype(0)?;
     let mut changed = false;
     for axis in axes {
         let still = axis.to == axis.from && axis.scale == 1.0 && axis.region == [0.0, 1.0];
@@ -191,64 +206,70 @@ fn interpolated(n: &mut Node<'_, '_>, axes: &[Axis], rule: &Rule) -> Result<Vec<
             continue;
         }
         changed = true;
-        x = along(n, x, axis, rule, dtype)?;
+        x = interpolate_axis(n, x, axis, rule, dtype)?;
     }
     if changed {
-        Ok(vec![n.emit("identity", &[GraphOperand::Tensor(x)], Json::Null)?])
+        Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(x)], Json::Null)?])
     } else {
-        Ok(vec![same(n, 0)?])
+        Ok(vec![pass_operand(n, 0)?])
     }
 }
 
 /// One axis.
-fn along(
-    n: &mut Node<'_, '_>,
+fn interpolate_axis(
+    n: &mut NodeLowering<'_, '_>,
     x: TensorId,
-    axis: &Axis,
-    rule: &Rule,
+    axis: &ResizedAxis,
+    rule: &ResizeRule,
     dtype: Dtype,
 ) -> Result<TensorId> {
     let mut at = Vec::new();
     for i in 0..axis.to {
-        at.push(coordinate(n, i as f64, axis, rule)?);
+        at.push(source_coordinate(n, i as f64, axis, rule)?);
     }
     let last = axis.from - 1;
     let outside: Vec<bool> = at.iter().map(|c| *c < 0.0 || *c > last as f64).collect();
-    let rank = n.size_of(x).len();
+    let rank = n.tensor_size(x).len();
     let mut made = if rule.mode == "nearest" {
-        let index = at.iter().map(|c| nearest(n, *c, &rule.nearest)).collect::<Result<Vec<_>>>()?;
+        let index =
+            at.iter().map(|c| round_nearest(n, *c, &rule.nearest)).collect::<Result<Vec<_>>>()?;
         let list: Vec<f64> = index.iter().map(|i| (*i).clamp(0, last) as f64).collect();
-        let index = n.numbers(&[axis.to], list, Dtype::Int64, "index")?;
-        n.step("index_select", &[x, index], json!({"dim": axis.dim}))?
+        let index = n.emit_numbers(&[axis.to], list, Dtype::Int64, "index")?;
+        n.emit_step("index_select", &[x, index], json!({"dim": axis.dim}))?
     } else {
         let mut weights = vec![0.0; usize::try_from(axis.from * axis.to).unwrap_or(0)];
         for (i, c) in at.iter().enumerate() {
-            for (j, weight) in taps(*c, axis, rule) {
+            for (j, weight) in interpolation_taps(*c, axis, rule) {
                 let row = usize::try_from(j.clamp(0, last)).unwrap_or(0);
                 weights[row * at.len() + i] += weight;
             }
         }
-        let weights = n.numbers(&[axis.from, axis.to], weights, dtype, "weights")?;
+        let weights = n.emit_numbers(&[axis.from, axis.to], weights, dtype, "weights")?;
         let mut y = x;
         let turn = json!({"dim0": axis.dim, "dim1": rank - 1});
         if axis.dim + 1 != rank {
-            y = n.step("transpose", &[y], turn.clone())?;
+            y = n.emit_step("transpose", &[y], turn.clone())?;
         }
-        y = n.step("matmul", &[y, weights], Json::Null)?;
-        if axis.dim + 1 != rank { n.step("transpose", &[y], turn)? } else { y }
+        y = n.emit_step("matmul", &[y, weights], Json::Null)?;
+        if axis.dim + 1 != rank { n.emit_step("transpose", &[y], turn)? } else { y }
     };
     if rule.coordinates == "tf_crop_and_resize" && outside.contains(&true) {
         let mut shape = vec![1; rank];
         shape[axis.dim] = axis.to;
         let mask = outside.iter().map(|o| f64::from(u8::from(*o))).collect();
-        let mask = n.numbers(&shape, mask, Dtype::Bool, "outside")?;
-        made = n.step("masked_fill", &[made, mask], json!({"value": rule.extrapolation}))?;
+        let mask = n.emit_numbers(&shape, mask, Dtype::Bool, "outside")?;
+        made = n.emit_step("masked_fill", &[made, mask], json!({"value": rule.extrapolation}))?;
     }
     Ok(made)
 }
 
 /// Where element `i` of the result lies between those of the operand.
-fn coordinate(n: &Node<'_, '_>, i: f64, axis: &Axis, rule: &Rule) -> Result<f64> {
+fn source_coordinate(
+    n: &NodeLowering<'_, '_>,
+    i: f64,
+    axis: &ResizedAxis,
+    rule: &ResizeRule,
+) -> Result<f64> {
     let (from, scale) = (axis.from as f64, axis.scale);
     let to = scale * from;
     Ok(match rule.coordinates.as_str() {
@@ -286,13 +307,13 @@ fn coordinate(n: &Node<'_, '_>, i: f64, axis: &Axis, rule: &Rule) -> Result<f64>
                 "attribute `coordinate_transformation_mode` is `{other}`; accepted: half_pixel, \
                  half_pixel_symmetric, pytorch_half_pixel, align_corners, asymmetric, tf_crop_and_resize"
             );
-            return Err(n.bad("bad_attribute", message));
+            return Err(n.refuse_node("bad_attribute", message));
         }
     })
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "coordinates are near the extent of an axis")]
-fn nearest(n: &Node<'_, '_>, at: f64, how: &str) -> Result<i64> {
+fn round_nearest(n: &NodeLowering<'_, '_>, at: f64, how: &str) -> Result<i64> {
     Ok(match how {
         "floor" => at.floor(),
         "ceil" => at.ceil(),
@@ -303,7 +324,7 @@ fn nearest(n: &Node<'_, '_>, at: f64, how: &str) -> Result<i64> {
                 "attribute `nearest_mode` is `{other}`; accepted: floor, ceil, round_prefer_floor, \
                  round_prefer_ceil"
             );
-            return Err(n.bad("bad_attribute", message));
+            return Err(n.refuse_node("bad_attribute", message));
         }
     } as i64)
 }
@@ -311,7 +332,7 @@ fn nearest(n: &Node<'_, '_>, at: f64, how: &str) -> Result<i64> {
 /// The elements that one of the result is made of, with their weights, which add up to 1. Those past an end
 /// stand for the one at the end, unless they are excluded.
 #[expect(clippy::cast_possible_truncation, reason = "coordinates are near the extent of an axis")]
-fn taps(at: f64, axis: &Axis, rule: &Rule) -> Vec<(i64, f64)> {
+fn interpolation_taps(at: f64, axis: &ResizedAxis, rule: &ResizeRule) -> Vec<(i64, f64)> {
     let cubic = rule.mode == "cubic";
     let reach = if cubic { 2.0 } else { 1.0 };
     // Antialiasing widens the window where elements are thrown away.

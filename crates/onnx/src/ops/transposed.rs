@@ -1,47 +1,52 @@
 //! Convolutions the other way, those that carry a state, and columns of windows as images.
 
-use super::Table;
-use super::unfold::Windows;
-use super::window::{biased, each, spatial};
+use super::RuleTable;
+use super::unfold::SpatialWindows;
+use super::window::{add_bias, ints_per_dim, spatial_extents};
 use crate::error::Result;
-use crate::node::Node;
-use crate::walk::Value;
+use crate::node::NodeLowering;
+use crate::walk::ModelValue;
 use serde_json::{Value as Json, json};
 use zellige_graph::{GraphOperand, TensorId};
 
-pub(super) const TABLE: Table =
-    &[("ConvTranspose", conv_transpose), ("CausalConvWithState", causal_conv), ("Col2Im", col2im)];
+pub(super) const TABLE: RuleTable = &[
+    ("ConvTranspose", lower_conv_transpose),
+    ("CausalConvWithState", lower_causal_conv),
+    ("Col2Im", lower_col2im),
+];
 
 /// A convolution the other way: with zeros between the elements of the operand, and the kernel turned around.
-fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(2, 3)?;
-    let extents = spatial(n)?;
-    let weight = n.size(1)?;
+fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    n.check_arity(2, 3)?;
+    let extents = spatial_extents(n)?;
+    let weight = n.operand_size(1)?;
     let rank = extents.len();
-    let groups = n.int("group", 1)?;
-    let wanted = n.list("output_shape")?;
-    let mut extra = each(n, "output_padding", rank, 0, 0)?;
-    let auto = n.word("auto_pad", "NOTSET")?;
-    let channels = n.size(0)?[1];
+    let groups = n.int_attribute("group", 1)?;
+    let wanted = n.ints_attribute("output_shape")?;
+    let mut extra = ints_per_dim(n, "output_padding", rank, 0, 0)?;
+    let auto = n.word_attribute("auto_pad", "NOTSET")?;
+    let channels = n.operand_size(0)?[1];
     if weight.len() != rank + 2 || weight[0] != channels || groups < 1 || channels % groups != 0 {
-        let message = format!("{weight:?} beside {:?} in {groups} groups", n.size(0)?);
-        return Err(n.bad_operand(1, message));
+        let message = format!("{weight:?} beside {:?} in {groups} groups", n.operand_size(0)?);
+        return Err(n.refuse_operand(1, message));
     }
-    if let Some(said) = n.list("kernel_shape")?
+    if let Some(said) = n.ints_attribute("kernel_shape")?
         && said != weight[2..]
     {
         let message =
             format!("attribute `kernel_shape` is {said:?}, and the weight has {:?}", &weight[2..]);
-        return Err(n.bad("bad_attribute", message));
+        return Err(n.refuse_node("bad_attribute", message));
     }
-    let (stride, dilation) = (each(n, "strides", rank, 1, 1)?, each(n, "dilations", rank, 1, 1)?);
-    let pads = each(n, "pads", 2 * rank, 0, 0)?;
+    let (stride, dilation) =
+        (ints_per_dim(n, "strides", rank, 1, 1)?, ints_per_dim(n, "dilations", rank, 1, 1)?);
+    let pads = ints_per_dim(n, "pads", 2 * rank, 0, 0)?;
     let (mut before, mut after) = (pads[..rank].to_vec(), pads[rank..].to_vec());
     let reach = |d: usize| (weight[d + 2] - 1) * dilation[d] + 1;
     if wanted.as_ref().is_some_and(|w| w.len() != rank) {
-        return Err(
-            n.bad("bad_attribute", format!("attribute `output_shape` has not {rank} numbers"))
-        );
+        return Err(n.refuse_node(
+            "bad_attribute",
+            format!("attribute `output_shape` has not {rank} numbers"),
+        ));
     }
     match auto.as_str() {
         "NOTSET" | "" if wanted.is_none() => {}
@@ -62,28 +67,28 @@ fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
             let message = format!(
                 "attribute `auto_pad` is `{other}`; accepted: NOTSET, VALID, SAME_UPPER, SAME_LOWER"
             );
-            return Err(n.bad("bad_attribute", message));
+            return Err(n.refuse_node("bad_attribute", message));
         }
     }
-    let mut x = n.tensor(0)?;
+    let mut x = n.operand_tensor(0)?;
     for d in 0..rank {
-        x = apart(n, x, d + 2, stride[d])?;
+        x = insert_zeros(n, x, d + 2, stride[d])?;
         let (left, right) = (reach(d) - 1 - before[d], reach(d) - 1 - after[d] + extra[d]);
-        x = reached(n, x, d + 2, left, right)?;
+        x = pad_or_crop(n, x, d + 2, left, right)?;
     }
-    let w = Windows {
+    let w = SpatialWindows {
         kernel: weight[2..].to_vec(),
         stride: vec![1; rank],
         dilation,
         before: vec![0; rank],
         after: vec![0; rank],
     };
-    let kernel = turned(n, &weight, groups)?;
-    let bias = if n.has(2) { Some(n.tensor(2)?) } else { None };
+    let kernel = flip_weights(n, &weight, groups)?;
+    let bias = if n.has_operand(2) { Some(n.operand_tensor(2)?) } else { None };
     if rank > 2 {
-        let y = w.product(n, x, kernel, groups)?;
-        let y = biased(n, y, bias)?;
-        return Ok(vec![n.emit("identity", &[GraphOperand::Tensor(y)], Json::Null)?]);
+        let y = w.multiply_weights(n, x, kernel, groups)?;
+        let y = add_bias(n, y, bias)?;
+        return Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(y)], Json::Null)?]);
     }
     let mut operands = vec![GraphOperand::Tensor(x), GraphOperand::Tensor(kernel)];
     operands.extend(bias.map(GraphOperand::Tensor));
@@ -92,30 +97,35 @@ fn conv_transpose(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
     let attributes = json!({
         "stride": w.stride, "padding": zeros, "dilation": w.dilation, "groups": groups,
     });
-    Ok(vec![n.emit(ours, &operands, attributes)?])
+    Ok(vec![n.emit_result(ours, &operands, attributes)?])
 }
 
 /// A dimension with `step - 1` zeros between its elements.
-fn apart(n: &mut Node<'_, '_>, x: TensorId, dim: usize, step: i64) -> Result<TensorId> {
+fn insert_zeros(
+    n: &mut NodeLowering<'_, '_>,
+    x: TensorId,
+    dim: usize,
+    step: i64,
+) -> Result<TensorId> {
     if step == 1 {
         return Ok(x);
     }
-    let mut size = n.size_of(x);
-    let x = n.step("unsqueeze", &[x], json!({"dim": dim + 1}))?;
+    let mut size = n.tensor_size(x);
+    let x = n.emit_step("unsqueeze", &[x], json!({"dim": dim + 1}))?;
     let mut pads = vec![0; 2 * (size.len() - dim)];
     let last = pads.len() - 1;
     pads[last] = step - 1;
     // The new dimension is the one behind `dim`.
-    let x = n.step("pad", &[x], json!({"pad": &pads[..]}))?;
+    let x = n.emit_step("pad", &[x], json!({"pad": &pads[..]}))?;
     let extent = size[dim];
     size[dim] = extent * step;
-    let x = n.step("reshape", &[x], json!({"size": size}))?;
-    n.step("slice", &[x], json!({"dim": dim, "start": 0, "end": (extent - 1) * step + 1}))
+    let x = n.emit_step("reshape", &[x], json!({"size": size}))?;
+    n.emit_step("slice", &[x], json!({"dim": dim, "start": 0, "end": (extent - 1) * step + 1}))
 }
 
 /// A dimension with so many zeros more at its ends; less than none cuts elements off.
-fn reached(
-    n: &mut Node<'_, '_>,
+fn pad_or_crop(
+    n: &mut NodeLowering<'_, '_>,
     x: TensorId,
     dim: usize,
     left: i64,
@@ -123,99 +133,101 @@ fn reached(
 ) -> Result<TensorId> {
     let mut x = x;
     if left > 0 || right > 0 {
-        let rank = n.size_of(x).len();
+        let rank = n.tensor_size(x).len();
         let mut pads = vec![0; 2 * (rank - dim)];
         let last = pads.len();
         (pads[last - 2], pads[last - 1]) = (left.max(0), right.max(0));
-        x = n.step("pad", &[x], json!({"pad": pads}))?;
+        x = n.emit_step("pad", &[x], json!({"pad": pads}))?;
     }
     if left < 0 || right < 0 {
-        let (start, end) = ((-left).max(0), n.size_of(x)[dim] - (-right).max(0));
-        x = n.step("slice", &[x], json!({"dim": dim, "start": start, "end": end}))?;
+        let (start, end) = ((-left).max(0), n.tensor_size(x)[dim] - (-right).max(0));
+        x = n.emit_step("slice", &[x], json!({"dim": dim, "start": start, "end": end}))?;
     }
     Ok(x)
 }
 
 /// The weights `[in, out of a group, ..]` of operand 1 as `[out, in of a group, ..]`, turned around.
-fn turned(n: &mut Node<'_, '_>, weight: &[i64], groups: i64) -> Result<TensorId> {
+fn flip_weights(n: &mut NodeLowering<'_, '_>, weight: &[i64], groups: i64) -> Result<TensorId> {
     let dims: Vec<usize> = (2..weight.len()).collect();
-    let w = n.tensor(1)?;
-    let w = n.step("flip", &[w], json!({"dims": dims}))?;
+    let w = n.operand_tensor(1)?;
+    let w = n.emit_step("flip", &[w], json!({"dims": dims}))?;
     let kernel = &weight[2..];
     let apart = [&[groups, weight[0] / groups, weight[1]], kernel].concat();
-    let w = n.step("reshape", &[w], json!({"size": apart}))?;
-    let w = n.step("transpose", &[w], json!({"dim0": 1, "dim1": 2}))?;
+    let w = n.emit_step("reshape", &[w], json!({"size": apart}))?;
+    let w = n.emit_step("transpose", &[w], json!({"dim0": 1, "dim1": 2}))?;
     let together = [&[groups * weight[1], weight[0] / groups], kernel].concat();
-    n.step("reshape", &[w], json!({"size": together}))
+    n.emit_step("reshape", &[w], json!({"size": together}))
 }
 
 /// A convolution of every channel by itself with what came before: `[batch, channels, length]`, weights,
 /// bias, the last elements of the past.
-fn causal_conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(2, 4)?;
-    let activation = n.word("activation", "none")?;
-    let (size, weight) = (n.size(0)?, n.size(1)?);
+fn lower_causal_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    n.check_arity(2, 4)?;
+    let activation = n.word_attribute("activation", "none")?;
+    let (size, weight) = (n.operand_size(0)?, n.operand_size(1)?);
     let ([_, channels, _], [_, 1, k]) = (&size[..], &weight[..]) else {
         let message = format!(
             "{size:?} and weights {weight:?}; accepted: [batch, channels, length] and [channels, 1, width]"
         );
-        return Err(n.bad("bad_operand", message));
+        return Err(n.refuse_node("bad_operand", message));
     };
-    let x = n.tensor(0)?;
-    let whole = if n.has(3) {
-        let past = n.tensor(3)?;
-        if *k == 1 { x } else { n.step("cat", &[past, x], json!({"dim": 2}))? }
+    let x = n.operand_tensor(0)?;
+    let whole = if n.has_operand(3) {
+        let past = n.operand_tensor(3)?;
+        if *k == 1 { x } else { n.emit_step("cat", &[past, x], json!({"dim": 2}))? }
     } else {
-        reached(n, x, 2, k - 1, 0)?
+        pad_or_crop(n, x, 2, k - 1, 0)?
     };
-    let w = n.tensor(1)?;
+    let w = n.operand_tensor(1)?;
     let mut operands = vec![whole, w];
-    if n.has(2) {
-        operands.push(n.tensor(2)?);
+    if n.has_operand(2) {
+        operands.push(n.operand_tensor(2)?);
     }
-    let y = n.step("conv1d", &operands, json!({"groups": channels}))?;
+    let y = n.emit_step("conv1d", &operands, json!({"groups": channels}))?;
     let y = match activation.as_str() {
-        "none" => n.emit("identity", &[GraphOperand::Tensor(y)], Json::Null)?,
-        "silu" | "swish" => n.emit("silu", &[GraphOperand::Tensor(y)], Json::Null)?,
+        "none" => n.emit_result("identity", &[GraphOperand::Tensor(y)], Json::Null)?,
+        "silu" | "swish" => n.emit_result("silu", &[GraphOperand::Tensor(y)], Json::Null)?,
         other => {
             let message =
                 format!("attribute `activation` is `{other}`; accepted: none, silu, swish");
-            return Err(n.bad("bad_attribute", message));
+            return Err(n.refuse_node("bad_attribute", message));
         }
     };
-    let length = n.size_of(whole)[2];
+    let length = n.tensor_size(whole)[2];
     let last = json!({"dim": 2, "start": length - (k - 1), "end": length});
-    Ok(vec![y, Value::Tensor(n.step("slice", &[whole], last)?)])
+    Ok(vec![y, ModelValue::Tensor(n.emit_step("slice", &[whole], last)?)])
 }
 
 /// Columns of windows added up where they lie in the image: the transpose of taking windows.
-fn col2im(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(3, 3)?;
-    let (image, block) = (n.ints(1, "the shape of the image")?, n.ints(2, "the shape of a block")?);
+fn lower_col2im(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    n.check_arity(3, 3)?;
+    let (image, block) =
+        (n.require_ints(1, "the shape of the image")?, n.require_ints(2, "the shape of a block")?);
     let rank = image.len();
-    let (stride, dilation) = (each(n, "strides", rank, 1, 1)?, each(n, "dilations", rank, 1, 1)?);
-    let pads = each(n, "pads", 2 * rank, 0, 0)?;
-    let size = n.size(0)?;
+    let (stride, dilation) =
+        (ints_per_dim(n, "strides", rank, 1, 1)?, ints_per_dim(n, "dilations", rank, 1, 1)?);
+    let pads = ints_per_dim(n, "pads", 2 * rank, 0, 0)?;
+    let size = n.operand_size(0)?;
     let inside = |v: &i64| (1..1 << 20).contains(v);
     let inner: i64 = if block.iter().all(inside) { block.iter().product() } else { 0 };
     let ([batch, rows, columns], true) =
         (&size[..], block.len() == rank && image.iter().all(inside))
     else {
-        return Err(n.bad_operand(0, format!("{size:?} for {image:?} in blocks of {block:?}")));
+        return Err(n.refuse_operand(0, format!("{size:?} for {image:?} in blocks of {block:?}")));
     };
     if inner == 0 || rows % inner != 0 {
-        return Err(n.bad_operand(0, format!("{rows} rows in blocks of {block:?}")));
+        return Err(n.refuse_operand(0, format!("{rows} rows in blocks of {block:?}")));
     }
-    let w = Windows {
+    let w = SpatialWindows {
         kernel: block,
         stride,
         dilation,
         before: pads[..rank].to_vec(),
         after: pads[rank..].to_vec(),
     };
-    let counts: Vec<i64> = (0..rank).map(|d| w.count(d, image[d], false)).collect();
+    let counts: Vec<i64> = (0..rank).map(|d| w.window_count(d, image[d], false)).collect();
     if counts.iter().product::<i64>() != *columns {
-        return Err(n.bad_operand(0, format!("{columns} columns; accepted: {counts:?} of them")));
+        return Err(n.refuse_operand(0, format!("{columns} columns; accepted: {counts:?} of them")));
     }
     // Where in the image every element of every block belongs; what lies in padding goes to one place more.
     let pixels: i64 = image.iter().product();
@@ -236,15 +248,15 @@ fn col2im(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
         }
     }
     let count = inner * columns;
-    let dtype = n.dtype(0)?;
-    let index = n.numbers(&[count], index, zellige_float::Dtype::Int64, "index")?;
+    let dtype = n.operand_dtype(0)?;
+    let index = n.emit_numbers(&[count], index, zellige_float::Dtype::Int64, "index")?;
     let channels = rows / inner;
-    let x = n.tensor(0)?;
-    let x = n.step("reshape", &[x], json!({"size": [batch * channels, count]}))?;
+    let x = n.operand_tensor(0)?;
+    let x = n.emit_step("reshape", &[x], json!({"size": [batch * channels, count]}))?;
     let full = json!({"size": [batch * channels, pixels + 1], "value": 0, "dtype": dtype.name()});
-    let zeros = n.part("image", "full", &[], full)?;
-    let sums = n.step("index_add", &[zeros, index, x], json!({"dim": 1}))?;
-    let sums = n.step("slice", &[sums], json!({"dim": 1, "start": 0, "end": pixels}))?;
+    let zeros = n.emit_part("image", "full", &[], full)?;
+    let sums = n.emit_step("index_add", &[zeros, index, x], json!({"dim": 1}))?;
+    let sums = n.emit_step("slice", &[sums], json!({"dim": 1, "start": 0, "end": pixels}))?;
     let shape = [&[*batch, channels], &image[..]].concat();
-    Ok(vec![n.emit("reshape", &[GraphOperand::Tensor(sums)], json!({"size": shape}))?])
+    Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(sums)], json!({"size": shape}))?])
 }

@@ -1,12 +1,12 @@
 //! Windows of tensors as views: pools and convolutions of any number of dimensions.
 
 use crate::error::Result;
-use crate::node::Node;
+use crate::node::NodeLowering;
 use serde_json::{Value as Json, json};
 use zellige_graph::TensorId;
 
 /// The windows of a node, one entry for each spatial dimension.
-pub(super) struct Windows {
+pub(super) struct SpatialWindows {
     pub(super) kernel: Vec<i64>,
     pub(super) stride: Vec<i64>,
     pub(super) dilation: Vec<i64>,
@@ -14,16 +14,16 @@ pub(super) struct Windows {
     pub(super) after: Vec<i64>,
 }
 
-impl Windows {
+impl SpatialWindows {
     /// Elements from the first to the last of a window.
-    pub(super) fn reach(&self, d: usize) -> i64 {
+    pub(super) fn window_reach(&self, d: usize) -> i64 {
         (self.kernel[d] - 1).saturating_mul(self.dilation[d]).saturating_add(1)
     }
 
     /// Windows along a dimension of this extent. With `ceil` one more may go past the end, if it begins
     /// before the padding there.
-    pub(super) fn count(&self, d: usize, extent: i64, ceil: bool) -> i64 {
-        let left = extent + self.before[d] + self.after[d] - self.reach(d);
+    pub(super) fn window_count(&self, d: usize, extent: i64, ceil: bool) -> i64 {
+        let left = extent + self.before[d] + self.after[d] - self.window_reach(d);
         if left < 0 {
             return 0;
         }
@@ -35,92 +35,94 @@ impl Windows {
 
     /// The windows of `[batch, channels, ..]` as `[batch, channels, windows.., elements of a window..]`.
     /// Padding has this value.
-    pub(super) fn unfolded(
+    pub(super) fn unfold_windows(
         &self,
-        n: &mut Node<'_, '_>,
+        n: &mut NodeLowering<'_, '_>,
         x: TensorId,
         value: &Json,
         ceil: bool,
     ) -> Result<TensorId> {
-        let size = n.size_of(x);
+        let size = n.tensor_size(x);
         let rank = self.kernel.len();
         let mut pairs = Vec::new();
         for d in (0..rank).rev() {
             let extent = size[d + 2];
-            let count = self.count(d, extent, ceil);
+            let count = self.window_count(d, extent, ceil);
             if count == 0 {
-                let message = format!("windows of {} in {extent} elements", self.reach(d));
-                return Err(n.bad("bad_operand", message));
+                let message = format!("windows of {} in {extent} elements", self.window_reach(d));
+                return Err(n.refuse_node("bad_operand", message));
             }
-            let used = (count - 1) * self.stride[d] + self.reach(d);
+            let used = (count - 1) * self.stride[d] + self.window_reach(d);
             let after = (used - extent - self.before[d]).max(0);
             pairs.extend([self.before[d], after]);
         }
         let mut x = x;
         if pairs.iter().any(|p| *p != 0) {
-            x = n.step("pad", &[x], json!({"pad": pairs, "value": value}))?;
+            x = n.emit_step("pad", &[x], json!({"pad": pairs, "value": value}))?;
         }
         for d in 0..rank {
-            let (reach, step) = (self.reach(d), self.stride[d]);
+            let (reach, step) = (self.window_reach(d), self.stride[d]);
             // Elements past the last window belong to none.
-            let used = (self.count(d, size[d + 2], ceil) - 1) * step + reach;
-            if n.size_of(x)[d + 2] != used {
-                x = n.step("slice", &[x], json!({"dim": d + 2, "start": 0, "end": used}))?;
+            let used = (self.window_count(d, size[d + 2], ceil) - 1) * step + reach;
+            if n.tensor_size(x)[d + 2] != used {
+                x = n.emit_step("slice", &[x], json!({"dim": d + 2, "start": 0, "end": used}))?;
             }
-            x = n.step("unfold", &[x], json!({"dim": d + 2, "size": reach, "step": step}))?;
+            x = n.emit_step("unfold", &[x], json!({"dim": d + 2, "size": reach, "step": step}))?;
             if self.dilation[d] != 1 {
                 let every = json!({"dim": rank + 2 + d, "start": 0, "end": reach, "step": self.dilation[d]});
-                x = n.step("slice", &[x], every)?;
+                x = n.emit_step("slice", &[x], every)?;
             }
         }
         Ok(x)
     }
 
-    /// The dimensions of a window's elements in what [`Windows::unfolded`] makes.
-    pub(super) fn inner(&self) -> Vec<usize> {
+    /// The dimensions of a window's elements in what [`SpatialWindows::unfold_windows`] makes.
+    pub(super) fn window_dims(&self) -> Vec<usize> {
         let rank = self.kernel.len();
         (rank + 2..2 * rank + 2).collect()
     }
 
     /// A convolution as a product of matrices: weights are `[out, channels of a group, ..]`.
-    pub(super) fn product(
+    pub(super) fn multiply_weights(
         &self,
-        n: &mut Node<'_, '_>,
+        n: &mut NodeLowering<'_, '_>,
         x: TensorId,
         weight: TensorId,
         groups: i64,
     ) -> Result<TensorId> {
-        let (size, kernel) = (n.size_of(x), n.size_of(weight));
+        let (size, kernel) = (n.tensor_size(x), n.tensor_size(weight));
         let rank = self.kernel.len();
         let (batch, channels, out) = (size[0], size[1], kernel[0]);
         if groups < 1 || channels != kernel[1] * groups || out % groups != 0 {
             let message = format!("{size:?} and weights {kernel:?} in {groups} groups");
-            return Err(n.bad("bad_operand", message));
+            return Err(n.refuse_node("bad_operand", message));
         }
-        let windows = self.unfolded(n, x, &json!(0), false)?;
-        let counts: Vec<i64> = n.size_of(windows)[2..rank + 2].to_vec();
+        let windows = self.unfold_windows(n, x, &json!(0), false)?;
+        let counts: Vec<i64> = n.tensor_size(windows)[2..rank + 2].to_vec();
         let places: i64 = counts.iter().product();
         let inner: i64 = kernel[1..].iter().product();
         // Windows first, then what is summed: the channels of a group and the elements of a window.
-        let order: Vec<usize> = [vec![0], (2..rank + 2).collect(), vec![1], self.inner()].concat();
-        let windows = n.step("permute", &[windows], json!({"dims": order}))?;
+        let order: Vec<usize> =
+            [vec![0], (2..rank + 2).collect(), vec![1], self.window_dims()].concat();
+        let windows = n.emit_step("permute", &[windows], json!({"dims": order}))?;
         let apart = json!({"size": [batch, places, groups, inner]});
-        let rows = n.step("reshape", &[windows], apart)?;
+        let rows = n.emit_step("reshape", &[windows], apart)?;
         let mut parts = Vec::new();
         for g in 0..groups {
-            let rows = n.step("select", &[rows], json!({"dim": 2, "index": g}))?;
+            let rows = n.emit_step("select", &[rows], json!({"dim": 2, "index": g}))?;
             let (start, end) = (g * (out / groups), (g + 1) * (out / groups));
-            let own = n.step("slice", &[weight], json!({"dim": 0, "start": start, "end": end}))?;
-            let own = n.step("reshape", &[own], json!({"size": [out / groups, inner]}))?;
-            let own = n.step("transpose", &[own], json!({"dim0": 0, "dim1": 1}))?;
-            parts.push(n.step("matmul", &[rows, own], Json::Null)?);
+            let own =
+                n.emit_step("slice", &[weight], json!({"dim": 0, "start": start, "end": end}))?;
+            let own = n.emit_step("reshape", &[own], json!({"size": [out / groups, inner]}))?;
+            let own = n.emit_step("transpose", &[own], json!({"dim0": 0, "dim1": 1}))?;
+            parts.push(n.emit_step("matmul", &[rows, own], Json::Null)?);
         }
         let all = match parts[..] {
             [one] => one,
-            _ => n.step("cat", &parts, json!({"dim": 2}))?,
+            _ => n.emit_step("cat", &parts, json!({"dim": 2}))?,
         };
-        let all = n.step("transpose", &[all], json!({"dim0": 1, "dim1": 2}))?;
+        let all = n.emit_step("transpose", &[all], json!({"dim0": 1, "dim1": 2}))?;
         let shape = [vec![batch, out], counts].concat();
-        n.step("reshape", &[all], json!({"size": shape}))
+        n.emit_step("reshape", &[all], json!({"size": shape}))
     }
 }

@@ -1,30 +1,34 @@
 //! Convolutions and pooling.
 
-use super::Table;
-use super::unfold::Windows;
+use super::RuleTable;
+use super::unfold::SpatialWindows;
 use crate::error::Result;
-use crate::node::Node;
-use crate::walk::Value;
+use crate::node::NodeLowering;
+use crate::walk::ModelValue;
 use serde_json::{Value as Json, json};
 use zellige_graph::{GraphOperand, TensorId};
 
-pub(super) const TABLE: Table = &[
-    ("Conv", conv),
-    ("MaxPool", max_pool),
-    ("AveragePool", average_pool),
-    ("GlobalAveragePool", |n| global(n, "mean")),
-    ("GlobalMaxPool", |n| global(n, "amax")),
-    ("LpPool", lp_pool),
-    ("GlobalLpPool", global_lp),
+pub(super) const TABLE: RuleTable = &[
+    ("Conv", lower_conv),
+    ("MaxPool", lower_max_pool),
+    ("AveragePool", lower_average_pool),
+    ("GlobalAveragePool", |n| lower_global_pool(n, "mean")),
+    ("GlobalMaxPool", |n| lower_global_pool(n, "amax")),
+    ("LpPool", lower_lp_pool),
+    ("GlobalLpPool", lower_global_lp),
 ];
 
-impl Windows {
-    fn read(n: &mut Node<'_, '_>, spatial: &[i64], kernel: Vec<i64>) -> Result<Windows> {
+impl SpatialWindows {
+    fn read_windows(
+        n: &mut NodeLowering<'_, '_>,
+        spatial: &[i64],
+        kernel: Vec<i64>,
+    ) -> Result<SpatialWindows> {
         let rank = spatial.len();
-        let stride = each(n, "strides", rank, 1, 1)?;
-        let dilation = each(n, "dilations", rank, 1, 1)?;
-        let pads = each(n, "pads", 2 * rank, 0, 0)?;
-        let auto = n.word("auto_pad", "NOTSET")?;
+        let stride = ints_per_dim(n, "strides", rank, 1, 1)?;
+        let dilation = ints_per_dim(n, "dilations", rank, 1, 1)?;
+        let pads = ints_per_dim(n, "pads", 2 * rank, 0, 0)?;
+        let auto = n.word_attribute("auto_pad", "NOTSET")?;
         let (mut before, mut after) = (pads[..rank].to_vec(), pads[rank..].to_vec());
         match auto.as_str() {
             "NOTSET" | "" => {}
@@ -44,17 +48,17 @@ impl Windows {
                 let message = format!(
                     "attribute `auto_pad` is `{other}`; accepted: NOTSET, VALID, SAME_UPPER, SAME_LOWER"
                 );
-                return Err(n.bad("bad_attribute", message));
+                return Err(n.refuse_node("bad_attribute", message));
             }
         }
-        Ok(Windows { kernel, stride, dilation, before, after })
+        Ok(SpatialWindows { kernel, stride, dilation, before, after })
     }
 
     /// The operand padded with a number, and paddings of the operation left to do: those that are the
     /// same on both sides and at most `most` are its own.
-    fn padded(
+    fn pad_operand(
         &self,
-        n: &mut Node<'_, '_>,
+        n: &mut NodeLowering<'_, '_>,
         x: TensorId,
         value: f64,
         most: impl Fn(usize) -> i64,
@@ -65,144 +69,147 @@ impl Windows {
             return Ok((x, self.before.clone()));
         }
         let pairs = (0..rank).rev().flat_map(|d| [self.before[d], self.after[d]]);
-        let pad =
-            json!({"pad": pairs.collect::<Vec<i64>>(), "value": crate::literal::number(value)});
-        let x = n.part("padded", "pad", &[GraphOperand::Tensor(x)], pad)?;
+        let pad = json!({"pad": pairs.collect::<Vec<i64>>(), "value": crate::literal::number_json(value)});
+        let x = n.emit_part("padded", "pad", &[GraphOperand::Tensor(x)], pad)?;
         Ok((x, vec![0; rank]))
     }
 }
 
 /// A list of integers with one for each of `count`, none below `least`.
-pub(super) fn each(
-    n: &mut Node<'_, '_>,
+pub(super) fn ints_per_dim(
+    n: &mut NodeLowering<'_, '_>,
     name: &'static str,
     count: usize,
     least: i64,
     default: i64,
 ) -> Result<Vec<i64>> {
-    let Some(list) = n.list(name)? else { return Ok(vec![default; count]) };
+    let Some(list) = n.ints_attribute(name)? else { return Ok(vec![default; count]) };
     let fits = |v: &i64| (least..=i64::from(i32::MAX)).contains(v);
     if list.len() != count || !list.iter().all(fits) {
         let shown = &list[..list.len().min(8)];
         let message =
             format!("attribute `{name}` is {shown:?}; accepted: {count} integers, {least} or more");
-        return Err(n.bad("bad_attribute", message));
+        return Err(n.refuse_node("bad_attribute", message));
     }
     Ok(list)
 }
 
 /// The spatial extents of operand 0.
-pub(super) fn spatial(n: &Node<'_, '_>) -> Result<Vec<i64>> {
-    let size = n.size(0)?;
+pub(super) fn spatial_extents(n: &NodeLowering<'_, '_>) -> Result<Vec<i64>> {
+    let size = n.operand_size(0)?;
     if size.len() < 3 || size.len() > 8 {
         let message = format!(
             "{size:?} has {} dimensions; accepted: [batch, channels, width], [batch, channels, height, \
              width] and up to four more",
             size.len()
         );
-        return Err(n.bad_operand(0, message));
+        return Err(n.refuse_operand(0, message));
     }
     Ok(size[2..].to_vec())
 }
 
 /// The bias of channels, added.
-pub(super) fn biased(
-    n: &mut Node<'_, '_>,
+pub(super) fn add_bias(
+    n: &mut NodeLowering<'_, '_>,
     y: TensorId,
     bias: Option<TensorId>,
 ) -> Result<TensorId> {
     let Some(bias) = bias else { return Ok(y) };
-    let mut shape = vec![1; n.size_of(y).len()];
-    shape[1] = n.size_of(bias).iter().product();
-    let bias = n.step("reshape", &[bias], json!({"size": shape}))?;
-    n.step("add", &[y, bias], Json::Null)
+    let mut shape = vec![1; n.tensor_size(y).len()];
+    shape[1] = n.tensor_size(bias).iter().product();
+    let bias = n.emit_step("reshape", &[bias], json!({"size": shape}))?;
+    n.emit_step("add", &[y, bias], Json::Null)
 }
 
 /// The windows of a convolution with this kernel.
-fn conv_windows(n: &mut Node<'_, '_>, extents: &[i64], weight: &[i64]) -> Result<Windows> {
+fn conv_windows(
+    n: &mut NodeLowering<'_, '_>,
+    extents: &[i64],
+    weight: &[i64],
+) -> Result<SpatialWindows> {
     if weight.len() != extents.len() + 2 {
-        return Err(n.bad_operand(1, format!("{weight:?} beside {:?}", n.size(0)?)));
+        return Err(n.refuse_operand(1, format!("{weight:?} beside {:?}", n.operand_size(0)?)));
     }
     let kernel = weight[2..].to_vec();
-    if let Some(said) = n.list("kernel_shape")?
+    if let Some(said) = n.ints_attribute("kernel_shape")?
         && said != kernel
     {
         let message =
             format!("attribute `kernel_shape` is {said:?}, and the weight has {kernel:?}");
-        return Err(n.bad("bad_attribute", message));
+        return Err(n.refuse_node("bad_attribute", message));
     }
-    Windows::read(n, extents, kernel)
+    SpatialWindows::read_windows(n, extents, kernel)
 }
 
 /// A convolution of whole numbers, whose sums are exact.
-pub(super) fn summed(
-    n: &mut Node<'_, '_>,
+pub(super) fn convolve_integers(
+    n: &mut NodeLowering<'_, '_>,
     x: TensorId,
     weight: TensorId,
     bias: Option<TensorId>,
 ) -> Result<TensorId> {
-    let extents = spatial(n)?;
-    let size = n.size_of(weight);
+    let extents = spatial_extents(n)?;
+    let size = n.tensor_size(weight);
     let w = conv_windows(n, &extents, &size)?;
-    let groups = n.int("group", 1)?;
-    let y = w.product(n, x, weight, groups)?;
-    biased(n, y, bias)
+    let groups = n.int_attribute("group", 1)?;
+    let y = w.multiply_weights(n, x, weight, groups)?;
+    add_bias(n, y, bias)
 }
 
-fn conv(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(2, 3)?;
-    let extents = spatial(n)?;
-    let weight = n.size(1)?;
+fn lower_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    n.check_arity(2, 3)?;
+    let extents = spatial_extents(n)?;
+    let weight = n.operand_size(1)?;
     let w = conv_windows(n, &extents, &weight)?;
-    let groups = n.int("group", 1)?;
-    let x = n.tensor(0)?;
+    let groups = n.int_attribute("group", 1)?;
+    let x = n.operand_tensor(0)?;
     if extents.len() > 2 {
-        let weight = n.tensor(1)?;
-        let y = w.product(n, x, weight, groups)?;
-        let bias = if n.has(2) { Some(n.tensor(2)?) } else { None };
-        let y = biased(n, y, bias)?;
-        return Ok(vec![n.emit("identity", &[GraphOperand::Tensor(y)], Json::Null)?]);
+        let weight = n.operand_tensor(1)?;
+        let y = w.multiply_weights(n, x, weight, groups)?;
+        let bias = if n.has_operand(2) { Some(n.operand_tensor(2)?) } else { None };
+        let y = add_bias(n, y, bias)?;
+        return Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(y)], Json::Null)?]);
     }
-    let (x, padding) = w.padded(n, x, 0.0, |_| i64::MAX)?;
+    let (x, padding) = w.pad_operand(n, x, 0.0, |_| i64::MAX)?;
     let mut operands = vec![GraphOperand::Tensor(x)];
-    for k in 1..n.inputs() {
-        operands.push(GraphOperand::Tensor(n.tensor(k)?));
+    for k in 1..n.operand_count() {
+        operands.push(GraphOperand::Tensor(n.operand_tensor(k)?));
     }
     let ours = if extents.len() == 1 { "conv1d" } else { "conv2d" };
     let attributes = json!({
         "stride": w.stride, "padding": padding, "dilation": w.dilation, "groups": groups,
     });
-    Ok(vec![n.emit(ours, &operands, attributes)?])
+    Ok(vec![n.emit_result(ours, &operands, attributes)?])
 }
 
 /// The windows of a pooling.
-fn pool_windows(n: &mut Node<'_, '_>, extents: &[i64]) -> Result<Windows> {
-    n.arity(1, 1)?;
+fn pool_windows(n: &mut NodeLowering<'_, '_>, extents: &[i64]) -> Result<SpatialWindows> {
+    n.check_arity(1, 1)?;
     let rank = extents.len();
-    let Some(kernel) = n.list("kernel_shape")? else {
-        return Err(n.bad("bad_attribute", "attribute `kernel_shape` is missing"));
+    let Some(kernel) = n.ints_attribute("kernel_shape")? else {
+        return Err(n.refuse_node("bad_attribute", "attribute `kernel_shape` is missing"));
     };
     if kernel.len() != rank || kernel.iter().any(|k| *k < 1 || *k > i64::from(i32::MAX)) {
         let shown = &kernel[..kernel.len().min(8)];
         let message =
             format!("attribute `kernel_shape` is {shown:?}; accepted: {rank} integers, 1 or more");
-        return Err(n.bad("bad_attribute", message));
+        return Err(n.refuse_node("bad_attribute", message));
     }
-    Windows::read(n, extents, kernel)
+    SpatialWindows::read_windows(n, extents, kernel)
 }
 
 /// The operand of a pooling in two spatial dimensions, and its windows there; whether one was added.
-fn pooled(
-    n: &mut Node<'_, '_>,
-    mut w: Windows,
+fn pooling_operand(
+    n: &mut NodeLowering<'_, '_>,
+    mut w: SpatialWindows,
     value: f64,
-) -> Result<(TensorId, Windows, Vec<i64>, bool)> {
+) -> Result<(TensorId, SpatialWindows, Vec<i64>, bool)> {
     let rank = w.kernel.len();
-    let x = n.tensor(0)?;
+    let x = n.operand_tensor(0)?;
     let half: Vec<i64> = w.kernel.iter().map(|k| k / 2).collect();
-    let (mut x, mut padding) = w.padded(n, x, value, |d| half[d])?;
+    let (mut x, mut padding) = w.pad_operand(n, x, value, |d| half[d])?;
     if rank == 1 {
-        x = n.part("plane", "unsqueeze", &[GraphOperand::Tensor(x)], json!({"dim": 2}))?;
+        x = n.emit_part("plane", "unsqueeze", &[GraphOperand::Tensor(x)], json!({"dim": 2}))?;
         for (list, one) in
             [(&mut w.kernel, 1), (&mut w.stride, 1), (&mut w.dilation, 1), (&mut padding, 0)]
         {
@@ -212,80 +219,85 @@ fn pooled(
     Ok((x, w, padding, rank == 1))
 }
 
-fn pool(
-    n: &mut Node<'_, '_>,
+fn emit_pool(
+    n: &mut NodeLowering<'_, '_>,
     op: &str,
     x: TensorId,
     attributes: Json,
     line: bool,
-) -> Result<Vec<Value>> {
+) -> Result<Vec<ModelValue>> {
     if !line {
-        return Ok(vec![n.emit(op, &[GraphOperand::Tensor(x)], attributes)?]);
+        return Ok(vec![n.emit_result(op, &[GraphOperand::Tensor(x)], attributes)?]);
     }
-    let y = n.part("pooled", op, &[GraphOperand::Tensor(x)], attributes)?;
-    Ok(vec![n.emit("squeeze", &[GraphOperand::Tensor(y)], json!({"dim": 2}))?])
+    let y = n.emit_part("pooled", op, &[GraphOperand::Tensor(x)], attributes)?;
+    Ok(vec![n.emit_result("squeeze", &[GraphOperand::Tensor(y)], json!({"dim": 2}))?])
 }
 
-fn max_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.int("storage_order", 0)?;
-    let ceil = n.flag("ceil_mode", false)?;
-    let extents = spatial(n)?;
+fn lower_max_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    n.int_attribute("storage_order", 0)?;
+    let ceil = n.flag_attribute("ceil_mode", false)?;
+    let extents = spatial_extents(n)?;
     let w = pool_windows(n, &extents)?;
-    let dtype = n.dtype(0)?;
+    let dtype = n.operand_dtype(0)?;
     let float = crate::literal::is_float(dtype);
     if extents.len() > 2 || !float {
-        let lowest = match crate::carried::range(dtype) {
+        let lowest = match crate::carried::integer_range(dtype) {
             Some((low, _)) => json!(low),
             None => json!("-inf"),
         };
-        let x = n.tensor(0)?;
-        let windows = w.unfolded(n, x, &lowest, ceil)?;
-        let over = json!({"dim": w.inner()});
-        return Ok(vec![n.emit_as(dtype, "amax", &[GraphOperand::Tensor(windows)], over)?]);
+        let x = n.operand_tensor(0)?;
+        let windows = w.unfold_windows(n, x, &lowest, ceil)?;
+        let over = json!({"dim": w.window_dims()});
+        return Ok(vec![n.emit_result_as(
+            dtype,
+            "amax",
+            &[GraphOperand::Tensor(windows)],
+            over,
+        )?]);
     }
-    let (x, w, padding, line) = pooled(n, w, f64::NEG_INFINITY)?;
+    let (x, w, padding, line) = pooling_operand(n, w, f64::NEG_INFINITY)?;
     let attributes = json!({
         "kernel_size": w.kernel, "stride": w.stride, "padding": padding,
         "dilation": w.dilation, "ceil_mode": ceil,
     });
-    pool(n, "max_pool2d", x, attributes, line)
+    emit_pool(n, "max_pool2d", x, attributes, line)
 }
 
-fn average_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    let ceil = n.flag("ceil_mode", false)?;
-    let counted = n.flag("count_include_pad", false)?;
-    let extents = spatial(n)?;
+fn lower_average_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    let ceil = n.flag_attribute("ceil_mode", false)?;
+    let counted = n.flag_attribute("count_include_pad", false)?;
+    let extents = spatial_extents(n)?;
     let w = pool_windows(n, &extents)?;
     let rank = extents.len();
     let plain = rank < 3
         && w.dilation.iter().all(|d| *d == 1)
         && (0..rank).all(|d| w.before[d] == w.after[d] && w.before[d] <= w.kernel[d] / 2);
     if !plain {
-        return counted_average(n, &w, &extents, ceil, counted);
+        return emit_counted_average(n, &w, &extents, ceil, counted);
     }
-    let (x, w, padding, line) = pooled(n, w, 0.0)?;
+    let (x, w, padding, line) = pooling_operand(n, w, 0.0)?;
     let attributes = json!({
         "kernel_size": w.kernel, "stride": w.stride, "padding": padding,
         "ceil_mode": ceil, "count_include_pad": counted,
     });
-    pool(n, "avg_pool2d", x, attributes, line)
+    emit_pool(n, "avg_pool2d", x, attributes, line)
 }
 
 /// The sum of every window by the number of its elements that count.
-fn counted_average(
-    n: &mut Node<'_, '_>,
-    w: &Windows,
+fn emit_counted_average(
+    n: &mut NodeLowering<'_, '_>,
+    w: &SpatialWindows,
     extents: &[i64],
     ceil: bool,
     counted: bool,
-) -> Result<Vec<Value>> {
-    let (x, dtype) = (n.tensor(0)?, n.dtype(0)?);
-    let windows = w.unfolded(n, x, &json!(0), ceil)?;
-    let sums = n.step("sum", &[windows], json!({"dim": w.inner()}))?;
+) -> Result<Vec<ModelValue>> {
+    let (x, dtype) = (n.operand_tensor(0)?, n.operand_dtype(0)?);
+    let windows = w.unfold_windows(n, x, &json!(0), ceil)?;
+    let sums = n.emit_step("sum", &[windows], json!({"dim": w.window_dims()}))?;
     let mut counts = vec![1.0];
     let mut shape = Vec::new();
     for (d, extent) in extents.iter().enumerate() {
-        let windows = w.count(d, *extent, ceil);
+        let windows = w.window_count(d, *extent, ceil);
         let there = if counted { -w.before[d]..extent + w.after[d] } else { 0..*extent };
         let own: Vec<f64> = (0..windows)
             .map(|i| i * w.stride[d] - w.before[d])
@@ -297,8 +309,8 @@ fn counted_average(
         counts = counts.iter().flat_map(|c| own.iter().map(move |o| c * o)).collect();
         shape.push(windows);
     }
-    let counts = n.numbers(&shape, counts, dtype, "counts")?;
-    Ok(vec![n.emit(
+    let counts = n.emit_numbers(&shape, counts, dtype, "counts")?;
+    Ok(vec![n.emit_result(
         "div",
         &[GraphOperand::Tensor(sums), GraphOperand::Tensor(counts)],
         Json::Null,
@@ -306,43 +318,47 @@ fn counted_average(
 }
 
 /// The p-norm of every window.
-fn lp_pool(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    let ceil = n.flag("ceil_mode", false)?;
-    let p = n.int("p", 2)?;
-    let extents = spatial(n)?;
+fn lower_lp_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    let ceil = n.flag_attribute("ceil_mode", false)?;
+    let p = n.int_attribute("p", 2)?;
+    let extents = spatial_extents(n)?;
     let w = pool_windows(n, &extents)?;
-    let x = n.tensor(0)?;
-    let windows = w.unfolded(n, x, &json!(0), ceil)?;
+    let x = n.operand_tensor(0)?;
+    let windows = w.unfold_windows(n, x, &json!(0), ceil)?;
     // Elements of a window in one dimension, which a norm goes along.
-    let size = n.size_of(windows);
+    let size = n.tensor_size(windows);
     let rank = extents.len();
     let inner: i64 = size[rank + 2..].iter().product();
     let lines = [&size[..rank + 2], &[inner]].concat();
-    let lines = n.step("reshape", &[windows], json!({"size": lines}))?;
+    let lines = n.emit_step("reshape", &[windows], json!({"size": lines}))?;
     let norm = json!({"p": p, "dim": rank + 2});
-    Ok(vec![n.emit("norm", &[GraphOperand::Tensor(lines)], norm)?])
+    Ok(vec![n.emit_result("norm", &[GraphOperand::Tensor(lines)], norm)?])
 }
 
-fn global_lp(n: &mut Node<'_, '_>) -> Result<Vec<Value>> {
-    n.arity(1, 1)?;
-    let (p, size) = (n.int("p", 2)?, n.size(0)?);
+fn lower_global_lp(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    n.check_arity(1, 1)?;
+    let (p, size) = (n.int_attribute("p", 2)?, n.operand_size(0)?);
     if size.len() < 3 {
-        return Err(n.bad_operand(0, format!("{} dimensions; accepted: 3 and more", size.len())));
+        return Err(n.refuse_operand(0, format!("{} dimensions; accepted: 3 and more", size.len())));
     }
-    let x = n.tensor(0)?;
+    let x = n.operand_tensor(0)?;
     let inner: i64 = size[2..].iter().product();
-    let lines = n.step("reshape", &[x], json!({"size": [size[0], size[1], inner]}))?;
-    let norm = n.step("norm", &[lines], json!({"p": p, "dim": 2}))?;
+    let lines = n.emit_step("reshape", &[x], json!({"size": [size[0], size[1], inner]}))?;
+    let norm = n.emit_step("norm", &[lines], json!({"p": p, "dim": 2}))?;
     let shape: Vec<i64> = (0..size.len()).map(|d| if d < 2 { size[d] } else { 1 }).collect();
-    Ok(vec![n.emit("reshape", &[GraphOperand::Tensor(norm)], json!({"size": shape}))?])
+    Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(norm)], json!({"size": shape}))?])
 }
 
-fn global(n: &mut Node<'_, '_>, ours: &str) -> Result<Vec<Value>> {
-    n.arity(1, 1)?;
-    let (x, rank) = (n.tensor(0)?, n.size(0)?.len());
+fn lower_global_pool(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelValue>> {
+    n.check_arity(1, 1)?;
+    let (x, rank) = (n.operand_tensor(0)?, n.operand_size(0)?.len());
     if rank < 3 {
-        return Err(n.bad_operand(0, format!("{rank} dimensions; accepted: 3 and more")));
+        return Err(n.refuse_operand(0, format!("{rank} dimensions; accepted: 3 and more")));
     }
     let dims: Vec<usize> = (2..rank).collect();
-    Ok(vec![n.emit(ours, &[GraphOperand::Tensor(x)], json!({"dim": dims, "keepdim": true}))?])
+    Ok(vec![n.emit_result(
+        ours,
+        &[GraphOperand::Tensor(x)],
+        json!({"dim": dims, "keepdim": true}),
+    )?])
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, clippy::cast_possible_truncation, reason = "each test uses a part")]
 
 use std::collections::BTreeMap;
-use zellige_onnx::{Imported, Model, Result};
+use zellige_onnx::{ImportedModel, OnnxModel, Result};
 
 pub(crate) const F32: i64 = 1;
 pub(crate) const U8: i64 = 2;
@@ -207,8 +207,8 @@ impl Net {
         [int(1, 8), bytes(7, &self.graph), bytes(8, &opset), self.functions.clone()].concat()
     }
 
-    pub(crate) fn import(&self) -> Result<Imported> {
-        Model::read(&self.file())?.import(&BTreeMap::new())
+    pub(crate) fn import(&self) -> Result<ImportedModel> {
+        OnnxModel::read_model(&self.file())?.import_graph(&BTreeMap::new())
     }
 
     /// The operations of the graph, one in a line.

@@ -1,7 +1,7 @@
 //! The tensor: a grid of its last two dimensions for every index of those before.
 
-use super::{CellSpot, CellWindow, Sheet, SheetSide, WindowCells};
-use crate::logical::{FOLD, cell, slab_caption};
+use super::{AtlasSheet, CellSpot, CellWindow, SheetSide, WindowCells};
+use crate::logical::{FOLDED_COLS, logical_cell, slab_caption};
 use crate::scene_builder::SceneContext;
 use zellige_layout::{Result, unflatten_index};
 
@@ -21,7 +21,9 @@ impl LogicalSheet {
     pub(super) fn new(shape: &[i64]) -> LogicalSheet {
         let (lead, rows, cols) = match shape {
             [] => (&[][..], 1, 1),
-            [n] => (&[][..], n / FOLD + i64::from(n % FOLD != 0), (*n).min(FOLD)),
+            [n] => {
+                (&[][..], n / FOLDED_COLS + i64::from(n % FOLDED_COLS != 0), (*n).min(FOLDED_COLS))
+            }
             [lead @ .., rows, cols] => (lead, *rows, *cols),
         };
         // Extents beside a 0 may multiply past any number.
@@ -32,14 +34,14 @@ impl LogicalSheet {
     }
 
     /// Boxes, rows, columns.
-    pub(super) fn size(&self) -> (i64, i64, i64) {
+    pub(super) fn sheet_size(&self) -> (i64, i64, i64) {
         (self.boxes, self.rows, self.cols)
     }
 
-    pub(super) fn sheet(&self, shape: &[i64]) -> Sheet {
+    pub(super) fn describe_sheet(&self, shape: &[i64]) -> AtlasSheet {
         let dims: Vec<_> = shape.iter().map(i64::to_string).collect();
         let name = |dim: usize| format!("dim {dim}");
-        Sheet {
+        AtlasSheet {
             side: SheetSide::Logical,
             title: format!("Tensor ({})", dims.join(" × ")),
             row_title: if self.rank < 2 { String::new() } else { name(self.rank - 2) },
@@ -56,17 +58,17 @@ impl LogicalSheet {
     }
 
     /// The element at a spot, unless it lies past the end of a folded line.
-    pub(super) fn at(&self, index: i64, row: i64, col: i64) -> Option<i64> {
+    pub(super) fn element_at(&self, index: i64, row: i64, col: i64) -> Option<i64> {
         let flat = (index * self.rows + row) * self.cols + col;
         (flat < self.total).then_some(flat)
     }
 
-    pub(super) fn spot(&self, flat: i64) -> CellSpot {
+    pub(super) fn element_spot(&self, flat: i64) -> CellSpot {
         let (cols, rows) = (self.cols.max(1), self.rows.max(1));
         CellSpot { index: flat / cols / rows, row: flat / cols % rows, col: flat % cols, span: 1 }
     }
 
-    pub(super) fn cells(
+    pub(super) fn window_cells(
         &self,
         context: &SceneContext<'_>,
         window: &CellWindow,
@@ -74,8 +76,8 @@ impl LogicalSheet {
         let mut cells = Vec::new();
         for row in window.rows.clone() {
             for col in window.cols.clone() {
-                if let Some(flat) = self.at(window.index, row, col) {
-                    cells.push(cell(context, flat, row, col)?);
+                if let Some(flat) = self.element_at(window.index, row, col) {
+                    cells.push(logical_cell(context, flat, row, col)?);
                 }
             }
         }

@@ -11,12 +11,12 @@ mod palette;
 mod table;
 
 pub use paint::{NOTHING, PADDING, UNUSED};
-pub use palette::Tone;
+pub use palette::OwnerTone;
 
 use crate::cell_label;
 use crate::color::ColorBy;
 use crate::options::DrawOptions;
-use crate::physical::Occupants;
+use crate::physical::PlaceOccupants;
 use crate::scene::{CellKind, SceneCell};
 use crate::scene_builder::SceneContext;
 use memory::{HostSheet, MemorySheet};
@@ -55,7 +55,7 @@ impl SheetSide {
 
 /// One drawing: equal grids of cells, side by side.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Sheet {
+pub struct AtlasSheet {
     /// Which one it is.
     pub side: SheetSide,
     /// Its heading.
@@ -136,7 +136,7 @@ pub enum SpotContent {
 /// The drawings of one layout on one shape.
 ///
 /// **Law**: a cell of a window says what [`Layout::places`] and [`Layout::lookup`] say, and
-/// [`Atlas::spots`] of an element are exactly the cells that name it.
+/// [`Atlas::element_spots`] of an element are exactly the cells that name it.
 pub struct Atlas {
     layout: Layout,
     shape: Vec<i64>,
@@ -158,10 +158,10 @@ impl Atlas {
     ///
     /// Errors: those of [`Scene::new`](crate::Scene::new).
     pub fn new(layout: &Layout, shape: &[i64], options: &DrawOptions) -> Result<Atlas> {
-        options.check()?;
+        options.check_ranges()?;
         layout.check_shape_size(shape)?;
         crate::physical::check_sticks(layout, options)?;
-        let color = ColorBy::choose(layout, options)?;
+        let color = ColorBy::choose_rule(layout, options)?;
         let palette = AtlasPalette::new(&color, layout)?;
         let memory_only = layout.tile().axes().iter().all(|a| *a == Axis::M);
         let mut atlas = Atlas {
@@ -187,60 +187,60 @@ impl Atlas {
 
     /// What a colour stands for.
     pub fn color_by(&self) -> String {
-        self.color.describe()
+        self.color.describe_rule()
     }
 
     /// The names that `color_by` takes for this layout.
     pub fn color_choices(&self) -> Vec<String> {
-        ColorBy::choices(&self.layout)
+        ColorBy::rule_choices(&self.layout)
     }
 
-    /// The colours, by the numbers that cells and [`Atlas::paint`] use.
-    pub fn tones(&self) -> &[Tone] {
+    /// The colours, by the numbers that cells and [`Atlas::paint_window`] use.
+    pub fn tones(&self) -> &[OwnerTone] {
         self.palette.tones()
     }
 
     /// Whether colours repeat, because there are more owners than colours.
     pub fn tones_repeat(&self) -> bool {
-        self.palette.repeats()
+        self.palette.has_repeats()
     }
 
     /// What the letters of labels stand for.
     pub fn label_key(&self) -> String {
-        cell_label::key(self.layout.tile().axes())
+        cell_label::code_key(self.layout.tile().axes())
     }
 
     /// Its drawings: the tensor, the places, and the memory of the host beside sticks.
-    pub fn sheets(&self) -> Vec<Sheet> {
-        let mut sheets = vec![self.logical.sheet(&self.shape)];
+    pub fn sheets(&self) -> Vec<AtlasSheet> {
+        let mut sheets = vec![self.logical.describe_sheet(&self.shape)];
         match &self.places {
-            Some(PlaceSheet::Memory(memory)) => sheets.push(memory.sheet()),
-            Some(PlaceSheet::Table(table)) => sheets.push(table.sheet(&self.layout)),
+            Some(PlaceSheet::Memory(memory)) => sheets.push(memory.describe_sheet()),
+            Some(PlaceSheet::Table(table)) => sheets.push(table.describe_sheet(&self.layout)),
             None => {}
         }
-        sheets.extend(self.host.as_ref().map(HostSheet::sheet));
+        sheets.extend(self.host.as_ref().map(HostSheet::describe_sheet));
         sheets
     }
 
     /// The cells of a window; rows and columns past the end of the sheet are left out.
-    pub fn cells(&self, side: SheetSide, window: &CellWindow) -> Result<WindowCells> {
-        let window = self.inside(side, window)?;
+    pub fn window_cells(&self, side: SheetSide, window: &CellWindow) -> Result<WindowCells> {
+        let window = self.clip_window(side, window)?;
         let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
         let mut found = match (side, &self.places, &self.host) {
-            (SheetSide::Logical, _, _) => self.logical.cells(&context, &window)?,
+            (SheetSide::Logical, _, _) => self.logical.window_cells(&context, &window)?,
             (SheetSide::Physical, Some(PlaceSheet::Memory(memory)), _) => {
-                memory.cells(&context, &window)
+                memory.window_cells(&context, &window)
             }
             (SheetSide::Physical, Some(PlaceSheet::Table(table)), _) => {
-                table.cells(&context, &window)
+                table.window_cells(&context, &window)
             }
-            (SheetSide::Host, _, Some(host)) => host.cells(&context, &window)?,
+            (SheetSide::Host, _, Some(host)) => host.window_cells(&context, &window)?,
             _ => return Err(no_sheet()),
         };
         for cell in &mut found.cells {
             cell.colors.clear();
             if cell.kind == CellKind::Element {
-                cell.colors.extend(cell.places.iter().map(|p| self.tone(p)));
+                cell.colors.extend(cell.places.iter().map(|p| self.place_tone(p)));
                 cell.colors.sort_unstable();
                 cell.colors.dedup();
             }
@@ -249,19 +249,19 @@ impl Atlas {
     }
 
     /// Where the element of a flat index is drawn.
-    pub fn spots(&self, side: SheetSide, flat: i64) -> Result<Vec<CellSpot>> {
+    pub fn element_spots(&self, side: SheetSide, flat: i64) -> Result<Vec<CellSpot>> {
         let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
         let mut spots = match (side, &self.host) {
             (SheetSide::Logical, _) => {
                 self.layout.physical_coordinates(flat)?;
-                vec![self.logical.spot(flat)]
+                vec![self.logical.element_spot(flat)]
             }
             (SheetSide::Physical, _) => {
-                context.places(flat)?.iter().flat_map(|p| self.spots_of_place(p)).collect()
+                context.element_places(flat)?.iter().flat_map(|p| self.place_spots(p)).collect()
             }
             (SheetSide::Host, Some(host)) => {
                 self.layout.physical_coordinates(flat)?;
-                host.spots(flat)
+                host.element_spots(flat)
             }
             (SheetSide::Host, None) => return Err(no_sheet()),
         };
@@ -271,58 +271,67 @@ impl Atlas {
     }
 
     /// Where a place (in the order of the axes of the layout) is drawn; nowhere if no sheet shows it.
-    pub fn spots_of_place(&self, place: &[i64]) -> Vec<CellSpot> {
+    pub fn place_spots(&self, place: &[i64]) -> Vec<CellSpot> {
         match &self.places {
             Some(PlaceSheet::Memory(memory)) => {
-                memory.spots(place.first().copied().unwrap_or_default())
+                memory.address_spots(place.first().copied().unwrap_or_default())
             }
-            Some(PlaceSheet::Table(table)) => table.spot(place).into_iter().collect(),
+            Some(PlaceSheet::Table(table)) => table.place_spot(place).into_iter().collect(),
             None => Vec::new(),
         }
     }
 
     /// What is drawn at a spot.
-    pub fn at(&self, side: SheetSide, index: i64, row: i64, col: i64) -> Result<SpotContent> {
+    pub fn content_at(
+        &self,
+        side: SheetSide,
+        index: i64,
+        row: i64,
+        col: i64,
+    ) -> Result<SpotContent> {
         let window = CellWindow {
             index,
             rows: row..row.saturating_add(1),
             cols: col..col.saturating_add(1),
         };
-        let window = self.inside(side, &window)?;
+        let window = self.clip_window(side, &window)?;
         if window.rows.is_empty() || window.cols.is_empty() {
             return Ok(SpotContent::Nothing);
         }
         Ok(match (side, &self.places, &self.host) {
-            (SheetSide::Logical, _, _) => {
-                self.logical.at(index, row, col).map_or(SpotContent::Nothing, SpotContent::Element)
-            }
+            (SheetSide::Logical, _, _) => self
+                .logical
+                .element_at(index, row, col)
+                .map_or(SpotContent::Nothing, SpotContent::Element),
             (SheetSide::Physical, Some(PlaceSheet::Memory(memory)), _) => {
                 let place = |a: i64| {
                     if self.layout.tile().axes().is_empty() { Vec::new() } else { vec![a] }
                 };
-                memory.at(row, col).map_or(SpotContent::Nothing, |a| SpotContent::Place(place(a)))
+                memory
+                    .spot_address(row, col)
+                    .map_or(SpotContent::Nothing, |a| SpotContent::Place(place(a)))
             }
             (SheetSide::Physical, Some(PlaceSheet::Table(table)), _) => {
-                table.at(index, row, col).map_or(SpotContent::Nothing, SpotContent::Place)
+                table.place_at(index, row, col).map_or(SpotContent::Nothing, SpotContent::Place)
             }
             (SheetSide::Host, _, Some(host)) => {
-                host.at(row, col).map_or(SpotContent::Nothing, SpotContent::Element)
+                host.element_at(row, col).map_or(SpotContent::Nothing, SpotContent::Element)
             }
             _ => return Err(no_sheet()),
         })
     }
 
-    fn tone(&self, place: &[i64]) -> usize {
-        self.palette.rank(self.color.key(place))
+    fn place_tone(&self, place: &[i64]) -> usize {
+        self.palette.owner_rank(self.color.owner_key(place))
     }
 
     /// A window cut to its sheet; refuses boxes that there are none of, and too many cells.
-    fn inside(&self, side: SheetSide, window: &CellWindow) -> Result<CellWindow> {
+    fn clip_window(&self, side: SheetSide, window: &CellWindow) -> Result<CellWindow> {
         let size = match (side, &self.places, &self.host) {
-            (SheetSide::Logical, _, _) => Some(self.logical.size()),
-            (SheetSide::Physical, Some(PlaceSheet::Memory(memory)), _) => Some(memory.size()),
-            (SheetSide::Physical, Some(PlaceSheet::Table(table)), _) => Some(table.size()),
-            (SheetSide::Host, _, Some(host)) => Some(host.size()),
+            (SheetSide::Logical, _, _) => Some(self.logical.sheet_size()),
+            (SheetSide::Physical, Some(PlaceSheet::Memory(memory)), _) => Some(memory.sheet_size()),
+            (SheetSide::Physical, Some(PlaceSheet::Table(table)), _) => Some(table.sheet_size()),
+            (SheetSide::Host, _, Some(host)) => Some(host.sheet_size()),
             _ => None,
         };
         let (boxes, rows, cols) = size.ok_or_else(no_sheet)?;
@@ -339,7 +348,7 @@ impl Atlas {
             rows: cut(&window.rows, rows),
             cols: cut(&window.cols, cols),
         };
-        let cells = area(&cut)?;
+        let cells = window_area(&cut)?;
         if cells == 0 {
             // A window without columns has no rows to go through either.
             return Ok(CellWindow { index: cut.index, rows: 0..0, cols: 0..0 });
@@ -349,7 +358,7 @@ impl Atlas {
 }
 
 /// The cells of a window, refused past [`MAX_WINDOW`].
-fn area(window: &CellWindow) -> Result<i64> {
+fn window_area(window: &CellWindow) -> Result<i64> {
     let length = |r: &Range<i64>| (i128::from(r.end) - i128::from(r.start)).max(0);
     let cells = length(&window.rows) * length(&window.cols);
     let limit = MAX_WINDOW.cast_unsigned();
@@ -368,12 +377,12 @@ fn no_sheet() -> LayoutError {
 }
 
 /// The sentence for a window whose places are more crowded than is listed.
-fn crowded(occupants: &Occupants) -> Option<String> {
-    occupants.note()
+fn crowded_note(occupants: &PlaceOccupants) -> Option<String> {
+    occupants.crowded_note()
 }
 
 /// Room for a few occupants in every cell of a window.
-fn limit(window: &CellWindow) -> usize {
+fn occupant_limit(window: &CellWindow) -> usize {
     let rows = usize::try_from(window.rows.end - window.rows.start).unwrap_or(0);
     let cols = usize::try_from(window.cols.end - window.cols.start).unwrap_or(0);
     rows.saturating_mul(cols).saturating_mul(4).max(64)

@@ -1,7 +1,7 @@
 //! Cells as single bytes, for drawings too small for text.
 
-use super::{Atlas, CellWindow, PlaceSheet, SheetSide, area};
-use crate::physical::Occupants;
+use super::{Atlas, CellWindow, PlaceSheet, SheetSide, window_area};
+use crate::physical::PlaceOccupants;
 use crate::scene_builder::SceneContext;
 use zellige_layout::Result;
 
@@ -17,11 +17,11 @@ impl Atlas {
     /// [`PADDING`], [`UNUSED`], [`NOTHING`]. The window is not cut: cells past the end are
     /// [`NOTHING`].
     ///
-    /// **Law**: the byte of a cell is what [`Atlas::cells`] says of it.
-    pub fn paint(&self, side: SheetSide, window: &CellWindow) -> Result<Vec<u8>> {
-        let inside = self.inside(side, window)?;
+    /// **Law**: the byte of a cell is what [`Atlas::window_cells`] says of it.
+    pub fn paint_window(&self, side: SheetSide, window: &CellWindow) -> Result<Vec<u8>> {
+        let inside = self.clip_window(side, window)?;
         let context = SceneContext::new(&self.layout, &self.shape, &self.options)?;
-        let mut bytes = vec![NOTHING; usize::try_from(area(window)?).unwrap_or(0)];
+        let mut bytes = vec![NOTHING; usize::try_from(window_area(window)?).unwrap_or(0)];
         let mut put = |row: i64, col: i64, byte: u8| {
             let at = (row - window.rows.start) * (window.cols.end - window.cols.start)
                 + (col - window.cols.start);
@@ -31,14 +31,17 @@ impl Atlas {
         };
         match (side, &self.places, &self.host) {
             (SheetSide::Physical, Some(PlaceSheet::Memory(memory)), _) => {
-                let addresses =
-                    if inside.cols.is_empty() { Vec::new() } else { memory.addresses(&inside) };
-                let occupants = memory.occupants(&context, &inside, &addresses);
+                let addresses = if inside.cols.is_empty() {
+                    Vec::new()
+                } else {
+                    memory.window_addresses(&inside)
+                };
+                let occupants = memory.find_occupants(&context, &inside, &addresses);
                 let scalar = context.axes().is_empty();
                 for (i, address) in addresses.iter().enumerate() {
                     let at = if scalar { vec![] } else { vec![i] };
-                    let byte = self.byte(&context, &occupants, &at, &[*address]);
-                    for spot in memory.spots(*address) {
+                    let byte = self.place_byte(&context, &occupants, &at, &[*address]);
+                    for spot in memory.address_spots(*address) {
                         let cols = spot.col.max(inside.cols.start)
                             ..(spot.col + spot.span).min(inside.cols.end);
                         if inside.rows.contains(&spot.row) {
@@ -48,13 +51,15 @@ impl Atlas {
                 }
             }
             (SheetSide::Physical, Some(PlaceSheet::Table(table)), _) => {
-                let (wanted, occupants) = table.occupants(&context, &inside);
+                let (wanted, occupants) = table.find_occupants(&context, &inside);
                 for row in inside.rows.clone() {
                     for col in inside.cols.clone() {
-                        let place = table.at(inside.index, row, col);
-                        let at = place.as_ref().and_then(|p| super::table::position(&wanted, p));
+                        let place = table.place_at(inside.index, row, col);
+                        let at = place
+                            .as_ref()
+                            .and_then(|p| super::table::find_wanted_place(&wanted, p));
                         if let (Some(place), Some(at)) = (place, at) {
-                            put(row, col, self.byte(&context, &occupants, &at, &place));
+                            put(row, col, self.place_byte(&context, &occupants, &at, &place));
                         }
                     }
                 }
@@ -63,8 +68,8 @@ impl Atlas {
                 for row in inside.rows.clone() {
                     for col in inside.cols.clone() {
                         let flat = match (side, &self.host) {
-                            (SheetSide::Host, Some(host)) => host.at(row, col),
-                            _ => self.logical.at(inside.index, row, col),
+                            (SheetSide::Host, Some(host)) => host.element_at(row, col),
+                            _ => self.logical.element_at(inside.index, row, col),
                         };
                         if let Some(flat) = flat {
                             put(row, col, self.first_tone(&context, flat)?);
@@ -76,15 +81,15 @@ impl Atlas {
         Ok(bytes)
     }
 
-    fn byte(
+    fn place_byte(
         &self,
         context: &SceneContext<'_>,
-        occupants: &Occupants,
+        occupants: &PlaceOccupants,
         at: &[usize],
         place: &[i64],
     ) -> u8 {
-        match occupants.kind(context, at) {
-            crate::CellKind::Element => tone_byte(self.tone(place)),
+        match occupants.cell_kind(context, at) {
+            crate::CellKind::Element => tone_byte(self.place_tone(place)),
             crate::CellKind::Padding => PADDING,
             crate::CellKind::Gap => UNUSED,
         }
@@ -92,8 +97,8 @@ impl Atlas {
 
     /// The smallest colour among the copies of an element.
     fn first_tone(&self, context: &SceneContext<'_>, flat: i64) -> Result<u8> {
-        let places = context.listed().physical_coordinates(flat)?;
-        let tones = places.coordinate_rows().map(|row| self.tone(row));
+        let places = context.listed_layout().physical_coordinates(flat)?;
+        let tones = places.coordinate_rows().map(|row| self.place_tone(row));
         Ok(tone_byte(tones.min().unwrap_or(0)))
     }
 }

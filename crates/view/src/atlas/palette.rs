@@ -1,7 +1,7 @@
 //! Colours that do not depend on what is in view.
 
-use crate::color::{ColorBy, Theme, tone};
-use crate::ticks::Ticks;
+use crate::color::{ColorBy, PageTheme, owner_tone};
+use crate::ticks::AxisTicks;
 use serde::Serialize;
 use zellige_layout::{Layout, Result};
 
@@ -10,7 +10,7 @@ const PERIOD: usize = 32;
 
 /// A colour and what it stands for, on a light and on a dark page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Tone {
+pub struct OwnerTone {
     /// The first owner of this colour, such as `T3` or `line 2`.
     pub label: String,
     /// The fill on a light page, as `#rrggbb`.
@@ -25,8 +25,8 @@ pub struct Tone {
 
 /// The colours of all owners of a layout.
 pub(super) struct AtlasPalette {
-    owners: Option<Ticks>,
-    tones: Vec<Tone>,
+    owners: Option<AxisTicks>,
+    tones: Vec<OwnerTone>,
     repeats: bool,
 }
 
@@ -35,33 +35,33 @@ impl AtlasPalette {
         if layout.size() == 0 {
             return Ok(AtlasPalette { owners: None, tones: Vec::new(), repeats: false });
         }
-        let owners = color.owners(layout)?;
-        let total = owners.total();
+        let owners = color.all_owners(layout)?;
+        let total = owners.total_count();
         let count = usize::try_from(total).unwrap_or(usize::MAX).clamp(1, PERIOD);
         let tones = owners
-            .take(count)
+            .first_values(count)
             .into_iter()
             .enumerate()
             .map(|(rank, key)| {
-                let (fill, ink) = tone(rank, count, Theme::Light);
-                let (dark_fill, dark_ink) = tone(rank, count, Theme::Dark);
-                Tone { label: color.name_of(key), fill, ink, dark_fill, dark_ink }
+                let (fill, ink) = owner_tone(rank, count, PageTheme::Light);
+                let (dark_fill, dark_ink) = owner_tone(rank, count, PageTheme::Dark);
+                OwnerTone { label: color.owner_name(key), fill, ink, dark_fill, dark_ink }
             })
             .collect();
         Ok(AtlasPalette { owners: Some(owners), tones, repeats: total > count as i128 })
     }
 
-    pub(super) fn tones(&self) -> &[Tone] {
+    pub(super) fn tones(&self) -> &[OwnerTone] {
         &self.tones
     }
 
-    pub(super) fn repeats(&self) -> bool {
+    pub(super) fn has_repeats(&self) -> bool {
         self.repeats
     }
 
     /// The number of an owner's colour.
-    pub(super) fn rank(&self, key: i64) -> usize {
-        let rank = self.owners.as_ref().map_or(0, |o| o.rank(key));
+    pub(super) fn owner_rank(&self, key: i64) -> usize {
+        let rank = self.owners.as_ref().map_or(0, |o| o.rank_of(key));
         usize::try_from(rank.rem_euclid(self.tones.len().max(1) as i128)).unwrap_or(0)
     }
 }

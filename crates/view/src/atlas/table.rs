@@ -1,21 +1,23 @@
 //! Tables of places, one box per owner.
 
-use super::{CellSpot, CellWindow, Sheet, SheetSide, WindowCells, crowded, limit};
+use super::{
+    AtlasSheet, CellSpot, CellWindow, SheetSide, WindowCells, crowded_note, occupant_limit,
+};
 use crate::cell_label;
 use crate::elements_at::elements_at;
-use crate::physical::{AxisRoles, Occupants, mesh_columns};
+use crate::physical::{AxisRoles, PlaceOccupants, mesh_columns};
 use crate::scene_builder::SceneContext;
-use crate::ticks::Ticks;
+use crate::ticks::AxisTicks;
 use zellige_layout::{Axis, Layout, Result, unflatten_index};
 
 /// Boxes that can be drawn; a note says when there are more.
-const BOXES: i64 = 4096;
+const MAX_BOXES: i64 = 4096;
 
 /// A layout with an axis besides `m`, as a table.
 pub(super) struct PlaceTable {
     roles: AxisRoles,
     axes: Vec<Axis>,
-    ticks: Vec<Ticks>,
+    ticks: Vec<AxisTicks>,
     /// Extents of the axes that tell boxes apart, and how many boxes are drawn of them all.
     extents: Vec<i64>,
     boxes: i64,
@@ -26,14 +28,14 @@ pub(super) struct PlaceTable {
 
 impl PlaceTable {
     pub(super) fn new(layout: &Layout, shape: &[i64]) -> Result<PlaceTable> {
-        let roles = AxisRoles::choose(layout, shape);
+        let roles = AxisRoles::choose_roles(layout, shape);
         let axes = layout.tile().axes().to_vec();
-        let ticks: Vec<Ticks> =
-            axes.iter().map(|a| Ticks::of(layout, *a)).collect::<Result<_>>()?;
-        let count = |slot: usize| i64::try_from(ticks[slot].total()).unwrap_or(i64::MAX);
+        let ticks: Vec<AxisTicks> =
+            axes.iter().map(|a| AxisTicks::for_axis(layout, *a)).collect::<Result<_>>()?;
+        let count = |slot: usize| i64::try_from(ticks[slot].total_count()).unwrap_or(i64::MAX);
         let extents: Vec<i64> = roles.panels.iter().map(|s| count(*s)).collect();
         let all_boxes = extents.iter().fold(1i128, |n, e| n.saturating_mul((*e).into()));
-        let boxes = i64::try_from(all_boxes).unwrap_or(i64::MAX).min(BOXES);
+        let boxes = i64::try_from(all_boxes).unwrap_or(i64::MAX).min(MAX_BOXES);
         let cols = count(roles.col);
         let (rows, cols) = match roles.row {
             Some(row) => (count(row), cols),
@@ -46,18 +48,18 @@ impl PlaceTable {
     }
 
     /// Boxes, rows, columns.
-    pub(super) fn size(&self) -> (i64, i64, i64) {
+    pub(super) fn sheet_size(&self) -> (i64, i64, i64) {
         (self.boxes, self.rows, self.cols)
     }
 
-    pub(super) fn sheet(&self, layout: &Layout) -> Sheet {
+    pub(super) fn describe_sheet(&self, layout: &Layout) -> AtlasSheet {
         let name = |slot: usize| self.axes[slot].name().to_string();
         let mut notes = Vec::new();
         if self.all_boxes > self.boxes.into() {
             notes.push(format!("{} of {} boxes can be opened.", self.boxes, self.all_boxes));
         }
         for (axis, ticks) in self.axes.iter().zip(&self.ticks) {
-            if let Ticks::Used { values, complete } = ticks {
+            if let AxisTicks::Used { values, complete } = ticks {
                 let more = if *complete { "" } else { "more than " };
                 let count = values.len();
                 notes.push(format!(
@@ -66,7 +68,7 @@ impl PlaceTable {
             }
         }
         let folded = self.roles.row.is_none();
-        Sheet {
+        AtlasSheet {
             side: SheetSide::Physical,
             title: self.roles.title.clone(),
             row_title: self.roles.row.map_or(String::new(), name),
@@ -83,13 +85,13 @@ impl PlaceTable {
                 .map(|(s, e)| (name(*s), *e))
                 .collect(),
             boxes: self.boxes,
-            mesh: self.mesh(layout, folded),
+            mesh: self.device_mesh(layout, folded),
             notes,
         }
     }
 
     /// Where devices stand.
-    fn mesh(&self, layout: &Layout, folded: bool) -> Option<Vec<(i64, i64)>> {
+    fn device_mesh(&self, layout: &Layout, folded: bool) -> Option<Vec<(i64, i64)>> {
         let [slot] = self.roles.panels[..] else { return None };
         let boxes = usize::try_from(self.boxes).ok().filter(|_| folded)?;
         let at = mesh_columns(layout, &self.roles, boxes)?;
@@ -98,7 +100,7 @@ impl PlaceTable {
             let (row, col) = at(pid);
             (int(row), int(col))
         };
-        Some(self.ticks[slot].take(boxes).into_iter().map(place).collect())
+        Some(self.ticks[slot].first_values(boxes).into_iter().map(place).collect())
     }
 
     /// The coordinate of the `i`-th tick in a folded or plain table.
@@ -111,7 +113,7 @@ impl PlaceTable {
     }
 
     /// The place at a spot; none past the end of a folded row.
-    pub(super) fn at(&self, index: i64, row: i64, col: i64) -> Option<Vec<i64>> {
+    pub(super) fn place_at(&self, index: i64, row: i64, col: i64) -> Option<Vec<i64>> {
         let mut place = vec![0; self.axes.len()];
         for (slot, digit) in self.roles.panels.iter().zip(self.box_digits(index)) {
             place[*slot] = self.ticks[*slot].get(digit)?;
@@ -124,38 +126,42 @@ impl PlaceTable {
     }
 
     /// Where a place is drawn.
-    pub(super) fn spot(&self, place: &[i64]) -> Option<CellSpot> {
+    pub(super) fn place_spot(&self, place: &[i64]) -> Option<CellSpot> {
         let mut index = 0i64;
         for (slot, extent) in self.roles.panels.iter().zip(&self.extents) {
-            let digit = self.ticks[*slot].position(place[*slot])?;
+            let digit = self.ticks[*slot].position_of(place[*slot])?;
             index = index.checked_mul(*extent)?.checked_add(digit)?;
         }
-        let col = self.ticks[self.roles.col].position(place[self.roles.col])?;
+        let col = self.ticks[self.roles.col].position_of(place[self.roles.col])?;
         let (row, col) = match self.roles.row {
-            Some(slot) => (self.ticks[slot].position(place[slot])?, col),
+            Some(slot) => (self.ticks[slot].position_of(place[slot])?, col),
             None => (col / self.cols, col % self.cols),
         };
         (index < self.boxes).then_some(CellSpot { index, row, col, span: 1 })
     }
 
-    pub(super) fn cells(&self, context: &SceneContext<'_>, window: &CellWindow) -> WindowCells {
-        let (wanted, occupants) = self.occupants(context, window);
+    pub(super) fn window_cells(
+        &self,
+        context: &SceneContext<'_>,
+        window: &CellWindow,
+    ) -> WindowCells {
+        let (wanted, occupants) = self.find_occupants(context, window);
         let mut cells = Vec::new();
         for row in window.rows.clone() {
             for col in window.cols.clone() {
-                let Some(place) = self.at(window.index, row, col) else { continue };
-                let Some(at) = position(&wanted, &place) else { continue };
-                let mut cell = occupants.cell(context, &at, place);
+                let Some(place) = self.place_at(window.index, row, col) else { continue };
+                let Some(at) = find_wanted_place(&wanted, &place) else { continue };
+                let mut cell = occupants.place_cell(context, &at, place);
                 (cell.row, cell.col) =
                     (usize::try_from(row).unwrap_or(0), usize::try_from(col).unwrap_or(0));
                 cells.push(cell);
             }
         }
         let name = |slot: usize, tick: Option<i64>| {
-            let code = cell_label::code(self.axes[slot], &self.axes);
+            let code = cell_label::axis_code(self.axes[slot], &self.axes);
             tick.map_or(String::new(), |v| format!("{code}{v}"))
         };
-        let range = matches!(self.ticks[self.roles.col], Ticks::Range { .. });
+        let range = matches!(self.ticks[self.roles.col], AxisTicks::Range { .. });
         let (row_labels, col_labels) = match self.roles.row {
             Some(slot) => (
                 window.rows.clone().map(|r| name(slot, self.ticks[slot].get(r))).collect(),
@@ -186,16 +192,16 @@ impl PlaceTable {
             .zip(digits)
             .map(|(s, d)| format!("{} {}", self.axes[*s], self.ticks[*s].get(d).unwrap_or(0)))
             .collect();
-        let note = crowded(&occupants);
+        let note = crowded_note(&occupants);
         WindowCells { caption: caption.join(", "), row_labels, col_labels, cells, note }
     }
 
     /// The elements of a window, and the coordinates that were asked for.
-    pub(super) fn occupants(
+    pub(super) fn find_occupants(
         &self,
         context: &SceneContext<'_>,
         window: &CellWindow,
-    ) -> (Vec<Vec<i64>>, Occupants) {
+    ) -> (Vec<Vec<i64>>, PlaceOccupants) {
         let mut wanted: Vec<Vec<i64>> = vec![Vec::new(); self.axes.len()];
         for (slot, digit) in self.roles.panels.iter().zip(self.box_digits(window.index)) {
             wanted[*slot].extend(self.ticks[*slot].get(digit));
@@ -210,12 +216,12 @@ impl PlaceTable {
                 wanted[self.roles.col].extend(list);
             }
         }
-        let found = elements_at(context.layout, &wanted, limit(window));
-        (wanted, Occupants::new(found))
+        let found = elements_at(context.layout, &wanted, occupant_limit(window));
+        (wanted, PlaceOccupants::new(found))
     }
 }
 
 /// The position of a place in sorted lists of coordinates.
-pub(super) fn position(wanted: &[Vec<i64>], place: &[i64]) -> Option<Vec<usize>> {
+pub(super) fn find_wanted_place(wanted: &[Vec<i64>], place: &[i64]) -> Option<Vec<usize>> {
     wanted.iter().zip(place).map(|(list, v)| list.binary_search(v).ok()).collect()
 }

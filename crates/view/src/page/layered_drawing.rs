@@ -30,14 +30,14 @@ const BELOW: f64 = 54.0;
 const SWEEPS: usize = 12;
 
 /// Places boxes whose edges go from lower to higher numbers; others are left out.
-pub(super) fn place(sizes: &[BoxSize], edges: &[(usize, usize)]) -> PlacedBoxes {
+pub(super) fn place_boxes(sizes: &[BoxSize], edges: &[(usize, usize)]) -> PlacedBoxes {
     if sizes.is_empty() {
         return PlacedBoxes::default();
     }
     let mut net = LayeredGraph::new(sizes, edges);
-    net.order();
-    net.straighten();
-    net.placed(sizes, edges.len())
+    net.order_layers();
+    net.straighten_lines();
+    net.collect_placed(sizes, edges.len())
 }
 
 /// Boxes and the points of long lines alike.
@@ -83,7 +83,7 @@ impl LayeredGraph {
             real: n,
         };
         for edge in edges_ok {
-            net.line(edge);
+            net.add_long_line(edge);
         }
         let depth = net.layer.iter().max().map_or(0, |d| d + 1);
         net.layers = vec![Vec::new(); depth];
@@ -94,7 +94,7 @@ impl LayeredGraph {
     }
 
     /// A point in every layer between two boxes, joined.
-    fn line(&mut self, edge: Option<(usize, usize)>) {
+    fn add_long_line(&mut self, edge: Option<(usize, usize)>) {
         let Some((a, b)) = edge else {
             self.points.push(Vec::new());
             return;
@@ -115,7 +115,7 @@ impl LayeredGraph {
         self.points.push(points);
     }
 
-    fn positions(&self) -> Vec<usize> {
+    fn order_positions(&self) -> Vec<usize> {
         let mut at = vec![0; self.layer.len()];
         for layer in &self.layers {
             for (i, v) in layer.iter().enumerate() {
@@ -125,7 +125,7 @@ impl LayeredGraph {
         at
     }
 
-    fn crossings(&self, at: &[usize]) -> usize {
+    fn count_crossings(&self, at: &[usize]) -> usize {
         let mut sum = 0;
         for layer in &self.layers {
             let mut ends: Vec<usize> = Vec::new();
@@ -142,11 +142,11 @@ impl LayeredGraph {
     }
 
     /// Orders layers by the medians of their neighbours, and keeps the order with fewest crossings.
-    fn order(&mut self) {
+    fn order_layers(&mut self) {
         let mut best = (usize::MAX, self.layers.clone());
         for sweep in 0..SWEEPS {
-            let at = self.positions();
-            let crossings = self.crossings(&at);
+            let at = self.order_positions();
+            let crossings = self.count_crossings(&at);
             if crossings < best.0 {
                 best = (crossings, self.layers.clone());
             }
@@ -157,11 +157,11 @@ impl LayeredGraph {
             let order: Vec<usize> =
                 if sweep % 2 == 0 { (1..depth).collect() } else { (0..depth - 1).rev().collect() };
             for l in order {
-                let at = self.positions();
+                let at = self.order_positions();
                 let near = if sweep % 2 == 0 { &self.up } else { &self.down };
                 let mut keyed: Vec<(f64, usize, usize)> = Vec::new();
                 for (i, v) in self.layers[l].iter().enumerate() {
-                    keyed.push((median(&near[*v], &at).unwrap_or(i as f64), i, *v));
+                    keyed.push((median_position(&near[*v], &at).unwrap_or(i as f64), i, *v));
                 }
                 keyed.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
                 self.layers[l] = keyed.into_iter().map(|k| k.2).collect();
@@ -171,7 +171,7 @@ impl LayeredGraph {
     }
 
     /// Centres of all boxes: as near to those of their neighbours as the order allows.
-    fn straighten(&mut self) {
+    fn straighten_lines(&mut self) {
         self.x = vec![0.0; self.layer.len()];
         for l in 0..self.layers.len() {
             let layer = self.layers[l].clone();
@@ -204,7 +204,7 @@ impl LayeredGraph {
                 // Lines are pulled straight before boxes are.
                 let weights: Vec<f64> =
                     layer.iter().map(|v| if *v < self.real { 1.0 } else { 4.0 }).collect();
-                for (v, x) in layer.iter().zip(in_order(&wishes, &widths, &weights)) {
+                for (v, x) in layer.iter().zip(separate_in_order(&wishes, &widths, &weights)) {
                     self.x[*v] = x;
                 }
             }
@@ -216,7 +216,7 @@ impl LayeredGraph {
         }
     }
 
-    fn placed(&self, sizes: &[BoxSize], edges: usize) -> PlacedBoxes {
+    fn collect_placed(&self, sizes: &[BoxSize], edges: usize) -> PlacedBoxes {
         let mut tops = Vec::with_capacity(self.layers.len());
         let mut heights = Vec::with_capacity(self.layers.len());
         let mut y = 0.0;
@@ -252,7 +252,7 @@ impl LayeredGraph {
     }
 }
 
-fn median(near: &[usize], at: &[usize]) -> Option<f64> {
+fn median_position(near: &[usize], at: &[usize]) -> Option<f64> {
     let mut places: Vec<usize> = near.iter().map(|n| at[*n]).collect();
     places.sort_unstable();
     let middle = places.len().checked_sub(1)? / 2;
@@ -262,7 +262,7 @@ fn median(near: &[usize], at: &[usize]) -> Option<f64> {
 
 /// The centres nearest to the wishes (in weighted least squares) at which nothing overlaps and the
 /// order stays: neighbours that collide become one group at the mean of their wishes.
-fn in_order(wishes: &[f64], widths: &[f64], weights: &[f64]) -> Vec<f64> {
+fn separate_in_order(wishes: &[f64], widths: &[f64], weights: &[f64]) -> Vec<f64> {
     let mut offset = Vec::with_capacity(wishes.len());
     let mut from_first = 0.0;
     for i in 0..wishes.len() {
@@ -317,7 +317,7 @@ mod tests {
                     edges.push((next(b), b));
                 }
             }
-            let placed = place(&sizes, &edges);
+            let placed = place_boxes(&sizes, &edges);
             for a in 0..n {
                 for b in a + 1..n {
                     let ((ax, ay), (bx, by)) = (placed.boxes[a], placed.boxes[b]);
@@ -342,7 +342,7 @@ mod tests {
     #[test]
     fn a_chain_is_straight_and_bad_edges_are_left_out() {
         let same = vec![BoxSize { width: 50.0, height: 20.0 }; 4];
-        let placed = place(&same, &[(0, 1), (1, 2), (2, 3), (3, 0), (2, 9)]);
+        let placed = place_boxes(&same, &[(0, 1), (1, 2), (2, 3), (3, 0), (2, 9)]);
         assert!(placed.boxes.iter().all(|b| (b.0 - placed.boxes[0].0).abs() < 1e-6));
         assert!(placed.bends[3].is_empty() && placed.bends[4].is_empty());
     }

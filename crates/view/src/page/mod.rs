@@ -28,31 +28,31 @@ mod timeline;
 mod units;
 mod work_division;
 
-use crate::svg::escape;
+use crate::svg::escape_xml;
 use repeated_steps::FoldedSteps;
 use zellige_report::Report;
 pub use zellige_report::ReportedCollective;
 
 /// The page of a report.
-pub fn html(report: &Report) -> String {
-    html_of_run(report, &[])
+pub fn render_page(report: &Report) -> String {
+    render_run_page(report, &[])
 }
 
 /// The same with what a run exchanged with other cards, between this program and others.
-pub fn html_of_run(report: &Report, collectives: &[ReportedCollective]) -> String {
-    let folded = FoldedSteps::of(report);
-    let title = escape(&report.graph);
+pub fn render_run_page(report: &Report, collectives: &[ReportedCollective]) -> String {
+    let folded = FoldedSteps::fold_report(report);
+    let title = escape_xml(&report.graph);
     let mut body = String::new();
     let sections: [(&str, &str, String); 9] = [
-        ("summary", "Summary", summary::render(report)),
-        ("graph", "Graph", step_graph::render(report, &folded)),
-        ("moves", "Moves", tables::moves(report, &folded)),
-        ("collectives", "Collectives", tables::collectives(collectives)),
-        ("time", "Time and memory", timeline::render(report, &folded)),
-        ("roofline", "Roofline", roofline::render(report, &folded)),
-        ("division", "Work division", work_division::render(report, &folded)),
-        ("lists", "Steps and tensors", tables::lists(report, &folded)),
-        ("notes", "Notes", tables::notes(report)),
+        ("summary", "Summary", summary::render_summary(report)),
+        ("graph", "Graph", step_graph::render_step_graph(report, &folded)),
+        ("moves", "Moves", tables::render_moves(report, &folded)),
+        ("collectives", "Collectives", tables::render_collectives(collectives)),
+        ("time", "Time and memory", timeline::render_timeline(report, &folded)),
+        ("roofline", "Roofline", roofline::render_roofline(report, &folded)),
+        ("division", "Work division", work_division::render_work_division(report, &folded)),
+        ("lists", "Steps and tensors", tables::render_lists(report, &folded)),
+        ("notes", "Notes", tables::render_notes(report)),
     ];
     let mut nav = String::new();
     for (id, name, content) in &sections {
@@ -63,7 +63,7 @@ pub fn html_of_run(report: &Report, collectives: &[ReportedCollective]) -> Strin
         body.push_str(&format!("<section id=\"{id}\"><h2>{name}</h2>{content}</section>\n"));
     }
     let (style, script) = (include_str!("style.css"), include_str!("script.js"));
-    let subtitle = escape(&format!(
+    let subtitle = escape_xml(&format!(
         "compiled for {} ({} cores), policy {}, coverage {}",
         report.machine.name, report.options.cores, report.options.policy, report.options.coverage
     ));

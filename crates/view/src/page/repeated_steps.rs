@@ -32,25 +32,27 @@ pub(super) struct FoldedSteps {
 }
 
 /// Shorter blocks are not worth a frame.
-const SHORTEST: usize = 3;
+const MIN_BLOCK_STEPS: usize = 3;
 /// Steps that are looked at; a page of more would not be read.
-const MOST: usize = 20_000;
+const MAX_FOLDED_STEPS: usize = 20_000;
 
 impl FoldedSteps {
-    pub(super) fn of(report: &Report) -> FoldedSteps {
-        let run: Vec<usize> =
-            (0..report.steps.len()).filter(|i| !report.steps[*i].load).take(MOST).collect();
+    pub(super) fn fold_report(report: &Report) -> FoldedSteps {
+        let run: Vec<usize> = (0..report.steps.len())
+            .filter(|i| !report.steps[*i].load)
+            .take(MAX_FOLDED_STEPS)
+            .collect();
         let mut known: HashMap<String, usize> = HashMap::new();
         let mut signs: Vec<usize> = Vec::with_capacity(run.len());
         for i in &run {
             let next = known.len();
-            signs.push(*known.entry(signature(report, &report.steps[*i])).or_insert(next));
+            signs.push(*known.entry(step_signature(report, &report.steps[*i])).or_insert(next));
         }
         let layer =
             |p: usize| report.steps[run[p]].name.split_once('.').map_or("", |(head, _)| head);
         let begins: Vec<bool> = (0..run.len()).map(|p| p > 0 && layer(p) != layer(p - 1)).collect();
         let mut blocks = Vec::new();
-        find(&signs, &begins, 0, &mut blocks);
+        find_repetitions(&signs, &begins, 0, &mut blocks);
         blocks.sort_by_key(|b: &RepeatedBlock| b.start);
         let mut of: Vec<usize> = (0..run.len()).collect();
         for b in &blocks {
@@ -72,14 +74,14 @@ impl FoldedSteps {
     }
 
     /// How many steps a shown step stands for.
-    pub(super) fn times(&self, step: usize) -> usize {
+    pub(super) fn repeat_count(&self, step: usize) -> usize {
         let Some(Some(place)) = self.place.get(step) else { return 1 };
         let within = |b: &&RepeatedBlock| (b.start..b.start + b.period * b.times).contains(place);
         self.blocks.iter().find(within).map_or(1, |b| b.times)
     }
 
     /// The steps that are shown, in order, each with the time of all that it stands for.
-    pub(super) fn shown(&self, report: &Report) -> Vec<(usize, f64)> {
+    pub(super) fn shown_steps(&self, report: &Report) -> Vec<(usize, f64)> {
         let mut total: HashMap<usize, f64> = HashMap::new();
         let mut order = Vec::new();
         for (place, i) in self.run.iter().enumerate() {
@@ -94,7 +96,7 @@ impl FoldedSteps {
 }
 
 /// What makes two steps alike.
-fn signature(report: &Report, step: &ReportedStep) -> String {
+fn step_signature(report: &Report, step: &ReportedStep) -> String {
     let mut text = format!("{} {} {}", step.kind, step.op, step.attributes);
     for d in &step.dims {
         text.push_str(&format!("|{}/{}", d.size, d.split));
@@ -109,10 +111,15 @@ fn signature(report: &Report, step: &ReportedStep) -> String {
 }
 
 /// The repetition in `signs` that leaves out most steps, then those before and behind it.
-fn find(signs: &[usize], begins: &[bool], offset: usize, blocks: &mut Vec<RepeatedBlock>) {
+fn find_repetitions(
+    signs: &[usize],
+    begins: &[bool],
+    offset: usize,
+    blocks: &mut Vec<RepeatedBlock>,
+) {
     let n = signs.len();
     let mut best: Option<(usize, RepeatedBlock)> = None;
-    for period in SHORTEST..=n / 2 {
+    for period in MIN_BLOCK_STEPS..=n / 2 {
         let mut start = 0;
         while start + period < n {
             let alike = (start..n - period).take_while(|i| signs[*i] == signs[i + period]).count();
@@ -129,8 +136,8 @@ fn find(signs: &[usize], begins: &[bool], offset: usize, blocks: &mut Vec<Repeat
     }
     let Some((_, block)) = best else { return };
     let end = block.start + block.period * block.times;
-    find(&signs[..block.start], &begins[..block.start], offset, blocks);
-    find(&signs[end..], &begins[end..], offset + end, blocks);
+    find_repetitions(&signs[..block.start], &begins[..block.start], offset, blocks);
+    find_repetitions(&signs[end..], &begins[end..], offset + end, blocks);
     blocks.push(RepeatedBlock { start: block.start + offset, ..block });
 }
 
@@ -146,24 +153,24 @@ mod tests {
     #[test]
     fn layers_are_found_and_everything_has_a_stand_in() {
         let m = report("xyabcabcabcabcz");
-        let folded = FoldedSteps::of(&m);
+        let folded = FoldedSteps::fold_report(&m);
         assert_eq!(folded.blocks, [RepeatedBlock { start: 2, period: 3, times: 4 }]);
-        let shown = folded.shown(&m);
+        let shown = folded.shown_steps(&m);
         assert_eq!(shown.iter().map(|s| s.0).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 14]);
         assert_eq!(shown[2].1, 4.0);
         for i in 0..m.steps.len() {
             let stands = folded.stand_in(i).expect("a step of the run");
             assert_eq!(m.steps[stands].op, m.steps[i].op);
         }
-        assert_eq!((folded.times(3), folded.times(14)), (4, 1));
+        assert_eq!((folded.repeat_count(3), folded.repeat_count(14)), (4, 1));
     }
 
     #[test]
     fn what_does_not_repeat_stays() {
         for ops in ["", "a", "abcdef", "aabb"] {
             let m = report(ops);
-            assert!(FoldedSteps::of(&m).blocks.is_empty(), "{ops}");
-            assert_eq!(FoldedSteps::of(&m).shown(&m).len(), ops.len());
+            assert!(FoldedSteps::fold_report(&m).blocks.is_empty(), "{ops}");
+            assert_eq!(FoldedSteps::fold_report(&m).shown_steps(&m).len(), ops.len());
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use super::layered_drawing::{self, BoxSize, PlacedBoxes};
 use super::repeated_steps::FoldedSteps;
-use super::units::{self, short, tail, time};
-use crate::svg::escape;
+use super::units::{self, format_time, shorten_end, shorten_start};
+use crate::svg::escape_xml;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use zellige_report::{
@@ -11,7 +11,7 @@ use zellige_report::{
 };
 
 /// Boxes that are drawn; what is left out is said.
-const MOST: usize = 420;
+const MAX_BOXES: usize = 420;
 /// Width of a character and height of a line of small text.
 const CHAR: f64 = 6.35;
 const LINE: f64 = 14.5;
@@ -27,18 +27,18 @@ struct StepBox {
     pill: bool,
 }
 
-pub(super) fn render(report: &Report, folded: &FoldedSteps) -> String {
-    let shown = folded.shown(report);
+pub(super) fn render_step_graph(report: &Report, folded: &FoldedSteps) -> String {
+    let shown = folded.shown_steps(report);
     if shown.is_empty() {
         return "<p class=\"soft\">No steps run: the results are there when weights are loaded.</p>"
             .into();
     }
-    let drawn: Vec<(usize, f64)> = shown.iter().take(MOST).copied().collect();
-    let (boxes, edges) = parts(report, folded, &drawn);
-    let sizes: Vec<BoxSize> = boxes.iter().map(StepBox::size).collect();
+    let drawn: Vec<(usize, f64)> = shown.iter().take(MAX_BOXES).copied().collect();
+    let (boxes, edges) = boxes_and_edges(report, folded, &drawn);
+    let sizes: Vec<BoxSize> = boxes.iter().map(StepBox::box_size).collect();
     let pairs: Vec<(usize, usize)> = edges.iter().map(|e| (e.from, e.to)).collect();
-    let placed = layered_drawing::place(&sizes, &pairs);
-    let mut out = legend(report);
+    let placed = layered_drawing::place_boxes(&sizes, &pairs);
+    let mut out = stick_legend(report);
     let (width, height) = (placed.width + 24.0, placed.height + 48.0);
     let _ = write!(
         out,
@@ -47,18 +47,18 @@ pub(super) fn render(report: &Report, folded: &FoldedSteps) -> String {
          <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"6\" \
          markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" class=\"tip\"/></marker></defs>"
     );
-    frames(&mut out, folded, &boxes, &placed, &sizes);
+    draw_frames(&mut out, folded, &boxes, &placed, &sizes);
     for (i, edge) in edges.iter().enumerate() {
         draw_edge(&mut out, edge, &placed, &placed.bends[i], &sizes);
     }
     for (i, b) in boxes.iter().enumerate() {
-        b.draw(&mut out, i, placed.boxes[i], sizes[i]);
+        b.draw_box(&mut out, i, placed.boxes[i], sizes[i]);
     }
     out.push_str("</svg></div>");
-    if shown.len() > MOST {
+    if shown.len() > MAX_BOXES {
         let _ = write!(
             out,
-            "<p class=\"soft\">The first {MOST} of {} different steps; the list below has all.</p>",
+            "<p class=\"soft\">The first {MAX_BOXES} of {} different steps; the list below has all.</p>",
             shown.len()
         );
     }
@@ -73,7 +73,7 @@ struct StepEdge {
     class: &'static str,
 }
 
-fn parts(
+fn boxes_and_edges(
     report: &Report,
     folded: &FoldedSteps,
     drawn: &[(usize, f64)],
@@ -91,11 +91,13 @@ fn parts(
             }
         }
     }
-    let mut boxes: Vec<StepBox> = sources.iter().map(|b| StepBox::source(report, *b)).collect();
+    let mut boxes: Vec<StepBox> = sources.iter().map(|b| StepBox::source_box(report, *b)).collect();
     let source = |b: usize| sources.iter().position(|s| *s == b);
     let at: HashMap<usize, usize> =
         drawn.iter().enumerate().map(|(i, (step, _))| (*step, i + sources.len())).collect();
-    boxes.extend(drawn.iter().map(|(i, us)| StepBox::step(report, *i, *us, folded.times(*i))));
+    boxes.extend(
+        drawn.iter().map(|(i, us)| StepBox::step_box(report, *i, *us, folded.repeat_count(*i))),
+    );
     let (mut edges, mut known) = (Vec::new(), BTreeSet::new());
     for (step, _) in drawn {
         let to = at[step];
@@ -108,18 +110,21 @@ fn parts(
             };
             // A block's later copies read what its earlier ones wrote: that line would go up.
             let Some(from) = from.filter(|f| *f < to && known.insert((*f, to))) else { continue };
-            let seen =
-                if read.size == t.layout.size { String::new() } else { units::size(&read.size) };
+            let seen = if read.size == t.layout.size {
+                String::new()
+            } else {
+                units::format_size(&read.size)
+            };
             let class = if read.lx { "edge lx" } else { "edge" };
             edges.push(StepEdge { from, to, seen, class });
         }
     }
-    outputs(report, folded, &at, &mut boxes, &mut edges);
+    add_outputs(report, folded, &at, &mut boxes, &mut edges);
     (boxes, edges)
 }
 
 /// A pill for every result that the caller gets, those of one shown step together.
-fn outputs(
+fn add_outputs(
     report: &Report,
     folded: &FoldedSteps,
     at: &HashMap<usize, usize>,
@@ -138,7 +143,7 @@ fn outputs(
         }
     }
     for (from, names) in by {
-        let name = tail(names[0], 28);
+        let name = shorten_start(names[0], 28);
         let count = if names.len() > 1 { format!(" ×{}", names.len()) } else { String::new() };
         boxes.push(StepBox {
             class: "pill out".into(),
@@ -157,63 +162,69 @@ fn stick_class(shape: &LayoutSummary) -> usize {
     shape.stick.map_or(9, |d| d.min(8))
 }
 
-fn chip(shape: &LayoutSummary, dtype: &str, place: BufferPlace) -> (String, String, usize) {
+fn layout_chip(shape: &LayoutSummary, dtype: &str, place: BufferPlace) -> (String, String, usize) {
     let lx = if place == BufferPlace::Lx { " · LX" } else { "" };
-    let text = format!("{} · {}{lx}", units::size(&shape.size), shape.order);
+    let text = format!("{} · {}{lx}", units::format_size(&shape.size), shape.order);
     let note = format!(
         "{dtype} {:?} as device_size={:?} stride_map={:?} {}",
         shape.size, shape.device_size, shape.stride_map, shape.format
     );
-    (short(&text, 46), note, stick_class(shape))
+    (shorten_end(&text, 46), note, stick_class(shape))
 }
 
 impl StepBox {
-    fn source(report: &Report, buffer: usize) -> StepBox {
+    fn source_box(report: &Report, buffer: usize) -> StepBox {
         let t = &report.tensors[buffer];
         let what = if t.origin == BufferOrigin::Copy { "moved at load" } else { t.origin.name() };
         StepBox {
             class: format!("pill {}", if t.loaded { "weight" } else { "in" }),
-            lines: vec![(format!("{what} {}", tail(&t.name, 28)), "name")],
-            chips: vec![chip(&t.layout, &t.dtype, t.place)],
+            lines: vec![(format!("{what} {}", shorten_start(&t.name, 28)), "name")],
+            chips: vec![layout_chip(&t.layout, &t.dtype, t.place)],
             tooltip: format!(
                 "{}: {} {:?}, {}",
                 t.name,
                 t.dtype,
                 t.layout.size,
-                units::bytes(t.bytes)
+                units::format_bytes(t.bytes)
             ),
             step: None,
             pill: true,
         }
     }
 
-    fn step(report: &Report, i: usize, us: f64, times: usize) -> StepBox {
+    fn step_box(report: &Report, i: usize, us: f64, times: usize) -> StepBox {
         let s = &report.steps[i];
-        let each =
-            if times > 1 { format!("{} ×{times}", time(us / times as f64)) } else { time(us) };
+        let each = if times > 1 {
+            format!("{} ×{times}", format_time(us / times as f64))
+        } else {
+            format_time(us)
+        };
         let mut lines = vec![
             (format!("{}  {each}", s.op), "op"),
-            (tail(s.writes.first().map_or(s.name.as_str(), |w| w.name.as_str()), 34), "name"),
+            (
+                shorten_start(s.writes.first().map_or(s.name.as_str(), |w| w.name.as_str()), 34),
+                "name",
+            ),
         ];
         if s.kind == StepKind::Move {
             lines.extend(
-                crate::text_width::wrap(&s.reason, 36).into_iter().take(3).map(|l| (l, "why")),
+                crate::text_width::wrap_text(&s.reason, 36).into_iter().take(3).map(|l| (l, "why")),
             );
         } else {
-            lines.push((facts(s), "fact"));
+            lines.push((step_facts(s), "fact"));
         }
         let chips = s.writes.iter().filter_map(|w| report.tensors.get(w.buffer));
         StepBox {
             class: format!("step {}", s.family),
             lines,
-            chips: chips.map(|t| chip(&t.layout, &t.dtype, t.place)).collect(),
-            tooltip: tooltip(s),
+            chips: chips.map(|t| layout_chip(&t.layout, &t.dtype, t.place)).collect(),
+            tooltip: step_tooltip(s),
             step: Some(i),
             pill: false,
         }
     }
 
-    fn size(&self) -> BoxSize {
+    fn box_size(&self) -> BoxSize {
         let line = |t: &str| t.chars().count() as f64 * CHAR + 18.0;
         let text = self.lines.iter().map(|(t, _)| line(t)).fold(70.0, f64::max);
         let chips = self.chips.iter().map(|(t, ..)| line(t)).fold(0.0, f64::max);
@@ -221,7 +232,7 @@ impl StepBox {
         BoxSize { width: text.max(chips), height }
     }
 
-    fn draw(&self, out: &mut String, index: usize, (x, y): (f64, f64), size: BoxSize) {
+    fn draw_box(&self, out: &mut String, index: usize, (x, y): (f64, f64), size: BoxSize) {
         let body = size.height - self.chips.len() as f64 * CHIP;
         let round = if self.pill { body / 2.0 } else { 6.0 };
         let _ = write!(
@@ -230,7 +241,7 @@ impl StepBox {
              <rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{body:.1}\" rx=\"{round:.1}\"/>",
             self.class,
             self.step.map_or(String::new(), |s| s.to_string()),
-            escape(&self.tooltip),
+            escape_xml(&self.tooltip),
             size.width,
         );
         let mut line = y + LINE - 0.5;
@@ -239,7 +250,7 @@ impl StepBox {
                 out,
                 "<text class=\"{class}\" x=\"{:.1}\" y=\"{line:.1}\">{}</text>",
                 x + 9.0,
-                escape(text)
+                escape_xml(text)
             );
             line += LINE;
         }
@@ -251,12 +262,12 @@ impl StepBox {
                 out,
                 "<g class=\"chip s{stick}\"><title>{}</title><rect x=\"{left:.1}\" y=\"{:.1}\" \
                  width=\"{width:.1}\" height=\"{:.1}\" rx=\"3\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text></g>",
-                escape(note),
+                escape_xml(note),
                 top + 1.5,
                 CHIP - 3.0,
                 left + 6.0,
                 top + 12.0,
-                escape(text)
+                escape_xml(text)
             );
             top += CHIP;
         }
@@ -265,9 +276,12 @@ impl StepBox {
 }
 
 /// Cores, splits and what bounds a step, in one line.
-fn facts(s: &ReportedStep) -> String {
+fn step_facts(s: &ReportedStep) -> String {
     if s.kind == StepKind::Host {
-        return format!("on the host, {} to and fro", units::bytes(s.bytes_in + s.bytes_out));
+        return format!(
+            "on the host, {} to and fro",
+            units::format_bytes(s.bytes_in + s.bytes_out)
+        );
     }
     let splits: Vec<String> =
         s.dims.iter().filter(|d| d.split > 1).map(|d| format!("{}/{}", d.name, d.split)).collect();
@@ -276,7 +290,7 @@ fn facts(s: &ReportedStep) -> String {
     format!("{cores}{splits}, {}", s.bottleneck)
 }
 
-fn tooltip(s: &ReportedStep) -> String {
+fn step_tooltip(s: &ReportedStep) -> String {
     let at = s.at.as_ref().map(|a| format!(" at {a}")).unwrap_or_default();
     format!(
         "{} = {}({}) {}{at}; {} in, {} out, {}; division by {}: {}",
@@ -284,16 +298,16 @@ fn tooltip(s: &ReportedStep) -> String {
         s.op,
         s.reads.iter().map(|r| r.name.as_str()).collect::<Vec<_>>().join(", "),
         s.attributes,
-        units::bytes(s.bytes_in),
-        units::bytes(s.bytes_out),
-        units::flops(s.flops),
+        units::format_bytes(s.bytes_in),
+        units::format_bytes(s.bytes_out),
+        units::format_flops(s.flops),
         s.decided_by,
         s.reason
     )
 }
 
 /// A frame around every block that repeats.
-fn frames(
+fn draw_frames(
     out: &mut String,
     folded: &FoldedSteps,
     boxes: &[StepBox],
@@ -368,12 +382,12 @@ fn draw_edge(
             "<text class=\"seen\" x=\"{:.1}\" y=\"{:.1}\">as {}</text>",
             x + 5.0,
             y,
-            escape(&edge.seen)
+            escape_xml(&edge.seen)
         );
     }
 }
 
-fn legend(report: &Report) -> String {
+fn stick_legend(report: &Report) -> String {
     let mut out = String::from("<p class=\"legend\">");
     use StepFamily::{Host, Matmul, Move, Other, Pointwise, Reduction};
     let families = [Matmul, Pointwise, Reduction, Other, Move, Host];

@@ -1,13 +1,13 @@
 //! Lists: moves, steps, tensors, collectives, notes.
 
 use super::repeated_steps::FoldedSteps;
-use super::units::{self, bytes, digits, percent, time};
-use crate::svg::escape;
+use super::units::{self, format_bytes, format_digits, format_percent, format_time};
+use crate::svg::escape_xml;
 use std::fmt::Write;
 use zellige_report::{BufferPlace, LayoutSummary, Report, ReportedBuffer, ReportedCollective};
 
 /// Rows of one table; what is left out is said.
-const MOST: usize = 600;
+const MAX_ROWS: usize = 600;
 
 /// A table that can be sorted and searched in the browser.
 struct HtmlTable {
@@ -19,12 +19,12 @@ struct HtmlTable {
 /// What a cell shows, and by what it is sorted.
 struct HtmlCell(String, String);
 
-fn text(t: &str) -> HtmlCell {
-    HtmlCell(escape(t), escape(t))
+fn text_cell(t: &str) -> HtmlCell {
+    HtmlCell(escape_xml(t), escape_xml(t))
 }
 
-fn number(shown: &str, value: f64) -> HtmlCell {
-    HtmlCell(escape(shown), value.to_string())
+fn number_cell(shown: &str, value: f64) -> HtmlCell {
+    HtmlCell(escape_xml(shown), value.to_string())
 }
 
 impl HtmlTable {
@@ -33,14 +33,14 @@ impl HtmlTable {
         HtmlTable { head, rows: Vec::new(), total: 0 }
     }
 
-    fn row(&mut self, cells: Vec<HtmlCell>) {
+    fn add_row(&mut self, cells: Vec<HtmlCell>) {
         self.total += 1;
-        if self.rows.len() < MOST {
+        if self.rows.len() < MAX_ROWS {
             self.rows.push(cells);
         }
     }
 
-    fn html(&self) -> String {
+    fn to_html(&self) -> String {
         let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
         for (name, number) in self.head {
             let class = if *number { " class=\"num\"" } else { "" };
@@ -70,13 +70,13 @@ impl HtmlTable {
     }
 }
 
-fn layout(shape: &LayoutSummary) -> HtmlCell {
+fn layout_cell(shape: &LayoutSummary) -> HtmlCell {
     let tip = format!("device_size={:?} stride_map={:?}", shape.device_size, shape.stride_map);
-    let shown = format!("<code title=\"{}\">{}</code>", escape(&tip), escape(&shape.order));
-    HtmlCell(shown, escape(&shape.order))
+    let shown = format!("<code title=\"{}\">{}</code>", escape_xml(&tip), escape_xml(&shape.order));
+    HtmlCell(shown, escape_xml(&shape.order))
 }
 
-pub(super) fn moves(report: &Report, folded: &FoldedSteps) -> String {
+pub(super) fn render_moves(report: &Report, folded: &FoldedSteps) -> String {
     if report.moves.is_empty() {
         return "<p class=\"soft\">None: every operation reads its operands in the layouts that they have.</p>"
             .into();
@@ -102,26 +102,26 @@ pub(super) fn moves(report: &Report, folded: &FoldedSteps) -> String {
         if !m.load && folded.stand_in(m.step) != Some(m.step) {
             continue;
         }
-        let times = if m.load { 1 } else { folded.times(m.step) };
-        table.row(vec![
-            text(&m.tensor),
-            text(&units::size(&m.to.layout.size)),
-            layout(&m.from.layout),
-            layout(&m.to.layout),
-            text(&m.reason),
-            text(m.reader.as_deref().unwrap_or("the caller")),
-            number(&m.readers.to_string(), m.readers as f64),
-            number(&times.to_string(), times as f64),
-            number(&bytes(m.bytes), m.bytes as f64),
-            number(&time(m.us * times as f64), m.us * times as f64),
-            text(if m.load { "once, at loading" } else { "every run" }),
+        let times = if m.load { 1 } else { folded.repeat_count(m.step) };
+        table.add_row(vec![
+            text_cell(&m.tensor),
+            text_cell(&units::format_size(&m.to.layout.size)),
+            layout_cell(&m.from.layout),
+            layout_cell(&m.to.layout),
+            text_cell(&m.reason),
+            text_cell(m.reader.as_deref().unwrap_or("the caller")),
+            number_cell(&m.readers.to_string(), m.readers as f64),
+            number_cell(&times.to_string(), times as f64),
+            number_cell(&format_bytes(m.bytes), m.bytes as f64),
+            number_cell(&format_time(m.us * times as f64), m.us * times as f64),
+            text_cell(if m.load { "once, at loading" } else { "every run" }),
         ]);
     }
-    table.html()
+    table.to_html()
 }
 
-pub(super) fn lists(report: &Report, folded: &FoldedSteps) -> String {
-    let shown = folded.shown(report);
+pub(super) fn render_lists(report: &Report, folded: &FoldedSteps) -> String {
+    let shown = folded.shown_steps(report);
     let mut out = String::from(
         "<p><input class=\"search\" type=\"search\" placeholder=\"search steps and tensors\"></p><h3>Steps</h3>",
     );
@@ -145,26 +145,26 @@ pub(super) fn lists(report: &Report, folded: &FoldedSteps) -> String {
         let s = &report.steps[*i];
         let splits: Vec<String> = s.dims.iter().map(|d| d.split.to_string()).collect();
         let share = us / report.summary.latency_us.max(1e-9);
-        let times = folded.times(*i);
-        let op = format!("<i class=\"key {}\"></i>{}", s.family, escape(&s.op));
-        table.row(vec![
-            text(&s.name),
-            HtmlCell(op, escape(&s.op)),
-            number(&times.to_string(), times as f64),
-            number(&time(s.start_us), s.start_us),
-            number(&time(*us), *us),
-            number(&percent(share), share),
-            text(&s.bottleneck),
-            number(&s.cores.to_string(), s.cores as f64),
-            text(&splits.join("×")),
-            number(&bytes(s.bytes_in), s.bytes_in as f64),
-            number(&bytes(s.bytes_out), s.bytes_out as f64),
-            number(&bytes(s.lx_saved_bytes), s.lx_saved_bytes as f64),
-            number(&units::flops(s.flops), s.flops as f64),
-            number(&digits(s.tflops), s.tflops),
+        let times = folded.repeat_count(*i);
+        let op = format!("<i class=\"key {}\"></i>{}", s.family, escape_xml(&s.op));
+        table.add_row(vec![
+            text_cell(&s.name),
+            HtmlCell(op, escape_xml(&s.op)),
+            number_cell(&times.to_string(), times as f64),
+            number_cell(&format_time(s.start_us), s.start_us),
+            number_cell(&format_time(*us), *us),
+            number_cell(&format_percent(share), share),
+            text_cell(&s.bottleneck),
+            number_cell(&s.cores.to_string(), s.cores as f64),
+            text_cell(&splits.join("×")),
+            number_cell(&format_bytes(s.bytes_in), s.bytes_in as f64),
+            number_cell(&format_bytes(s.bytes_out), s.bytes_out as f64),
+            number_cell(&format_bytes(s.lx_saved_bytes), s.lx_saved_bytes as f64),
+            number_cell(&units::format_flops(s.flops), s.flops as f64),
+            number_cell(&format_digits(s.tflops), s.tflops),
         ]);
     }
-    out.push_str(&table.html());
+    out.push_str(&table.to_html());
     out.push_str("<h3>Tensors</h3>");
     let mut table = HtmlTable::new(&[
         ("tensor", false),
@@ -197,24 +197,24 @@ pub(super) fn lists(report: &Report, folded: &FoldedSteps) -> String {
             (place, ..) => place.to_string(),
         };
         let is = if t.output { format!("{}, output", t.origin) } else { t.origin.to_string() };
-        table.row(vec![
-            text(&t.name),
-            text(&is),
-            text(&t.dtype),
-            text(&units::size(&t.layout.size)),
-            layout(&t.layout),
-            text(&place),
-            number(&bytes(t.bytes), t.bytes as f64),
-            number(&percent(t.padding), t.padding),
-            number(&t.read_by.len().to_string(), t.read_by.len() as f64),
+        table.add_row(vec![
+            text_cell(&t.name),
+            text_cell(&is),
+            text_cell(&t.dtype),
+            text_cell(&units::format_size(&t.layout.size)),
+            layout_cell(&t.layout),
+            text_cell(&place),
+            number_cell(&format_bytes(t.bytes), t.bytes as f64),
+            number_cell(&format_percent(t.padding), t.padding),
+            number_cell(&t.read_by.len().to_string(), t.read_by.len() as f64),
         ]);
     }
-    out.push_str(&table.html());
+    out.push_str(&table.to_html());
     out
 }
 
 /// Exchanges with other cards; those that differ in nothing but their times are one row.
-pub(super) fn collectives(all: &[ReportedCollective]) -> String {
+pub(super) fn render_collectives(all: &[ReportedCollective]) -> String {
     if all.is_empty() {
         return String::new();
     }
@@ -223,9 +223,9 @@ pub(super) fn collectives(all: &[ReportedCollective]) -> String {
         "<p>{} {} in a run, between programs: {} over the busiest link, {}; this card waited {} for others, which is not part of that.</p>",
         all.len(),
         if all.len() == 1 { "collective" } else { "collectives" },
-        bytes(all.iter().map(|c| c.bytes).sum()),
-        time(total(|c| c.us)),
-        time(total(|c| c.waited_us)),
+        format_bytes(all.iter().map(|c| c.bytes).sum()),
+        format_time(total(|c| c.us)),
+        format_time(total(|c| c.waited_us)),
     );
     let mut table = HtmlTable::new(&[
         ("operation", false),
@@ -250,27 +250,27 @@ pub(super) fn collectives(all: &[ReportedCollective]) -> String {
         let (messages, carried): (u64, u64) =
             same.iter().fold((0, 0), |(m, b), c| (m + c.messages, b + c.bytes));
         let (took, waited) = (sum(|c| c.us), sum(|c| c.waited_us));
-        table.row(vec![
-            text(&first.op),
-            text(&first.dtype),
-            text(&units::size(&first.size)),
-            number(&first.ranks.to_string(), first.ranks as f64),
-            number(&same.len().to_string(), same.len() as f64),
-            number(&messages.to_string(), messages as f64),
-            number(&bytes(carried), carried as f64),
-            number(&time(took), took),
-            number(&time(waited), waited),
+        table.add_row(vec![
+            text_cell(&first.op),
+            text_cell(&first.dtype),
+            text_cell(&units::format_size(&first.size)),
+            number_cell(&first.ranks.to_string(), first.ranks as f64),
+            number_cell(&same.len().to_string(), same.len() as f64),
+            number_cell(&messages.to_string(), messages as f64),
+            number_cell(&format_bytes(carried), carried as f64),
+            number_cell(&format_time(took), took),
+            number_cell(&format_time(waited), waited),
         ]);
     }
-    out.push_str(&table.html());
+    out.push_str(&table.to_html());
     out
 }
 
-pub(super) fn notes(report: &Report) -> String {
+pub(super) fn render_notes(report: &Report) -> String {
     let mut out = String::new();
     if !report.fallbacks.is_empty() {
         let total: f64 = report.fallbacks.iter().map(|f| f.us).sum();
-        let _ = write!(out, "<h3>Done by the host: {}</h3>", time(total));
+        let _ = write!(out, "<h3>Done by the host: {}</h3>", format_time(total));
         let mut table = HtmlTable::new(&[
             ("result", false),
             ("operation", false),
@@ -280,40 +280,44 @@ pub(super) fn notes(report: &Report) -> String {
             ("remedy", false),
         ]);
         for f in &report.fallbacks {
-            table.row(vec![
-                text(&f.name),
-                text(&f.op),
-                text(f.at.as_deref().unwrap_or("")),
-                number(&bytes(f.bytes), f.bytes as f64),
-                number(&time(f.us), f.us),
-                text(&f.remedy),
+            table.add_row(vec![
+                text_cell(&f.name),
+                text_cell(&f.op),
+                text_cell(f.at.as_deref().unwrap_or("")),
+                number_cell(&format_bytes(f.bytes), f.bytes as f64),
+                number_cell(&format_time(f.us), f.us),
+                text_cell(&f.remedy),
             ]);
         }
-        out.push_str(&table.html());
+        out.push_str(&table.to_html());
     }
     if !report.casts.is_empty() {
         out.push_str("<h3>Narrower on the card</h3>");
         let mut table =
             HtmlTable::new(&[("tensor", false), ("what is lost", false), ("remedy", false)]);
         for c in &report.casts {
-            table.row(vec![text(&c.tensor), text(&c.loss), text(&c.remedy)]);
+            table.add_row(vec![text_cell(&c.tensor), text_cell(&c.loss), text_cell(&c.remedy)]);
         }
-        out.push_str(&table.html());
+        out.push_str(&table.to_html());
     }
     if !report.notes.is_empty() {
         out.push_str("<h3>Worth knowing</h3><ul>");
         for n in &report.notes {
             let who = match (&n.name, &n.op) {
                 (Some(name), Some(op)) => {
-                    format!("<code>{} = {}</code> ", escape(name), escape(op))
+                    format!("<code>{} = {}</code> ", escape_xml(name), escape_xml(op))
                 }
-                (Some(name), None) => format!("<code>{}</code> ", escape(name)),
+                (Some(name), None) => format!("<code>{}</code> ", escape_xml(name)),
                 _ => String::new(),
             };
-            let at = n.at.as_ref().map(|a| format!(" at {}", escape(a))).unwrap_or_default();
-            let remedy = n.remedy.as_ref().map(|r| format!(" <em>{}</em>", escape(r)));
-            let _ =
-                write!(out, "<li>{who}{}{at}.{}</li>", escape(&n.text), remedy.unwrap_or_default());
+            let at = n.at.as_ref().map(|a| format!(" at {}", escape_xml(a))).unwrap_or_default();
+            let remedy = n.remedy.as_ref().map(|r| format!(" <em>{}</em>", escape_xml(r)));
+            let _ = write!(
+                out,
+                "<li>{who}{}{at}.{}</li>",
+                escape_xml(&n.text),
+                remedy.unwrap_or_default()
+            );
         }
         out.push_str("</ul>");
     }

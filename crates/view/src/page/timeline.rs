@@ -1,8 +1,8 @@
 //! Cores over time, and bytes of memory over time, on one axis.
 
 use super::repeated_steps::FoldedSteps;
-use super::units::{bytes, time};
-use crate::svg::escape;
+use super::units::{format_bytes, format_time};
+use crate::svg::escape_xml;
 use std::fmt::Write;
 use zellige_report::{MemoryOccupancy, Report, ReportedStep, StepFamily, StepKind};
 
@@ -13,20 +13,20 @@ const LANE: f64 = 6.0;
 /// Steps narrower than this are drawn together.
 const THIN: f64 = 0.6;
 
-pub(super) fn render(report: &Report, folded: &FoldedSteps) -> String {
+pub(super) fn render_timeline(report: &Report, folded: &FoldedSteps) -> String {
     let steps: Vec<&ReportedStep> = folded.run.iter().map(|i| &report.steps[*i]).collect();
     if steps.is_empty() {
         return String::new();
     }
     let mut out = String::new();
     let whole = TimeAxis { from: 0.0, to: report.summary.latency_us };
-    out.push_str(&charts("The whole run", report, &steps, whole));
+    out.push_str(&render_charts("The whole run", report, &steps, whole));
     if let Some(block) = folded.blocks.iter().max_by_key(|b| b.period * b.times) {
         let part = &steps[block.start..block.start + block.period];
         let from = part.iter().map(|s| s.start_us).fold(f64::MAX, f64::min);
         let to = part.iter().map(|s| s.start_us + s.us).fold(0.0, f64::max);
         let title = format!("The first of {} equal blocks", block.times);
-        out.push_str(&charts(&title, report, part, TimeAxis { from, to }));
+        out.push_str(&render_charts(&title, report, part, TimeAxis { from, to }));
     }
     out
 }
@@ -39,12 +39,12 @@ struct TimeAxis {
 }
 
 impl TimeAxis {
-    fn x(self, us: f64) -> f64 {
+    fn x_position(self, us: f64) -> f64 {
         let length = (self.to - self.from).max(1e-9);
         LEFT + ((us - self.from) / length).clamp(0.0, 1.0) * WIDTH
     }
 
-    fn ticks(self) -> Vec<f64> {
+    fn tick_times(self) -> Vec<f64> {
         let length = (self.to - self.from).max(1e-9);
         let raw = length / 8.0;
         let power = 10f64.powf(raw.log10().floor());
@@ -58,7 +58,7 @@ impl TimeAxis {
     }
 }
 
-fn charts(title: &str, report: &Report, steps: &[&ReportedStep], axis: TimeAxis) -> String {
+fn render_charts(title: &str, report: &Report, steps: &[&ReportedStep], axis: TimeAxis) -> String {
     let cores = report.options.cores.clamp(1, 1024);
     let host = steps.iter().any(|s| s.kind == StepKind::Host);
     let lanes = cores as f64 * LANE;
@@ -73,18 +73,18 @@ fn charts(title: &str, report: &Report, steps: &[&ReportedStep], axis: TimeAxis)
     let bottom = after + graphs.len() as f64 * 86.0 + 6.0;
     let mut out = format!(
         "<h3>{}</h3><div class=\"scroll\"><svg class=\"time\" width=\"{:.0}\" height=\"{:.0}\">",
-        escape(title),
+        escape_xml(title),
         LEFT + WIDTH + 40.0,
         bottom + 26.0
     );
-    for t in axis.ticks() {
-        let x = axis.x(t);
+    for t in axis.tick_times() {
+        let x = axis.x_position(t);
         let _ = write!(
             out,
             "<line class=\"grid\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top}\" y2=\"{bottom:.1}\"/>\
              <text class=\"tick mid\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
             bottom + 15.0,
-            time(t)
+            format_time(t)
         );
     }
     let _ = write!(
@@ -105,10 +105,10 @@ fn charts(title: &str, report: &Report, steps: &[&ReportedStep], axis: TimeAxis)
             host_top + 10.0
         );
     }
-    bars(&mut out, steps, axis, top, host_top);
+    draw_bars(&mut out, steps, axis, top, host_top);
     let mut y = after + 14.0;
     for (name, occupancy) in graphs {
-        area(&mut out, name, occupancy, axis, y);
+        draw_memory_area(&mut out, name, occupancy, axis, y);
         y += 86.0;
     }
     out.push_str("</svg></div>");
@@ -116,7 +116,7 @@ fn charts(title: &str, report: &Report, steps: &[&ReportedStep], axis: TimeAxis)
 }
 
 /// Bars of the steps; what is too thin to be seen goes into one bar with its neighbours.
-fn bars(out: &mut String, steps: &[&ReportedStep], axis: TimeAxis, top: f64, host_top: f64) {
+fn draw_bars(out: &mut String, steps: &[&ReportedStep], axis: TimeAxis, top: f64, host_top: f64) {
     let mut thin: Vec<&ReportedStep> = Vec::new();
     let flush = |out: &mut String, thin: &mut Vec<&ReportedStep>| {
         let (Some(first), Some(last)) = (thin.first(), thin.last()) else { return };
@@ -124,36 +124,36 @@ fn bars(out: &mut String, steps: &[&ReportedStep], axis: TimeAxis, top: f64, hos
         let end = last.start_us + last.us;
         let cores = thin.iter().map(|s| s.cores).max().unwrap_or(1).max(1);
         let note = match thin.len() {
-            1 => format!("{} = {}, {}", first.name, first.op, time(first.us)),
+            1 => format!("{} = {}, {}", first.name, first.op, format_time(first.us)),
             n => format!(
                 "{n} steps in {}, the longest {} = {}",
-                time(end - first.start_us),
+                format_time(end - first.start_us),
                 longest.name,
                 longest.op
             ),
         };
-        let x = axis.x(first.start_us);
+        let x = axis.x_position(first.start_us);
         let h = cores as f64 * LANE;
-        bar(
+        draw_bar(
             out,
             longest.family,
             (x, top + first.first_core as f64 * LANE),
-            ((axis.x(end) - x).max(0.4), h),
+            ((axis.x_position(end) - x).max(0.4), h),
             &note,
         );
         thin.clear();
     };
     for s in steps {
-        let x = axis.x(s.start_us);
-        let width = axis.x(s.start_us + s.us) - x;
+        let x = axis.x_position(s.start_us);
+        let width = axis.x_position(s.start_us + s.us) - x;
         if s.kind == StepKind::Host {
             flush(out, &mut thin);
-            let note = format!("{} = {} on the host, {}", s.name, s.op, time(s.us));
-            bar(out, StepFamily::Host, (x, host_top), (width.max(0.6), 13.0), &note);
+            let note = format!("{} = {} on the host, {}", s.name, s.op, format_time(s.us));
+            draw_bar(out, StepFamily::Host, (x, host_top), (width.max(0.6), 13.0), &note);
             continue;
         }
         if width < THIN {
-            let begun = thin.first().map_or(x, |f| axis.x(f.start_us));
+            let begun = thin.first().map_or(x, |f| axis.x_position(f.start_us));
             thin.push(s);
             if x + width - begun >= THIN {
                 flush(out, &mut thin);
@@ -163,19 +163,19 @@ fn bars(out: &mut String, steps: &[&ReportedStep], axis: TimeAxis, top: f64, hos
         flush(out, &mut thin);
         let mut lane = s.first_core as f64;
         for group in &s.busy {
-            let w = (axis.x(s.start_us + group.us.min(s.us)) - x).max(0.0);
+            let w = (axis.x_position(s.start_us + group.us.min(s.us)) - x).max(0.0);
             let note = format!(
                 "{} = {}: {} cores busy {} of {}, {}",
                 s.name,
                 s.op,
                 group.cores,
-                time(group.us),
-                time(s.us),
+                format_time(group.us),
+                format_time(s.us),
                 s.bottleneck
             );
             let at = (x, top + lane * LANE);
             if w > 0.0 {
-                bar(out, s.family, at, (w, group.cores as f64 * LANE), &note);
+                draw_bar(out, s.family, at, (w, group.cores as f64 * LANE), &note);
             }
             lane += group.cores as f64;
         }
@@ -183,24 +183,30 @@ fn bars(out: &mut String, steps: &[&ReportedStep], axis: TimeAxis, top: f64, hos
     flush(out, &mut thin);
 }
 
-fn bar(out: &mut String, family: StepFamily, (x, y): (f64, f64), (w, h): (f64, f64), note: &str) {
+fn draw_bar(
+    out: &mut String,
+    family: StepFamily,
+    (x, y): (f64, f64),
+    (w, h): (f64, f64),
+    note: &str,
+) {
     let _ = write!(
         out,
         "<rect class=\"run {}\" x=\"{x:.2}\" y=\"{:.1}\" width=\"{w:.2}\" height=\"{:.1}\"><title>{}</title></rect>",
         family,
         y + 0.5,
         (h - 1.0).max(1.0),
-        escape(note)
+        escape_xml(note)
     );
 }
 
 /// Bytes in use as steps of a stair, below their limit.
-fn area(out: &mut String, name: &str, o: &MemoryOccupancy, axis: TimeAxis, y: f64) {
+fn draw_memory_area(out: &mut String, name: &str, o: &MemoryOccupancy, axis: TimeAxis, y: f64) {
     const HIGH: f64 = 62.0;
     // A limit far above what is used would flatten the curve.
     let most = if o.limit > 0 && o.peak * 8 > o.limit { o.limit.max(o.peak) } else { o.peak };
     let at = |n: u64| y + HIGH - HIGH * (n as f64 / most.max(1) as f64).min(1.0);
-    let mut path = format!("M{:.2} {:.2}", axis.x(axis.from), y + HIGH);
+    let mut path = format!("M{:.2} {:.2}", axis.x_position(axis.from), y + HIGH);
     let mut last = 0;
     for (us, n) in &o.points {
         if *us < axis.from {
@@ -210,32 +216,32 @@ fn area(out: &mut String, name: &str, o: &MemoryOccupancy, axis: TimeAxis, y: f6
         if *us > axis.to {
             break;
         }
-        let x = axis.x(*us);
+        let x = axis.x_position(*us);
         let _ = write!(path, "L{x:.2} {:.2}L{x:.2} {:.2}", at(last), at(*n));
         last = *n;
     }
     let _ = write!(
         path,
         "L{:.2} {:.2}L{:.2} {:.2}z",
-        axis.x(axis.to),
+        axis.x_position(axis.to),
         at(last),
-        axis.x(axis.to),
+        axis.x_position(axis.to),
         y + HIGH
     );
-    let limit = if o.limit > 0 { format!(" of {}", bytes(o.limit)) } else { String::new() };
+    let limit = if o.limit > 0 { format!(" of {}", format_bytes(o.limit)) } else { String::new() };
     let _ = write!(
         out,
         "<path class=\"area\" d=\"{path}\"><title>{}: at most {}{limit}</title></path>\
          <text class=\"tick end\" x=\"{:.0}\" y=\"{:.1}\">{}</text>\
          <text class=\"tick end soft\" x=\"{:.0}\" y=\"{:.1}\">peak {}</text>",
-        escape(name),
-        bytes(o.peak),
+        escape_xml(name),
+        format_bytes(o.peak),
         LEFT - 8.0,
         y + HIGH / 2.0,
-        escape(name),
+        escape_xml(name),
         LEFT - 8.0,
         y + HIGH / 2.0 + 13.0,
-        bytes(o.peak)
+        format_bytes(o.peak)
     );
     if most == o.limit {
         let _ = write!(
@@ -245,7 +251,7 @@ fn area(out: &mut String, name: &str, o: &MemoryOccupancy, axis: TimeAxis, y: f6
             LEFT + WIDTH,
             LEFT + 4.0,
             y - 3.0,
-            bytes(o.limit)
+            format_bytes(o.limit)
         );
     }
 }

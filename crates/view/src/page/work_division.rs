@@ -1,18 +1,18 @@
 //! Which part of an operation each core takes: the result as a rectangle, cut as the plan cuts it.
 
 use super::repeated_steps::FoldedSteps;
-use super::units::{percent, short, tail, time};
-use crate::svg::escape;
+use super::units::{format_percent, format_time, shorten_end, shorten_start};
+use crate::svg::escape_xml;
 use std::fmt::Write;
 use zellige_report::{LoopDimension, Report, ReportedStep};
 
 /// Pictures on a page, the longest steps first.
-const MOST: usize = 18;
+const MAX_PICTURES: usize = 18;
 const WIDE: f64 = 196.0;
 const HIGH: f64 = 112.0;
 
-pub(super) fn render(report: &Report, folded: &FoldedSteps) -> String {
-    let mut shown = folded.shown(report);
+pub(super) fn render_work_division(report: &Report, folded: &FoldedSteps) -> String {
+    let mut shown = folded.shown_steps(report);
     shown.retain(|(i, _)| !report.steps[*i].dims.is_empty());
     shown.sort_by(|a, b| b.1.total_cmp(&a.1));
     // One picture of steps that are cut alike.
@@ -26,9 +26,9 @@ pub(super) fn render(report: &Report, folded: &FoldedSteps) -> String {
         match kinds.iter_mut().find(alike) {
             Some(k) => {
                 k.1 += us;
-                k.2 += folded.times(i);
+                k.2 += folded.repeat_count(i);
             }
-            None => kinds.push((i, us, folded.times(i))),
+            None => kinds.push((i, us, folded.repeat_count(i))),
         }
     }
     if kinds.is_empty() {
@@ -40,21 +40,21 @@ pub(super) fn render(report: &Report, folded: &FoldedSteps) -> String {
          cut most, a cell is what one core computes, and its number is the core's. Where a sum is split \
          as well, a cell has the cores that share it.</p><div class=\"divisions\">",
     );
-    for (i, us, times) in kinds.iter().take(MOST) {
-        picture(&mut out, report, &report.steps[*i], *us, *times);
+    for (i, us, times) in kinds.iter().take(MAX_PICTURES) {
+        draw_picture(&mut out, report, &report.steps[*i], *us, *times);
     }
     out.push_str("</div>");
-    if kinds.len() > MOST {
+    if kinds.len() > MAX_PICTURES {
         let _ = write!(
             out,
             "<p class=\"soft\">and {} more ways, of shorter steps</p>",
-            kinds.len() - MOST
+            kinds.len() - MAX_PICTURES
         );
     }
     out
 }
 
-fn picture(out: &mut String, report: &Report, s: &ReportedStep, us: f64, times: usize) {
+fn draw_picture(out: &mut String, report: &Report, s: &ReportedStep, us: f64, times: usize) {
     let share = us / report.summary.latency_us.max(1e-9);
     let count = if times > 1 { format!(" ×{times}") } else { String::new() };
     let words: Vec<String> = s
@@ -68,23 +68,23 @@ fn picture(out: &mut String, report: &Report, s: &ReportedStep, us: f64, times: 
     let _ = write!(
         out,
         "<figure><figcaption><b>{}{count}</b> {} <em>{}, {}</em></figcaption>",
-        escape(&s.op),
-        escape(&tail(&s.name, 24)),
-        time(us),
-        percent(share)
+        escape_xml(&s.op),
+        escape_xml(&shorten_start(&s.name, 24)),
+        format_time(us),
+        format_percent(share)
     );
-    cells(out, s);
+    draw_cells(out, s);
     let _ = write!(
         out,
         "<p>{}</p><p class=\"soft\" title=\"{}\">{}: {}</p></figure>",
-        escape(&words.join(", ")),
-        escape(&s.reason),
-        escape(&s.decided_by),
-        escape(&short(&s.reason, 90))
+        escape_xml(&words.join(", ")),
+        escape_xml(&s.reason),
+        escape_xml(&s.decided_by),
+        escape_xml(&shorten_end(&s.reason, 90))
     );
 }
 
-fn cells(out: &mut String, s: &ReportedStep) {
+fn draw_cells(out: &mut String, s: &ReportedStep) {
     // The two result dimensions that are cut most, in their own order; the rest is told in words.
     let mut outputs: Vec<usize> = (0..s.dims.len()).filter(|d| !s.dims[*d].reduced).collect();
     outputs.sort_by_key(|d| std::cmp::Reverse(s.dims[*d].split));
@@ -102,7 +102,7 @@ fn cells(out: &mut String, s: &ReportedStep) {
     let (w, h) = (WIDE / nc as f64, HIGH / nr as f64);
     for r in 0..nr {
         for c in 0..nc {
-            let cores = owners(s, &outputs, (r, c), nr > 0 && outputs.len() == 2);
+            let cores = cell_owners(s, &outputs, (r, c), nr > 0 && outputs.len() == 2);
             let label = match cores.as_slice() {
                 [] => String::new(),
                 [one] => one.to_string(),
@@ -133,7 +133,7 @@ fn cells(out: &mut String, s: &ReportedStep) {
 
 /// The cores whose slices lie in a cell: their numbers are mixed radix over the splits, what is summed
 /// over fastest, then the other dimensions from the first on.
-fn owners(s: &ReportedStep, axes: &[usize], (r, c): (usize, usize), two: bool) -> Vec<usize> {
+fn cell_owners(s: &ReportedStep, axes: &[usize], (r, c): (usize, usize), two: bool) -> Vec<usize> {
     let used: usize = s.dims.iter().map(|d| d.split.max(1)).product();
     let mut list = Vec::new();
     for core in 0..used.min(1024) {

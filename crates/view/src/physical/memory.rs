@@ -1,26 +1,26 @@
 //! Linear memory: 128-byte lines x banks, or sticks beside the memory of the host.
 
-use super::{Occupants, PhysicalView, limit};
+use super::{PhysicalView, PlaceOccupants, hit_limit};
 use crate::clip;
 use crate::elements_at::elements_at;
 use crate::options::{BANK_BITS, DrawOptions, LINE_BITS};
-use crate::scene::{Panel, SceneCell};
+use crate::scene::{SceneCell, ScenePanel};
 use crate::scene_builder::SceneContext;
-use crate::ticks::Ticks;
+use crate::ticks::AxisTicks;
 use std::collections::BTreeSet;
 use zellige_layout::{Axis, Layout, Result};
 
 /// The memory view of a layout on `m` alone.
-pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
-    let grid = MemoryGrid::of(context.options);
+pub(crate) fn view_memory(context: &SceneContext<'_>) -> Result<PhysicalView> {
+    let grid = MemoryGrid::from_options(context.options);
     let mut view = PhysicalView::default();
     if context.options.sticks {
         view.title = "Host memory and device sticks".into();
-        view.panels.push(host(context, &grid)?);
+        view.panels.push(host_panel(context, &grid)?);
     } else {
         view.title = "Memory: 128-byte lines × 32 banks of 4 bytes".into();
     }
-    let (panel, note) = device(context, &grid)?;
+    let (panel, note) = device_panel(context, &grid)?;
     view.panels.push(panel);
     view.notes.extend(note);
     Ok(view)
@@ -38,20 +38,20 @@ pub(crate) struct MemoryGrid {
 
 impl MemoryGrid {
     /// Sticks, or banks.
-    pub(crate) fn of(options: &DrawOptions) -> MemoryGrid {
+    pub(crate) fn from_options(options: &DrawOptions) -> MemoryGrid {
         let bits = options.dtype_bits;
-        if options.sticks { MemoryGrid::sticks(bits) } else { MemoryGrid::banks(bits) }
+        if options.sticks { MemoryGrid::stick_grid(bits) } else { MemoryGrid::banked_grid(bits) }
     }
 
     /// Columns are parts of a bank word, as fine as an element needs.
-    fn banks(bits: i64) -> MemoryGrid {
+    fn banked_grid(bits: i64) -> MemoryGrid {
         let unit = gcd(bits, BANK_BITS);
         let group = usize::try_from(BANK_BITS / unit).unwrap_or(1);
         MemoryGrid { bits, unit, group, row_name: "line", col_name: "bank" }
     }
 
     /// Columns are the elements of a stick.
-    fn sticks(bits: i64) -> MemoryGrid {
+    fn stick_grid(bits: i64) -> MemoryGrid {
         MemoryGrid { bits, unit: bits, group: 1, row_name: "stick", col_name: "element" }
     }
 
@@ -68,27 +68,27 @@ impl MemoryGrid {
     }
 
     /// The addresses that have a bit in a line.
-    fn addresses(&self, line: i64) -> std::ops::RangeInclusive<i64> {
+    fn line_addresses(&self, line: i64) -> std::ops::RangeInclusive<i64> {
         let first = i128::from(line) * i128::from(LINE_BITS);
         let last = first + i128::from(LINE_BITS) - 1;
         let address = |bit: i128| i64::try_from(bit.div_euclid(self.bits.into())).unwrap_or(line);
         address(first)..=address(last)
     }
 
-    pub(crate) fn panel(&self, lines: &[i64]) -> Panel {
+    pub(crate) fn empty_panel(&self, lines: &[i64]) -> ScenePanel {
         let groups = usize::try_from(LINE_BITS / self.unit).unwrap_or(1) / self.group;
-        Panel {
+        ScenePanel {
             row_title: self.row_name.into(),
             col_title: self.col_name.into(),
             row_labels: lines.iter().map(i64::to_string).collect(),
             col_labels: (0..groups).map(|c| c.to_string()).collect(),
             col_group: self.group,
-            ..Panel::default()
+            ..ScenePanel::default()
         }
     }
 
     /// Columns that one element covers.
-    pub(crate) fn span(&self) -> i64 {
+    pub(crate) fn element_columns(&self) -> i64 {
         self.bits / self.unit
     }
 
@@ -100,7 +100,7 @@ impl MemoryGrid {
     }
 
     /// The pieces of an address: line, first column and columns of each.
-    pub(crate) fn pieces(&self, address: i64) -> Vec<(i64, i64, i64)> {
+    pub(crate) fn address_pieces(&self, address: i64) -> Vec<(i64, i64, i64)> {
         let (bits, unit) = (i128::from(self.bits), i128::from(self.unit));
         let start = i128::from(address) * bits;
         let columns = |bits: i128| i64::try_from(bits / unit).unwrap_or(0);
@@ -115,8 +115,8 @@ impl MemoryGrid {
     }
 
     /// Puts a cell at an address: one piece per drawn line that it touches.
-    fn place(&self, cell: &SceneCell, address: i64, lines: &[i64], panel: &mut Panel) {
-        for (line, col, span) in self.pieces(address) {
+    fn place_cell(&self, cell: &SceneCell, address: i64, lines: &[i64], panel: &mut ScenePanel) {
+        for (line, col, span) in self.address_pieces(address) {
             let Ok(row) = lines.binary_search(&line) else { continue };
             let int = |v: i64| usize::try_from(v).unwrap_or(0);
             panel.cells.push(SceneCell { row, col: int(col), span: int(span), ..cell.clone() });
@@ -124,75 +124,79 @@ impl MemoryGrid {
     }
 
     /// Lines that the budget of cells allows.
-    fn budget(&self, context: &SceneContext<'_>) -> usize {
+    fn line_budget(&self, context: &SceneContext<'_>) -> usize {
         let per_line = usize::try_from(LINE_BITS / self.bits).unwrap_or(1).max(1);
         (context.options.max_cells / per_line).clamp(1, 128)
     }
 }
 
 /// The lines that are drawn of a layout on `m` alone.
-pub(crate) fn lines(layout: &Layout, grid: &MemoryGrid) -> Result<Ticks> {
-    Ok(match Ticks::mapped(layout, Axis::M, |a| grid.line_of(a))? {
+pub(crate) fn drawn_lines(layout: &Layout, grid: &MemoryGrid) -> Result<AxisTicks> {
+    Ok(match AxisTicks::for_mapped_axis(layout, Axis::M, |a| grid.line_of(a))? {
         // A range ends with the line of the last bit, not of the last address.
-        Ticks::Range { min, .. } => {
-            Ticks::Range { min, max: grid.last_line_of(layout.axis_bounds(Axis::M)?.max) }
+        AxisTicks::Range { min, .. } => {
+            AxisTicks::Range { min, max: grid.last_line_of(layout.axis_bounds(Axis::M)?.max) }
         }
-        used @ Ticks::Used { .. } => used,
+        used @ AxisTicks::Used { .. } => used,
     })
 }
 
 /// The memory that the layout fills.
-fn device(context: &SceneContext<'_>, grid: &MemoryGrid) -> Result<(Panel, Option<String>)> {
+fn device_panel(
+    context: &SceneContext<'_>,
+    grid: &MemoryGrid,
+) -> Result<(ScenePanel, Option<String>)> {
     let bounds = context.layout.axis_bounds(Axis::M)?;
-    let ticks = lines(context.layout, grid)?;
-    let lines = ticks.take(grid.budget(context));
+    let ticks = drawn_lines(context.layout, grid)?;
+    let lines = ticks.first_values(grid.line_budget(context));
     let addresses: BTreeSet<i64> = lines
         .iter()
-        .flat_map(|line| grid.addresses(*line))
+        .flat_map(|line| grid.line_addresses(*line))
         .filter(|a| (bounds.min..=bounds.max).contains(a))
         .collect();
     let addresses: Vec<i64> = addresses.into_iter().collect();
     let wanted = if context.axes().is_empty() { Vec::new() } else { vec![addresses.clone()] };
-    let occupants = Occupants::new(elements_at(context.layout, &wanted, limit(context)));
-    let mut panel = grid.panel(&lines);
+    let occupants = PlaceOccupants::new(elements_at(context.layout, &wanted, hit_limit(context)));
+    let mut panel = grid.empty_panel(&lines);
     if context.options.sticks {
         panel.caption = "device sticks".into();
     }
-    panel.clip = clip::sentence([ticks.clip(&format!("{}s", grid.row_name), lines.len())]);
+    panel.clip =
+        clip::clip_sentence([ticks.clip_note(&format!("{}s", grid.row_name), lines.len())]);
     for (i, address) in addresses.iter().enumerate() {
         let (at, place) =
             if context.axes().is_empty() { (vec![], vec![]) } else { (vec![i], vec![*address]) };
-        let cell = occupants.cell(context, &at, place);
-        grid.place(&cell, *address, &lines, &mut panel);
+        let cell = occupants.place_cell(context, &at, place);
+        grid.place_cell(&cell, *address, &lines, &mut panel);
     }
     panel.cells.sort_by_key(|c| (c.row, c.col));
-    trim(&mut panel);
-    Ok((panel, occupants.note()))
+    trim_columns(&mut panel);
+    Ok((panel, occupants.crowded_note()))
 }
 
 /// The row-major memory of the host, coloured by where each element goes.
-fn host(context: &SceneContext<'_>, grid: &MemoryGrid) -> Result<Panel> {
+fn host_panel(context: &SceneContext<'_>, grid: &MemoryGrid) -> Result<ScenePanel> {
     let size = context.layout.size();
     let total = grid.last_line_of(size - 1) + 1;
-    let shown = total.min(i64::try_from(grid.budget(context)).unwrap_or(total));
+    let shown = total.min(i64::try_from(grid.line_budget(context)).unwrap_or(total));
     let lines: Vec<i64> = (0..shown).collect();
-    let mut panel = Panel {
+    let mut panel = ScenePanel {
         caption: "host memory, row-major".into(),
         row_title: "128-byte line".into(),
-        clip: clip::sentence([clip::part("lines", 0, lines.len(), total.into())]),
-        ..grid.panel(&lines)
+        clip: clip::clip_sentence([clip::clip_phrase("lines", 0, lines.len(), total.into())]),
+        ..grid.empty_panel(&lines)
     };
-    for flat in 0..=(*grid.addresses(shown - 1).end()).min(size - 1) {
+    for flat in 0..=(*grid.line_addresses(shown - 1).end()).min(size - 1) {
         let mut cell = context.host_cell(flat)?;
-        cell.colors = context.colors(&cell.places);
-        grid.place(&cell, flat, &lines, &mut panel);
+        cell.colors = context.place_colors(&cell.places);
+        grid.place_cell(&cell, flat, &lines, &mut panel);
     }
-    trim(&mut panel);
+    trim_columns(&mut panel);
     Ok(panel)
 }
 
 /// Leaves out the columns past everything, when the memory is shorter than a line, and says so.
-fn trim(panel: &mut Panel) {
+fn trim_columns(panel: &mut ScenePanel) {
     let end = panel.cells.iter().map(|c| c.col + c.span).max().unwrap_or(0);
     let (all, used) = (panel.col_labels.len(), end.div_ceil(panel.col_group.max(1)));
     if used < all {

@@ -4,14 +4,14 @@ mod memory;
 mod roles;
 mod table;
 
-pub(crate) use memory::{MemoryGrid, lines as memory_lines};
+pub(crate) use memory::{MemoryGrid, drawn_lines as memory_lines};
 pub(crate) use roles::AxisRoles;
 pub(crate) use table::mesh_columns;
 
 use crate::cell_label;
 use crate::elements_at::ElementsAt;
 use crate::options::DrawOptions;
-use crate::scene::{CellKind, Panel, SceneCell};
+use crate::scene::{CellKind, SceneCell, ScenePanel};
 use crate::scene_builder::SceneContext;
 use std::collections::BTreeMap;
 use zellige_layout::{
@@ -22,18 +22,18 @@ use zellige_layout::{
 #[derive(Debug, Default)]
 pub(crate) struct PhysicalView {
     pub(crate) title: String,
-    pub(crate) panels: Vec<Panel>,
+    pub(crate) panels: Vec<ScenePanel>,
     pub(crate) notes: Vec<String>,
 }
 
 /// The view that suits the axes of the layout.
-pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
+pub(crate) fn view_places(context: &SceneContext<'_>) -> Result<PhysicalView> {
     let memory_only = context.axes().iter().all(|a| *a == Axis::M);
     check_sticks(context.layout, context.options)?;
     if context.layout.size() == 0 {
         return Ok(PhysicalView::default());
     }
-    if memory_only { memory::view(context) } else { table::view(context) }
+    if memory_only { memory::view_memory(context) } else { table::view_table(context) }
 }
 
 /// Refuses sticks of a layout that is not on `m` alone.
@@ -48,13 +48,13 @@ pub(crate) fn check_sticks(layout: &Layout, options: &DrawOptions) -> Result<()>
 }
 
 /// The elements at each place of a box, by the position of the place in the wanted lists.
-pub(crate) struct Occupants {
+pub(crate) struct PlaceOccupants {
     by_place: BTreeMap<Vec<usize>, Vec<i64>>,
     complete: bool,
 }
 
-impl Occupants {
-    pub(crate) fn new(found: ElementsAt) -> Occupants {
+impl PlaceOccupants {
+    pub(crate) fn new(found: ElementsAt) -> PlaceOccupants {
         let mut by_place: BTreeMap<Vec<usize>, Vec<i64>> = BTreeMap::new();
         for hit in found.hits {
             by_place.entry(hit.at).or_default().push(hit.index);
@@ -64,11 +64,11 @@ impl Occupants {
             list.sort_unstable();
             list.dedup();
         }
-        Occupants { by_place, complete: found.complete }
+        PlaceOccupants { by_place, complete: found.complete }
     }
 
     /// The cell of a place.
-    pub(crate) fn cell(
+    pub(crate) fn place_cell(
         &self,
         context: &SceneContext<'_>,
         at: &[usize],
@@ -76,30 +76,30 @@ impl Occupants {
     ) -> SceneCell {
         let occupants = self.by_place.get(at).map_or(&[][..], Vec::as_slice);
         let elements: Vec<_> =
-            occupants.iter().filter_map(|index| coordinate(context, *index)).collect();
+            occupants.iter().filter_map(|index| logical_coordinate(context, *index)).collect();
         let kind = match (elements.is_empty(), occupants.is_empty()) {
             (false, _) => CellKind::Element,
             (true, false) => CellKind::Padding,
             (true, true) => CellKind::Gap,
         };
         let places = vec![place];
-        let colors = if elements.is_empty() { Vec::new() } else { context.colors(&places) };
-        let label = cell_label::elements(&elements);
+        let colors = if elements.is_empty() { Vec::new() } else { context.place_colors(&places) };
+        let label = cell_label::label_elements(&elements);
         SceneCell { row: 0, col: 0, span: 1, kind, label, colors, elements, places }
     }
 
     /// What a place holds.
-    pub(crate) fn kind(&self, context: &SceneContext<'_>, at: &[usize]) -> CellKind {
+    pub(crate) fn cell_kind(&self, context: &SceneContext<'_>, at: &[usize]) -> CellKind {
         match self.by_place.get(at).map(Vec::as_slice) {
             None | Some([]) => CellKind::Gap,
-            Some(list) if list.iter().any(|i| coordinate(context, *i).is_some()) => {
+            Some(list) if list.iter().any(|i| logical_coordinate(context, *i).is_some()) => {
                 CellKind::Element
             }
             Some(_) => CellKind::Padding,
         }
     }
 
-    pub(crate) fn note(&self) -> Option<String> {
+    pub(crate) fn crowded_note(&self) -> Option<String> {
         (!self.complete).then(|| {
             "More elements share the places drawn here than are listed; the count in a cell is a \
              lower bound."
@@ -109,7 +109,7 @@ impl Occupants {
 }
 
 /// The logical coordinate of an index of the padded domain, or `None` for padding.
-fn coordinate(context: &SceneContext<'_>, padded: i64) -> Option<Vec<i64>> {
+fn logical_coordinate(context: &SceneContext<'_>, padded: i64) -> Option<Vec<i64>> {
     let flat = match context.layout.window() {
         None => padded,
         Some(window) => {
@@ -126,6 +126,6 @@ fn coordinate(context: &SceneContext<'_>, padded: i64) -> Option<Vec<i64>> {
 }
 
 /// Hits looked for: room for a few occupants in every cell.
-fn limit(context: &SceneContext<'_>) -> usize {
+fn hit_limit(context: &SceneContext<'_>) -> usize {
     context.options.max_cells.saturating_mul(4)
 }

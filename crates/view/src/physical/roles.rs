@@ -4,7 +4,7 @@ use crate::cell_label;
 use zellige_layout::{Axis, Layout};
 
 /// Threads, devices or addresses in one row of a folded table.
-const FOLD: usize = 8;
+const FOLDED_COLS: usize = 8;
 
 /// The part that each axis plays in a table; slots count in the axes of the layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,10 +23,10 @@ pub(crate) struct AxisRoles {
 
 impl AxisRoles {
     /// The parts for a layout that has an axis besides `m`.
-    pub(crate) fn choose(layout: &Layout, shape: &[i64]) -> AxisRoles {
+    pub(crate) fn choose_roles(layout: &Layout, shape: &[i64]) -> AxisRoles {
         let axes = layout.tile().axes();
         let mut order: Vec<usize> = (0..axes.len()).collect();
-        order.sort_by_key(|i| cell_label::rank(axes[*i]));
+        order.sort_by_key(|i| cell_label::axis_rank(axes[*i]));
         let named = |name: &str| axes.iter().position(|a| a.name() == name);
         for (row, col, title) in [("TLane", "TCol", "Tensor memory"), ("P", "F", "Scratchpad")] {
             if let (Some(row), Some(col)) = (named(row), named(col)) {
@@ -35,7 +35,7 @@ impl AxisRoles {
                     panels: order,
                     row: Some(row),
                     col,
-                    fold: FOLD,
+                    fold: FOLDED_COLS,
                     title: title.into(),
                 };
             }
@@ -49,7 +49,7 @@ impl AxisRoles {
         let owner = order.last().map(|i| axes[*i]);
         let device = axes.iter().any(|a| a.kind().name() == "device");
         match (owner, last) {
-            (None, _) => AxisRoles { panels: order, row: None, col, fold: FOLD, title },
+            (None, _) => AxisRoles { panels: order, row: None, col, fold: FOLDED_COLS, title },
             (Some(owner), Some(last)) if last.is_memory() && owner.kind().name() != "device" => {
                 let row = order.pop();
                 let title = if owner.is_thread() && *last == Axis::M {
@@ -57,17 +57,21 @@ impl AxisRoles {
                 } else {
                     title
                 };
-                AxisRoles { panels: order, row, col, fold: FOLD, title }
+                AxisRoles { panels: order, row, col, fold: FOLDED_COLS, title }
             }
             // The owner of one memory, or of nothing but itself: a box of its own.
             (Some(_), Some(last)) if last.is_memory() || !device => {
                 let title = if device { "Device mesh" } else { "Threads" }.to_string();
-                let fold = if last.is_memory() { local_width(layout, shape) } else { FOLD };
+                let fold = if last.is_memory() { local_width(layout, shape) } else { FOLDED_COLS };
                 AxisRoles { panels: order, row: None, col, fold, title }
             }
-            _ => {
-                AxisRoles { panels: order, row: None, col, fold: FOLD, title: "Device mesh".into() }
-            }
+            _ => AxisRoles {
+                panels: order,
+                row: None,
+                col,
+                fold: FOLDED_COLS,
+                title: "Device mesh".into(),
+            },
         }
     }
 }
@@ -90,7 +94,7 @@ fn local_width(layout: &Layout, shape: &[i64]) -> usize {
     }
     match usize::try_from(local) {
         Ok(width) if seen == last && (1..=64).contains(&width) => width,
-        _ => FOLD,
+        _ => FOLDED_COLS,
     }
 }
 
@@ -109,7 +113,7 @@ mod tests {
             .map(|(e, s, a)| Iter::new(*e, *s, table.get(a).expect("built in")))
             .collect();
         let layout = Layout::from(TileLayout::from_shard(shard).expect("well-formed"));
-        let r = AxisRoles::choose(&layout, shape);
+        let r = AxisRoles::choose_roles(&layout, shape);
         let name = |i: usize| layout.tile().axes()[i].name().to_string();
         (r.panels.iter().map(|i| name(*i)).collect(), r.row.map(name), name(r.col), r.fold)
     }

@@ -1,34 +1,34 @@
 //! Tables of places: threads x registers, lanes x columns, one box per device.
 
 use super::roles::AxisRoles;
-use super::{Occupants, PhysicalView, limit};
+use super::{PhysicalView, PlaceOccupants, hit_limit};
 use crate::cell_label;
 use crate::clip;
 use crate::elements_at::elements_at;
-use crate::scene::Panel;
+use crate::scene::ScenePanel;
 use crate::scene_builder::SceneContext;
-use crate::ticks::Ticks;
+use crate::ticks::AxisTicks;
 use zellige_layout::{Axis, Layout, Result, unflatten_index};
 
 /// The table that suits the axes.
-pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
-    let roles = AxisRoles::choose(context.layout, context.shape);
+pub(crate) fn view_table(context: &SceneContext<'_>) -> Result<PhysicalView> {
+    let roles = AxisRoles::choose_roles(context.layout, context.shape);
     let axes = context.axes();
-    let ticks: Vec<Ticks> =
-        axes.iter().map(|a| Ticks::of(context.layout, *a)).collect::<Result<_>>()?;
+    let ticks: Vec<AxisTicks> =
+        axes.iter().map(|a| AxisTicks::for_axis(context.layout, *a)).collect::<Result<_>>()?;
     let name = |slot: usize| axes[slot].name();
     let panels: i128 =
-        roles.panels.iter().fold(1, |n: i128, s| n.saturating_mul(ticks[*s].total()));
-    let cols = ticks[roles.col].total();
+        roles.panels.iter().fold(1, |n: i128, s| n.saturating_mul(ticks[*s].total_count()));
+    let cols = ticks[roles.col].total_count();
     let (rows, shown) = match roles.row {
         Some(row) => {
-            let rows = ticks[row].total();
-            (rows, clip::fit(panels, rows, cols, context.options.max_cells))
+            let rows = ticks[row].total_count();
+            (rows, clip::fit_extents(panels, rows, cols, context.options.max_cells))
         }
         None => {
             let fold = (roles.fold as i128).min(cols);
             let rows = cols.div_euclid(fold) + i128::from(cols % fold != 0);
-            (rows, clip::fit(panels, rows, fold, context.options.max_cells))
+            (rows, clip::fit_extents(panels, rows, fold, context.options.max_cells))
         }
     };
 
@@ -37,7 +37,7 @@ pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
     let mut extents: Vec<i64> = vec![1; roles.panels.len()];
     let mut room = shown.panels;
     for (extent, slot) in extents.iter_mut().zip(&roles.panels).rev() {
-        wanted[*slot] = ticks[*slot].take(room.max(1));
+        wanted[*slot] = ticks[*slot].first_values(room.max(1));
         *extent = i64::try_from(wanted[*slot].len()).unwrap_or(1);
         room /= wanted[*slot].len().max(1);
     }
@@ -49,17 +49,17 @@ pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
     } else {
         shown.cols
     };
-    wanted[roles.col] = ticks[roles.col].take(col_count);
+    wanted[roles.col] = ticks[roles.col].first_values(col_count);
     if let Some(row) = roles.row {
-        wanted[row] = ticks[row].take(shown.rows);
+        wanted[row] = ticks[row].first_values(shown.rows);
     }
 
-    let occupants = Occupants::new(elements_at(context.layout, &wanted, limit(context)));
-    let clip = clip::sentence(
+    let occupants = PlaceOccupants::new(elements_at(context.layout, &wanted, hit_limit(context)));
+    let clip = clip::clip_sentence(
         [roles.row.filter(|_| rows > 0).map(|r| (r, shown.rows)), Some((roles.col, col_count))]
             .into_iter()
             .flatten()
-            .map(|(slot, shown)| ticks[slot].clip(name(slot), shown)),
+            .map(|(slot, shown)| ticks[slot].clip_note(name(slot), shown)),
     );
     let mesh = mesh_columns(context.layout, &roles, panel_count);
     let mut view = PhysicalView { title: roles.title.clone(), ..PhysicalView::default() };
@@ -71,23 +71,23 @@ pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
         }
         let caption: Vec<_> =
             roles.panels.iter().map(|s| format!("{} {}", name(*s), wanted[*s][at[*s]])).collect();
-        let mut panel = Panel {
+        let mut panel = ScenePanel {
             caption: caption.join(", "),
             at: mesh.as_ref().map(|m| m(wanted[roles.panels[0]][at[roles.panels[0]]])),
             row_title: roles.row.map_or(String::new(), |r| name(r).to_string()),
             col_title: name(roles.col).to_string(),
             col_group: 1,
             clip: clip.clone(),
-            ..Panel::default()
+            ..ScenePanel::default()
         };
         let tick = |slot: usize, i: usize| {
-            format!("{}{}", cell_label::code(axes[slot], axes), wanted[slot][i])
+            format!("{}{}", cell_label::axis_code(axes[slot], axes), wanted[slot][i])
         };
         if let Some(row) = roles.row {
             panel.row_labels = (0..wanted[row].len()).map(|i| tick(row, i)).collect();
             panel.col_labels = (0..col_count).map(|i| tick(roles.col, i)).collect();
         } else {
-            let range = matches!(ticks[roles.col], Ticks::Range { .. });
+            let range = matches!(ticks[roles.col], AxisTicks::Range { .. });
             panel.row_labels =
                 (0..col_count).step_by(per_row.max(1)).map(|i| tick(roles.col, i)).collect();
             panel.col_labels = (0..per_row)
@@ -102,7 +102,7 @@ pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
                 }
                 at[roles.col] = c;
                 let place = at.iter().zip(&wanted).map(|(i, list)| list[*i]).collect();
-                let mut cell = occupants.cell(context, &at, place);
+                let mut cell = occupants.place_cell(context, &at, place);
                 (cell.row, cell.col) = if folded { (c / per_row, c % per_row) } else { (r, c) };
                 panel.cells.push(cell);
             }
@@ -115,11 +115,11 @@ pub(crate) fn view(context: &SceneContext<'_>) -> Result<PhysicalView> {
         view.notes.push(format!("Physical view: {panel_count} of {panels} boxes ({names}) shown."));
     }
     for slot in &roles.panels {
-        if let clip @ Some(_) = ticks[*slot].clip(name(*slot), wanted[*slot].len()) {
-            view.notes.extend(clip::sentence([clip]).map(|s| format!("Physical view: {s}.")));
+        if let clip @ Some(_) = ticks[*slot].clip_note(name(*slot), wanted[*slot].len()) {
+            view.notes.extend(clip::clip_sentence([clip]).map(|s| format!("Physical view: {s}.")));
         }
     }
-    view.notes.extend(occupants.note());
+    view.notes.extend(occupants.crowded_note());
     Ok(view)
 }
 

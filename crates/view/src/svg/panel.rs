@@ -1,17 +1,17 @@
 //! The geometry of one grid, and its drawing.
 
-use super::canvas::{Anchor, Canvas, text_width};
+use super::canvas::{SvgCanvas, TextAnchor, text_width};
 use super::{INK, SOFT, WARN};
 use crate::font::ADVANCE;
-use crate::scene::{CellKind, Panel, Scene, SceneCell};
-use crate::text_width::{shorten, wrap};
+use crate::scene::{CellKind, Scene, SceneCell, ScenePanel};
+use crate::text_width::{shorten_text, wrap_text};
 
 /// A grid at most this wide keeps the words of a label on one line.
 const ONE_LINE: f64 = 1100.0;
 /// Characters in a cell before its text shrinks.
 const FULL_SIZE: usize = 14;
 /// Characters in a cell before its text is cut; the tooltip has it all.
-const LONGEST: usize = 40;
+const MAX_LABEL_CHARS: usize = 40;
 
 /// The sizes of a grid.
 #[derive(Debug, Clone)]
@@ -29,8 +29,8 @@ pub(super) struct PanelGeometry {
 }
 
 impl PanelGeometry {
-    pub(super) fn of(panel: &Panel) -> PanelGeometry {
-        let cols = panel.cols();
+    pub(super) fn measure_panel(panel: &ScenePanel) -> PanelGeometry {
+        let cols = panel.col_count();
         let font = match cols {
             0..=32 => 10.5,
             33..=64 => 9.0,
@@ -67,7 +67,7 @@ impl PanelGeometry {
             clippy::cast_sign_loss,
             reason = "positive, small"
         )]
-        let clip = panel.clip.as_deref().map_or(Vec::new(), |c| wrap(c, columns as usize));
+        let clip = panel.clip.as_deref().map_or(Vec::new(), |c| wrap_text(c, columns as usize));
         let widest_clip = clip.iter().fold(0.0, |w: f64, l| w.max(text_width(l, 11.0)));
         let tail = if clip.is_empty() { 0.0 } else { 8.0 + 15.0 * as_f64(clip.len()) };
         PanelGeometry {
@@ -78,15 +78,30 @@ impl PanelGeometry {
             joined,
             clip,
             width: total.max(widest_clip),
-            height: header + height * as_f64(panel.rows()) + tail,
+            height: header + height * as_f64(panel.row_count()) + tail,
         }
     }
 
-    pub(super) fn draw(&self, canvas: &mut Canvas, scene: &Scene, panel: &Panel, x: f64, y: f64) {
+    pub(super) fn draw_panel(
+        &self,
+        canvas: &mut SvgCanvas,
+        scene: &Scene,
+        panel: &ScenePanel,
+        x: f64,
+        y: f64,
+    ) {
         let (left, top) = (x + self.label_width, y + self.header);
-        canvas.text(&panel.caption, x, y + 10.0, 12.0, Anchor::Start, INK, true);
-        canvas.text(&panel.col_title, left, top - 17.0, 10.0, Anchor::Start, SOFT, false);
-        canvas.text(&panel.row_title, left - 6.0, top - 5.0, 10.0, Anchor::End, SOFT, false);
+        canvas.draw_text(&panel.caption, x, y + 10.0, 12.0, TextAnchor::Start, INK, true);
+        canvas.draw_text(&panel.col_title, left, top - 17.0, 10.0, TextAnchor::Start, SOFT, false);
+        canvas.draw_text(
+            &panel.row_title,
+            left - 6.0,
+            top - 5.0,
+            10.0,
+            TextAnchor::End,
+            SOFT,
+            false,
+        );
         let group = self.cell.0 * as_f64(panel.col_group.max(1));
         // Labels that would touch are thinned to every second, fourth, ...
         let widest = panel.col_labels.iter().map(|l| l.chars().count()).max().unwrap_or(0);
@@ -96,12 +111,12 @@ impl PanelGeometry {
         }
         for (i, label) in panel.col_labels.iter().enumerate().step_by(every) {
             let middle = left + group * (as_f64(i) + 0.5);
-            canvas.text(label, middle, top - 5.0, 10.0, Anchor::Middle, SOFT, false);
+            canvas.draw_text(label, middle, top - 5.0, 10.0, TextAnchor::Middle, SOFT, false);
         }
         for (i, label) in panel.row_labels.iter().enumerate() {
             let middle = top + self.cell.1 * (as_f64(i) + 0.5) + 3.5;
             let size = if label.chars().count() > 36 { 5.0 } else { 10.0 };
-            canvas.text(label, left - 6.0, middle, size, Anchor::End, SOFT, false);
+            canvas.draw_text(label, left - 6.0, middle, size, TextAnchor::End, SOFT, false);
         }
         for cell in &panel.cells {
             self.draw_cell(canvas, scene, cell, left, top);
@@ -109,43 +124,58 @@ impl PanelGeometry {
         if panel.col_group > 1 {
             self.draw_words(canvas, panel, left, top);
         }
-        let below = top + self.cell.1 * as_f64(panel.rows()) + 16.0;
+        let below = top + self.cell.1 * as_f64(panel.row_count()) + 16.0;
         for (i, line) in self.clip.iter().enumerate() {
-            canvas.text(line, x, below + 15.0 * as_f64(i), 11.0, Anchor::Start, WARN, false);
+            canvas.draw_text(
+                line,
+                x,
+                below + 15.0 * as_f64(i),
+                11.0,
+                TextAnchor::Start,
+                WARN,
+                false,
+            );
         }
     }
 
     /// Heavier lines between bank words, along the part of each row that has cells.
-    fn draw_words(&self, canvas: &mut Canvas, panel: &Panel, left: f64, top: f64) {
-        for row in 0..panel.rows() {
+    fn draw_words(&self, canvas: &mut SvgCanvas, panel: &ScenePanel, left: f64, top: f64) {
+        for row in 0..panel.row_count() {
             let cells = || panel.cells.iter().filter(|c| c.row == row);
             let first = cells().map(|c| c.col).min().unwrap_or(0);
             let last = cells().map(|c| c.col + c.span).max().unwrap_or(0);
             let y = top + self.cell.1 * as_f64(row);
             for col in (0..=last).step_by(panel.col_group).filter(|c| *c >= first) {
                 let x = left + self.cell.0 * as_f64(col);
-                canvas.line((x, y), (x, y + self.cell.1), 1.1, "#3d444d");
+                canvas.draw_line((x, y), (x, y + self.cell.1), 1.1, "#3d444d");
             }
         }
     }
 
-    fn draw_cell(&self, canvas: &mut Canvas, scene: &Scene, cell: &SceneCell, left: f64, top: f64) {
+    fn draw_cell(
+        &self,
+        canvas: &mut SvgCanvas,
+        scene: &Scene,
+        cell: &SceneCell,
+        left: f64,
+        top: f64,
+    ) {
         let (x, y) = (left + self.cell.0 * as_f64(cell.col), top + self.cell.1 * as_f64(cell.row));
         let (w, h) = (self.cell.0 * as_f64(cell.span), self.cell.1);
-        canvas.open(&tooltip(scene, cell));
+        canvas.open_group(&cell_tooltip(scene, cell));
         let fills: Vec<_> = cell.colors.iter().filter_map(|c| scene.palette.get(*c)).collect();
         match (cell.kind, fills.first()) {
             (CellKind::Element, Some(first)) => {
-                canvas.rect(x, y, w, h, &first.fill);
+                canvas.draw_rect(x, y, w, h, &first.fill);
                 // Copies at several owners: a band of each one's colour at the foot.
                 let band = w / as_f64(fills.len());
                 for (i, swatch) in fills.iter().enumerate().skip(1) {
                     let at = x + band * as_f64(i) + 0.3;
-                    canvas.stripe(at, y + 0.3, band - 0.6, h - 0.6, &swatch.fill);
+                    canvas.draw_stripe(at, y + 0.3, band - 0.6, h - 0.6, &swatch.fill);
                 }
             }
-            (CellKind::Element, None) => canvas.rect(x, y, w, h, "#ffffff"),
-            (kind, _) => canvas.hatch(x, y, w, h, kind),
+            (CellKind::Element, None) => canvas.draw_rect(x, y, w, h, "#ffffff"),
+            (kind, _) => canvas.draw_hatch(x, y, w, h, kind),
         }
         let ink = fills.first().map_or(INK, |s| s.ink.as_str());
         let words: Vec<&str> = if self.joined {
@@ -156,18 +186,18 @@ impl PanelGeometry {
         let step = self.font * 1.2;
         let first = y + h / 2.0 - step * (as_f64(words.len()) - 1.0) / 2.0 + self.font * 0.35;
         for (i, word) in words.iter().enumerate() {
-            let text = shorten(word, LONGEST);
+            let text = shorten_text(word, MAX_LABEL_CHARS);
             let room = (w - 4.0) / (as_f64(text.chars().count().max(1)) * ADVANCE);
             let size = self.font.min(room);
             let at = first + step * as_f64(i);
-            canvas.text(&text, x + w / 2.0, at, size, Anchor::Middle, ink, false);
+            canvas.draw_text(&text, x + w / 2.0, at, size, TextAnchor::Middle, ink, false);
         }
-        canvas.close();
+        canvas.close_group();
     }
 }
 
 /// `(3, 5) → {laneid: 12, m: 1}`, every copy listed.
-fn tooltip(scene: &Scene, cell: &SceneCell) -> String {
+fn cell_tooltip(scene: &Scene, cell: &SceneCell) -> String {
     let elements: Vec<_> = cell
         .elements
         .iter()

@@ -12,12 +12,12 @@ pub(super) struct TextLine {
 impl TextLine {
     /// Appends visible text.
     pub(super) fn push(&mut self, text: &str) {
-        self.width += text_width::width(text);
+        self.width += text_width::text_columns(text);
         self.text.push_str(text);
     }
 
     /// Appends an escape sequence.
-    pub(super) fn invisible(&mut self, sequence: &str) {
+    pub(super) fn push_invisible(&mut self, sequence: &str) {
         self.text.push_str(sequence);
     }
 
@@ -25,7 +25,7 @@ impl TextLine {
         self.width
     }
 
-    fn pad(&mut self, width: usize) {
+    fn pad_to_width(&mut self, width: usize) {
         self.push(&" ".repeat(width.saturating_sub(self.width)));
     }
 }
@@ -50,20 +50,20 @@ impl TextBlock {
     }
 
     /// Puts another block to the right.
-    fn beside(&mut self, other: TextBlock, gap: usize) {
+    fn append_beside(&mut self, other: TextBlock, gap: usize) {
         let left = self.width() + gap;
         for (i, line) in other.lines.into_iter().enumerate() {
             if self.lines.len() == i {
                 self.lines.push(TextLine::default());
             }
-            self.lines[i].pad(left);
+            self.lines[i].pad_to_width(left);
             self.lines[i].width += line.width;
             self.lines[i].text.push_str(&line.text);
         }
     }
 
     /// The text, without blanks at line ends.
-    pub(super) fn finish(self) -> String {
+    pub(super) fn into_text(self) -> String {
         let mut out = String::new();
         for line in self.lines {
             out.push_str(line.text.trim_end_matches(' '));
@@ -75,7 +75,7 @@ impl TextBlock {
 
 /// Rows of blocks that fit a width, in order; a change of the row given with a block starts a
 /// new row.
-pub(super) fn flow(
+pub(super) fn flow_blocks(
     blocks: impl IntoIterator<Item = (Option<usize>, TextBlock)>,
     width: usize,
     gap: usize,
@@ -85,7 +85,7 @@ pub(super) fn flow(
     for (row, block) in blocks {
         match rows.last_mut() {
             Some(open) if row == last && open.width() + gap + block.width() <= width => {
-                open.beside(block, gap);
+                open.append_beside(block, gap);
             }
             _ => rows.push(block),
         }

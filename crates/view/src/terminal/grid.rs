@@ -1,35 +1,38 @@
 //! One grid of a scene in box-drawing characters.
 
-use super::Style;
+use super::TextStyle;
 use super::block::{TextBlock, TextLine};
-use crate::scene::{CellKind, Panel, Scene, SceneCell};
-use crate::text_width::{plain, shorten, width, wrap};
+use crate::scene::{CellKind, Scene, SceneCell, ScenePanel};
+use crate::text_width::{shorten_text, strip_controls, text_columns, wrap_text};
 
 /// Longest row label before it is cut.
 const ROW_LABEL: usize = 16;
 
 /// The grid, cut into as many blocks as it takes to fit `most` columns.
-pub(super) fn blocks(
+pub(super) fn grid_blocks(
     scene: &Scene,
-    panel: &Panel,
+    panel: &ScenePanel,
     clip: Option<&str>,
     most: usize,
-    style: Style,
+    style: TextStyle,
     cut: &mut bool,
 ) -> Vec<TextBlock> {
     let group = panel.col_group.max(1);
-    let cols = panel.cols();
-    let row_labels: Vec<String> = panel.row_labels.iter().map(|l| plain(l)).collect();
-    let longest = row_labels.iter().map(|l| width(l)).max().unwrap_or(0);
+    let cols = panel.col_count();
+    let row_labels: Vec<String> = panel.row_labels.iter().map(|l| strip_controls(l)).collect();
+    let longest = row_labels.iter().map(|l| text_columns(l)).max().unwrap_or(0);
     *cut |= longest > ROW_LABEL;
     let row_width = longest.min(ROW_LABEL);
     // The row label, a blank, and the two sides of the frame.
     let room = most - row_width - 3;
     let need = panel.cells.iter().map(|c| {
         let span = c.span.max(1);
-        (width(&plain(&c.label)) + 1).saturating_sub(span).div_ceil(span)
+        (text_columns(&strip_controls(&c.label)) + 1).saturating_sub(span).div_ceil(span)
     });
-    let label = panel.col_labels.iter().map(|l| (width(&plain(l)) + 1).saturating_sub(group));
+    let label = panel
+        .col_labels
+        .iter()
+        .map(|l| (text_columns(&strip_controls(l)) + 1).saturating_sub(group));
     let wanted = need.chain(label.map(|l| l.div_ceil(group))).max().unwrap_or(1).max(1);
     let cell = wanted.min(room);
     *cut |= wanted > room;
@@ -62,12 +65,14 @@ pub(super) fn blocks(
     };
     let mut blocks: Vec<TextBlock> = (0..cols)
         .step_by(per_block)
-        .map(|first| grid.block(first, (first + per_block).min(cols), per_block < cols, most))
+        .map(|first| {
+            grid.column_block(first, (first + per_block).min(cols), per_block < cols, most)
+        })
         .collect();
     *cut |= grid.cut.get();
     if let (Some(clip), Some(last)) = (clip, blocks.last_mut()) {
-        for line in wrap(&plain(clip), most) {
-            last.push(style.paint(&line, "33"));
+        for line in wrap_text(&strip_controls(clip), most) {
+            last.push(style.paint_line(&line, "33"));
         }
     }
     blocks
@@ -75,8 +80,8 @@ pub(super) fn blocks(
 
 struct TextGrid<'a> {
     scene: &'a Scene,
-    panel: &'a Panel,
-    style: Style,
+    panel: &'a ScenePanel,
+    style: TextStyle,
     row_labels: Vec<String>,
     rows: Vec<Vec<&'a SceneCell>>,
     row_width: usize,
@@ -88,63 +93,74 @@ struct TextGrid<'a> {
 
 impl TextGrid<'_> {
     /// Columns `first..last` of the grid.
-    fn block(&self, first: usize, last: usize, part: bool, most: usize) -> TextBlock {
+    fn column_block(&self, first: usize, last: usize, part: bool, most: usize) -> TextBlock {
         let mut out = TextBlock::default();
         let title = |text: &str, arrow: &str| match text {
             "" => String::new(),
-            text => format!("{} {arrow}", plain(text)),
+            text => format!("{} {arrow}", strip_controls(text)),
         };
-        let mut words = vec![plain(&self.panel.caption)];
+        let mut words = vec![strip_controls(&self.panel.caption)];
         words.push(title(&self.panel.row_title, "↓"));
         words.push(title(&self.panel.col_title, "→"));
         if part {
             let at = |col: usize| {
                 let label = self.panel.col_labels.get(col / self.group);
-                label.map_or(String::new(), |l| plain(l))
+                label.map_or(String::new(), |l| strip_controls(l))
             };
             words.push(format!("({} to {})", at(first), at(last.saturating_sub(1))));
         }
         words.retain(|w| !w.is_empty());
-        for line in wrap(&words.join(" · "), most) {
-            out.push(self.style.paint(&line, "2"));
+        for line in wrap_text(&words.join(" · "), most) {
+            out.push(self.style.paint_line(&line, "2"));
         }
-        out.push(self.header(first, last));
-        out.push(self.rule(first, last, '┌', '┬', '┐'));
+        out.push(self.header_line(first, last));
+        out.push(self.rule_line(first, last, '┌', '┬', '┐'));
         for (label, cells) in self.row_labels.iter().zip(&self.rows) {
-            out.push(self.row(label, cells, first, last));
+            out.push(self.row_line(label, cells, first, last));
         }
-        out.push(self.rule(first, last, '└', '┴', '┘'));
+        out.push(self.rule_line(first, last, '└', '┴', '┘'));
         out
     }
 
     /// Columns of text for grid columns `from..to`, separators between them included.
-    fn span(&self, from: usize, to: usize) -> usize {
+    fn column_span(&self, from: usize, to: usize) -> usize {
         (to - from) * (self.cell + 1) - 1
     }
 
-    fn shorten(&self, label: &str, room: usize) -> String {
-        let label = plain(label);
-        self.cut.set(self.cut.get() || width(&label) > room);
-        shorten(&label, room)
+    fn shorten_label(&self, label: &str, room: usize) -> String {
+        let label = strip_controls(label);
+        self.cut.set(self.cut.get() || text_columns(&label) > room);
+        shorten_text(&label, room)
     }
 
-    fn header(&self, first: usize, last: usize) -> TextLine {
+    fn header_line(&self, first: usize, last: usize) -> TextLine {
         let mut line = TextLine::default();
         line.push(&" ".repeat(self.row_width + 2));
         let mut at = first;
         while at < last {
             let next = ((at / self.group + 1) * self.group).min(last);
             let label = self.panel.col_labels.get(at / self.group).map_or("", String::as_str);
-            let room = self.span(at, next);
-            let label = self.shorten(label, room);
-            line.push(&if self.group > 1 { center(&label, room) } else { align(&label, room) });
+            let room = self.column_span(at, next);
+            let label = self.shorten_label(label, room);
+            line.push(&if self.group > 1 {
+                center_text(&label, room)
+            } else {
+                align_text(&label, room)
+            });
             line.push(" ");
             at = next;
         }
         line
     }
 
-    fn rule(&self, first: usize, last: usize, left: char, middle: char, right: char) -> TextLine {
+    fn rule_line(
+        &self,
+        first: usize,
+        last: usize,
+        left: char,
+        middle: char,
+        right: char,
+    ) -> TextLine {
         let mut text = " ".repeat(self.row_width + 1);
         text.push(left);
         for col in first..last {
@@ -155,28 +171,28 @@ impl TextGrid<'_> {
             }
         }
         text.push(right);
-        self.style.paint(&text, "2")
+        self.style.paint_line(&text, "2")
     }
 
-    fn row(&self, label: &str, cells: &[&SceneCell], first: usize, last: usize) -> TextLine {
-        let label = shorten(label, self.row_width);
+    fn row_line(&self, label: &str, cells: &[&SceneCell], first: usize, last: usize) -> TextLine {
+        let label = shorten_text(label, self.row_width);
         let mut line = TextLine::default();
-        line.push(&" ".repeat(self.row_width - width(&label)));
-        self.style.write(&mut line, &label, "2");
+        line.push(&" ".repeat(self.row_width - text_columns(&label)));
+        self.style.write_text(&mut line, &label, "2");
         line.push(" ");
-        self.style.write(&mut line, "│", "2");
+        self.style.write_text(&mut line, "│", "2");
         let mut at = first;
         while at < last {
             let found = cells.iter().find(|c| c.col <= at && at < c.col + c.span.max(1));
             let next = found.map_or(at + 1, |c| (c.col + c.span.max(1)).min(last));
-            self.write_cell(&mut line, found.copied(), self.span(at, next));
+            self.write_cell(&mut line, found.copied(), self.column_span(at, next));
             at = next;
             let boundary = self.group > 1 && at.is_multiple_of(self.group);
             if at < last {
-                self.style.write(&mut line, if boundary { "│" } else { " " }, "2");
+                self.style.write_text(&mut line, if boundary { "│" } else { " " }, "2");
             }
         }
-        self.style.write(&mut line, "│", "2");
+        self.style.write_text(&mut line, "│", "2");
         line
     }
 
@@ -186,10 +202,10 @@ impl TextGrid<'_> {
             return;
         };
         match cell.kind {
-            CellKind::Padding => self.style.write(line, &"░".repeat(room), "2"),
-            CellKind::Gap => self.style.write(line, &format!("{:>room$}", '·'), "2"),
+            CellKind::Padding => self.style.write_text(line, &"░".repeat(room), "2"),
+            CellKind::Gap => self.style.write_text(line, &format!("{:>room$}", '·'), "2"),
             CellKind::Element => {
-                let text = align(&self.shorten(&cell.label, room), room);
+                let text = align_text(&self.shorten_label(&cell.label, room), room);
                 let owners = cell.colors.len().max(1);
                 // Copies at several owners share the cell between their colours.
                 let chars: Vec<char> = text.chars().collect();
@@ -197,22 +213,22 @@ impl TextGrid<'_> {
                     let codes = cell
                         .colors
                         .get(i)
-                        .map_or(String::new(), |c| self.style.swatch(self.scene, *c));
-                    self.style.write(line, &part.iter().collect::<String>(), &codes);
+                        .map_or(String::new(), |c| self.style.swatch_codes(self.scene, *c));
+                    self.style.write_text(line, &part.iter().collect::<String>(), &codes);
                 }
             }
         }
     }
 }
 
-fn center(text: &str, room: usize) -> String {
-    let spare = room.saturating_sub(width(text));
+fn center_text(text: &str, room: usize) -> String {
+    let spare = room.saturating_sub(text_columns(text));
     format!("{}{text}{}", " ".repeat(spare / 2), " ".repeat(spare - spare / 2))
 }
 
 /// Numbers to the right, names to the left.
-fn align(text: &str, room: usize) -> String {
-    let blank = " ".repeat(room.saturating_sub(width(text)));
+fn align_text(text: &str, room: usize) -> String {
+    let blank = " ".repeat(room.saturating_sub(text_columns(text)));
     let number = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '-' | '+' | '('));
     if number { format!("{blank}{text}") } else { format!("{text}{blank}") }
 }
