@@ -42,7 +42,7 @@ use serde_json::Value;
 use std::cell::RefCell;
 use zellige_guard::run_guarded_call;
 
-/// The answer to one request, as one line without the newline, within [`Limits::REQUEST`]. Never
+/// The answer to one request, as one line without the newline, within [`CallLimits::REQUEST`](zellige_guard::CallLimits::REQUEST). Never
 /// fails: what is wrong with the request is in the answer.
 pub fn answer_line(line: &str) -> String {
     answer_line_within(line, CallLimits::REQUEST)

@@ -110,7 +110,7 @@ pub(crate) fn run_diff(args: &DiffArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(1))
 }
 
-/// Both layouts over one shape, where they have as many elements: the one that [`shared_shape`] names.
+/// Both layouts over one shape, where they have as many elements: the one that [`choose_shared_shape`] names.
 fn over_one_shape(a: LoadedLayout, b: LoadedLayout) -> (LoadedLayout, LoadedLayout) {
     let shape =
         choose_shared_shape((&a.parsed, a.shape.as_slice()), (&b.parsed, b.shape.as_slice()));

@@ -16,7 +16,7 @@ pub struct Gpu {
     pub launch_seconds: f64,
     /// Clocks per second of a multiprocessor.
     pub clock: f64,
-    /// Bytes of shared memory that a block may take. What is more than [`Gpu::DECLARED`] is asked for at the launch.
+    /// Bytes of shared memory that a block may take. What is more than [`Gpu::DECLARED_SHARED_BYTES`] is asked for at the launch.
     pub shared: i64,
     /// The same for blocks whose tile is skewed.
     pub skewed_shared: i64,

@@ -1,6 +1,6 @@
 //! Moves on a GPU: a plan as a CUDA kernel.
 //!
-//! [`CudaProgram::new`] turns a [`zellige_movement::Plan`] into CUDA C++ that compiles by NVRTC without any header, and
+//! [`CudaProgram::new`] turns a [`zellige_movement::MovePlan`] into CUDA C++ that compiles by NVRTC without any header, and
 //! the launches that run it.
 //!
 //! # What it may not do

@@ -9,7 +9,7 @@ use zellige_movement::{MoveError, MovePlan, PaddingFill};
 /// **Law**: run one after the other they write what [`zellige_movement::Mover::between`] writes.
 ///
 /// # Errors
-/// Those of [`Plan::between`].
+/// Those of [`MovePlan::between`].
 pub fn plan_moves(
     src: &Layout,
     dst: &Layout,

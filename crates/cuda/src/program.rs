@@ -13,7 +13,7 @@ use zellige_movement::{MoveDtypes, MoveError, MovePlan};
 
 /// A plan as CUDA C++ with constants, and the launches that run it.
 ///
-/// **Law**: the launches, in their order on one stream, do to the destination what [`zellige_movement::Mover::run`]
+/// **Law**: the launches, in their order on one stream, do to the destination what [`zellige_movement::Mover::run_on_slices`]
 /// does with the same plan, dtypes and fill, and touch no other byte; the source is only read, and never outside
 /// of the bytes from the first to the last that the plan reads.
 #[derive(Debug, Clone, PartialEq)]

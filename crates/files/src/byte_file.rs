@@ -24,7 +24,7 @@ impl ByteFile {
     /// link leads out. A hard link is the file itself.
     ///
     /// # Errors
-    /// Besides those of [`ByteFile::open_file`]: a file outside of the folder, with the place where it lies.
+    /// Besides those of [`ByteFile::open`]: a file outside of the folder, with the place where it lies.
     pub fn open_below(folder: impl AsRef<Path>, name: &str) -> Result<ByteFile> {
         let folder = match folder.as_ref() {
             here if here.as_os_str().is_empty() => Path::new("."),

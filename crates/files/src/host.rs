@@ -46,7 +46,7 @@ impl HostTensor {
     /// Its elements as they lie in the file, in the byte order of this machine.
     ///
     /// # Errors
-    /// As [`Container::read_bytes`].
+    /// As [`Container::read_tensor`].
     pub fn read_bytes(&self) -> Result<Vec<u8>> {
         let mut bytes = self.container.read_tensor(&self.info)?;
         self.info.swap_bytes(&mut bytes);

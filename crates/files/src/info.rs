@@ -73,7 +73,7 @@ impl ByteOrder {
 
 /// A tensor in a file: everything needed to find and read its elements.
 ///
-/// Only [`Container`](crate::Container) and [`ContainerWriter`](crate::Writer) make one, after checking
+/// Only [`Container`](crate::Container) and [`ContainerWriter`](crate::ContainerWriter) make one, after checking
 /// that its bytes lie inside the file and that they are what dtype and shape ask for. Extents are
 /// 0 or more, there are at most [`MAX_RANK`](crate::MAX_RANK) of them, and the product of those
 /// that are not 0, in bytes, fits in an `i64`.
@@ -190,7 +190,7 @@ pub struct NewTensor {
 }
 
 impl NewTensor {
-    /// A request; [`ContainerWriter::create`](crate::Writer::create) checks it.
+    /// A request; [`ContainerWriter::create`](crate::ContainerWriter::create) checks it.
     pub fn new(name: impl Into<String>, dtype: Dtype, shape: impl Into<Vec<i64>>) -> NewTensor {
         NewTensor { name: name.into(), dtype, shape: shape.into() }
     }

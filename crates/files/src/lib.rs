@@ -1,6 +1,6 @@
 //! Tensors in files: `.npy`, `.npz` and `.safetensors`.
 //!
-//! Reading is strict and happens before use: [`Container::open_file`] reads the headers and accepts a
+//! Reading is strict and happens before use: [`Container::open`] reads the headers and accepts a
 //! file only where every tensor lies inside it, with as many bytes as its dtype and shape take.
 //! Writing is atomic: a [`ContainerWriter`] fills a temporary file beside the final name and takes that
 //! name at the end, so whatever interrupts it, nobody sees half a file. A program that is asked to

@@ -103,7 +103,7 @@ impl<'a> TensorReader<'a> {
         self.left
     }
 
-    /// Fills `buffer`; the bytes must still be [`bytes_left`](Reader::left).
+    /// Fills `buffer`; the bytes must still be [`bytes_left`](TensorReader::bytes_left).
     pub fn fill_buffer(&mut self, buffer: &mut [u8]) -> Result<()> {
         let offset = self.info.bytes.saturating_sub(self.left);
         check_inside(self.info, offset, buffer.len() as u64, &self.input.path)?;

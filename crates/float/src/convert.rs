@@ -118,8 +118,8 @@ impl Converter {
     /// checked a whole plan and convert row by row; use [`convert`](Converter::convert) otherwise.
     ///
     /// # Safety
-    /// `src` must be valid for reads of `count` elements of [`src_format`](Converter::src), `dst` for
-    /// writes of `count` elements of [`dst_format`](Converter::dst), and the two ranges must not overlap.
+    /// `src` must be valid for reads of `count` elements of [`src_format`](Converter::src_format), `dst` for
+    /// writes of `count` elements of [`dst_format`](Converter::dst_format), and the two ranges must not overlap.
     /// Any alignment will do.
     #[inline]
     pub unsafe fn convert_raw(&self, src: *const u8, dst: *mut u8, count: usize) {

@@ -233,7 +233,7 @@ pub fn largest_finite(format: Format) -> f64 {
 /// the same as any other, and zero the same with either sign.
 ///
 /// # Errors
-/// [`Error::TooShort`] where a buffer does not hold so many.
+/// [`ConvertError::TooShort`] where a buffer does not hold so many.
 pub fn count_changed(
     (from, before): (Format, &[u8]),
     (to, after): (Format, &[u8]),

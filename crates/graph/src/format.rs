@@ -9,7 +9,7 @@ use std::path::Path;
 pub enum GraphFormat {
     /// The readable text, [`crate::text`].
     Text,
-    /// The JSON of programs, [`crate::parse_json`].
+    /// The JSON of programs, [`crate::json`].
     Json,
     /// An ONNX model, which `zellige-onnx` reads.
     Onnx,

@@ -19,7 +19,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`text`] | the readable form |
-//! | [`parse_json`] | the form of programs, with its schema |
+//! | [`json`] | the form of programs, with its schema |
 //! | `build` | checks and inference, operation by operation |
 //! | `view` | views as strided maps |
 //! | `source` | a graph as it is written, with sizes that are bound later |

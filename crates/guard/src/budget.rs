@@ -28,7 +28,7 @@ thread_local! {
 
 /// One turn of a loop over something that a request can make large.
 ///
-/// Unwinds to the [`run_guarded_call`](crate::call) that this thread is in where that has used up its limits; does
+/// Unwinds to the [`run_guarded_call`](crate::run_guarded_call) that this thread is in where that has used up its limits; does
 /// nothing outside of one.
 #[inline]
 pub fn count_step() {
@@ -51,7 +51,7 @@ pub fn count_many_steps(count: usize) {
 
 /// Says that so many bytes are taken next, in one piece or soon after one another.
 ///
-/// Unwinds to the [`run_guarded_call`](crate::call) that this thread is in where they would pass its memory limit.
+/// Unwinds to the [`run_guarded_call`](crate::run_guarded_call) that this thread is in where they would pass its memory limit.
 pub fn reserve_memory(bytes: usize) {
     if STEPS_LEFT.get() != u32::MAX {
         check_limits(bytes);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Why a [`run_guarded_call`](crate::call) did not end by itself.
+/// Why a [`run_guarded_call`](crate::run_guarded_call) did not end by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StopReason {
     /// It took longer than it may.

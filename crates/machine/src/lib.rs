@@ -2,14 +2,14 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`parse_hardware`] | figures of a card, each with its unit and source |
+//! | [`hardware`] | figures of a card, each with its unit and source |
 //! | [`account`] | the work of every core, and the latency that follows from it |
 //! | `charges` | the work of an operation as a function of the slices of its loops |
 //! | `collective` | what several cards take to exchange data over their links |
 //! | `scratchpad` | what kernels keep in the scratchpad, and what a product reads again |
 //! | `segment` | the address space |
 //! | `time`, [`timeline`] | simulated time, and what happened when |
-//! | `ratio`, [`core_unit_work`] | exact fractions; numbers with units in words |
+//! | `ratio`, [`sum_unit_work`] | exact fractions; numbers with units in words |
 //!
 //! ```
 //! use zellige_machine::{CoreWork, Hardware, Traffic, Work, WorkKind};

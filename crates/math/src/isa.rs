@@ -5,7 +5,7 @@ use zellige_isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use zellige_isa::IsaKind;
 
-/// A loop over numbers that [`run`] compiles for every instruction set.
+/// A loop over numbers that [`run_for_isa`] compiles for every instruction set.
 pub trait IsaLoop {
     /// What it gives.
     type Out;

@@ -27,10 +27,10 @@ impl MovePlan {
     /// The plan that moves a tensor of `shape` from `src` to `dst`.
     ///
     /// Both layouts land on one memory each. Every place of an element is written (replicas of
-    /// `dst`), one is read. Two elements that share a place of `dst` are [`Error::Aliased`] with
+    /// `dst`), one is read. Two elements that share a place of `dst` are [`LayoutError::Aliased`] with
     /// both: the result would depend on the order of the copies.
     ///
-    /// [`PaddingFill::Rest`] is [`Error::TooLarge`] where the gaps are too scattered to list;
+    /// [`PaddingFill::Rest`] is [`LayoutError::TooLarge`] where the gaps are too scattered to list;
     /// [`Mover::search_between`](crate::Mover::between) then fills the destination before it copies.
     pub fn between(
         src: &Layout,

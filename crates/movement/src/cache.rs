@@ -85,10 +85,10 @@ impl PlanCache {
         }
     }
 
-    /// The mover of [`Mover::search_between`], planned at most once while it stays here.
+    /// The mover of [`Mover::between`], planned at most once while it stays here.
     ///
     /// # Errors
-    /// Those of [`Mover::search_between`], which are not kept: asking again plans again.
+    /// Those of [`Mover::between`], which are not kept: asking again plans again.
     pub fn plan_or_reuse(
         &self,
         src: &Layout,

@@ -1,6 +1,6 @@
 //! Moves: any layout to any layout.
 //!
-//! A move is a pair of layouts over one logical shape. [`MovePlan::search_between`] refines both to common
+//! A move is a pair of layouts over one logical shape. [`MovePlan::between`] refines both to common
 //! digits and yields loop nests (ranges, source strides, destination strides, offsets) and fills
 //! for padding. Host to device, restickify, transposes, repacking of weights are all that one
 //! thing. [`mod@reference`] is the obvious mover that every other one is compared with.
@@ -20,7 +20,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`Mover::search_between`] goes from two layouts to something that runs: it checks the buffers, moves with
+//! [`Mover::between`] goes from two layouts to something that runs: it checks the buffers, moves with
 //! threads and SIMD, converts elements on the way, fills padding, and knows what that costs.
 //!
 //! ```

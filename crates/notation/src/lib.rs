@@ -14,12 +14,12 @@
 //! | MLIR `linalg.pack` | [`pack`] | `inner_dims_pos = [1] inner_tiles = [64] outer_dims_perm = [1, 0]` |
 //! | MLIR memrefs | [`memref`] | `memref<4x6xf32, strided<[6, 1], offset: 2>>`, `affine_map<(d0, d1) -> (d1, d0)>` |
 //! | JAX | [`jax`] | `MeshAxes('x': 2, 'y': 4) PartitionSpec('x', None)` |
-//! | HLO shardings | [`to_hlo_sharding`] | `{devices=[2,4]<=[8]}` |
+//! | HLO shardings | [`hlo`] | `{devices=[2,4]<=[8]}` |
 //! | Shardy | [`shardy`] | `#sdy.mesh<["x"=2]> #sdy.sharding<@mesh, [{"x"}, {}]>` |
 //! | PyTorch `DTensor` | [`dtensor`] | `(Shard(dim=0), Replicate()) mesh=[2, 4]` |
 //! | NumPy | [`numpy`] | `shape=(4, 6) order='F'`, and `__array_interface__` |
 //!
-//! [`layout_from_json`] tells them apart; [`ParsedText`] is what it answers; [`convert_layout`](mod@convert) goes from
+//! [`parse`](crate::parse()) tells them apart; [`ParsedText`] is what it answers; [`convert_layout`](mod@convert) goes from
 //! one to another, or says why it cannot. A notation that comes later is one more file here with its
 //! row, and that row in the table of `notation.rs`; a test there checks that it is complete.
 //!

@@ -175,7 +175,7 @@ pub fn parse(text: &str, axes: &AxisTable) -> Result<ParsedText, Diagnostic> {
     parse_as(text, notation, axes)
 }
 
-/// What the notations that recognise a text read in it: the choices where [`layout_from_json`] asks which is meant.
+/// What the notations that recognise a text read in it: the choices where [`parse`] asks which is meant.
 pub fn all_readings(text: &str, axes: &AxisTable) -> Vec<ParsedText> {
     let recognised = |n: &Notation| (n.table_row().recognises)(text);
     Notation::all_notations()

@@ -33,7 +33,7 @@ impl ModelFile {
     /// The graph for these values of its symbols.
     ///
     /// # Errors
-    /// As [`Model::read`] and [`Model::import_graph`].
+    /// As [`OnnxModel::read_model`] and [`OnnxModel::import_graph`].
     pub fn import_graph(&self, bind: &BTreeMap<String, i64>) -> Result<ImportedModel> {
         OnnxModel::read_model(&self.skeleton)?.import_graph(bind)
     }
@@ -41,7 +41,7 @@ impl ModelFile {
     /// The same where elements of inputs are at hand.
     ///
     /// # Errors
-    /// As [`Model::read`] and [`Model::import_graph_with`].
+    /// As [`OnnxModel::read_model`] and [`OnnxModel::import_graph_with`].
     pub fn import_graph_with(
         &self,
         bind: &BTreeMap<String, i64>,

@@ -52,7 +52,7 @@ pub struct ImportedWeight {
 }
 
 impl ImportedWeight {
-    /// The elements of the weight, from the bytes that [`ImportedWeight::locate_data`] names: those of a type that the card
+    /// The elements of the weight, from the bytes that [`ImportedWeight::data`] names: those of a type that the card
     /// does not store become wider.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! ONNX models as graphs.
 //!
-//! A [`Model`] is read from the bytes of an `.onnx` file; for given values of its symbols it becomes a
-//! [`zellige_graph::GraphProto`] and the weights of it. Elements of weights are not copied: a [`ImportedWeight`] says
+//! A [`OnnxModel`] is read from the bytes of an `.onnx` file; for given values of its symbols it becomes a
+//! [`zellige_graph::Graph`] and the weights of it. Elements of weights are not copied: a [`ImportedWeight`] says
 //! where in the file they lie, and a [`ModelFile`] reads them when they are asked for.
 //!
 //! What only concerns shapes (`LayerShape`, `Gather`, `Concat` and what exporters put between) is computed

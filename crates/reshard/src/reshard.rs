@@ -13,7 +13,7 @@ use zellige_movement::{CopyNest, MovePlan};
 /// Ranks of both meshes are the same processes: rank 3 of the source and rank 3 of the destination are one. Each mesh may have more.
 ///
 /// **Law**: every rank receives, once, each element that it needs and does not have, into every place where the destination wants
-/// it, and from a rank that has it; what it has, it copies. [`certify_plan`](crate::certify) checks that.
+/// it, and from a rank that has it; what it has, it copies. [`certify_plan`](crate::certify_plan) checks that.
 #[derive(Debug)]
 pub struct Reshard {
     shape: Vec<i64>,

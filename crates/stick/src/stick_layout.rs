@@ -12,7 +12,7 @@ use zellige_layout::int::{checked_product, narrow_to_i64};
 ///
 /// Device strides are row-major over `device_size`, unless strides that leave gaps were given
 /// ([`StickLayout::with_device_strides`]). The last dimension is the stick, or the last ones together
-/// ([`StickLayout::with_stick_dims`]). An entry of `stride_map` is a stride in the tensor's own strides ([`Strided::own_strides`]); -1 marks a
+/// ([`StickLayout::with_stick_dims`]). An entry of `stride_map` is a stride in the tensor's own strides ([`StridedLayout::own_strides`]); -1 marks a
 /// synthetic dimension or one of host size 1, and 0 a broadcast host dimension.
 ///
 /// **The identity**: the element at device coordinates `c` is the one at own-stride offset

@@ -25,7 +25,7 @@
 //! program.
 //!
 //! # Rules
-//! * What a cell says about its places is what [`zellige_layout::Layout::places`] says.
+//! * What a cell says about its physical_coordinates is what [`zellige_layout::Layout::physical_coordinates`] says.
 //! * A scene never grows with the tensor: past [`DrawOptions::max_cells`] it is clipped, and the panel
 //!   or the scene says by how much. Nothing is left out silently.
 //! * No drawing needs a font on the machine: the bitmap brings its own strokes.

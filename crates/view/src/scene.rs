@@ -90,7 +90,7 @@ impl ScenePanel {
         self.row_labels.len()
     }
 
-    /// The number of columns, in units of [`SceneCell::time_span`].
+    /// The number of columns, in units of [`SceneCell::span`].
     pub fn col_count(&self) -> usize {
         self.col_labels.len() * self.col_group
     }
@@ -122,7 +122,7 @@ pub struct SceneCell {
     /// Short text: the place in a logical grid, the coordinate in a physical one. Words may be
     /// set on lines of their own.
     pub label: String,
-    /// Indices into [`Scene::owner_palette`], one per owner; empty without an element.
+    /// Indices into [`Scene::palette`], one per owner; empty without an element.
     pub colors: Vec<usize>,
     /// The coordinates of the elements here: one in a logical grid, several where places alias.
     pub elements: Vec<Vec<i64>>,

@@ -1,6 +1,6 @@
 //! Operations that the card has no instruction for, taken apart into those it has.
 //!
-//! What upstream makes of other operations ([`Decomposition::Parts`]) becomes native and custom ones here;
+//! What upstream makes of other operations ([`OpDecomposition::Parts`](zellige_op::OpDecomposition::Parts)) becomes native and custom ones here;
 //! the parts of `y` are named `y.part`, and the last one keeps the name, the pin and the place in
 //! the source.
 //!

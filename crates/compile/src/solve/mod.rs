@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`elimination`] | one value for every variable, at the least total of costs between a few of them |
 //! | [`division`] | how the loops of one operation are cut over the cores |
-//! | [`memory_cycles_bound`] | where buffers live in a memory that they share |
+//! | [`memory`] | where buffers live in a memory that they share |
 //!
 //! Each answers with a plan and with the reason or the bound for it. Beside each stands a checker that
 //! recomputes what a plan claims and shares no code with the search that found it.

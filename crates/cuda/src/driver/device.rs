@@ -129,7 +129,7 @@ impl CudaDevice {
     /// The kernels of a program, compiled and loaded at most once for this device.
     ///
     /// # Errors
-    /// Those of [`compile`], and what the driver refuses.
+    /// Those of `compile_cached`, and what the driver refuses.
     pub fn load_kernels(
         &'static self,
         program: &CudaProgram,

@@ -3,7 +3,7 @@
 //! Nothing here is needed to build, nor to run on a machine without a GPU: a library that is not there is one
 //! sentence in [`DriverError`]. The way of a program:
 //!
-//! 1. [`compile`]: CUDA C++ into machine code, by NVRTC; a second time it comes from the cache of `zellige-files`
+//! 1. `compile_cached`: CUDA C++ into machine code, by NVRTC; a second time it comes from the cache of `zellige-files`
 //! 2. [`CudaDevice::load_kernels`]: the machine code as a module of the device's primary context, which PyTorch, CuPy and
 //!    JAX use as well; kept in memory, once for every text
 //! 3. [`LoadedKernels::launch_all`]: on a stream of the caller, without waiting for anything

@@ -352,7 +352,7 @@ impl Card {
     }
 
     /// A copy of what was recorded; empty unless the card was built with
-    /// [`trace_events`](CardBuilder::trace).
+    /// [`trace_events`](CardBuilder::trace_events).
     pub fn recorded_timeline(&self) -> Timeline {
         self.lock_log().timeline.clone()
     }

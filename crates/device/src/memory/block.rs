@@ -75,7 +75,7 @@ impl MemoryBlock {
         usize::try_from(self.0.region.bytes).expect("a block has host memory behind all its bytes")
     }
 
-    /// The bytes it takes: [`MemoryBlock::bytes`] rounded up to sticks. All of them may be touched.
+    /// The bytes it takes: [`MemoryBlock::requested_bytes`] rounded up to sticks. All of them may be touched.
     pub fn capacity(&self) -> usize {
         usize::try_from(self.0.region.rounded).expect("as above")
     }

@@ -14,7 +14,7 @@ use zellige_op::{PerDimension, TensorOp};
 /// The loops of an operation, and which of them each dimension of each tensor follows.
 ///
 /// **Law**: where no reduction is split, core `c` of a division writes exactly the elements of its
-/// [regions](Loops::region) of the results, and what it writes depends on no element of an operand outside
+/// [regions](OpLoops::core_region) of the results, and what it writes depends on no element of an operand outside
 /// its region of that operand. With a split reduction, the cores of a group have one region of the
 /// results together, and each of them reads its region of the operands.
 #[derive(Debug, Clone, PartialEq, Eq)]

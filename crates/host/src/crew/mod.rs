@@ -38,7 +38,7 @@ pub fn share_pieces(threads: usize, pieces: usize, work: &(dyn Fn(usize) + Sync)
     CREW.share_with_helpers(threads, pieces, 1, &|range| range.for_each(work));
 }
 
-/// As [`share`], for pieces that are cheaper together: a thread takes up to `together` that follow one
+/// As [`share_pieces`], for pieces that are cheaper together: a thread takes up to `together` that follow one
 /// another, and fewer towards the end.
 pub fn share_piece_ranges(
     threads: usize,

@@ -22,7 +22,7 @@
 //! - **ring**: each message occupies every link that it crosses, one after the other. A reduction over
 //!   a group of `g` cores sends `g - 1` hops, so it is charged by the size of the group.
 //! - **ring in**: what several cores need alike is read once for up to `ring.multicast` of them
-//!   ([`Hardware::served`]); each reads its even part, and the rest arrives over the ring. Only the bytes
+//!   ([`Hardware::share_ring_reads`]); each reads its even part, and the rest arrives over the ring. Only the bytes
 //!   that a core takes in are charged, at the rate of one direction, and no hops: upstream's model
 //!   has none either. The model `ktir` reads for every core.
 //! - **host**: bytes in and out over the link, which transfers share as cores share memory.

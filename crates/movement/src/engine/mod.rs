@@ -108,7 +108,7 @@ const MAX_THREADS: usize = 256;
 
 impl Mover {
     /// Plans the move of a tensor of `shape` from `src` to `dst` and makes it ready, in one call:
-    /// [`MovePlan::search_between`], then [`Mover::new`] or [`Mover::with_conversion`] as the elements ask for.
+    /// [`MovePlan::between`], then [`Mover::new`] or [`Mover::with_conversion`] as the elements ask for.
     ///
     /// # Errors
     /// [`MoveError::Plan`] with the witness of the planner: layouts that are not of this shape or do
@@ -242,7 +242,7 @@ impl Mover {
         self.elements
     }
 
-    /// [`MovePlan::run_length_counts`] of the plan.
+    /// [`MovePlan::run_lengths`] of the plan.
     pub fn run_length_counts(&self) -> &[(i64, i64)] {
         &self.lengths
     }

@@ -1,7 +1,7 @@
 //! CuTe layouts: `((2,2),8):((1,16),2)`, `Sw<3,3,3> o 0 o (8,64):(64,1)`.
 //!
 //! A CuTe layout is a shape and a stride, both nested alike; indices are split colexicographically:
-//! **the first mode is fastest**. [`layout_from_json()`] reads everything that CuTe prints: static integers
+//! **the first mode is fastest**. [`parse()`] reads everything that CuTe prints: static integers
 //! (`_8`, `CuteInt<8>{}`), run-time ones (`8`, and `?{div=8}` of the Python DSL), strides on a basis
 //! (`1@0`), swizzles, tensors behind pointers, tilers, and the blocks of MMA and copy atoms
 //! ([`CuteText`]); its text comes back as CuTe prints it.

@@ -2,7 +2,7 @@
 //!
 //! What is read is what Triton 3.9.0 accepts, printed as it prints it. An attribute is a layout for every shape, so its
 //! layout in the algebra needs one. [`TritonAttribute::to_linear_layout`] is the linear layout over a shape; in the algebra it is on
-//! the axes that [`crate::linear_layout_unchecked`] names. A text may also be lines of TTGIR with one type that has a layout, whose shape is then
+//! the axes that [`crate::linear`] names. A text may also be lines of TTGIR with one type that has a layout, whose shape is then
 //! known, or with one definition:
 //!
 //! ```text

@@ -135,7 +135,7 @@ pub enum SpotContent {
 
 /// The drawings of one layout on one shape.
 ///
-/// **Law**: a cell of a window says what [`Layout::places`] and [`Layout::lookup`] say, and
+/// **Law**: a cell of a window says what [`Layout::physical_coordinates`] and [`Layout::look_up_place`] say, and
 /// [`Atlas::element_spots`] of an element are exactly the cells that name it.
 pub struct Atlas {
     layout: Layout,

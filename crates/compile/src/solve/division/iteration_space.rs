@@ -144,7 +144,7 @@ impl IterationSpace {
     /// The iteration space of an operation on tensors in these layouts, as the device charges it. Loops are `M`,
     /// `N`, `K` and `B`, `B1`, ... of a product, else `c0`, `c1`, ...
     ///
-    /// **Law**: the [`plan_core_work`](super::work()) of a division takes as long as the device's own account of it.
+    /// **Law**: the [`plan_core_work`](super::plan_core_work) of a division takes as long as the device's own account of it.
     ///
     /// None for operations whose work is no plain function of slices of loops.
     ///

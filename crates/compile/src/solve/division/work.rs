@@ -30,7 +30,7 @@ struct LoopSlices {
 }
 
 /// What each core does under these splits; core numbers are those of
-/// [`Division`](zellige_device::Division).
+/// [`WorkDivision`](zellige_device::WorkDivision).
 pub fn plan_core_work(
     space: &IterationSpace,
     hardware: &Hardware,
