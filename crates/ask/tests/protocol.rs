@@ -98,7 +98,9 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
         (r#"{"op":"spyre_layout","size":[4],"dtype":"float64"}"#, "unsupported_dtype"),
         (r#"{"op":"spyre_layout","size":[4],"dtype":"nope"}"#, "unknown_dtype"),
         (r#"{"op":"parse","layout":"S[4]","layout":"S[5]"}"#, "json"),
-        (r#"{"op":"left_inverse","layout":"S[6:3] + R[2:7]"}"#, "not_expressible"),
+        (r#"{"op":"left_inverse","layout":"S[(2,2,2):(2,3,19)]"}"#, "not_expressible"),
+        (r#"{"op":"left_inverse","layout":"S[(4,2):(1,3)]"}"#, "aliased"),
+        (r#"{"op":"left_inverse","layout":"S[(70000,2):(5,12)]"}"#, "undecided"),
         (r#"{"op":"physical_order","layout":"S[4:1] + R[2:4]"}"#, "not_expressible"),
         (r#"{"op":"physical_order","layout":"S[4:-1]"}"#, "not_expressible"),
         (

@@ -173,6 +173,7 @@ proptest! {
                 prop_assert_eq!(at(&left, at(&a, i)), i, "{}", left.text(Look::Bare));
             },
             Err(Error::Aliased { a: i, b: j, .. }) => prop_assert_eq!(at(&a, i), at(&a, j)),
+            // Small as they are, all digits are tried.
             Err(e) => prop_assert!(matches!(e, Error::NotExpressible { .. }), "{e}"),
         }
     }

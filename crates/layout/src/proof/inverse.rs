@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::int::{gcd, narrow};
 use crate::layout::{Layout, flatten};
 use crate::proof::compose_tiles;
+use crate::proof::digit_search::Digits;
 use crate::proof::search::find_layout;
 use crate::radix::Vector;
 use crate::swizzle::Swizzle;
@@ -50,26 +51,14 @@ impl Layout {
             return Err(Error::NotCovered { place: Box::new(place) });
         }
         self.one_place_each()?;
-        let Some(sw) = self.effective_swizzle() else { return build(self.tile(), false) };
+        let Some(sw) = self.effective_swizzle() else { return build(self.tile()) };
         // Whole blocks of the swizzle without a gap have none after it either.
         let whole = self.tile().size() % (1 << sw.bits()) == 0
             && Layout::from(self.tile().clone()).unused()?.is_none();
-        match whole.then(|| self.unswizzle(build(self.tile(), false)?)) {
+        match whole.then(|| self.unswizzle(build(self.tile())?)) {
             Some(Ok(found)) => Ok(found),
             _ => self.search_inverse(),
         }
-    }
-
-    /// A layout `R` on places with `R(L(i)) = i` for every element: gaps between the elements are
-    /// allowed, and map anywhere.
-    pub fn left_inverse(&self) -> Result<Inverse> {
-        self.unpadded("left_inverse")?;
-        if let Some((a, b, place)) = self.clash()? {
-            return Err(Error::Aliased { a, b, place: Box::new(place) });
-        }
-        self.one_place_each()?;
-        let inverse = build(self.tile(), true)?;
-        self.unswizzle(inverse.whole_blocks(self.effective_swizzle())?)
     }
 
     /// An element with several places has no one place to come back from.
@@ -183,8 +172,27 @@ impl Layout {
 const SEARCHED: i64 = 1 << 16;
 
 impl Inverse {
+    /// The inverse of a layout without elements.
+    pub(super) fn of_nothing(axes: Vec<Axis>) -> Result<Inverse> {
+        let shape = vec![0; axes.len()];
+        Ok(Inverse { layout: TileLayout::row_major(&shape)?.into(), axes, shape })
+    }
+
+    /// The sum of what the digits of every axis give.
+    pub(super) fn of_digits(axes: Vec<Axis>, digits: Vec<Digits>) -> Result<Inverse> {
+        let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i128);
+        for found in digits {
+            start += i128::from(found.start);
+            shape.push(found.digits.iter().map(|(extent, _)| extent).product());
+            shard.extend(found.digits.into_iter().rev().map(|(e, s)| Iter::mem(e, s)));
+        }
+        let start = narrow(start, "the start of the inverse")?;
+        let offset = (start != 0).then_some((Axis::M, start));
+        Ok(Inverse { layout: TileLayout::new(shard, Vec::new(), offset)?.into(), axes, shape })
+    }
+
     /// The same inverse on whole blocks of a swizzle: places past the last element map anywhere.
-    fn whole_blocks(self, swizzle: Option<Swizzle>) -> Result<Inverse> {
+    pub(super) fn whole_blocks(self, swizzle: Option<Swizzle>) -> Result<Inverse> {
         let Some(sw) = swizzle.filter(|_| self.axes == [Axis::M]) else { return Ok(self) };
         let tile = self.layout.tile();
         let mut shard = tile.shard().to_vec();
@@ -225,59 +233,65 @@ fn no_chain(index: i64) -> Error {
     }
 }
 
-fn below_zero(axis: Axis, value: i64) -> Error {
+pub(super) fn below_zero(axis: Axis, value: i64) -> Error {
     let accepted = format!("an inverse is a layout of places on `{axis}` from 0 on");
     Error::BadParameter { what: "the smallest coordinate", value, accepted }
 }
 
-/// Per axis, the chain of iters by rising stride becomes the digits of the place. Where there may be
-/// gaps, the digits are proved.
-fn build(tile: &TileLayout, gaps: bool) -> Result<Inverse> {
+/// The axes that the domain of an inverse has.
+pub(super) fn domain_axes(tile: &TileLayout) -> Vec<Axis> {
+    if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() }
+}
+
+/// The inverse of a bijective tile layout: per axis, the chain of its iters.
+fn build(tile: &TileLayout) -> Result<Inverse> {
+    let axes = domain_axes(tile);
     if tile.size() == 0 {
-        let axes: Vec<Axis> =
-            if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
-        let shape = vec![0; axes.len()];
-        return Ok(Inverse { layout: TileLayout::row_major(&shape)?.into(), axes, shape });
+        return Inverse::of_nothing(axes);
     }
+    let iters = weighted_iters(tile);
+    let digits = axes.iter().map(|axis| axis_digits(tile, *axis, &chain_of(&iters, *axis)));
+    let digits = digits.collect::<Result<_>>()?;
+    Inverse::of_digits(axes, digits)
+}
+
+/// The digits of a coordinate on one axis that the chain of its iters gives, with the proof that they
+/// give back what the iters put there.
+pub(super) fn digits_by_chain(tile: &TileLayout, axis: Axis) -> Result<Digits> {
+    let iters = weighted_iters(tile);
+    let digits = axis_digits(tile, axis, &chain_of(&iters, axis))?;
+    prove_axis(tile, axis, &iters, &digits)?;
+    Ok(digits)
+}
+
+/// The iters of the shard with their weights, innermost first; a copy counts nothing.
+fn weighted_iters(tile: &TileLayout) -> Vec<Weighted> {
     let mut weight = 1;
     let mut iters = Vec::new();
     for it in tile.shard().iter().rev() {
         iters.push(Weighted { it: *it, weight });
         weight *= it.extent;
     }
-    let axes: Vec<Axis> = if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
-    let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i64);
-    for axis in &axes {
-        let mut chain: Vec<Weighted> =
-            iters.iter().filter(|w| w.it.axis == *axis && w.it.extent > 1).copied().collect();
-        chain.sort_by_key(|w| (w.it.stride.unsigned_abs(), std::cmp::Reverse(w.it.extent)));
-        let (digits, base) = axis_digits(tile, *axis, &chain)?;
-        if gaps {
-            prove_axis(tile, *axis, &iters, &digits, base)?;
-        }
-        start += base;
-        let extent: i64 = digits.iter().map(|(e, _)| *e).product();
-        shape.push(extent);
-        shard.extend(digits.into_iter().rev().map(|(e, s)| Iter::mem(e, s)));
-    }
-    let offset = (start != 0).then_some((Axis::M, start));
-    Ok(Inverse { layout: TileLayout::new(shard, Vec::new(), offset)?.into(), axes, shape })
+    let copies = tile.replica().iter().filter(|it| it.stride != 0);
+    iters.extend(copies.map(|it| Weighted { it: *it, weight: 0 }));
+    iters
+}
+
+/// The iters that move on one axis by rising stride.
+fn chain_of(iters: &[Weighted], axis: Axis) -> Vec<Weighted> {
+    let mut chain: Vec<Weighted> = iters.iter().filter(|w| w.it.moves_on(axis)).copied().collect();
+    chain.sort_by_key(|w| (w.it.stride.unsigned_abs(), std::cmp::Reverse(w.it.extent)));
+    chain
 }
 
 /// Proves that the digits of one axis give back what its iters put there: gaps and offsets make that
 /// less than obvious.
-fn prove_axis(
-    tile: &TileLayout,
-    axis: Axis,
-    iters: &[Weighted],
-    digits: &[(i64, i64)],
-    base: i64,
-) -> Result<()> {
+fn prove_axis(tile: &TileLayout, axis: Axis, iters: &[Weighted], found: &Digits) -> Result<()> {
     let mine = || iters.iter().rev().filter(|w| w.it.axis == axis);
     let there = mine().map(|w| Iter::mem(w.it.extent, w.it.stride)).collect();
     let there = TileLayout::new(there, Vec::new(), [(Axis::M, tile.offset_on(axis))])?;
-    let back = digits.iter().rev().map(|(e, s)| Iter::mem(*e, *s)).collect();
-    let back = TileLayout::new(back, Vec::new(), [(Axis::M, base)])?;
+    let back = found.digits.iter().rev().map(|(e, s)| Iter::mem(*e, *s)).collect();
+    let back = TileLayout::new(back, Vec::new(), [(Axis::M, found.start)])?;
     let want = TileLayout::of(mine().map(|w| Iter::mem(w.it.extent, w.weight)).collect())?;
     let got = compose_tiles(&back, &there)?;
     match Layout::from(got).difference(&want.into())? {
@@ -287,13 +301,8 @@ fn prove_axis(
     }
 }
 
-/// The digits (extent, stride) of a coordinate on one axis, innermost first, and the constant that
-/// its zero contributes.
-fn axis_digits(
-    tile: &TileLayout,
-    axis: Axis,
-    chain: &[Weighted],
-) -> Result<(Vec<(i64, i64)>, i64)> {
+/// The digits of a coordinate on one axis; their start is what its zero contributes.
+fn axis_digits(tile: &TileLayout, axis: Axis, chain: &[Weighted]) -> Result<Digits> {
     let mut digits: Vec<(i64, i64)> = Vec::new();
     let mut base = 0;
     let mut reached = 1i64;
@@ -335,5 +344,5 @@ fn axis_digits(
     if digits.is_empty() {
         digits.push((tile.bounds(axis).max + 1, 0));
     }
-    Ok((digits, base))
+    Ok(Digits { start: base, digits })
 }

@@ -45,7 +45,8 @@ pub fn right_inverse(a: &Modes) -> Result<Modes> {
 
 /// `R` with `R(A(i)) = i` for every index of `A`; places between the elements map anywhere.
 ///
-/// Two elements of `A` in one place are refused with both: there is no way back.
+/// Two elements of `A` in one place are refused with both: there is no way back. Other refusals are
+/// those of [`Layout::left_inverse`]: a proof that there is none, or that none was found.
 pub fn left_inverse(a: &Modes) -> Result<Modes> {
     in_memory(a, "left_inverse")?;
     inverse(&Layout::from(a.tile_by_index()?).left_inverse()?)
