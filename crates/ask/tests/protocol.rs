@@ -101,6 +101,10 @@ fn bad_lines_are_answered_and_the_stream_goes_on() {
         (r#"{"op":"left_inverse","layout":"S[(2,2,2):(2,3,19)]"}"#, "not_expressible"),
         (r#"{"op":"left_inverse","layout":"S[(4,2):(1,3)]"}"#, "aliased"),
         (r#"{"op":"left_inverse","layout":"S[(70000,2):(5,12)]"}"#, "undecided"),
+        (r#"{"op":"scale_factors","rows":48,"groups":4}"#, "bad_parameter"),
+        (r#"{"op":"scale_factors","rows":128,"groups":4096,"pipe_depth":2}"#, "bad_parameter"),
+        (r#"{"op":"scale_factors","rows":128,"groups":4,"epc":4}"#, "unknown_field"),
+        (r#"{"op":"scale_factors","rows":128}"#, "bad_request"),
         (r#"{"op":"physical_order","layout":"S[4:1] + R[2:4]"}"#, "not_expressible"),
         (r#"{"op":"physical_order","layout":"S[4:-1]"}"#, "not_expressible"),
         (

@@ -32,6 +32,7 @@ mod profile;
 mod progress;
 mod reshard;
 mod run;
+mod scale_factors;
 mod show;
 mod upload;
 
@@ -101,6 +102,8 @@ enum Command {
     Notations(notations::Args),
     /// List the layouts that have names
     Presets(presets::Args),
+    /// Write the layout of a matrix instruction's scale factors in tensor memory, from their counts
+    ScaleFactors(scale_factors::Args),
     /// Move a tensor between files into another layout
     Move(moves::Args),
     /// Move a checkpoint between shardings: tensor parallel, pipeline, flat shards, one file
@@ -178,6 +181,7 @@ fn perform(command: &Command, limits: &limits::Args) -> anyhow::Result<ExitCode>
         Command::Diff(args) => diff::run(args),
         Command::Notations(args) => notations::run(args),
         Command::Presets(args) => presets::run(args),
+        Command::ScaleFactors(args) => scale_factors::run(args),
         Command::Move(args) => {
             interrupt::watch();
             moves::run(args)
