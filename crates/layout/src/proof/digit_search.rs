@@ -41,7 +41,8 @@ pub(super) fn find_digits(pairs: &[(i64, i64)], strides: &[i64], steps: &mut u64
     if let Some(found) = search.grow(&mut Vec::new(), 1, &all, &IntegerSolutions::default()) {
         return Answer::Found(found);
     }
-    if last > EXTENTS_TRIED {
+    // The sieve takes steps too, as many swizzles may ask for it.
+    if last > EXTENTS_TRIED || search.is_cut_off(last.unsigned_abs()) {
         return Answer::NotFound;
     }
     search.primes = primes_up_to(last);

@@ -61,7 +61,7 @@ impl Layout {
                 ),
                 index,
             }),
-            _ => self.swizzled_left_inverse(axes, &mut steps).ok_or_else(|| Error::Undecided {
+            _ => self.swizzled_left_inverse(&axes, &mut steps).ok_or_else(|| Error::Undecided {
                 reason: "no left inverse was found, and nothing shows that there is none (one is \
                          found or ruled out without a swizzle, for coordinates up to 65,536)"
                     .into(),
@@ -115,7 +115,7 @@ impl Layout {
     /// An inverse under another swizzle.
     ///
     /// A swizzle undoes itself, so its iters give the elements, swizzled.
-    fn swizzled_left_inverse(&self, axes: Vec<Axis>, steps: &mut u64) -> Option<Inverse> {
+    fn swizzled_left_inverse(&self, axes: &[Axis], steps: &mut u64) -> Option<Inverse> {
         let small = self.size() <= MAX_ELEMENTS_WITH_EVERY_SWIZZLE;
         if axes != [Axis::M] || !small || self.effective_swizzle().is_none() {
             return None;
@@ -127,7 +127,7 @@ impl Layout {
         swizzles_of(set).into_iter().flatten().find_map(|sw| {
             let moved: Vec<(i64, i64)> = pairs.iter().map(|(p, i)| (*p, sw.apply(*i))).collect();
             let Answer::Found(found) = find_digits(&moved, &strides, steps) else { return None };
-            let inverse = Inverse::of_digits(axes.clone(), vec![found]).ok()?;
+            let inverse = Inverse::of_digits(axes.to_vec(), vec![found]).ok()?;
             // Gaps may map below 0, where no swizzle is.
             let layout = Layout::swizzled(sw, inverse.layout.tile().clone()).ok()?;
             Some(Inverse { layout, ..inverse })
