@@ -44,7 +44,7 @@ mod stick_layout;
 mod transfer;
 mod view;
 
-pub use access::{DeviceAccess, Expr, Term, ViewLoop};
+pub use access::{DeviceAccess, Expr, Term, ViewLoop, box_access};
 pub use arrangement::Arrangement;
 pub use error::{Result, StickError};
 pub use format::{DataFormat, STICK_BYTES};
