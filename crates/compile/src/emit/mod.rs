@@ -7,7 +7,8 @@
 //! | [`ktir`] | tile programs of the kernels that have one |
 //! | [`host`] | the host program: allocations, loads, transfers, launches |
 //!
-//! [`all`] adds the report of the program, so that a folder of these files says what was decided, too.
+//! [`all`] adds the report of the program and its graph, so that a folder of these files says what was decided, and can
+//! be compiled and run again.
 //!
 //! Every function is a pure one from a [`Program`] to text; who calls it writes the files. What a form
 //! cannot express is listed with the reason and never left out silently.
@@ -128,6 +129,8 @@ pub fn all(program: &Program, options: &EmitOptions) -> Result<Emitted> {
     let report = serde_json::to_value(crate::report::report(program));
     let text = superdsc::pretty(&report.expect("a report is JSON"));
     emitted.files.push(EmittedFile { path: "report.json".into(), text });
+    let text = zellige_graph::json::print(&program.graph);
+    emitted.files.push(EmittedFile { path: "graph.json".into(), text });
     Ok(emitted)
 }
 
