@@ -1,8 +1,7 @@
 """From the records of a kernel (``_inductor.op_spec``) to a graph of the compiler.
 
-Every tensor of the kernel becomes one of the graph whose dimensions are the loops that step through it, pinned to the device
-layout of its record. Every access is checked against the engine: the coordinates that it computes for the layout are those
-of the record, or the kernel is refused.
+Every tensor of the kernel becomes one of the graph, pinned to the device layout of its record; ``kernel_accesses`` says how
+loops step through it.
 """
 
 from __future__ import annotations
@@ -12,23 +11,14 @@ import functools
 from collections.abc import Sequence
 
 import sympy
-from torch.utils._sympy.functions import FloorDiv
 
-from zellige import DataFormats, LayoutError, SpyreTensorLayout, _native
+from zellige import SpyreTensorLayout, _native
 
 from .._inductor import constants
 from .._inductor.errors import Unsupported
 from .._inductor.op_spec import IndirectAccess, LoopSpec, OpSpec, TensorArg
-from .._inductor.views import compute_coordinates
+from .kernel_accesses import KernelAccess, KernelTensor, access_of, define_tensor, fixed_number, named_key
 
-# The dtypes that kernels compute with, by the formats that they are stored in.
-_DTYPES = {
-    DataFormats.SEN169_FP16: "float16",
-    DataFormats.IEEE_FP32: "float32",
-    DataFormats.SEN143_FP8: "float8_e4m3fn",
-    DataFormats.IEEE_INT32: "int32",
-    DataFormats.IEEE_INT64: "int64",
-}
 _CASTS = (
     "to_dtype",
     constants.DL16TOFP32_OP,
@@ -51,25 +41,6 @@ class KernelArgument:
     dtype: str
     layout: SpyreTensorLayout
     written: bool
-
-
-@dataclasses.dataclass
-class _KernelTensor:
-    """A tensor of the kernel: its value in the graph, its layout bound to its host, and whether it was written."""
-
-    value: str
-    dtype: str
-    layout: SpyreTensorLayout
-    written: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class _Access:
-    """How the loops of an operation step through a tensor, in elements of its host."""
-
-    tensor: _KernelTensor
-    steps: dict[sympy.Symbol, int]
-    offset: int
 
 
 @functools.cache
@@ -98,7 +69,7 @@ class _KernelWriter:
         inputs, outputs = [a for a in spec.args if a.is_input], [a for a in spec.args if not a.is_input]
         if len(outputs) != 1:
             raise Unsupported(f"{spec.op} with {len(outputs)} results: one is accepted")
-        ranges = {loop: _fixed(extent, f"the range of {loop}") for loop, (extent, _) in spec.iteration_space.items()}
+        ranges = {loop: fixed_number(extent, f"the range of {loop}") for loop, (extent, _) in spec.iteration_space.items()}
         splits = {loop: int(slices) for loop, (_, slices) in spec.iteration_space.items()}
         reads = [self._access(arg, ranges) for arg in inputs]
         write = self._access(outputs[0], ranges)
@@ -138,26 +109,26 @@ class _KernelWriter:
         self._doc["ops"].append(entry)
         return name
 
-    def _access(self, arg: TensorArg, ranges) -> _Access:
+    def _access(self, arg: TensorArg, ranges) -> KernelAccess:
         key = ("argument", arg.arg_index) if arg.arg_index >= 0 else ("inside", arg.name or repr(sorted(arg.allocation.items())))
         coordinates = [sympy.sympify(c) for c in arg.device_coordinates]
         if len(coordinates) != len(arg.device_size):
-            raise Unsupported(f"{_named(key)}: {len(coordinates)} coordinates for the device dimensions {list(arg.device_size)}")
+            raise Unsupported(f"{named_key(key)}: {len(coordinates)} coordinates for the device dimensions {list(arg.device_size)}")
         if any(c.atoms(IndirectAccess) for c in coordinates):
-            raise Unsupported(f"{_named(key)}: a coordinate that is read from another tensor; sums of loops are accepted")
+            raise Unsupported(f"{named_key(key)}: a coordinate that is read from another tensor; sums of loops are accepted")
         tensor = self._tensors.get(key)
         if tensor is None:
             if key[0] == "inside" and arg.is_input:
-                raise Unsupported(f"{_named(key)} is read before it is written")
-            tensor = self._tensors[key] = _defined(key, arg, coordinates, ranges)
+                raise Unsupported(f"{named_key(key)} is read before it is written")
+            tensor = self._tensors[key] = define_tensor(key, arg, coordinates, ranges)
         elif list(tensor.layout.device_size) != list(arg.device_size) or tensor.layout.device_dtype != arg.device_dtype:
             raise Unsupported(
-                f"{_named(key)} has the device dimensions {list(arg.device_size)} ({arg.device_dtype.name}) here and "
+                f"{named_key(key)} has the device dimensions {list(arg.device_size)} ({arg.device_dtype.name}) here and "
                 f"{tensor.layout.device_size} ({tensor.layout.device_dtype.name}) before: one layout is accepted"
             )
-        return _access_of(key, tensor, coordinates, ranges)
+        return access_of(key, tensor, coordinates, ranges)
 
-    def _view(self, access: _Access, loops, ranges) -> str:
+    def _view(self, access: KernelAccess, loops, ranges) -> str:
         """The part of a tensor that an operation reads, with a dimension for every loop; of size 1 where the tensor has none."""
         size = [ranges[loop] if loop in access.steps else 1 for loop in loops]
         stride = [access.steps.get(loop, 0) for loop in loops]
@@ -226,7 +197,7 @@ class _KernelWriter:
             value = self._op("reshape", [value], size=[ranges[v] for v in order])
         return value, order
 
-    def _write(self, spec, value, order, write: _Access, ranges) -> None:
+    def _write(self, spec, value, order, write: KernelAccess, ranges) -> None:
         """Gives the tensor its new value, all of it."""
         tensor = write.tensor
         host = tensor.layout
@@ -258,99 +229,3 @@ def _input(argument: KernelArgument) -> dict:
     if argument.written:
         entry["role"] = "state"
     return {**entry, "pin": {"layout": repr(argument.layout)}}
-
-
-def _named(key) -> str:
-    return f"argument {key[1]}" if key[0] == "argument" else f"the tensor {key[1]}"
-
-
-def _fixed(expr, what) -> int:
-    expr = sympy.sympify(expr)
-    if not expr.is_Integer:
-        raise Unsupported(f"{what} is {expr}: a number is accepted")
-    return int(expr)
-
-
-def _defined(key, arg: TensorArg, coordinates, ranges) -> _KernelTensor:
-    """A tensor with a dimension for every loop of its first access, row-major in their order."""
-    dtype = _DTYPES.get(arg.device_dtype)
-    if dtype is None:
-        accepted = ", ".join(f.name for f in _DTYPES)
-        raise Unsupported(f"{_named(key)} is stored as {arg.device_dtype.name}: accepted are {accepted}")
-    own = [v for v in ranges if ranges[v] > 1 and any(v in c.free_symbols for c in coordinates)]
-    size = {v: ranges[v] for v in own}
-    for dim, c in enumerate(coordinates[:-1]):
-        # A loop over a part of a dimension: the tensor has the rest too.
-        if len(c.free_symbols) == 1 and (c - c.subs(dict.fromkeys(c.free_symbols, 0))).is_Symbol:
-            (v,) = c.free_symbols
-            if v in size:
-                size[v] = max(size[v], int(arg.device_size[dim]))
-    extents = [size[v] for v in own]
-    stride = _row_major(extents)
-    step = dict(zip(own, stride))
-    moves = [[by * step[v] for v, m, by in _terms(key, c, ranges) if m == 1] for c in coordinates]
-    layout_map = [min(found) if found else -1 for found in moves]
-    try:
-        layout = SpyreTensorLayout(list(arg.device_size), layout_map, arg.device_dtype, arg.element_arrangement)
-        layout = layout.with_host(extents, stride)
-    except LayoutError as error:
-        raise Unsupported(f"{_named(key)}: {error}") from None
-    return _KernelTensor(f"arg{key[1]}" if key[0] == "argument" else "", dtype, layout)
-
-
-def _row_major(size) -> list[int]:
-    from zellige import Layout
-
-    # Of the engine: the places of the unit steps.
-    whole = Layout.strided(size) if size else None
-    return [whole.apply(*(int(e == d) for e in range(len(size))))[0]["m"] if n > 1 else 1 for d, n in enumerate(size)]
-
-
-def _access_of(key, tensor: _KernelTensor, coordinates, ranges) -> _Access:
-    """How the loops step through a tensor; refused where that is not what the coordinates say."""
-    found: dict = {}
-    offset = 0
-    for c, by in zip(coordinates, tensor.layout.stride_map):
-        constant = c.subs(dict.fromkeys(c.free_symbols, 0))
-        offset += int(constant) * max(by, 0)
-        for v, multiplier, divisor in _terms(key, c, ranges):
-            step, rest = divmod(by * multiplier, divisor)
-            if by > 0 and rest == 0:
-                found[v] = min(found.get(v, step), step)
-    index = sum((step * v for v, step in found.items()), sympy.Integer(offset))
-    made = compute_coordinates(tensor.layout.device_size, tensor.layout.stride_map, ranges, index)
-    for dim, (c, got) in enumerate(zip(coordinates, made)):
-        if sympy.simplify(_reduced(c, ranges) - _reduced(got, ranges)) != 0:
-            raise Unsupported(
-                f"{_named(key)}: device dimension {dim} has the coordinate {c}, and {got} in the layout {tensor.layout}, whose "
-                f"host has the size {tensor.layout.host_size}"
-            )
-    return _Access(tensor, found, offset)
-
-
-def _reduced(expr, ranges):
-    """The expression without remainders and quotients that the ranges of the loops make needless."""
-    expr = sympy.sympify(expr).replace(FloorDiv, lambda a, b: sympy.floor(a / b))
-    for v, n in ranges.items():
-        expr = expr.replace(lambda e, v=v, n=n: isinstance(e, sympy.Mod) and e.args[0] == v and e.args[1] >= n, lambda e: e.args[0])
-        expr = expr.replace(lambda e, v=v, n=n: isinstance(e, sympy.floor) and e.free_symbols == {v} and e.subs(v, n - 1) == 0, lambda e: sympy.S.Zero)
-    return expr.subs({v: 0 for v, n in ranges.items() if n == 1})
-
-
-def _terms(key, coordinate, ranges) -> list[tuple[sympy.Symbol, int, int]]:
-    """The terms of a coordinate: loop, multiplier, divisor."""
-    found = []
-    for term in sympy.Add.make_args(_reduced(coordinate, ranges)):
-        multiplier, core = term.as_coeff_Mul()
-        if core == 1 or term == 0:
-            continue
-        divisor = 1
-        if isinstance(core, sympy.Mod):
-            core = core.args[0]
-        if isinstance(core, sympy.floor):
-            core, divisor = sympy.fraction(sympy.together(core.args[0]))
-            core = core.args[0] if isinstance(core, sympy.Mod) else core
-        if not core.is_Symbol or core not in ranges or not multiplier.is_Integer or not sympy.sympify(divisor).is_Integer:
-            raise Unsupported(f"{_named(key)}: the coordinate {coordinate}; sums of loops, and of their quotients and remainders by numbers, are accepted")
-        found.append((core, int(multiplier), int(divisor)))
-    return found
