@@ -6,7 +6,7 @@
 
 use super::LOADS;
 use super::beam::beam;
-use super::move_costs::MoveCosts;
+use super::move_costs::{KnownMoves, MoveCosts};
 use super::search::{CandidateSet, SearchRecord};
 use crate::error::{CompileError, Result};
 use crate::options::{Options, OutputLayouts, Policy, WeightLayouts};
@@ -50,9 +50,10 @@ pub struct Assignment {
 }
 
 impl Assignment {
-    /// Whether no layouts that were considered have a smaller sum of costs. Of a choice of the existing compiler, which
+    /// Whether no layouts that were considered have a smaller sum of costs. That says nothing about the time of the whole
+    /// program, for which [`search`](Assignment::search) says what was tried. Of a choice of the existing compiler, which
     /// counts elements, nothing is proved.
-    pub fn is_optimal(&self) -> bool {
+    pub fn is_least_sum(&self) -> bool {
         self.cost == self.bound && self.set != CandidateSet::Existing
     }
 }
@@ -130,10 +131,23 @@ pub(crate) fn demanded(
 /// # Errors
 /// No alternative for some operation.
 pub fn assign(graph: &Graph, options: &Options, candidates: &Candidates) -> Result<Assignment> {
-    let mut moves = MoveCosts::new(options);
+    assign_known(graph, options, candidates, &mut KnownMoves::new())
+}
+
+/// The same, with costs of moves that are known.
+///
+/// # Errors
+/// As [`assign`].
+pub(super) fn assign_known(
+    graph: &Graph,
+    options: &Options,
+    candidates: &Candidates,
+    known: &mut KnownMoves,
+) -> Result<Assignment> {
+    let mut moves = MoveCosts::new(options, known);
     let problem = LayoutProblem::new(graph, options, candidates, &mut moves, |a| a.cycles)?;
     let mut assignment = problem.least_sum(LIMIT)?;
-    if !assignment.is_optimal() {
+    if !assignment.is_least_sum() {
         // A table passed the limit, so that the existing compiler's choice may be the better one.
         let known = beam(graph, options, candidates)?;
         assignment = problem.least_sum_from(LIMIT, &known.nodes)?;

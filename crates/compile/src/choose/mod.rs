@@ -15,7 +15,7 @@ mod search;
 pub use assign::{Assignment, assign};
 pub(crate) use assign::{demanded, loaded};
 pub use beam::beam;
-pub(crate) use move_costs::move_ends;
+pub(crate) use move_costs::{KnownMoves, move_ends};
 pub(crate) use search::Search;
 pub use search::{CandidateSet, SearchRecord};
 

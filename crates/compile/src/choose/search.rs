@@ -16,20 +16,21 @@
 //! **Cost.** At most [`EFFORT`] steps are compiled, so large graphs are searched in part or not at all, and the
 //! certificate says so. The count does not depend on the machine: the result is the same everywhere.
 
-use super::assign::{Assignment, HeldLayouts, LayoutProblem, assign};
+use super::assign::{Assignment, HeldLayouts, LayoutProblem, assign_known};
 use super::beam::beam;
 use super::move_costs::MoveCosts;
 use crate::decisions::DecidedLayouts;
 use crate::error::Result;
+use crate::evaluate::{Evaluated, KnownPrograms};
 use crate::options::{Options, Policy, WeightLayouts};
-use crate::propagate::{Candidates, propagate, propagate_asked, same_places};
+use crate::propagate::{Candidates, propagate_asked, propagate_known, same_places};
 use crate::scratchpads::Resident;
+use crate::single_pins::TriedPins;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_graph::{Def, Graph, Role, TensorId};
-use zellige_machine::Time;
 use zellige_stick::StickLayout;
 
 /// Steps that are compiled for the search, in all.
@@ -39,12 +40,16 @@ const EFFORT: usize = 1 << 10;
 const HELD_LIMIT: usize = 1 << 10;
 
 /// What the search looked at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchRecord {
-    /// Programs that were compiled to their end.
+    /// Different programs that were planned to their end; none where layouts were chosen by the sum of costs alone.
+    /// Programs whose launches and moves alone take longer than the best so far are not planned.
     pub programs: usize,
-    /// Whether a program for every change of one tensor was among them, after the last that helped.
+    /// Whether every change of one tensor was tried, after the last that helped.
     pub complete: bool,
+    /// The graphs with one result pinned that were searched too.
+    #[serde(default)]
+    pub pins: TriedPins,
 }
 
 /// From which candidates layouts were chosen.
@@ -60,26 +65,25 @@ pub enum CandidateSet {
     Existing,
 }
 
-/// A program that was compiled, and how long a run of it takes.
-type Tried = Result<(Time, Resident)>;
+/// How long a run of a program takes, and the program where it was planned just now.
+type Tried = Result<Evaluated>;
 
 /// The search for the fastest program of a graph.
 pub(crate) struct Search<'a> {
-    pub(crate) graph: &'a Graph,
+    pub(crate) graph: &'a Rc<Graph>,
     pub(crate) options: &'a Options,
     pub(crate) candidates: &'a Candidates,
-    /// The program with these layouts, and how long a run of it takes.
-    pub(crate) program: &'a mut dyn FnMut(&Assignment) -> Result<(Time, Resident)>,
+    pub(crate) known: &'a mut KnownPrograms,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
     /// The choice that was decided before, where the candidates are those of then; otherwise the least sum. With it, the
     /// decision for the next compilation.
     ///
     /// # Errors
     /// No alternative for some operation.
     pub(crate) fn decided(
-        &self,
+        &mut self,
         before: &DecidedLayouts,
     ) -> Result<(Assignment, Option<DecidedLayouts>)> {
         let again = self.of_set(before.set).ok().and_then(|candidates| {
@@ -90,25 +94,26 @@ impl Search<'_> {
         if let Some(found) = again {
             return Ok(found);
         }
-        let assignment = assign(self.graph, self.options, self.candidates)?;
+        let assignment = self.least_sum(self.candidates, self.options)?;
         let decision = self.decision(&assignment);
         Ok((assignment, decision))
     }
 
     /// What another compilation of the graph needs to choose the same.
-    pub(crate) fn decision(&self, chosen: &Assignment) -> Option<DecidedLayouts> {
+    pub(crate) fn decision(&mut self, chosen: &Assignment) -> Option<DecidedLayouts> {
         let candidates = self.of_set(chosen.set).ok()?;
         DecidedLayouts::of(self.graph, self.options, &candidates, chosen)
     }
 
-    /// The choice with which the program is fastest, of those that are looked at, and that program.
+    /// The choice with which the program is fastest, of those that are looked at, and that program where it was planned
+    /// for this search.
     ///
     /// # Errors
     /// No alternative for some operation, and what later passes refuse of every program.
-    pub(crate) fn fastest(&mut self) -> Result<(Assignment, Resident)> {
-        let first = assign(self.graph, self.options, self.candidates)?;
+    pub(crate) fn fastest(&mut self) -> Result<(Assignment, Option<Resident>)> {
+        let first = self.least_sum(self.candidates, self.options)?;
         let mut programs = 1;
-        let mut best: (Tried, Assignment) = ((self.program)(&first), first.clone());
+        let mut best: (Tried, Assignment) = (self.program(&first, None), first.clone());
         let faster = |a: &Tried, b: &Tried| match (a, b) {
             (Ok((a, _)), Ok((b, _))) => a < b,
             (Ok(_), Err(_)) => true,
@@ -127,7 +132,7 @@ impl Search<'_> {
             starts.extend(self.asked());
         }
         for start in starts {
-            let tried = (self.program)(&start);
+            let tried = self.program(&start, Some(&best.0));
             programs += 1;
             if faster(&tried, &best.0) {
                 best = (tried, start);
@@ -136,9 +141,9 @@ impl Search<'_> {
         if tries <= programs || best.0.is_err() {
             return self.end(best, programs, false, &first);
         }
-        let (graph, options, mut moves) = (self.graph, self.options, MoveCosts::new(self.options));
-        let problem =
-            LayoutProblem::new(graph, options, self.candidates, &mut moves, |a| a.cycles)?;
+        let mut moves = MoveCosts::new(self.options, &mut self.known.moves);
+        let (graph, options, candidates) = (self.graph, self.options, self.candidates);
+        let problem = LayoutProblem::new(graph, options, candidates, &mut moves, |a| a.cycles)?;
         let mut near = problem.closest(&best.1);
         let mut held = HeldLayouts::new();
         let mut complete = false;
@@ -154,7 +159,7 @@ impl Search<'_> {
                     let mut holds = held.clone();
                     holds.insert(id.0, layout);
                     let Ok(next) = problem.held_to(&holds, HELD_LIMIT, &near) else { continue };
-                    let tried = (self.program)(&next);
+                    let tried = self.program(&next, Some(&best.0));
                     programs += 1;
                     if faster(&tried, &best.0) {
                         near = problem.closest(&next);
@@ -169,52 +174,64 @@ impl Search<'_> {
 
     /// The best program with what is known of it.
     fn end(
-        &self,
+        &mut self,
         best: (Tried, Assignment),
         programs: usize,
         complete: bool,
         first: &Assignment,
-    ) -> Result<(Assignment, Resident)> {
+    ) -> Result<(Assignment, Option<Resident>)> {
         let (_, program) = best.0?;
-        let search = SearchRecord { programs, complete };
+        let search = SearchRecord { programs, complete, pins: TriedPins::default() };
         Ok((self.proved(Assignment { search, ..best.1 }, first), program))
     }
 
     /// The candidates of a set.
-    fn of_set(&self, set: CandidateSet) -> Result<Cow<'_, Candidates>> {
-        let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
+    fn of_set(&mut self, set: CandidateSet) -> Result<Cow<'a, Candidates>> {
+        let asked = &mut self.known.asked;
         Ok(match set {
             CandidateSet::All => Cow::Borrowed(self.candidates),
-            CandidateSet::Asked => Cow::Owned(propagate_asked(self.graph, self.options)?),
-            CandidateSet::Existing => Cow::Owned(propagate(self.graph, &theirs)?),
+            CandidateSet::Asked => Cow::Owned(propagate_asked(self.graph, self.options, asked)?),
+            CandidateSet::Existing => {
+                Cow::Owned(propagate_known(self.graph, &existing_rules(self.options), asked)?)
+            }
         })
+    }
+
+    /// The program with these layouts, where it may be faster than `best`.
+    fn program(&mut self, assignment: &Assignment, best: Option<&Tried>) -> Tried {
+        let time = best.and_then(|tried| tried.as_ref().ok()).map(|(time, _)| *time);
+        self.known.evaluate(self.graph, self.options, assignment, time)
+    }
+
+    fn least_sum(&mut self, candidates: &Candidates, options: &Options) -> Result<Assignment> {
+        assign_known(self.graph, options, candidates, &mut self.known.moves)
     }
 
     /// The least sum over the layouts that somebody asks for, without every stick of every operand: the larger set has
     /// a smaller sum, and now and then a slower program.
-    fn asked(&self) -> Result<Assignment> {
+    fn asked(&mut self) -> Result<Assignment> {
         let candidates = self.of_set(CandidateSet::Asked)?;
-        let found = assign(self.graph, self.options, &candidates)?;
+        let found = self.least_sum(&candidates, self.options)?;
         Ok(Assignment { set: CandidateSet::Asked, ..found })
     }
 
     /// The choice with what is proved about all choices of the candidates, `first` being the least of them.
-    fn proved(&self, best: Assignment, first: &Assignment) -> Assignment {
+    fn proved(&mut self, best: Assignment, first: &Assignment) -> Assignment {
         if best.set != CandidateSet::Existing {
             let (bound, least) = (first.bound.min(best.bound), first.least);
             let least = if best.set == CandidateSet::Asked { least.min(best.least) } else { least };
             return Assignment { bound, least, ..best };
         }
         // The existing compiler's candidates are not all among ours.
-        let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
-        let all = propagate(self.graph, &theirs).and_then(|c| assign(self.graph, &theirs, &c));
+        let theirs = existing_rules(self.options);
+        let all = self.of_set(CandidateSet::Existing).and_then(|c| self.least_sum(&c, &theirs));
         Assignment { least: all.map_or(0, |a| a.least.min(first.least)), ..best }
     }
 
     /// The layouts of the existing compiler, with copies shared.
-    fn existing(&self, divisions: Policy) -> Result<Assignment> {
-        let theirs = Options { policy: Policy::Baseline, ..self.options.clone() };
-        let candidates = propagate(self.graph, &theirs)?;
+    fn existing(&mut self, divisions: Policy) -> Result<Assignment> {
+        let theirs = existing_rules(self.options);
+        let candidates = self.of_set(CandidateSet::Existing)?;
         let mut assignment = beam(self.graph, &theirs, &candidates)?;
         self.load_as_read(&mut assignment);
         Ok(Assignment { divisions, shared: true, set: CandidateSet::Existing, ..assignment })
@@ -265,6 +282,11 @@ impl Search<'_> {
         }
         list
     }
+}
+
+/// The options under which the existing compiler chooses layouts.
+fn existing_rules(options: &Options) -> Options {
+    Options { policy: Policy::Baseline, ..options.clone() }
 }
 
 impl Candidates {

@@ -412,7 +412,7 @@ impl Lowering<'_> {
 }
 
 /// Whether an operation gives the elements of its operand, unchanged.
-fn is_copy(node: &Node) -> bool {
+pub(crate) fn is_copy(node: &Node) -> bool {
     matches!(node.op.name(), "clone" | "identity")
 }
 

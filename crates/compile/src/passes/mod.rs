@@ -46,7 +46,7 @@ pub static PASSES: [Pass; 12] = [
     Pass {
         name: "choose",
         also: &["optimize_restickify_locations", "plan_restickify", "layout_choice"],
-        decides: "one layout for every tensor, at the least total latency",
+        decides: "one layout for every tensor: those of the fastest program that was tried",
     },
     Pass {
         name: "lower",

@@ -21,6 +21,7 @@
 //! alternatives of one operation is in `probe`.
 
 mod copies;
+mod costs;
 mod orders;
 mod probe;
 mod replay;
@@ -30,8 +31,10 @@ use crate::choose::demanded;
 use crate::error::Result;
 use crate::options::{Options, Policy, WeightLayouts};
 pub(crate) use copies::{CopyBytes, copy_bytes, view_in_copy, whole_copy};
+use costs::OpCosts;
 use probe::Probe;
 pub(crate) use replay::{ChosenAlternatives, ReplayedLayouts};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use zellige_device::PlanOp;
@@ -64,7 +67,7 @@ pub(crate) fn same_places(a: &StickLayout, b: &StickLayout) -> bool {
 }
 
 /// One way to run an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Alternative {
     /// How each operand is read; none as it lies, however that is.
     pub operands: Vec<Option<OperandLayout>>,
@@ -122,19 +125,43 @@ pub fn pinned(pin: &LayoutRequest, size: &[i64], default: &StickLayout) -> Resul
 /// Operations that run with no layouts at all, with the reason of the kernel; with `strict`, what
 /// upstream refuses.
 pub fn propagate(graph: &Graph, options: &Options) -> Result<Candidates> {
+    propagate_known(graph, options, &mut AskedOps::default())
+}
+
+/// The same, with what is known about operations under the same options or under their other policy.
+///
+/// # Errors
+/// As [`propagate`].
+pub(crate) fn propagate_known(
+    graph: &Graph,
+    options: &Options,
+    asked: &mut AskedOps,
+) -> Result<Candidates> {
     let small = graph.nodes().count() <= EVERY_STICK;
-    candidates(graph, options, options.policy == Policy::Best && small)
+    candidates(graph, options, options.policy == Policy::Best && small, asked)
 }
 
 /// The same without every stick of every operand.
 ///
 /// # Errors
 /// As [`propagate`].
-pub(crate) fn propagate_asked(graph: &Graph, options: &Options) -> Result<Candidates> {
-    candidates(graph, options, false)
+pub(crate) fn propagate_asked(
+    graph: &Graph,
+    options: &Options,
+    asked: &mut AskedOps,
+) -> Result<Candidates> {
+    candidates(graph, options, false, asked)
 }
 
-fn candidates(graph: &Graph, options: &Options, every_stick: bool) -> Result<Candidates> {
+fn candidates(
+    graph: &Graph,
+    options: &Options,
+    every_stick: bool,
+    asked: &mut AskedOps,
+) -> Result<Candidates> {
+    let every_order = every_stick && graph.nodes().count() <= EVERY_ORDER;
+    let AskedOps { answers, costs } = asked;
+    let asked = answers.entry((options.policy, every_stick, every_order)).or_default();
     let mut pass = Propagation {
         graph,
         options,
@@ -142,8 +169,9 @@ fn candidates(graph: &Graph, options: &Options, every_stick: bool) -> Result<Can
         wanted: wanted_results(graph, options)?,
         returned: returned(graph),
         every_stick,
-        every_order: every_stick && graph.nodes().count() <= EVERY_ORDER,
-        asked: HashMap::new(),
+        every_order,
+        asked,
+        costs,
     };
     let nodes = pass.all()?;
     Ok(Candidates { nodes, tensors: pass.tensors })
@@ -256,7 +284,16 @@ struct Propagation<'a> {
     every_stick: bool,
     /// Whether every order of the dimensions of a result is a candidate, as far as the kernel writes it.
     every_order: bool,
-    asked: HashMap<OpQuestion, Rc<Vec<Alternative>>>,
+    asked: &'a mut HashMap<OpQuestion, Rc<Vec<Alternative>>>,
+    costs: &'a mut OpCosts,
+}
+
+/// The alternatives of operations that were asked for: of repeated layers, and of the same graph with other pins.
+#[derive(Default)]
+pub(crate) struct AskedOps {
+    /// By policy, and by whether every stick and every order are candidates.
+    answers: HashMap<(Policy, bool, bool), HashMap<OpQuestion, Rc<Vec<Alternative>>>>,
+    costs: OpCosts,
 }
 
 /// Everything that the alternatives of an operation depend on.
@@ -389,8 +426,18 @@ impl Propagation<'_> {
         if let Some(known) = self.asked.get(&question) {
             return Ok(known.clone());
         }
-        let probe = Probe { pass: self, node, name: self.graph.get(node.outputs[0]).name.clone() };
-        let list = Rc::new(probe.alternatives(id)?);
+        let mut costs = std::mem::take(self.costs);
+        let asked = format!("{} {}", question.op, question.attributes);
+        let probe = Probe {
+            pass: self,
+            node,
+            name: self.graph.get(node.outputs[0]).name.clone(),
+            costs: RefCell::new(costs.of(asked)),
+        };
+        let list = probe.alternatives(id);
+        drop(probe);
+        *self.costs = costs;
+        let list = Rc::new(list?);
         self.asked.insert(question, list.clone());
         Ok(list)
     }

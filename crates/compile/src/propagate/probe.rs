@@ -4,15 +4,17 @@
 //! **Cost.** An operand has at most [`OPTIONS`] layouts. All combinations are tried where they are at most
 //! [`TUPLES`]; beyond, one operand is varied at a time, and then all of them together.
 
+use super::costs::{DefaultCost, KnownCosts};
 use super::orders::{batches_outermost, every_order_along, orders_along};
 use super::{Alternative, OPTIONS, OperandLayout, Propagation};
 use crate::error::{CompileError, Result};
 use crate::options::Policy;
+use std::cell::RefCell;
 use std::collections::HashSet;
 use zellige_device::PlanOp;
 use zellige_device::{Division, LayoutNeed, TensorLayout};
 use zellige_graph::{Node, NodeId, TensorId};
-use zellige_machine::{Work, WorkKind};
+use zellige_machine::WorkKind;
 use zellige_op::Form;
 use zellige_op::Op;
 use zellige_stick::StickLayout;
@@ -25,6 +27,8 @@ pub(super) struct Probe<'a, 'b> {
     pub(super) pass: &'a Propagation<'b>,
     pub(super) node: &'a Node,
     pub(super) name: String,
+    /// What the operation costs, as far as it is known.
+    pub(super) costs: RefCell<&'a mut KnownCosts>,
 }
 
 /// A layout of one operand that is tried.
@@ -124,8 +128,7 @@ impl Probe<'_, '_> {
                 let operands: Vec<TensorLayout> =
                     tuple.iter().zip(&options).map(|(i, list)| list[*i].laid.clone()).collect();
                 match self.try_one(&operands, &mut wanted) {
-                    Ok(Some((results, work))) => {
-                        let cycles = self.pass.options.hardware.latency(&work).cycles;
+                    Ok(Some((results, cycles))) => {
                         let keys = tuple.iter().zip(&options).map(|(i, list)| list[*i].key.clone());
                         let keys: Vec<Option<OperandLayout>> = keys.map(Some).collect();
                         let least = self.least_of(&operands, &results, cycles);
@@ -231,8 +234,8 @@ impl Probe<'_, '_> {
             if !moves && !matches!(result.sticks(), Ok(form) if form.stick == stick) {
                 continue;
             }
-            if let Ok((_, work)) = self.node.op.work(operands, &[result], None, options.cores) {
-                found.push((vec![layout.clone()], options.hardware.latency(&work).cycles));
+            if let Ok(cost) = self.default_cost(operands, &[result]) {
+                found.push((vec![layout.clone()], cost.cycles));
             }
         }
         found
@@ -246,9 +249,8 @@ impl Probe<'_, '_> {
         for _ in 0..=options.len() {
             let operands: Vec<TensorLayout> =
                 at.iter().zip(&*options).map(|(i, list)| list[*i].laid.clone()).collect();
-            if let Some((results, work)) = self.try_one(&operands, &mut Vec::new())? {
+            if let Some((results, cycles)) = self.try_one(&operands, &mut Vec::new())? {
                 let keys = at.iter().zip(&*options).map(|(i, list)| Some(list[*i].key.clone()));
-                let cycles = self.pass.options.hardware.latency(&work).cycles;
                 let least = self.least_of(&operands, &results, cycles);
                 return Ok(Some(Alternative { operands: keys.collect(), results, cycles, least }));
             }
@@ -267,13 +269,32 @@ impl Probe<'_, '_> {
         Ok(None)
     }
 
-    /// The results and the work of one combination; none where an operand has to be moved, and then the
+    /// What the operation takes in its default division.
+    fn default_cost(
+        &self,
+        operands: &[TensorLayout],
+        outs: &[TensorLayout],
+    ) -> Result<DefaultCost> {
+        let layouts = [operands, outs].concat();
+        if let Some(known) = self.costs.borrow().default.get(&layouts) {
+            return Ok(*known);
+        }
+        let options = self.pass.options;
+        let (_, work) = self.node.op.work(operands, outs, None, options.cores)?;
+        let cycles = options.hardware.latency(&work).cycles;
+        let slow_batches = matches!(work.kind, WorkKind::BatchMatmulDefault { .. });
+        let cost = DefaultCost { cycles, slow_batches };
+        self.costs.borrow_mut().default.insert(layouts, cost);
+        Ok(cost)
+    }
+
+    /// The results and the cycles of one combination; none where an operand has to be moved, and then the
     /// layouts that would do.
     fn try_one(
         &self,
         operands: &[TensorLayout],
         wanted: &mut Vec<(usize, StickLayout)>,
-    ) -> Result<Option<(Vec<StickLayout>, Work)>> {
+    ) -> Result<Option<(Vec<StickLayout>, u64)>> {
         let op: &Op = &self.node.op;
         let (metas, lay) = op.lay(operands)?;
         let mut fits = true;
@@ -297,16 +318,15 @@ impl Probe<'_, '_> {
             .zip(&lay.outputs)
             .map(|(m, l)| TensorLayout::new(storage, m.dtype, l))
             .collect::<zellige_device::Result<_>>()?;
-        let (_, work) = op.work(operands, &outs, None, self.pass.options.cores)?;
-        let searches = self.pass.options.policy == Policy::Best;
-        if searches && matches!(work.kind, WorkKind::BatchMatmulDefault { .. }) {
+        let cost = self.default_cost(operands, &outs)?;
+        if self.pass.options.policy == Policy::Best && cost.slow_batches {
             for (k, t) in operands.iter().enumerate() {
                 if let Some(layout) = batches_outermost(t)? {
                     wanted.push((k, layout));
                 }
             }
         }
-        Ok(Some((lay.outputs, work)))
+        Ok(Some((lay.outputs, cost.cycles)))
     }
 
     /// As [`Probe::least`], for results in these layouts.
@@ -322,29 +342,54 @@ impl Probe<'_, '_> {
     /// there: what is given from outside, seen through a view or returned goes through memory. `cycles` is what it
     /// takes in one of them.
     fn least(&self, operands: &[TensorLayout], outs: &[TensorLayout], cycles: u64) -> u64 {
-        let (graph, options, op) = (self.pass.graph, self.pass.options, &self.node.op);
-        let Ok(Some(spans)) = op.space(operands, outs) else { return cycles };
+        let ids = || self.node.inputs.iter().chain(&self.node.outputs);
+        let mut through: Vec<TensorId> = Vec::new();
+        let counted = |id: &TensorId| {
+            let base = self.pass.graph.base(*id).0;
+            let counts = self.pass.through_memory(*id) && !through.contains(&base);
+            if counts {
+                through.push(base);
+            }
+            counts
+        };
+        let counted: Vec<bool> = ids().map(counted).collect();
+        let question = ([operands, outs].concat(), counted);
+        if let Some(known) = self.costs.borrow().least.get(&question) {
+            return *known;
+        }
+        let least =
+            self.least_cycles(operands, outs, &question.1).map_or(cycles, |l| l.min(cycles));
+        self.costs.borrow_mut().least.insert(question, least);
+        least
+    }
+
+    /// The same without what it takes in one division; none of an operation without loops. `counted` are the operands
+    /// and results that go through memory, each tensor once.
+    fn least_cycles(
+        &self,
+        operands: &[TensorLayout],
+        outs: &[TensorLayout],
+        counted: &[bool],
+    ) -> Option<u64> {
+        let (options, op) = (self.pass.options, &self.node.op);
+        let Ok(Some(spans)) = op.space(operands, outs) else { return None };
         let one = Division::one(spans.len());
-        let Ok((_, work)) = op.work(operands, outs, Some(&one), options.cores) else { return 0 };
-        let [whole] = &work.cores[..] else { return 0 };
+        let Ok((_, work)) = op.work(operands, outs, Some(&one), options.cores) else {
+            return Some(0);
+        };
+        let [whole] = &work.cores[..] else { return Some(0) };
         let mut bytes = 0u64;
         // Who has no loops may read a part of its operands.
         if matches!(op.loops(operands, outs), Ok(Some(_))) {
-            let ids = self.node.inputs.iter().chain(&self.node.outputs);
-            let mut counted: Vec<TensorId> = Vec::new();
-            for (id, t) in ids.zip(operands.iter().chain(outs)) {
-                let base = graph.base(*id).0;
-                if !self.pass.through_memory(*id) || counted.contains(&base) {
-                    continue;
-                }
-                counted.push(base);
+            let tensors = operands.iter().chain(outs).zip(counted);
+            for (t, _) in tensors.filter(|(_, counted)| **counted) {
                 if let Ok(form) = t.sticks() {
                     let (traffic, padding) = form.traffic();
                     bytes = bytes.saturating_add(traffic.bytes().saturating_sub(padding));
                 }
             }
         }
-        options.hardware.least_cycles(whole, bytes, options.cores).min(cycles)
+        Some(options.hardware.least_cycles(whole, bytes, options.cores))
     }
 
     /// Layouts of the other operands with lanes along what is dimension `stick` of operand `k`, where

@@ -1,7 +1,8 @@
 //! Why a tensor has its layout: what the whole graph would cost with each of the others.
 //!
 //! For each layout that the tensor may have, the choice is solved again with the tensor held to it and
-//! everything else free. The difference to the best is the price of that layout.
+//! everything else free. The difference to the chosen one is the price of that layout. Prices are sums of costs, every
+//! operation in its default division; the program is chosen by its time, so that another layout may have the smaller sum.
 
 use super::layout_summary::{describe, layout_summary};
 use super::us;
@@ -9,6 +10,7 @@ use crate::choose::choose;
 use crate::divide::AnsweredSteps;
 use crate::error::{CompileError, Result};
 use crate::lower::lower;
+use crate::options::Policy;
 use crate::program::Program;
 use crate::propagate::{Candidates, propagate};
 use std::rc::Rc;
@@ -41,13 +43,13 @@ pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
             cost: None,
             extra: None,
             extra_us: None,
-            optimal: false,
+            least_sum: false,
             moves: Vec::new(),
             refused: None,
         };
         match solve(program, &held) {
-            Ok((cost, optimal, moves)) => {
-                (option.cost, option.optimal, option.moves) = (Some(cost), optimal, moves);
+            Ok((cost, least_sum, moves)) => {
+                (option.cost, option.least_sum, option.moves) = (Some(cost), least_sum, moves);
             }
             Err(e) => option.refused = Some(e.to_string()),
         }
@@ -81,7 +83,7 @@ pub fn explain(program: &Program, name: &str) -> Result<LayoutExplanation> {
 fn solve(program: &Program, candidates: &Candidates) -> Result<(u64, bool, Vec<RequiredMove>)> {
     let (graph, options) = (&program.graph, &program.options);
     let assignment = choose(graph, options, candidates)?;
-    let (cost, optimal) = (assignment.cost, assignment.is_optimal());
+    let (cost, least_sum) = (assignment.cost, assignment.is_least_sum());
     let lowered =
         lower(Rc::new(graph.clone()), options, assignment, &mut AnsweredSteps::default())?;
     let moves = lowered.run_moves().map(|(tensor, reason, time)| RequiredMove {
@@ -90,7 +92,7 @@ fn solve(program: &Program, candidates: &Candidates) -> Result<(u64, bool, Vec<R
         us: us(time),
     });
     let moves = moves.collect();
-    Ok((cost, optimal, moves))
+    Ok((cost, least_sum, moves))
 }
 
 fn why(program: &Program, id: TensorId, options: &[CandidateLayout]) -> (&'static str, String) {
@@ -104,26 +106,34 @@ fn why(program: &Program, id: TensorId, options: &[CandidateLayout]) -> (&'stati
             ("caller", "a weight that nobody wants otherwise, or that comes as it is".into())
         }
         Def::Input(_) => match options.iter().find(|o| !o.chosen).and_then(|o| o.extra_us) {
-            Some(_) => ("choice", chosen_because(options)),
+            Some(_) => ("choice", chosen_because(program, options)),
             None => ("caller", "inputs come in the default layout".into()),
         },
         Def::Constant(_) => ("caller", "a constant".into()),
         _ if only => ("operation", "the only layout that its operation gives".into()),
-        _ => ("choice", chosen_because(options)),
+        _ => ("choice", chosen_because(program, options)),
     }
 }
 
-fn chosen_because(options: &[CandidateLayout]) -> String {
+fn chosen_because(program: &Program, options: &[CandidateLayout]) -> String {
     let others = options.iter().filter(|o| !o.chosen);
     let next = others.filter_map(|o| Some((o.extra?, o.extra_us, &o.text))).min_by_key(|o| o.0);
     match next {
         None => "no other layout has a plan".into(),
         Some((0, _, text)) => format!("as cheap as the next one ({text}), and found first"),
-        Some((extra, _, text)) if extra < 0 => {
-            format!("this policy did not look further; {text} would be cheaper")
-        }
+        Some((extra, _, text)) if extra < 0 => match program.options.policy {
+            Policy::Baseline => {
+                format!("this policy did not look further; {text} would be cheaper")
+            }
+            Policy::Best => format!(
+                "the fastest program that was tried has it, although the sum of costs is smaller with another \
+                     layout ({text})"
+            ),
+        },
         Some((_, Some(us), text)) => {
-            format!("the whole graph takes {us:.2} us longer with the next one ({text})")
+            format!(
+                "the sum of costs of the whole graph is {us:.2} us larger with the next one ({text})"
+            )
         }
         Some((extra, None, text)) => format!("the next one ({text}) costs {extra} more"),
     }
