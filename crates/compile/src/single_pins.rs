@@ -8,9 +8,9 @@
 //! not get compiles to a faster program, but for those that [`TriedPins::faster`] names. It holds because graphs with
 //! such a pin are searched and nothing more: what is compiled here is what the programmer would get.
 //!
-//! **Cost.** A pin costs about what the search without it does, less what is known from there ([`KnownPrograms`]). At
-//! most [`MAX_PINS`] pins are tried, and none once [`EFFORT`] steps of programs were planned for them. The counts do not
-//! depend on the machine: the result is the same everywhere.
+//! **Cost.** A pin costs about what the search without it does, less what is known from there ([`KnownPrograms`]). A graph
+//! with more than [`MAX_PINS`] is not compiled with any, and no pin is tried once [`EFFORT`] steps of programs were
+//! planned for them. The counts do not depend on the machine: the result is the same everywhere.
 
 use crate::choose::SearchRecord;
 use crate::compile::{searched, with_layouts_of};
@@ -26,11 +26,11 @@ use zellige_stick::{LayoutRequest, StickLayout};
 
 /// Steps that are planned for graphs with a pin, in all.
 const EFFORT: usize = 1 << 11;
-/// Pins that are tried.
+/// Graphs of at most this many pins are compiled with them.
 const MAX_PINS: usize = 64;
 /// Graphs of at most this many operations are compiled with pins.
 const MAX_OPERATIONS: usize = 12;
-/// Every order of at most this many dimensions is a pin.
+/// Results of at most this many dimensions are pinned to every order of them.
 const MAX_RANK: usize = 3;
 
 /// What is known about the pins of single results.
@@ -55,42 +55,33 @@ pub(crate) fn fastest_with_pins(
     first: Program,
     known: &mut KnownPrograms,
 ) -> Result<Program> {
-    let mut pins = TriedPins::default();
-    let results = free_results(graph);
-    let pinned = results.iter().any(|id| graph.get(*id).pin.is_some());
-    let small = graph.nodes().count() <= MAX_OPERATIONS;
-    if options.policy == Policy::Baseline || pinned || !small {
-        return Ok(first);
-    }
+    let Some(list) = every_pin(graph, options)? else { return Ok(first) };
+    let mut pins = TriedPins { complete: true, ..TriedPins::default() };
     let proof = first.assignment.clone();
     let mut best = first;
     let mut faster: Option<(Time, String)> = None;
     let limit = known.planned_steps() + EFFORT;
-    pins.complete = true;
-    for id in results {
-        let t = graph.get(id);
-        pins.complete &= t.size.len() <= MAX_RANK;
-        for pin in pins_of(options, graph, id)? {
-            if known.planned_steps() >= limit || pins.tried >= MAX_PINS {
-                pins.complete = false;
-                break;
-            }
-            pins.tried += 1;
-            let Ok(program) = searched(&graph.with_pin(id, pin.clone())?, options, known) else {
-                continue;
-            };
-            let time = program.latency();
-            if time >= best.latency() {
-                continue;
-            }
-            if let Ok(Some(free)) = with_layouts_of(graph, options, &program, known)
-                && free.latency() < best.latency()
-            {
-                best = free.proved_as(&proof);
-            }
-            if time < best.latency() && faster.as_ref().is_none_or(|(least, _)| time < *least) {
-                faster = Some((time, format!("`{}` {} takes {time}", t.name, text::pinned(&pin))));
-            }
+    for (id, pin) in list {
+        if known.planned_steps() >= limit {
+            pins.complete = false;
+            break;
+        }
+        pins.tried += 1;
+        let Ok(program) = searched(&graph.with_pin(id, pin.clone())?, options, known) else {
+            continue;
+        };
+        let time = program.latency();
+        if time >= best.latency() {
+            continue;
+        }
+        if let Ok(Some(free)) = with_layouts_of(graph, options, &program, known)
+            && free.latency() < best.latency()
+        {
+            best = free.proved_as(&proof);
+        }
+        if time < best.latency() && faster.as_ref().is_none_or(|(least, _)| time < *least) {
+            let name = &graph.get(id).name;
+            faster = Some((time, format!("`{name}` {} takes {time}", text::pinned(&pin))));
         }
     }
     pins.faster = faster.filter(|(time, _)| *time < best.latency()).map(|(_, text)| text);
@@ -98,6 +89,25 @@ pub(crate) fn fastest_with_pins(
     let search = SearchRecord { programs: known.programs(), complete, pins };
     best.set_search(search);
     Ok(best)
+}
+
+/// Every pin of a single result; none of a graph with more than are tried, with results of more dimensions than all
+/// orders are listed of, or with a pinned result.
+fn every_pin(graph: &Graph, options: &Options) -> Result<Option<Vec<(TensorId, LayoutRequest)>>> {
+    let results = free_results(graph);
+    let small = graph.nodes().count() <= MAX_OPERATIONS
+        && results
+            .iter()
+            .map(|id| graph.get(*id))
+            .all(|t| t.pin.is_none() && t.size.len() <= MAX_RANK);
+    if options.policy == Policy::Baseline || !small {
+        return Ok(None);
+    }
+    let mut list = Vec::new();
+    for id in results {
+        list.extend(pins_of(options, graph, id)?.into_iter().map(|pin| (id, pin)));
+    }
+    Ok(Some(list).filter(|list| list.len() <= MAX_PINS))
 }
 
 /// Results that the caller does not get: a pin there changes how fast the program is, and nothing
@@ -113,16 +123,12 @@ fn pins_of(options: &Options, graph: &Graph, id: TensorId) -> Result<Vec<LayoutR
     let t = graph.get(id);
     let dims = 0..i64::try_from(t.size.len()).unwrap_or(i64::MAX);
     let mut orders: Vec<Vec<i64>> = vec![Vec::new()];
-    if t.size.len() <= MAX_RANK {
-        for _ in dims.clone() {
-            let longer = |order: &Vec<i64>| -> Vec<Vec<i64>> {
-                let free = dims.clone().filter(|d| !order.contains(d));
-                free.map(|d| [order.as_slice(), &[d]].concat()).collect()
-            };
-            orders = orders.iter().flat_map(longer).collect();
-        }
-    } else {
-        orders.clear();
+    for _ in dims.clone() {
+        let longer = |order: &Vec<i64>| -> Vec<Vec<i64>> {
+            let free = dims.clone().filter(|d| !order.contains(d));
+            free.map(|d| [order.as_slice(), &[d]].concat()).collect()
+        };
+        orders = orders.iter().flat_map(longer).collect();
     }
     let sticks = dims.map(LayoutRequest::Stick);
     let all = sticks.chain([LayoutRequest::Sparse]);

@@ -3,7 +3,11 @@
 //! all of them, none of these makes the program faster, and every pin that fits a tensor compiles.
 //!
 //! The compiler tries the same pins, by counts; here the graphs are built with them anew, and the pins are listed by
-//! other code. `ZELLIGE_SEED` and `ZELLIGE_SEEDS` choose the graphs.
+//! other code. Of the graphs of seeds 1 to 1080, 1,023 fit the card, with 11,739 pins; all pins of 1,007 were tried, and
+//! none is faster. Of the other 16, five pins of two are: for seed 854 the compiler names the pin, as its program needs
+//! one, and for seed 993 it says that there are more pins than it tried.
+//!
+//! `ZELLIGE_SEED` and `ZELLIGE_SEEDS` choose the graphs.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -159,7 +163,7 @@ fn every_single_pin(seeds: std::ops::Range<u64>) -> Counts {
                 if a >= b {
                     continue;
                 }
-                let words = format!("seed {seed}, {name} {pin:?}: {a} < {b}");
+                let words = format!("seed {seed}, {name} {pin:?}: {a} < {b} ({tried:?})");
                 if tried.complete && tried.faster.is_none() {
                     counts.won.push(format!("{words}\n{}", text::print(&graph)));
                 } else {
@@ -202,8 +206,8 @@ fn no_single_pin_makes_a_program_of_views_faster() {
 #[ignore = "takes minutes"]
 fn long_no_single_pin_makes_a_thousand_programs_of_views_faster() {
     let from = number("ZELLIGE_SEED", 1);
-    let counts = every_single_pin(from..from + number("ZELLIGE_SEEDS", 1060));
-    assert!(number("ZELLIGE_SEEDS", 1060) < 1060 || counts.graphs >= 1000, "{}", counts.graphs);
+    let counts = every_single_pin(from..from + number("ZELLIGE_SEEDS", 1080));
+    assert!(number("ZELLIGE_SEEDS", 1080) < 1080 || counts.graphs >= 1000, "{}", counts.graphs);
 }
 
 /// Two tensors have to change together for the fastest program of this graph, and a pin of one of them brings the other
