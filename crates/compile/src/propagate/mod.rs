@@ -284,15 +284,18 @@ struct Propagation<'a> {
     every_stick: bool,
     /// Whether every order of the dimensions of a result is a candidate, as far as the kernel writes it.
     every_order: bool,
-    asked: &'a mut HashMap<OpQuestion, Rc<Vec<Alternative>>>,
+    asked: &'a mut AnsweredOps,
     costs: &'a mut OpCosts,
 }
+
+/// Alternatives by what they depend on.
+type AnsweredOps = HashMap<OpQuestion, Rc<Vec<Alternative>>>;
 
 /// The alternatives of operations that were asked for: of repeated layers, and of the same graph with other pins.
 #[derive(Default)]
 pub(crate) struct AskedOps {
     /// By policy, and by whether every stick and every order are candidates.
-    answers: HashMap<(Policy, bool, bool), HashMap<OpQuestion, Rc<Vec<Alternative>>>>,
+    answers: HashMap<(Policy, bool, bool), AnsweredOps>,
     costs: OpCosts,
 }
 
