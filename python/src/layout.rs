@@ -9,6 +9,7 @@ use pyo3::pyclass::CompareOp;
 use pyo3::types::{PyDict, PySlice, PyTuple};
 use serde_json::{Value, json};
 use zellige_layout::{AxisTable, Layout, LayoutDifference, PhysicalCoordinate, StridedLayout};
+use zellige_notation::preset::{ScaleFactors, build_scale_factor_layout};
 use zellige_notation::triton::ttgir;
 use zellige_notation::{Notation, ParsedText, convert as between, parse, parse_as, sharding};
 use zellige_stick::StickLayout;
@@ -187,6 +188,30 @@ impl PyLayout {
                 .and_then(|h| StridedLayout::new(h.size(), h.stride(), offset)),
         };
         PyLayout::from_strided(&host.map_err(|e| error::layout_error(&e))?)
+    }
+
+    /// The layout of the scale factors of a block-scaled matrix instruction in tensor memory.
+    ///
+    ///     >>> Layout.scale_factors(128, 16, sf_per_mma=4).shape
+    ///     (128, 16)
+    ///
+    /// `rows` is a multiple of 32, `groups` counts the distinct factors of a row. `32 // bits` factors fit in a cell
+    /// of `TCol`, which counts factors; every factor is in four lanes, 32 apart. `sf_per_mma` neighbours are read by
+    /// one instruction, and `reuse` instructions in a row read the same ones, so that a row has `groups * reuse`
+    /// elements. `pipe_depth` stages, one after the other, are the first dimension of the shape.
+    #[staticmethod]
+    #[pyo3(signature = (rows, groups, *, bits=8, sf_per_mma=1, reuse=1, pipe_depth=None))]
+    fn scale_factors(
+        rows: i64,
+        groups: i64,
+        bits: i64,
+        sf_per_mma: i64,
+        reuse: i64,
+        pipe_depth: Option<i64>,
+    ) -> PyResult<PyLayout> {
+        let given = ScaleFactors { rows, groups, bits, sf_per_mma, reuse, pipe_depth };
+        let found = build_scale_factor_layout(&given).map_err(|e| error::layout_error(&e))?;
+        Ok(PyLayout::from_layout(found.layout, found.shape))
     }
 
     /// The shape of the coordinates that it takes.

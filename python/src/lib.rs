@@ -58,6 +58,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<stick::PyStickLayout>()?;
     m.add_class::<stick::DataFormats>()?;
     m.add_class::<stick::ElementArrangement>()?;
+    m.add_function(wrap_pyfunction!(stick::box_access, m)?)?;
     m.add_function(wrap_pyfunction!(relayout::relayout, m)?)?;
     m.add_function(wrap_pyfunction!(relayout::relayout_shape, m)?)?;
     m.add_class::<reshard::ReshardPlan>()?;

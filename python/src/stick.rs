@@ -7,7 +7,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use zellige_stick::{DataFormat, LaneArrangement, StickError, StickLayout};
+use zellige_stick::{DataFormat, LaneArrangement, StickError, StickLayout, ViewLoop};
 
 macro_rules! formats {
     ($($name:ident)*) => {
@@ -455,4 +455,26 @@ impl PyStickLayout {
             None => Ok(None),
         }
     }
+}
+
+/// Terms `(loop, multiplier, divisor, modulus)`, each `multiplier * (p % modulus // divisor)`, and a constant.
+type Coordinate = (Vec<(usize, i64, i64, Option<i64>)>, i64);
+
+/// The coordinates of the access `offset + sum(p * step)` in a box, one per dimension; loops are `(range, step)`.
+#[pyfunction]
+pub(crate) fn box_access(
+    size: Vec<i64>,
+    stride: Vec<i64>,
+    loops: Vec<(i64, i64)>,
+    offset: i64,
+) -> PyResult<Vec<Coordinate>> {
+    let loops: Vec<ViewLoop> =
+        loops.into_iter().map(|(range, step)| ViewLoop { range, step }).collect();
+    let found = zellige_stick::box_access(&size, &stride, &loops, offset);
+    let found = found.map_err(|e| error::layout_error(&e))?;
+    let written = found.iter().map(|e| {
+        let terms = e.terms.iter().map(|t| (t.var, t.multiplier, t.divisor, t.modulus));
+        (terms.collect(), e.constant)
+    });
+    Ok(written.collect())
 }

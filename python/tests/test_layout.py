@@ -36,6 +36,25 @@ def test_an_element_may_have_several_places():
     assert l.apply(7, 15) == [{"laneid": 31, "m": 1, "warpid": 6}, {"laneid": 31, "m": 1, "warpid": 10}]
 
 
+def test_scale_factors_are_where_instructions_read_them():
+    l = Layout.scale_factors(128, 16, sf_per_mma=4)
+    assert l.shape == (128, 16) and sorted(l.axes) == ["TCol", "TLane"]
+    assert l == Layout("S[(4,32,4,4):(4@TCol,1@TLane,16@TCol,1@TCol)] + R[4:32@TLane]")
+    # Two stages of 64 rows; two instructions read each factor, and four factors are in a cell.
+    l = Layout.scale_factors(64, 8, reuse=2, pipe_depth=2)
+    assert l.shape == (2, 64, 16)
+    for stage in range(2):
+        for row in range(64):
+            for j in range(16):
+                cell = (stage * 2 + j // 2 // 4) * 2 + row // 32
+                want = [{"TLane": row % 32 + 32 * q, "TCol": cell * 4 + j // 2 % 4} for q in range(4)]
+                assert sorted(l.apply(stage, row, j), key=lambda p: p["TLane"]) == want
+    answer = zellige.ask({"op": "scale_factors", "rows": 64, "groups": 8, "reuse": 2, "pipe_depth": 2})
+    assert Layout(answer["layout"], answer["shape"]) == l and answer["columns"] == 8
+    with pytest.raises(LayoutError, match="groups is 6; the factors of a row are a multiple of sf_per_mma, which is 4"):
+        Layout.scale_factors(128, 6, sf_per_mma=4)
+
+
 def test_equality_is_of_functions():
     a, b = Layout("S[(8,64):(64,1)]"), Layout("size=[8, 64] stride=[64, 1]")
     assert a == b and not a != b

@@ -25,6 +25,16 @@ class Layout:
     def parse(text: str, shape: Sequence[int] | None = None, *, notation: str | None = None) -> Layout: ...
     @staticmethod
     def strided(size: Sequence[int], stride: Sequence[int] | None = None, offset: int = 0) -> Layout: ...
+    @staticmethod
+    def scale_factors(
+        rows: int,
+        groups: int,
+        *,
+        bits: int = 8,
+        sf_per_mma: int = 1,
+        reuse: int = 1,
+        pipe_depth: int | None = None,
+    ) -> Layout: ...
     @property
     def shape(self) -> tuple[int, ...]: ...
     @property

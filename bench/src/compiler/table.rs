@@ -12,8 +12,8 @@ pub fn policy_table(rows: &[CompiledGraphRow]) -> String {
     );
     for row in rows {
         let (a, b) = (&row.baseline.summary, &row.best.summary);
-        let proof = match (row.best.certificate.optimal, row.best.certificate.gap) {
-            (true, _) => "optimal".into(),
+        let proof = match (row.best.certificate.least_sum, row.best.certificate.gap) {
+            (true, _) => "least sum".into(),
             (false, Some(gap)) => format!("at most {:.1}% above", 100.0 * gap),
             (false, None) => "no proof".into(),
         };

@@ -115,6 +115,7 @@ const SEEDS: &[&str] = &[
     r#"{"id":37,"op":"convert","layout":"S[(3,5,64):(320,64,1)]","shape":[3,5,64],"dtype":"float16","to":"spyre"}"#,
     r#"{"id":37,"op":"convert","layout":"S[(3,5,64):(320,64,1)] + 7","shape":[15,64],"to":"torch"}"#,
     r#"{"id":150,"op":"notations"}"#,
+    r#"{"id":205,"op":"scale_factors","rows":128,"groups":16,"bits":8,"sf_per_mma":4,"reuse":2,"pipe_depth":3}"#,
     r#"{"id":38,"op":"presets","name":"wgmma-64x128"}"#,
     r#"{"id":60,"op":"conversions","layout":"S[(4,6):(1,4)]","shape":[4,6],"dtype":"float16"}"#,
     r##"{"id":60,"op":"conversions","layout":"#ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>","shape":[1024],"to":"linear"}"##,

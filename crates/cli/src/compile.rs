@@ -279,8 +279,8 @@ fn format_explanation(e: &LayoutExplanation) -> String {
         }
     }
     text.push_str(
-        "* is the layout of the program; each cost is that of the best plan of the whole graph\n\
-         with this tensor held to that layout, beside the chosen one\n",
+        "* is the layout of the program, the fastest that was tried; each cost is the least sum of costs\n\
+         of the whole graph with this tensor held to that layout, beside the chosen one\n",
     );
     text
 }

@@ -32,6 +32,7 @@ mod profile;
 mod progress;
 mod reshard;
 mod run;
+mod scale_factors;
 mod show;
 mod upload;
 
@@ -101,6 +102,8 @@ enum CliCommand {
     Notations(notations::NotationsArgs),
     /// List the layouts that have names
     Presets(presets::PresetsArgs),
+    /// Write the layout of a matrix instruction's scale factors in tensor memory, from their counts
+    ScaleFactors(scale_factors::Args),
     /// Move a tensor between files into another layout
     Move(moves::MoveArgs),
     /// Move a checkpoint between shardings: tensor parallel, pipeline, flat shards, one file
@@ -178,6 +181,7 @@ fn perform_command(command: &CliCommand, limits: &limits::LimitArgs) -> anyhow::
         CliCommand::Diff(args) => diff::run_diff(args),
         CliCommand::Notations(args) => notations::run_notations(args),
         CliCommand::Presets(args) => presets::run_presets(args),
+        CliCommand::ScaleFactors(args) => scale_factors::run(args),
         CliCommand::Move(args) => {
             interrupt::watch_signals();
             moves::run_move(args)

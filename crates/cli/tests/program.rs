@@ -570,11 +570,39 @@ fn bench_names_peers_that_are_not_installed() {
     std::fs::remove_dir_all(&dir).expect("removed");
 }
 
+/// What the request answers, and a text that other commands read.
+#[test]
+fn scale_factors_are_built() {
+    let out = zellige(&["scale-factors", "128", "16", "--sf-per-mma", "4"]);
+    let layout = "S[(4,32,4,4):(4@TCol,1@TLane,16@TCol,1@TCol)] + R[4:32@TLane]";
+    assert_eq!(text(&out.stdout).trim_end(), layout);
+    assert_eq!(text(&out.stderr), "shape [128, 16], 16 columns of tensor memory\n");
+    let args = ["scale-factors", "64", "4", "--reuse", "2", "--pipe-depth", "3", "--json"];
+    let found: Value = serde_json::from_str(&stdout(&args)).expect("JSON");
+    let request =
+        b"{\"op\":\"scale_factors\",\"rows\":64,\"groups\":4,\"reuse\":2,\"pipe_depth\":3}\n";
+    assert_eq!(ask(request)[0]["ok"], found);
+    let out = zellige(&["scale-factors", "128", "6", "--sf-per-mma", "4"]);
+    assert_eq!(out.status.code(), Some(2));
+    assert!(text(&out.stderr).contains("groups is 6; the factors of a row are a multiple of sf"));
+}
+
 #[test]
 fn help_has_examples() {
     for command in [
-        "show", "map", "check", "move", "dma", "device", "upload", "eager", "ops", "presets",
-        "bench", "ask",
+        "show",
+        "map",
+        "check",
+        "move",
+        "dma",
+        "device",
+        "upload",
+        "eager",
+        "ops",
+        "presets",
+        "scale-factors",
+        "bench",
+        "ask",
     ] {
         let help = stdout(&[command, "--help"]);
         assert!(

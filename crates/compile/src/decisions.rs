@@ -56,7 +56,7 @@ pub(crate) struct DecidedLayouts {
     pub(crate) set: CandidateSet,
     /// Whether the existing compiler divides the steps.
     divides: bool,
-    /// Per operation, how many alternatives there were, and which one was chosen.
+    /// Per operation, how many alternatives there were, and which one was chosen; empty where one was none of them.
     nodes: Vec<(usize, usize)>,
     /// Weights that are not loaded in their first layout: the number, and its device sizes and strides.
     weights: Vec<(usize, Vec<i64>, Vec<i64>)>,
@@ -64,15 +64,14 @@ pub(crate) struct DecidedLayouts {
     bound: u64,
     least: u64,
     width: usize,
-    programs: usize,
-    complete: bool,
+    search: SearchRecord,
     /// The alternatives with their layouts, so that the same graph needs no list of all of them.
     #[serde(default)]
     chosen: Option<ChosenAlternatives>,
 }
 
 impl DecidedLayouts {
-    /// Those of an assignment; none where it is not of these candidates.
+    /// Those of an assignment; none where it is neither of these candidates nor one that kernels accept by itself.
     pub(crate) fn from_assignment(
         graph: &Graph,
         options: &CompilerOptions,
@@ -89,19 +88,27 @@ impl DecidedLayouts {
                 && from.tensors[id.0].first() != Some(layout);
             weight.then(|| (id.0, layout.device_size().to_vec(), layout.stride_map().to_vec()))
         });
+        let alone = ChosenAlternatives::from_alternatives(graph, options, &chosen.nodes);
+        if nodes.is_none() && alone.is_none() {
+            return None;
+        }
         Some(DecidedLayouts {
             set: chosen.set,
             divides: chosen.divisions == CompilePolicy::Baseline,
-            nodes: nodes?,
+            nodes: nodes.unwrap_or_default(),
             weights: moved.collect(),
             cost: chosen.cost,
             bound: chosen.bound,
             least: chosen.least,
             width: chosen.width,
-            programs: chosen.search.programs,
-            complete: chosen.search.complete,
-            chosen: ChosenAlternatives::from_alternatives(graph, options, &chosen.nodes),
+            search: chosen.search.clone(),
+            chosen: alone,
         })
+    }
+
+    /// Whether the alternatives are all among the candidates.
+    pub(crate) fn has_candidates(&self) -> bool {
+        !self.nodes.is_empty()
     }
 
     /// The assignment again, from the recorded alternatives alone; none where one of them does not fit.
@@ -161,7 +168,9 @@ impl DecidedLayouts {
             tensors[*id] = Some(layout);
         }
         let existing = self.set == CandidateSet::Existing;
-        let search = SearchRecord { programs: self.programs, complete: self.complete };
+        // What was searched for tensors of other sizes says nothing about these.
+        let same = self.chosen.as_ref().is_some_and(|chosen| chosen.has_sizes_of(graph));
+        let search = if same { self.search.clone() } else { SearchRecord::default() };
         Some(LayoutAssignment {
             nodes,
             tensors,
@@ -213,6 +222,20 @@ impl CompileDecisions {
 
     pub(crate) fn set_layouts(&mut self, layouts: Option<DecidedLayouts>) {
         self.layouts = layouts;
+    }
+
+    /// Records what is proved of the layouts.
+    pub(crate) fn set_proof(&mut self, bound: u64, least: u64) {
+        if let Some(layouts) = &mut self.layouts {
+            (layouts.bound, layouts.least) = (bound, least);
+        }
+    }
+
+    /// Records what the search looked at.
+    pub(crate) fn set_search(&mut self, search: &SearchRecord) {
+        if let Some(layouts) = &mut self.layouts {
+            layouts.search = search.clone();
+        }
     }
 
     /// What became of operations on merged views.

@@ -6,7 +6,7 @@
 //! | pass | takes | returns |
 //! |---|---|---|
 //! | [`decompose_graph`](mod@decompose), [`fold_graph`](mod@fold) | a graph | a graph |
-//! | [`propagate`] | a graph | candidates: the layouts that tensors and operations may have |
+//! | [`propagate_layouts`] | a graph | candidates: the layouts that tensors and operations may have |
 //! | [`choose`] | candidates | an assignment: one layout each |
 //! | `lower` | an assignment | steps and buffers, with restickifies |
 //! | `divide::reduce_step_spans` | those | the divisions that each step may have |
@@ -15,8 +15,8 @@
 //! | `scratchpads`, `pool` | those | an address for every buffer |
 //! | `schedule` | those | a [`CompiledProgram`] |
 //!
-//! Beside the passes stand [`solve`], the solvers of plain problems that they use; [`check_program`], which looks at a
-//! program without any of their code; [`padding`] and [`report`], which compute what a program means; and
+//! Beside the passes stand [`solve`], the solvers of plain problems that they use; [`check()`], which looks at a
+//! program without any of their code; [`analyze_padding`] and [`report_program`], which compute what a program means; and
 //! [`emit`], which writes it down for other tools.
 //!
 //! ```
@@ -47,6 +47,7 @@ pub mod decompose;
 mod divide;
 pub mod emit;
 mod error;
+mod evaluate;
 pub mod fold;
 mod lower;
 mod options;
@@ -60,6 +61,7 @@ mod rebuild;
 pub mod report;
 mod schedule;
 mod scratchpads;
+mod single_pins;
 pub mod solve;
 mod split_views;
 mod waves;
@@ -78,3 +80,4 @@ pub use program::{
     BufferId, BufferLocation, BufferRead, CompiledProgram, ElementOrigin, ProgramBuffer,
     ProgramStep, StepAction, StepId,
 };
+pub use single_pins::TriedPins;

@@ -1,7 +1,7 @@
 //! A compiled program: what runs, in which order, on which memory.
 
-use crate::choose::LayoutAssignment;
-use crate::decisions::CompileDecisions;
+use crate::choose::{CandidateSet, LayoutAssignment, SearchRecord};
+use crate::decisions::{CompileDecisions, DecidedLayouts};
 use crate::options::CompilerOptions;
 use zellige_device::{LoopSpan, TensorLayout, WorkDivision};
 use zellige_graph::{Graph, InputRole, NodeId, TensorId};
@@ -214,6 +214,23 @@ impl CompiledProgram {
     /// Steps that run once, when weights are loaded.
     pub fn load_steps(&self) -> impl Iterator<Item = (StepId, &ProgramStep)> {
         self.steps.iter().enumerate().filter(|(_, s)| s.load).map(|(i, s)| (StepId(i), s))
+    }
+
+    /// The same with what is proved of another choice of layouts for the graph: it holds for all candidates. Where these
+    /// layouts are not among them, nothing is proved.
+    pub(crate) fn proved_as(mut self, other: &LayoutAssignment) -> CompiledProgram {
+        let candidates = self.decisions.layouts().is_some_and(DecidedLayouts::has_candidates)
+            && self.assignment.set != CandidateSet::Existing;
+        let (bound, least) = if candidates { (other.bound, other.least) } else { (0, 0) };
+        (self.assignment.bound, self.assignment.least) = (bound, least);
+        self.decisions.set_proof(bound, least);
+        self
+    }
+
+    /// Records what was looked at to find this program.
+    pub(crate) fn set_search(&mut self, search: SearchRecord) {
+        self.decisions.set_search(&search);
+        self.assignment.search = search;
     }
 
     /// How long a run takes.

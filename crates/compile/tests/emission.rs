@@ -118,6 +118,12 @@ fn check(name: &str, program: &CompiledProgram, addresses: KernelAddressing) {
             }
             // The report has a schema and tests of its own.
             "report.json" => continue,
+            "graph.json" => {
+                let again = zellige_graph::json::parse(&file.text)
+                    .unwrap_or_else(|e| panic!("{name}: graph.json: {e}"));
+                assert_eq!(zellige_graph::json::print_graph(&again), file.text, "{name}");
+                continue;
+            }
             _ if file.path.ends_with("bundle.mlir") => continue,
             "superdsc" | "superdsc-load" => &schemas[0],
             "dci" => &schemas[1],

@@ -1,10 +1,11 @@
-//! "Optimal" against every single pin: graphs full of views, in which each tensor that the caller does not get is pinned
-//! to every stick, every order and to one element a stick, one at a time. None of these makes a program faster that is
-//! called optimal, and every pin that fits a tensor compiles.
+//! The fastest program against every single pin: graphs full of views, in which each tensor that the caller does not get
+//! is pinned to every stick, every order and to one element a stick, one at a time. Where the compiler says that it tried
+//! all of them, none of these makes the program faster, and every pin that fits a tensor compiles.
 //!
-//! The certificate is about the sum of costs, and the fastest of whole programs is then searched by changing one tensor
-//! at a time. So a pin can still win where two tensors have to change together: of the 2,280 pins of seeds 1 to 200 one
-//! does, by 0.06 us of 807 (seed 140).
+//! The compiler tries the same pins, by counts; here the graphs are built with them anew, and the pins are listed by
+//! other code. Of the graphs of seeds 1 to 1080, 1,023 fit the card, with 11,739 pins; all pins of 1,007 were tried, and
+//! none is faster. Of the other 16, five pins of two are: for seed 854 the compiler names the pin, as its program needs
+//! one, and for seed 993 it says that there are more pins than it tried.
 //!
 //! `ZELLIGE_SEED` and `ZELLIGE_SEEDS` choose the graphs.
 
@@ -12,7 +13,7 @@
 
 use serde_json::{Map, Value, json};
 use zellige_compile::{
-    CompiledProgram, CompilerOptions, OutputLayoutRule, check_program, compile_graph,
+    CompileError, CompiledProgram, CompilerOptions, OutputLayoutRule, check_program, compile_graph,
 };
 use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, GraphOperand, InputRole, TensorId, TensorOrigin, text};
@@ -120,60 +121,111 @@ fn pins(rank: usize) -> Vec<LayoutRequest> {
 }
 
 fn compiled(graph: &Graph, options: &CompilerOptions) -> CompiledProgram {
-    let program = compile_graph(graph, options)
-        .unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph)));
-    check_program(&program).unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph)));
-    program
+    compiled_if_it_fits(graph, options).unwrap_or_else(|| panic!("{}", text::print_graph(graph)))
 }
 
-#[test]
-fn no_single_pin_makes_a_program_of_views_faster() {
-    let count =
-        |name: &str, n: u64| std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(n);
-    let (from, seeds) = (count("ZELLIGE_SEED", 1), count("ZELLIGE_SEEDS", 30));
-    let (mut graphs, mut optimal, mut pinned, mut unproved) = (0, 0, 0, 0);
-    let mut won = Vec::new();
-    for seed in from..from + seeds {
+/// None of a graph whose tensors do not fit into the memory of the card.
+fn compiled_if_it_fits(graph: &Graph, options: &CompilerOptions) -> Option<CompiledProgram> {
+    let program = match compile_graph(graph, options) {
+        Err(CompileError::PoolFull { .. }) => return None,
+        made => made.unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph))),
+    };
+    check_program(&program).unwrap_or_else(|e| panic!("{e}\n{}", text::print_graph(graph)));
+    Some(program)
+}
+
+/// What was found of some graphs.
+#[derive(Debug, Default)]
+struct Counts {
+    graphs: u32,
+    /// Graphs whose layouts are proved to have the least sum of costs.
+    least_sums: u32,
+    /// Graphs of which the compiler says that it tried every single pin.
+    complete: u32,
+    pins: u32,
+    /// Pins that make such a graph faster, in words.
+    won: Vec<String>,
+    /// Pins that make another graph faster.
+    won_elsewhere: Vec<String>,
+}
+
+fn every_single_pin(seeds: std::ops::Range<u64>) -> Counts {
+    let mut counts = Counts::default();
+    for seed in seeds {
         let Some(graph) = build(seed, None) else { continue };
         let computed =
             CompilerOptions { outputs: OutputLayoutRule::AsComputed, ..CompilerOptions::default() };
         let options = if seed % 2 == 0 { computed } else { CompilerOptions::default() };
-        let best = compiled(&graph, &options);
-        graphs += 1;
-        optimal += u32::from(best.assignment.is_optimal());
+        let Some(best) = compiled_if_it_fits(&graph, &options) else { continue };
+        let tried = &best.assignment.search.pins;
+        counts.graphs += 1;
+        counts.least_sums += u32::from(best.assignment.is_least_sum());
+        counts.complete += u32::from(tried.complete && tried.faster.is_none());
         for id in inner(&graph) {
             let t = graph.get(id);
             for pin in pins(t.size.len()) {
                 let Some(asked) = build(seed, Some((&t.name, &pin))) else { continue };
-                let program = compiled(&asked, &options);
-                pinned += 1;
-                if program.latency() >= best.latency() {
+                let Some(program) = compiled_if_it_fits(&asked, &options) else { continue };
+                counts.pins += 1;
+                let (name, a, b) = (&t.name, program.latency(), best.latency());
+                if a >= b {
                     continue;
                 }
-                if best.assignment.is_optimal() {
-                    won.push(format!(
-                        "seed {seed}, {} {pin:?}: {} < {}\n{}",
-                        t.name,
-                        program.latency(),
-                        best.latency(),
-                        text::print_graph(&graph),
-                    ));
+                let words = format!("seed {seed}, {name} {pin:?}: {a} < {b} ({tried:?})");
+                if tried.complete && tried.faster.is_none() {
+                    counts.won.push(format!("{words}\n{}", text::print_graph(&graph)));
                 } else {
-                    unproved += 1;
-                    let (name, a, b) = (&t.name, program.latency(), best.latency());
-                    eprintln!("seed {seed}, not called optimal: {name} {pin:?}: {a} < {b}");
+                    counts.won_elsewhere.push(words);
                 }
             }
         }
     }
     eprintln!(
-        "{graphs} graphs, {optimal} called optimal, {pinned} single pins, {} faster than an optimal one, {unproved} \
-         faster than another",
-        won.len()
+        "{} graphs, {} with the least sum proved, {} compiled with every single pin; {} single pins here, {} faster \
+         where all were tried, {} faster elsewhere: {:?}",
+        counts.graphs,
+        counts.least_sums,
+        counts.complete,
+        counts.pins,
+        counts.won.len(),
+        counts.won_elsewhere.len(),
+        counts.won_elsewhere,
     );
-    assert!(optimal * 2 > graphs, "{optimal} of {graphs} are called optimal");
-    assert!(seeds < 30 || pinned > 300, "{pinned} pins");
-    assert!(won.is_empty(), "{}", won.join("\n"));
+    assert!(counts.won.is_empty(), "{}", counts.won.join("\n"));
+    counts
+}
+
+/// A number of the environment.
+fn number(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(otherwise)
+}
+
+#[test]
+fn no_single_pin_makes_a_program_of_views_faster() {
+    let (from, seeds) = (number("ZELLIGE_SEED", 1), number("ZELLIGE_SEEDS", 24));
+    let counts = every_single_pin(from..from + seeds);
+    if seeds >= 24 {
+        let Counts { graphs, complete, least_sums, pins, .. } = counts;
+        assert!(pins > 200 && complete * 10 >= graphs * 9 && least_sums * 2 > graphs);
+    }
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn long_no_single_pin_makes_a_thousand_programs_of_views_faster() {
+    let from = number("ZELLIGE_SEED", 1);
+    let counts = every_single_pin(from..from + number("ZELLIGE_SEEDS", 1080));
+    assert!(number("ZELLIGE_SEEDS", 1080) < 1080 || counts.graphs >= 1000, "{}", counts.graphs);
+}
+
+/// Two tensors have to change together for the fastest program of this graph, and a pin of one of them brings the other
+/// with it: the pins are tried, and what they bring is the program.
+#[test]
+fn what_a_pin_finds_is_the_program_without_it() {
+    for seed in [22, 140] {
+        let counts = every_single_pin(seed..seed + 1);
+        assert_eq!((counts.graphs, counts.complete), (1, 1), "seed {seed}");
+    }
 }
 
 /// A tensor that is read as it is and transposed is wanted in one buffer by both readers.

@@ -12,7 +12,6 @@ use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
 use zellige_op::{HostScalar, TensorOp, TensorType};
 use zellige_stick::LayoutRequest;
-use zellige_stick::StickLayout;
 
 /// An operand as it is written.
 #[derive(Debug, Clone, PartialEq)]
@@ -263,33 +262,7 @@ impl GraphBuilder {
     /// Pins that do not fit the size, a second pin that is another one, and pins on views, which lie as
     /// their base does.
     pub fn pin_layout(&mut self, id: TensorId, pin: LayoutRequest) -> Result<()> {
-        let t = &mut self.tensors[id.0];
-        let name = t.name.clone();
-        let bad = |message: String| GraphError::new("bad_pin", format!("`{name}`: {message}"));
-        if let TensorOrigin::View { .. } = t.def {
-            return Err(bad("a view lies as its base does; pin that, or a clone".into()));
-        }
-        if let Some(other) = t.pin.as_ref().filter(|p| **p != pin) {
-            let (first, second) = (crate::text::print_pin(other), crate::text::print_pin(&pin));
-            return Err(bad(format!("two pins contradict each other: {first}, {second}")));
-        }
-        let rank = t.size.len();
-        let format = zellige_stick::DataFormat::device_format_of(t.dtype)?;
-        match &pin {
-            LayoutRequest::Stick(d) if usize::try_from(*d).is_ok_and(|d| d < rank) => {}
-            LayoutRequest::Stick(d) => {
-                return Err(bad(format!("there is no dimension {d}; it has {rank}")));
-            }
-            LayoutRequest::Sparse => {}
-            LayoutRequest::Order(order) => {
-                StickLayout::with_dim_order_in_format(&t.size, None, format, order)?;
-            }
-            LayoutRequest::Exactly(layout) => {
-                layout.with_host(&t.size, None)?.lower_to_layout()?;
-            }
-        }
-        t.pin = Some(pin);
-        Ok(())
+        self.tensors[id.0].set_pin(pin)
     }
 
     /// Places a tensor in a memory of the card.

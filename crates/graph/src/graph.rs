@@ -1,10 +1,11 @@
 //! The graph itself.
 
+use crate::error::{GraphError, Result};
 use serde_json::{Map, Value};
 use zellige_float::Dtype;
 use zellige_layout::StridedLayout;
 use zellige_op::{HostScalar, TensorOp};
-use zellige_stick::LayoutRequest;
+use zellige_stick::{DataFormat, LayoutRequest, StickLayout};
 
 /// A tensor of a graph, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -115,6 +116,39 @@ pub struct GraphTensor {
     pub place: Option<RequestedMemory>,
 }
 
+impl GraphTensor {
+    /// Pins the layout; the rules are those of [`GraphBuilder::pin`](crate::Builder::pin).
+    pub(crate) fn set_pin(&mut self, pin: LayoutRequest) -> Result<()> {
+        let bad = |message: String| {
+            Err(GraphError::new("bad_pin", format!("`{}`: {message}", self.name)))
+        };
+        if let TensorOrigin::View { .. } = self.def {
+            return bad("a view lies as its base does; pin that, or a clone".into());
+        }
+        if let Some(other) = self.pin.as_ref().filter(|p| **p != pin) {
+            let (first, second) = (crate::text::print_pin(other), crate::text::print_pin(&pin));
+            return bad(format!("two pins contradict each other: {first}, {second}"));
+        }
+        let rank = self.size.len();
+        let format = DataFormat::device_format_of(self.dtype)?;
+        match &pin {
+            LayoutRequest::Stick(d) if usize::try_from(*d).is_ok_and(|d| d < rank) => {}
+            LayoutRequest::Stick(d) => {
+                return bad(format!("there is no dimension {d}; it has {rank}"));
+            }
+            LayoutRequest::Sparse => {}
+            LayoutRequest::Order(order) => {
+                StickLayout::with_dim_order_in_format(&self.size, None, format, order)?;
+            }
+            LayoutRequest::Exactly(layout) => {
+                layout.with_host(&self.size, None)?.lower_to_layout()?;
+            }
+        }
+        self.pin = Some(pin);
+        Ok(())
+    }
+}
+
 /// An operation.
 #[derive(Debug, Clone)]
 pub struct GraphNode {
@@ -187,6 +221,24 @@ impl Graph {
     /// The number of a name.
     pub fn tensor_id(&self, name: &str) -> Option<TensorId> {
         self.tensors.iter().position(|t| t.name == name).map(TensorId)
+    }
+
+    /// The same graph with the layout of one tensor pinned.
+    ///
+    /// # Errors
+    /// As [`GraphBuilder::pin`](crate::Builder::pin).
+    pub fn with_pin(&self, id: TensorId, pin: LayoutRequest) -> Result<Graph> {
+        let mut graph = self.clone();
+        graph.tensors[id.0].set_pin(pin)?;
+        Ok(graph)
+    }
+
+    /// The same graph without any pins.
+    #[must_use]
+    pub fn without_pins(&self) -> Graph {
+        let mut graph = self.clone();
+        graph.tensors.iter_mut().for_each(|t| t.pin = None);
+        graph
     }
 
     /// What comes from outside.

@@ -178,6 +178,7 @@ proptest! {
                 prop_assert_eq!(at(&left, at(&a, i)), i, "{}", left.print_cute_text(IntegerStyle::Bare));
             },
             Err(LayoutError::Aliased { a: i, b: j, .. }) => prop_assert_eq!(at(&a, i), at(&a, j)),
+            // Small as they are, all digits are tried.
             Err(e) => prop_assert!(matches!(e, LayoutError::NotExpressible { .. }), "{e}"),
         }
     }

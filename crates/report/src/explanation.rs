@@ -42,8 +42,8 @@ pub struct CandidateLayout {
     pub extra: Option<i64>,
     /// The same in microseconds, where costs are times.
     pub extra_us: Option<f64>,
-    /// Whether the cost is proved to be the least.
-    pub optimal: bool,
+    /// Whether that is proved to be the least sum of costs with it.
+    pub least_sum: bool,
     /// The moves of every run with it.
     pub moves: Vec<RequiredMove>,
     /// Why no plan has it.

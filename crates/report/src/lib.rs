@@ -80,7 +80,7 @@ pub use steps::{BusyCores, LoopDimension, ReportedStep, StepFamily, StepKind, St
 pub use totals::{BottleneckTime, LayoutCertificate, PolicyComparison, RunTotals};
 
 /// The version of the format that these types describe.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// What `zellige compile --json` writes: what the compiler decided, why, and what it costs. Times are
 /// simulated microseconds (`us`) from the beginning of a run; bytes are bytes of device memory, padding

@@ -58,7 +58,8 @@ pub struct RunTotals {
     pub input_bytes: u64,
 }
 
-/// What is proved about the choice of layouts, and about the program that they lead to.
+/// What is proved about the choice of layouts, and what was tried to find the program that they lead to. The sum of costs
+/// is proved; the time of the program is that of the fastest one that was tried.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -69,8 +70,9 @@ pub struct LayoutCertificate {
     pub bound: u64,
     /// What `cost` and `bound` count.
     pub unit: String,
-    /// Whether the two are equal, so that no choice costs less.
-    pub optimal: bool,
+    /// Whether the two are equal, so that no choice of layouts has a smaller sum of costs. Another choice may have the
+    /// faster program.
+    pub least_sum: bool,
     /// How far the cost may be above the least, as a share of the bound; null where nothing is proved.
     pub gap: Option<f64>,
     /// Number of combinations of layouts, as a power of two.
@@ -85,10 +87,18 @@ pub struct LayoutCertificate {
     /// No program with the layouts that were considered has a smaller such sum, however it is divided and whatever its
     /// scratchpads keep; 0 where nothing is proved.
     pub steps_bound: u64,
-    /// Programs with other layouts that were compiled to their end, of which this one is the fastest.
+    /// Different programs that were planned to their end, of which this one is the fastest. Those whose launches and
+    /// moves alone take longer are not planned.
     pub programs: usize,
-    /// Whether every other layout of every single tensor was among them.
+    /// Whether every other layout of every single tensor was tried, with everything else chosen anew.
     pub complete: bool,
+    /// Pins of a single intermediate result with which the graph was compiled too; those that mean the same layout
+    /// count once.
+    pub pins: usize,
+    /// Whether these are all pins of a stick, of an order and of one element a stick.
+    pub pins_complete: bool,
+    /// The pin with which the graph is faster, and its time; null where none of those that were tried is.
+    pub faster_pin: Option<String>,
     /// What is proved, in sentences that name the scope.
     pub text: String,
 }

@@ -147,48 +147,14 @@ impl StickLayout {
     /// The same, whatever the stick coordinate comes out as.
     pub(super) fn decompose_access(&self, loops: &[ViewLoop], offset: i64) -> Result<DeviceAccess> {
         self.require_standard_arrangement()?;
-        let mut coordinates = vec![AccessExpr::default(); self.device_rank()];
-        let mut order: Vec<usize> = (0..self.device_rank())
-            .filter(|j| self.stride_map[*j] > 0 && self.device_size[*j] > 1)
-            .collect();
-        order.sort_by_key(|j| std::cmp::Reverse(self.stride_map[*j]));
-
-        if offset < 0 {
-            let accepted = "offsets are 0 or more".into();
-            return Err(LayoutError::BadParameter {
-                what: "the offset of a view",
-                value: offset,
-                accepted,
-            }
-            .into());
-        }
-        let mut rest = offset;
-        for j in &order {
-            coordinates[*j].constant = rest / self.stride_map[*j];
-            rest %= self.stride_map[*j];
-        }
-        if rest != 0 {
-            let reason = format!("{rest} is left over of the offset {offset} of the view");
-            return Err(StickError::HostNotCovered { index: offset, reason });
-        }
-        for (var, l) in loops.iter().enumerate() {
-            if l.range < 0 || l.step < 0 {
-                let (what, value) =
-                    if l.range < 0 { ("a loop range", l.range) } else { ("a loop step", l.step) };
-                let accepted = format!("range and step of p{var} are 0 or more");
-                return Err(LayoutError::BadParameter { what, value, accepted }.into());
-            }
-            if l.range > 1 && l.step > 0 {
-                self.decompose_loop(var, *l, &order, &mut coordinates)?;
-            }
-        }
+        let coordinates = box_access(&self.device_size, &self.stride_map, loops, offset)?;
         let device_size = self.device_size.clone();
         Ok(DeviceAccess { loops: loops.to_vec(), coordinates, device_size })
     }
 
     /// The access to every element of a view of the tensor: one loop per dimension of the view.
     ///
-    /// The view is described in the tensor's own strides, as the functions of [`StridedLayout`] make it
+    /// The view is described in the tensor's own strides, as the functions of [`Strided`] make it
     /// from a base with those strides.
     pub fn view_access(&self, view: &StridedLayout) -> Result<DeviceAccess> {
         let loops: Vec<ViewLoop> =
@@ -253,60 +219,6 @@ impl StickLayout {
         })
     }
 
-    /// Spreads one loop over the device dimensions, largest stride first.
-    fn decompose_loop(
-        &self,
-        var: usize,
-        l: ViewLoop,
-        order: &[usize],
-        out: &mut [AccessExpr],
-    ) -> Result<()> {
-        let refuse = |dim: usize, why: &str| {
-            let (stride, step) = (self.stride_map[dim], l.step);
-            let reason = format!("p{var} steps by {step} on the host, and stride {stride} {why}");
-            Err(StickError::BadStick { dim, reason })
-        };
-        let reach = (l.range - 1)
-            .checked_mul(l.step)
-            .ok_or_else(|| LayoutError::overflow_of(format!("the reach of p{var}")))?;
-        let mut modulus = None;
-        for j in order.iter().copied() {
-            let stride = self.stride_map[j];
-            if stride > reach {
-                continue;
-            }
-            if stride < l.step {
-                if l.step % stride != 0 {
-                    return refuse(j, "does not divide that");
-                }
-                let multiplier = l.step / stride;
-                out[j].terms.push(AccessTerm { var, multiplier, divisor: 1, modulus });
-                return Ok(());
-            }
-            if stride % l.step != 0 {
-                return refuse(j, "falls between two of its steps");
-            }
-            let divisor = stride / l.step;
-            if modulus.is_some_and(|m| m % divisor != 0) {
-                return refuse(j, "does not divide the next larger stride");
-            }
-            // A dimension with the stride of the one before it gets nothing that is left.
-            if modulus != Some(divisor) {
-                out[j].terms.push(AccessTerm { var, multiplier: 1, divisor, modulus });
-            }
-            modulus = Some(divisor);
-            if divisor == 1 {
-                return Ok(());
-            }
-        }
-        let reason = format!(
-            "p{var} steps by {} on the host, and no device dimension steps by that or by a divisor \
-             of it",
-            l.step
-        );
-        Err(StickError::HostNotCovered { index: l.step, reason })
-    }
-
     fn check_stick_coordinate(&self, coordinates: &[AccessExpr]) -> Result<()> {
         let Some((dim, stick)) = coordinates.iter().enumerate().next_back() else { return Ok(()) };
         if self.stick_dims != 1 {
@@ -329,4 +241,109 @@ impl StickLayout {
         }
         Ok(())
     }
+}
+
+/// Translates the access `offset + sum(p_i * step_i)` onto the coordinates of a box, of the host or of a device: one
+/// expression per dimension.
+///
+/// Law: for all values of the loops, the dot product of the coordinates with `stride` is the offset of
+/// the access. Dimensions of size 1, and those with strides of 0 or less, have the coordinate 0.
+///
+/// # Errors
+/// Lists of other lengths; negative numbers; steps that fall between two elements.
+pub fn box_access(
+    size: &[i64],
+    stride: &[i64],
+    loops: &[ViewLoop],
+    offset: i64,
+) -> Result<Vec<AccessExpr>> {
+    if size.len() != stride.len() {
+        let (expected, found) = (size.len(), stride.len());
+        return Err(LayoutError::LengthMismatch { what: "the stride list", expected, found }.into());
+    }
+    let mut coordinates = vec![AccessExpr::default(); size.len()];
+    let mut order: Vec<usize> =
+        (0..size.len()).filter(|j| stride[*j] > 0 && size[*j] > 1).collect();
+    order.sort_by_key(|j| std::cmp::Reverse(stride[*j]));
+
+    if offset < 0 {
+        let accepted = "offsets are 0 or more".into();
+        let what = "the offset of a view";
+        return Err(LayoutError::BadParameter { what, value: offset, accepted }.into());
+    }
+    let mut rest = offset;
+    for j in &order {
+        coordinates[*j].constant = rest / stride[*j];
+        rest %= stride[*j];
+    }
+    if rest != 0 {
+        let reason = format!("{rest} is left over of the offset {offset} of the view");
+        return Err(StickError::HostNotCovered { index: offset, reason });
+    }
+    for (var, l) in loops.iter().enumerate() {
+        if l.range < 0 || l.step < 0 {
+            let (what, value) =
+                if l.range < 0 { ("a loop range", l.range) } else { ("a loop step", l.step) };
+            let accepted = format!("range and step of p{var} are 0 or more");
+            return Err(LayoutError::BadParameter { what, value, accepted }.into());
+        }
+        if l.range > 1 && l.step > 0 {
+            decompose_loop(var, *l, stride, &order, &mut coordinates)?;
+        }
+    }
+    Ok(coordinates)
+}
+
+/// Spreads one loop over the dimensions in `order`, largest stride first.
+fn decompose_loop(
+    var: usize,
+    l: ViewLoop,
+    strides: &[i64],
+    order: &[usize],
+    out: &mut [AccessExpr],
+) -> Result<()> {
+    let refuse = |dim: usize, why: &str| {
+        let (stride, step) = (strides[dim], l.step);
+        let reason = format!("p{var} steps by {step} on the host, and stride {stride} {why}");
+        Err(StickError::BadStick { dim, reason })
+    };
+    let reach = (l.range - 1)
+        .checked_mul(l.step)
+        .ok_or_else(|| LayoutError::overflow_of(format!("the reach of p{var}")))?;
+    let mut modulus = None;
+    for j in order.iter().copied() {
+        let stride = strides[j];
+        if stride > reach {
+            continue;
+        }
+        if stride < l.step {
+            if l.step % stride != 0 {
+                return refuse(j, "does not divide that");
+            }
+            let multiplier = l.step / stride;
+            out[j].terms.push(AccessTerm { var, multiplier, divisor: 1, modulus });
+            return Ok(());
+        }
+        if stride % l.step != 0 {
+            return refuse(j, "falls between two of its steps");
+        }
+        let divisor = stride / l.step;
+        if modulus.is_some_and(|m| m % divisor != 0) {
+            return refuse(j, "does not divide the next larger stride");
+        }
+        // A dimension with the stride of the one before it gets nothing that is left.
+        if modulus != Some(divisor) {
+            out[j].terms.push(AccessTerm { var, multiplier: 1, divisor, modulus });
+        }
+        modulus = Some(divisor);
+        if divisor == 1 {
+            return Ok(());
+        }
+    }
+    let reason = format!(
+        "p{var} steps by {} on the host, and no device dimension steps by that or by a divisor \
+         of it",
+        l.step
+    );
+    Err(StickError::HostNotCovered { index: l.step, reason })
 }

@@ -44,7 +44,7 @@ mod stick_layout;
 mod transfer;
 mod view;
 
-pub use access::{AccessExpr, AccessTerm, DeviceAccess, ViewLoop};
+pub use access::{AccessExpr, AccessTerm, DeviceAccess, ViewLoop, box_access};
 pub use arrangement::LaneArrangement;
 pub use error::{Result, StickError};
 pub use format::{DataFormat, STICK_BYTES};

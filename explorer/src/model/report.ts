@@ -5,7 +5,7 @@
 /// included.
 export interface Report {
   /// The version of this format.
-  version: 2;
+  version: 3;
   /// The name of the graph.
   graph: string;
   /// The hardware, with the figures that a roofline needs.
@@ -158,7 +158,8 @@ export interface RunTotals {
   input_bytes: number;
 }
 
-/// What is proved about the choice of layouts, and about the program that they lead to.
+/// What is proved about the choice of layouts, and what was tried to find the program that they lead to. The
+/// sum of costs is proved; the time of the program is that of the fastest one that was tried.
 export interface LayoutCertificate {
   /// The cost of the layouts, in `unit`: every operation in its default division, and all moves.
   cost: number;
@@ -166,8 +167,9 @@ export interface LayoutCertificate {
   bound: number;
   /// What `cost` and `bound` count.
   unit: string;
-  /// Whether the two are equal, so that no choice costs less.
-  optimal: boolean;
+  /// Whether the two are equal, so that no choice of layouts has a smaller sum of costs. Another choice may
+  /// have the faster program.
+  least_sum: boolean;
   /// How far the cost may be above the least, as a share of the bound; null where nothing is proved.
   gap: number | null;
   /// Number of combinations of layouts, as a power of two.
@@ -182,10 +184,18 @@ export interface LayoutCertificate {
   /// No program with the layouts that were considered has a smaller such sum, however it is divided and
   /// whatever its scratchpads keep; 0 where nothing is proved.
   steps_bound: number;
-  /// Programs with other layouts that were compiled to their end, of which this one is the fastest.
+  /// Different programs that were planned to their end, of which this one is the fastest. Those whose
+  /// launches and moves alone take longer are not planned.
   programs: number;
-  /// Whether every other layout of every single tensor was among them.
+  /// Whether every other layout of every single tensor was tried, with everything else chosen anew.
   complete: boolean;
+  /// Pins of a single intermediate result with which the graph was compiled too; those that mean the same
+  /// layout count once.
+  pins: number;
+  /// Whether these are all pins of a stick, of an order and of one element a stick.
+  pins_complete: boolean;
+  /// The pin with which the graph is faster, and its time; null where none of those that were tried is.
+  faster_pin: string | null;
   /// What is proved, in sentences that name the scope.
   text: string;
 }

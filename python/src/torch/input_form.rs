@@ -3,6 +3,7 @@
 use super::handle::see_tensor;
 use super::{held, store};
 use crate::error::{self, DeviceFault};
+use crate::stick::PyStickLayout;
 use pyo3::prelude::*;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -84,9 +85,19 @@ pub(super) fn input_form(object: &Bound<'_, PyAny>) -> PyResult<Option<InputForm
     Ok(Some(InputForm { laid: tensor.tensor_layout().clone(), host }))
 }
 
-/// The storage of a tensor, for a program that looks at it through a view.
+/// The memory of a tensor in another form, for a program that reads it so.
 #[pyclass(module = "zellige", frozen)]
 pub(super) struct RowMajorStorage(pub(super) Tensor);
+
+/// The memory of a tensor in a layout over the same device positions, which is bound to a host of its own.
+#[pyfunction]
+pub(super) fn same_memory_in(
+    object: &Bound<'_, PyAny>,
+    layout: PyRef<'_, PyStickLayout>,
+) -> PyResult<RowMajorStorage> {
+    let tensor = store::tensor_of_object(object)?.same_memory_in(&layout.0);
+    tensor.map(RowMajorStorage).map_err(|e| error::device_error(&e))
+}
 
 /// The storage of a tensor as a row-major tensor.
 #[pyfunction]

@@ -9,6 +9,7 @@
 mod aten;
 mod cards;
 mod compile_options;
+mod device_functions;
 mod exchange;
 mod guard;
 mod handle;
@@ -84,6 +85,8 @@ pub(crate) fn register_torch(m: &Bound<'_, PyModule>) -> PyResult<()> {
         wrap_pyfunction!(strides::choose_strides, m)?,
         wrap_pyfunction!(input_form::input_form, m)?,
         wrap_pyfunction!(input_form::row_major_storage, m)?,
+        wrap_pyfunction!(input_form::same_memory_in, m)?,
+        wrap_pyfunction!(device_functions::device_functions, m)?,
         wrap_pyfunction!(views::view, m)?,
         wrap_pyfunction!(views::as_strided, m)?,
         wrap_pyfunction!(views::unfold, m)?,

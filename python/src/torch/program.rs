@@ -172,6 +172,11 @@ impl Program {
         Ok(Loaded { card: self.card, model: Mutex::new(model) })
     }
 
+    /// The graph that was compiled, as JSON.
+    fn graph(&self) -> String {
+        zellige_graph::json::print_graph(&self.program.graph)
+    }
+
     /// Microseconds of a run on the card.
     #[getter]
     fn latency_us(&self) -> f64 {

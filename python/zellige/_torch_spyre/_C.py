@@ -78,3 +78,25 @@ def set_downcast_warning(enabled: bool) -> None:
     import torch
 
     torch.spyre.set_downcast_warning(enabled)
+
+
+# They need Inductor, which costs an import.
+_LAUNCHER = {
+    "JobPlan": "job_plan",
+    "prepare_kernel": "job_plan",
+    "launch_jobplan": "job_plan",
+    "SymbolicArg": "symbolic_args",
+    "SymbolicArgKind": "symbolic_args",
+}
+
+
+def __getattr__(name: str):
+    import importlib
+
+    if name == "_resolve_symbolic_args":
+        from .execution.symbolic_args import resolve_symbolic_args
+
+        return resolve_symbolic_args
+    if name in _LAUNCHER:
+        return getattr(importlib.import_module(f".execution.{_LAUNCHER[name]}", __package__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,6 +12,7 @@ mod moves;
 mod program;
 mod proof;
 mod reshard;
+mod scale_factors;
 mod spyre;
 mod view;
 
@@ -98,6 +99,7 @@ pub const OPERATIONS: &[RequestOperation] = operations! {
     "layouts", "text", "layouts: name, layout, notation and the uses (shape, element, dtype) of each; refused: message and span of what was not read", layouts::answer_layouts;
     "notations", "", "notations: name, doc, example", analysis::answer_notations;
     "presets", "name?", "presets: name, title, shape, dtype, layout; atoms: the names of MMA and copy atoms, or for one of them atom", analysis::answer_presets;
+    "scale_factors", "rows, groups, bits?, sf_per_mma?, reuse?, pipe_depth?", "layout in tensor memory, shape, epc: factors of a 32-bit cell at most, columns: cells of a lane", scale_factors::scale_factors;
     "host_facts", "size, stride?, offset?", "row_major, column_major, channels_last, dense, own_strides, canonical, addresses", view::answer_host_facts;
     "view", "size, stride?, offset?, call, args? or dim, dim0, dim1, dims, start, end, step, index, sizes, shape, length", "size, stride, offset, or needs_copy", view::answer_view;
     "dma", "size, stride?, offset?, tensor_stride?, dtype, device_size, stride_map, device_stride?, stick_dims?, direction?", "nests with host and device named, dci", moves::answer_dma;

@@ -6,7 +6,7 @@
 
 use super::LOAD_COST_DIVISOR;
 use super::beam::choose_by_beam;
-use super::move_costs::MoveCosts;
+use super::move_costs::{KnownMoves, MoveCosts};
 use super::search::{CandidateSet, SearchRecord};
 use crate::error::{CompileError, Result};
 use crate::options::{CompilePolicy, CompilerOptions, OutputLayoutRule, WeightLayoutRule};
@@ -53,9 +53,10 @@ pub struct LayoutAssignment {
 }
 
 impl LayoutAssignment {
-    /// Whether no layouts that were considered have a smaller sum of costs. Of a choice of the existing compiler, which
+    /// Whether no layouts that were considered have a smaller sum of costs. That says nothing about the time of the whole
+    /// program, for which [`search_divisions`](Assignment::search) says what was tried. Of a choice of the existing compiler, which
     /// counts elements, nothing is proved.
-    pub fn is_optimal(&self) -> bool {
+    pub fn is_least_sum(&self) -> bool {
         self.cost == self.bound && self.set != CandidateSet::Existing
     }
 }
@@ -139,10 +140,23 @@ pub fn assign_layouts(
     options: &CompilerOptions,
     candidates: &GraphCandidates,
 ) -> Result<LayoutAssignment> {
-    let mut moves = MoveCosts::new(options);
+    assign_known(graph, options, candidates, &mut KnownMoves::new())
+}
+
+/// The same, with costs of moves that are known.
+///
+/// # Errors
+/// As [`assign_layouts`].
+pub(super) fn assign_known(
+    graph: &Graph,
+    options: &CompilerOptions,
+    candidates: &GraphCandidates,
+    known: &mut KnownMoves,
+) -> Result<LayoutAssignment> {
+    let mut moves = MoveCosts::new(options, known);
     let problem = LayoutProblem::new(graph, options, candidates, &mut moves, |a| a.cycles)?;
     let mut assignment = problem.solve_least_sum(MAX_TABLE_ENTRIES)?;
-    if !assignment.is_optimal() {
+    if !assignment.is_least_sum() {
         // A table passed the limit, so that the existing compiler's choice may be the better one.
         let known = choose_by_beam(graph, options, candidates)?;
         assignment = problem.solve_least_sum_from(MAX_TABLE_ENTRIES, &known.nodes)?;

@@ -15,7 +15,7 @@ mod search;
 pub use assign::{LayoutAssignment, assign_layouts};
 pub(crate) use assign::{demanded_output_layout, find_loaded_tensors};
 pub use beam::choose_by_beam;
-pub(crate) use move_costs::move_ends;
+pub(crate) use move_costs::{KnownMoves, move_ends};
 pub(crate) use search::FastestLayoutSearch;
 pub use search::{CandidateSet, SearchRecord};
 

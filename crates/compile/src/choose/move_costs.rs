@@ -10,15 +10,19 @@ use zellige_float::Dtype;
 use zellige_machine::WorkKind;
 use zellige_stick::StickLayout;
 
+/// Cycles of moves that were computed: by dtype, layout and size of the tensor, and the copy.
+pub(crate) type KnownMoves = HashMap<(Dtype, StickLayout, Vec<i64>, OperandLayout), u64>;
+
 /// Costs of moves, computed once each.
 pub(crate) struct MoveCosts<'a> {
     options: &'a CompilerOptions,
-    known: HashMap<(Dtype, StickLayout, Vec<i64>, OperandLayout), u64>,
+    known: &'a mut KnownMoves,
 }
 
 impl<'a> MoveCosts<'a> {
-    pub(crate) fn new(options: &'a CompilerOptions) -> MoveCosts<'a> {
-        MoveCosts { options, known: HashMap::new() }
+    /// With what is known under the same options.
+    pub(crate) fn new(options: &'a CompilerOptions, known: &'a mut KnownMoves) -> MoveCosts<'a> {
+        MoveCosts { options, known }
     }
 
     /// Cycles of the move from one layout of a tensor to a copy in another.

@@ -16,22 +16,23 @@
 //! **Cost.** At most [`MAX_COMPILED_STEPS`] steps are compiled, so large graphs are searched in part or not at all, and the
 //! certificate says so. The count does not depend on the machine: the result is the same everywhere.
 
-use super::assign::{HeldLayouts, LayoutAssignment, LayoutProblem, assign_layouts};
+use super::assign::{HeldLayouts, LayoutAssignment, LayoutProblem, assign_known};
 use super::beam::choose_by_beam;
 use super::move_costs::MoveCosts;
 use crate::decisions::DecidedLayouts;
 use crate::error::Result;
+use crate::evaluate::{Evaluated, KnownPrograms};
 use crate::options::{CompilePolicy, CompilerOptions, WeightLayoutRule};
 use crate::propagate::{
-    GraphCandidates, have_same_coordinates, propagate_asked_layouts, propagate_layouts,
+    GraphCandidates, have_same_coordinates, propagate_asked_layouts, propagate_known,
 };
 use crate::scratchpads::ResidentProgram;
+use crate::single_pins::TriedPins;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::rc::Rc;
 use zellige_graph::{Graph, InputRole, TensorId, TensorOrigin};
-use zellige_machine::SimulatedTime;
 use zellige_stick::StickLayout;
 
 /// Steps that are compiled for the search, in all.
@@ -41,12 +42,16 @@ const MAX_COMPILED_STEPS: usize = 1 << 10;
 const HELD_LIMIT: usize = 1 << 10;
 
 /// What the search looked at.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchRecord {
-    /// Programs that were compiled to their end.
+    /// Different programs that were planned to their end; none where layouts were chosen by the sum of costs alone.
+    /// Programs whose launches and moves alone take longer than the best so far are not planned.
     pub programs: usize,
-    /// Whether a program for every change of one tensor was among them, after the last that helped.
+    /// Whether every change of one tensor was tried, after the last that helped.
     pub complete: bool,
+    /// The graphs with one result pinned that were searched too.
+    #[serde(default)]
+    pub pins: TriedPins,
 }
 
 /// From which candidates layouts were chosen.
@@ -62,27 +67,25 @@ pub enum CandidateSet {
     Existing,
 }
 
-/// A program that was compiled, and how long a run of it takes.
-type TimedProgram = Result<(SimulatedTime, ResidentProgram)>;
+/// How long a run of a program takes, and the program where it was planned just now.
+type TimedProgram = Result<Evaluated>;
 
 /// The search for the fastest program of a graph.
 pub(crate) struct FastestLayoutSearch<'a> {
-    pub(crate) graph: &'a Graph,
+    pub(crate) graph: &'a Rc<Graph>,
     pub(crate) options: &'a CompilerOptions,
     pub(crate) candidates: &'a GraphCandidates,
-    /// The program with these layouts, and how long a run of it takes.
-    pub(crate) program:
-        &'a mut dyn FnMut(&LayoutAssignment) -> Result<(SimulatedTime, ResidentProgram)>,
+    pub(crate) known: &'a mut KnownPrograms,
 }
 
-impl FastestLayoutSearch<'_> {
+impl<'a> FastestLayoutSearch<'a> {
     /// The choice that was decided before, where the candidates are those of then; otherwise the least sum. With it, the
     /// decision for the next compilation.
     ///
     /// # Errors
     /// No alternative for some operation.
     pub(crate) fn replay_decision(
-        &self,
+        &mut self,
         before: &DecidedLayouts,
     ) -> Result<(LayoutAssignment, Option<DecidedLayouts>)> {
         let again = self.candidates_from(before.set).ok().and_then(|candidates| {
@@ -94,25 +97,27 @@ impl FastestLayoutSearch<'_> {
         if let Some(found) = again {
             return Ok(found);
         }
-        let assignment = assign_layouts(self.graph, self.options, self.candidates)?;
+        let assignment = self.least_sum(self.candidates, self.options)?;
         let decision = self.record_decision(&assignment);
         Ok((assignment, decision))
     }
 
     /// What another compilation of the graph needs to choose the same.
-    pub(crate) fn record_decision(&self, chosen: &LayoutAssignment) -> Option<DecidedLayouts> {
+    pub(crate) fn record_decision(&mut self, chosen: &LayoutAssignment) -> Option<DecidedLayouts> {
         let candidates = self.candidates_from(chosen.set).ok()?;
         DecidedLayouts::from_assignment(self.graph, self.options, &candidates, chosen)
     }
 
-    /// The choice with which the program is fastest, of those that are looked at, and that program.
+    /// The choice with which the program is fastest, of those that are looked at, and that program where it was planned
+    /// for this search.
     ///
     /// # Errors
     /// No alternative for some operation, and what later passes refuse of every program.
-    pub(crate) fn find_fastest(&mut self) -> Result<(LayoutAssignment, ResidentProgram)> {
-        let first = assign_layouts(self.graph, self.options, self.candidates)?;
+    pub(crate) fn find_fastest(&mut self) -> Result<(LayoutAssignment, Option<ResidentProgram>)> {
+        let first = self.least_sum(self.candidates, self.options)?;
         let mut programs = 1;
-        let mut best: (TimedProgram, LayoutAssignment) = ((self.program)(&first), first.clone());
+        let mut best: (TimedProgram, LayoutAssignment) =
+            (self.program(&first, None), first.clone());
         let faster = |a: &TimedProgram, b: &TimedProgram| match (a, b) {
             (Ok((a, _)), Ok((b, _))) => a < b,
             (Ok(_), Err(_)) => true,
@@ -131,7 +136,7 @@ impl FastestLayoutSearch<'_> {
             starts.extend(self.assign_asked_layouts());
         }
         for start in starts {
-            let tried = (self.program)(&start);
+            let tried = self.program(&start, Some(&best.0));
             programs += 1;
             if faster(&tried, &best.0) {
                 best = (tried, start);
@@ -140,9 +145,9 @@ impl FastestLayoutSearch<'_> {
         if tries <= programs || best.0.is_err() {
             return self.finish_search(best, programs, false, &first);
         }
-        let (graph, options, mut moves) = (self.graph, self.options, MoveCosts::new(self.options));
-        let problem =
-            LayoutProblem::new(graph, options, self.candidates, &mut moves, |a| a.cycles)?;
+        let mut moves = MoveCosts::new(self.options, &mut self.known.moves);
+        let (graph, options, candidates) = (self.graph, self.options, self.candidates);
+        let problem = LayoutProblem::new(graph, options, candidates, &mut moves, |a| a.cycles)?;
         let mut near = problem.closest_alternatives(&best.1);
         let mut held = HeldLayouts::new();
         let mut complete = false;
@@ -160,7 +165,7 @@ impl FastestLayoutSearch<'_> {
                     let Ok(next) = problem.solve_held_to(&holds, HELD_LIMIT, &near) else {
                         continue;
                     };
-                    let tried = (self.program)(&next);
+                    let tried = self.program(&next, Some(&best.0));
                     programs += 1;
                     if faster(&tried, &best.0) {
                         near = problem.closest_alternatives(&next);
@@ -175,38 +180,60 @@ impl FastestLayoutSearch<'_> {
 
     /// The best program with what is known of it.
     fn finish_search(
-        &self,
+        &mut self,
         best: (TimedProgram, LayoutAssignment),
         programs: usize,
         complete: bool,
         first: &LayoutAssignment,
-    ) -> Result<(LayoutAssignment, ResidentProgram)> {
+    ) -> Result<(LayoutAssignment, Option<ResidentProgram>)> {
         let (_, program) = best.0?;
-        let search = SearchRecord { programs, complete };
+        let search = SearchRecord { programs, complete, pins: TriedPins::default() };
         Ok((self.with_proved_bound(LayoutAssignment { search, ..best.1 }, first), program))
     }
 
     /// The candidates of a set.
-    fn candidates_from(&self, set: CandidateSet) -> Result<Cow<'_, GraphCandidates>> {
-        let theirs = CompilerOptions { policy: CompilePolicy::Baseline, ..self.options.clone() };
+    fn candidates_from(&mut self, set: CandidateSet) -> Result<Cow<'a, GraphCandidates>> {
+        let asked = &mut self.known.asked;
         Ok(match set {
             CandidateSet::All => Cow::Borrowed(self.candidates),
-            CandidateSet::Asked => Cow::Owned(propagate_asked_layouts(self.graph, self.options)?),
-            CandidateSet::Existing => Cow::Owned(propagate_layouts(self.graph, &theirs)?),
+            CandidateSet::Asked => {
+                Cow::Owned(propagate_asked_layouts(self.graph, self.options, asked)?)
+            }
+            CandidateSet::Existing => {
+                Cow::Owned(propagate_known(self.graph, &existing_rules(self.options), asked)?)
+            }
         })
+    }
+
+    /// The program with these layouts, where it may be faster than `best`.
+    fn program(
+        &mut self,
+        assignment: &LayoutAssignment,
+        best: Option<&TimedProgram>,
+    ) -> TimedProgram {
+        let time = best.and_then(|tried| tried.as_ref().ok()).map(|(time, _)| *time);
+        self.known.evaluate(self.graph, self.options, assignment, time)
+    }
+
+    fn least_sum(
+        &mut self,
+        candidates: &GraphCandidates,
+        options: &CompilerOptions,
+    ) -> Result<LayoutAssignment> {
+        assign_known(self.graph, options, candidates, &mut self.known.moves)
     }
 
     /// The least sum over the layouts that somebody asks for, without every stick of every operand: the larger set has
     /// a smaller sum, and now and then a slower program.
-    fn assign_asked_layouts(&self) -> Result<LayoutAssignment> {
+    fn assign_asked_layouts(&mut self) -> Result<LayoutAssignment> {
         let candidates = self.candidates_from(CandidateSet::Asked)?;
-        let found = assign_layouts(self.graph, self.options, &candidates)?;
+        let found = self.least_sum(&candidates, self.options)?;
         Ok(LayoutAssignment { set: CandidateSet::Asked, ..found })
     }
 
     /// The choice with what is proved about all choices of the candidates, `first` being the least of them.
     fn with_proved_bound(
-        &self,
+        &mut self,
         best: LayoutAssignment,
         first: &LayoutAssignment,
     ) -> LayoutAssignment {
@@ -216,16 +243,16 @@ impl FastestLayoutSearch<'_> {
             return LayoutAssignment { bound, least, ..best };
         }
         // The existing compiler's candidates are not all among ours.
-        let theirs = CompilerOptions { policy: CompilePolicy::Baseline, ..self.options.clone() };
-        let all = propagate_layouts(self.graph, &theirs)
-            .and_then(|c| assign_layouts(self.graph, &theirs, &c));
+        let theirs = existing_rules(self.options);
+        let all =
+            self.candidates_from(CandidateSet::Existing).and_then(|c| self.least_sum(&c, &theirs));
         LayoutAssignment { least: all.map_or(0, |a| a.least.min(first.least)), ..best }
     }
 
     /// The layouts of the existing compiler, with copies shared.
-    fn assign_as_upstream(&self, divisions: CompilePolicy) -> Result<LayoutAssignment> {
-        let theirs = CompilerOptions { policy: CompilePolicy::Baseline, ..self.options.clone() };
-        let candidates = propagate_layouts(self.graph, &theirs)?;
+    fn assign_as_upstream(&mut self, divisions: CompilePolicy) -> Result<LayoutAssignment> {
+        let theirs = existing_rules(self.options);
+        let candidates = self.candidates_from(CandidateSet::Existing)?;
         let mut assignment = choose_by_beam(self.graph, &theirs, &candidates)?;
         self.load_weights_as_read(&mut assignment);
         Ok(LayoutAssignment { divisions, shared: true, set: CandidateSet::Existing, ..assignment })
@@ -277,6 +304,11 @@ impl FastestLayoutSearch<'_> {
         }
         list
     }
+}
+
+/// The options under which the existing compiler chooses layouts.
+fn existing_rules(options: &CompilerOptions) -> CompilerOptions {
+    CompilerOptions { policy: CompilePolicy::Baseline, ..options.clone() }
 }
 
 impl GraphCandidates {

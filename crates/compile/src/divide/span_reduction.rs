@@ -67,6 +67,11 @@ pub(crate) struct AnsweredSteps {
 pub(crate) type PlannedOp = (Option<Vec<LoopSpan>>, StepDivision);
 
 impl AnsweredSteps {
+    /// Forgets which operation of a graph asks what, so that another graph may use the answers.
+    pub(crate) fn forget_graph(&mut self) {
+        self.asked.clear();
+    }
+
     /// What an operation asks besides the layouts of its tensors: its name, attributes and hints.
     pub(crate) fn describe_op(&mut self, graph: &Graph, id: NodeId) -> Rc<str> {
         let asked = self.asked.entry(id).or_insert_with(|| {

@@ -3,11 +3,12 @@
 //! | module | writes |
 //! |---|---|
 //! | [`superdsc`] | one SuperDSC JSON per kernel, and the bundle that runs them in order |
-//! | [`dci`] | the transfer descriptor of every input and output |
+//! | [`describe_transfer`] | the transfer descriptor of every input and output |
 //! | [`ktir`] | tile programs of the kernels that have one |
 //! | [`host`] | the host program: allocations, loads, transfers, launches |
 //!
-//! [`emit_program`] adds the report of the program, so that a folder of these files says what was decided, too.
+//! [`emit_program`] adds the report of the program and its graph, so that a folder of these files says what was decided, and can
+//! be compiled and run again.
 //!
 //! Every function is a pure one from a [`CompiledProgram`] to text; who calls it writes the files. What a form
 //! cannot express is listed with the reason and never left out silently.
@@ -129,6 +130,8 @@ pub fn emit_program(program: &CompiledProgram, options: &EmitOptions) -> Result<
     let report = serde_json::to_value(crate::report::report_program(program));
     let text = superdsc::pretty_json(&report.expect("a report is JSON"));
     emitted.files.push(EmittedFile { path: "report.json".into(), text });
+    let text = zellige_graph::json::print_graph(&program.graph);
+    emitted.files.push(EmittedFile { path: "graph.json".into(), text });
     Ok(emitted)
 }
 

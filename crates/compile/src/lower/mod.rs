@@ -421,7 +421,7 @@ impl GraphLowering<'_> {
 }
 
 /// Whether an operation gives the elements of its operand, unchanged.
-fn is_copy(node: &GraphNode) -> bool {
+pub(crate) fn is_copy(node: &GraphNode) -> bool {
     matches!(node.op.name(), "clone" | "identity")
 }
 

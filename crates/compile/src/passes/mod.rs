@@ -46,7 +46,7 @@ pub static PASSES: [CompilerPass; 12] = [
     CompilerPass {
         name: "choose",
         also: &["optimize_restickify_locations", "plan_restickify", "layout_choice"],
-        decides: "one layout for every tensor, at the least total latency",
+        decides: "one layout for every tensor: those of the fastest program that was tried",
     },
     CompilerPass {
         name: "lower",

@@ -21,6 +21,7 @@
 //! alternatives of one operation is in `probe`.
 
 mod copies;
+mod costs;
 mod orders;
 mod probe;
 mod replay;
@@ -30,8 +31,10 @@ use crate::choose::demanded_output_layout;
 use crate::error::Result;
 use crate::options::{CompilePolicy, CompilerOptions, WeightLayoutRule};
 pub(crate) use copies::{CopyBytes, copy_bytes, view_in_copy, whole_copy};
+use costs::OpCosts;
 use probe::AlternativeProbe;
 pub(crate) use replay::{ChosenAlternatives, ReplayedLayouts};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use zellige_device::PlanOp;
@@ -64,7 +67,7 @@ pub(crate) fn have_same_coordinates(a: &StickLayout, b: &StickLayout) -> bool {
 }
 
 /// One way to run an operation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct OpAlternative {
     /// How each operand is read; none as it lies, however that is.
     pub operands: Vec<Option<OperandLayout>>,
@@ -132,8 +135,20 @@ pub fn resolve_pin(
 /// Operations that run with no layouts at all, with the reason of the kernel; with `strict`, what
 /// upstream refuses.
 pub fn propagate_layouts(graph: &Graph, options: &CompilerOptions) -> Result<GraphCandidates> {
+    propagate_known(graph, options, &mut AskedOps::default())
+}
+
+/// The same, with what is known about operations under the same options or under their other policy.
+///
+/// # Errors
+/// As [`propagate_layouts`].
+pub(crate) fn propagate_known(
+    graph: &Graph,
+    options: &CompilerOptions,
+    asked: &mut AskedOps,
+) -> Result<GraphCandidates> {
     let small = graph.nodes().count() <= EVERY_STICK;
-    collect_candidates(graph, options, options.policy == CompilePolicy::Best && small)
+    collect_candidates(graph, options, options.policy == CompilePolicy::Best && small, asked)
 }
 
 /// The same without every stick of every operand.
@@ -143,15 +158,20 @@ pub fn propagate_layouts(graph: &Graph, options: &CompilerOptions) -> Result<Gra
 pub(crate) fn propagate_asked_layouts(
     graph: &Graph,
     options: &CompilerOptions,
+    asked: &mut AskedOps,
 ) -> Result<GraphCandidates> {
-    collect_candidates(graph, options, false)
+    collect_candidates(graph, options, false, asked)
 }
 
 fn collect_candidates(
     graph: &Graph,
     options: &CompilerOptions,
     every_stick: bool,
+    asked: &mut AskedOps,
 ) -> Result<GraphCandidates> {
+    let every_order = every_stick && graph.nodes().count() <= EVERY_ORDER;
+    let AskedOps { answers, costs } = asked;
+    let asked = answers.entry((options.policy, every_stick, every_order)).or_default();
     let mut pass = LayoutPropagation {
         graph,
         options,
@@ -159,8 +179,9 @@ fn collect_candidates(
         wanted: collect_wanted_results(graph, options)?,
         returned: find_returned_tensors(graph),
         every_stick,
-        every_order: every_stick && graph.nodes().count() <= EVERY_ORDER,
-        asked: HashMap::new(),
+        every_order,
+        asked,
+        costs,
     };
     let nodes = pass.propagate_all()?;
     Ok(GraphCandidates { nodes, tensors: pass.tensors })
@@ -283,7 +304,19 @@ struct LayoutPropagation<'a> {
     every_stick: bool,
     /// Whether every order of the dimensions of a result is a candidate, as far as the kernel writes it.
     every_order: bool,
-    asked: HashMap<OpQuestion, Rc<Vec<OpAlternative>>>,
+    asked: &'a mut AnsweredOps,
+    costs: &'a mut OpCosts,
+}
+
+/// Alternatives by what they depend on.
+type AnsweredOps = HashMap<OpQuestion, Rc<Vec<OpAlternative>>>;
+
+/// The alternatives of operations that were asked for: of repeated layers, and of the same graph with other pins.
+#[derive(Default)]
+pub(crate) struct AskedOps {
+    /// By policy, and by whether every stick and every order are candidates.
+    answers: HashMap<(CompilePolicy, bool, bool), AnsweredOps>,
+    costs: OpCosts,
 }
 
 /// Everything that the alternatives of an operation depend on.
@@ -420,12 +453,18 @@ impl LayoutPropagation<'_> {
         if let Some(known) = self.asked.get(&question) {
             return Ok(known.clone());
         }
+        let mut costs = std::mem::take(self.costs);
+        let asked = format!("{} {}", question.op, question.attributes);
         let probe = AlternativeProbe {
             pass: self,
             node,
             name: self.graph.get(node.outputs[0]).name.clone(),
+            costs: RefCell::new(costs.of(asked)),
         };
-        let list = Rc::new(probe.find_alternatives(id)?);
+        let list = probe.find_alternatives(id);
+        drop(probe);
+        *self.costs = costs;
+        let list = Rc::new(list?);
         self.asked.insert(question, list.clone());
         Ok(list)
     }

@@ -4,15 +4,17 @@
 //! **Cost.** An operand has at most [`MAX_OPERAND_LAYOUTS`] layouts. All combinations are tried where they are at most
 //! [`MAX_LAYOUT_TUPLES`]; beyond, one operand is varied at a time, and then all of them together.
 
+use super::costs::{DefaultCost, KnownCosts};
 use super::orders::{batches_outermost, every_order_along, orders_along};
 use super::{LayoutPropagation, MAX_OPERAND_LAYOUTS, OpAlternative, OperandLayout};
 use crate::error::{CompileError, Result};
 use crate::options::CompilePolicy;
+use std::cell::RefCell;
 use std::collections::HashSet;
 use zellige_device::PlanOp;
 use zellige_device::{LayoutNeed, TensorLayout, WorkDivision};
 use zellige_graph::{GraphNode, NodeId, TensorId};
-use zellige_machine::{OperationWork, WorkKind};
+use zellige_machine::WorkKind;
 use zellige_op::OpForm;
 use zellige_op::TensorOp;
 use zellige_stick::StickLayout;
@@ -25,6 +27,8 @@ pub(super) struct AlternativeProbe<'a, 'b> {
     pub(super) pass: &'a LayoutPropagation<'b>,
     pub(super) node: &'a GraphNode,
     pub(super) name: String,
+    /// What the operation costs, as far as it is known.
+    pub(super) costs: RefCell<&'a mut KnownCosts>,
 }
 
 /// A layout of one operand that is tried.
@@ -128,8 +132,7 @@ impl AlternativeProbe<'_, '_> {
                 let operands: Vec<TensorLayout> =
                     tuple.iter().zip(&options).map(|(i, list)| list[*i].laid.clone()).collect();
                 match self.try_layouts(&operands, &mut wanted) {
-                    Ok(Some((results, work))) => {
-                        let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
+                    Ok(Some((results, cycles))) => {
                         let keys = tuple.iter().zip(&options).map(|(i, list)| list[*i].key.clone());
                         let keys: Vec<Option<OperandLayout>> = keys.map(Some).collect();
                         let least = self.least_cycles_for(&operands, &results, cycles);
@@ -238,10 +241,8 @@ impl AlternativeProbe<'_, '_> {
             if !moves && !matches!(result.stick_form(), Ok(form) if form.stick == stick) {
                 continue;
             }
-            if let Ok((_, work)) = self.node.op.plan_work(operands, &[result], None, options.cores)
-            {
-                found
-                    .push((vec![layout.clone()], options.hardware.operation_latency(&work).cycles));
+            if let Ok(cost) = self.default_cost(operands, &[result]) {
+                found.push((vec![layout.clone()], cost.cycles));
             }
         }
         found
@@ -258,9 +259,8 @@ impl AlternativeProbe<'_, '_> {
         for _ in 0..=options.len() {
             let operands: Vec<TensorLayout> =
                 at.iter().zip(&*options).map(|(i, list)| list[*i].laid.clone()).collect();
-            if let Some((results, work)) = self.try_layouts(&operands, &mut Vec::new())? {
+            if let Some((results, cycles)) = self.try_layouts(&operands, &mut Vec::new())? {
                 let keys = at.iter().zip(&*options).map(|(i, list)| Some(list[*i].key.clone()));
-                let cycles = self.pass.options.hardware.operation_latency(&work).cycles;
                 let least = self.least_cycles_for(&operands, &results, cycles);
                 return Ok(Some(OpAlternative {
                     operands: keys.collect(),
@@ -285,13 +285,32 @@ impl AlternativeProbe<'_, '_> {
         Ok(None)
     }
 
-    /// The results and the work of one combination; none where an operand has to be moved, and then the
+    /// What the operation takes in its default division.
+    fn default_cost(
+        &self,
+        operands: &[TensorLayout],
+        outs: &[TensorLayout],
+    ) -> Result<DefaultCost> {
+        let layouts = [operands, outs].concat();
+        if let Some(known) = self.costs.borrow().default.get(&layouts) {
+            return Ok(*known);
+        }
+        let options = self.pass.options;
+        let (_, work) = self.node.op.plan_work(operands, outs, None, options.cores)?;
+        let cycles = options.hardware.operation_latency(&work).cycles;
+        let slow_batches = matches!(work.kind, WorkKind::BatchMatmulDefault { .. });
+        let cost = DefaultCost { cycles, slow_batches };
+        self.costs.borrow_mut().default.insert(layouts, cost);
+        Ok(cost)
+    }
+
+    /// The results and the cycles of one combination; none where an operand has to be moved, and then the
     /// layouts that would do.
     fn try_layouts(
         &self,
         operands: &[TensorLayout],
         wanted: &mut Vec<(usize, StickLayout)>,
-    ) -> Result<Option<(Vec<StickLayout>, OperationWork)>> {
+    ) -> Result<Option<(Vec<StickLayout>, u64)>> {
         let op: &TensorOp = &self.node.op;
         let (metas, lay) = op.plan_layouts(operands)?;
         let mut fits = true;
@@ -315,16 +334,15 @@ impl AlternativeProbe<'_, '_> {
             .zip(&lay.outputs)
             .map(|(m, l)| TensorLayout::new(storage, m.dtype, l))
             .collect::<zellige_device::Result<_>>()?;
-        let (_, work) = op.plan_work(operands, &outs, None, self.pass.options.cores)?;
-        let searches = self.pass.options.policy == CompilePolicy::Best;
-        if searches && matches!(work.kind, WorkKind::BatchMatmulDefault { .. }) {
+        let cost = self.default_cost(operands, &outs)?;
+        if self.pass.options.policy == CompilePolicy::Best && cost.slow_batches {
             for (k, t) in operands.iter().enumerate() {
                 if let Some(layout) = batches_outermost(t)? {
                     wanted.push((k, layout));
                 }
             }
         }
-        Ok(Some((lay.outputs, work)))
+        Ok(Some((lay.outputs, cost.cycles)))
     }
 
     /// As [`AlternativeProbe::least_cycles`], for results in these layouts.
@@ -345,31 +363,55 @@ impl AlternativeProbe<'_, '_> {
     /// there: what is given from outside, seen through a view or returned goes through memory. `cycles` is what it
     /// takes in one of them.
     fn least_cycles(&self, operands: &[TensorLayout], outs: &[TensorLayout], cycles: u64) -> u64 {
-        let (graph, options, op) = (self.pass.graph, self.pass.options, &self.node.op);
-        let Ok(Some(spans)) = op.iteration_space(operands, outs) else { return cycles };
+        let ids = || self.node.inputs.iter().chain(&self.node.outputs);
+        let mut through: Vec<TensorId> = Vec::new();
+        let counted = |id: &TensorId| {
+            let base = self.pass.graph.base_and_view(*id).0;
+            let counts = self.pass.passes_through_memory(*id) && !through.contains(&base);
+            if counts {
+                through.push(base);
+            }
+            counts
+        };
+        let counted: Vec<bool> = ids().map(counted).collect();
+        let question = ([operands, outs].concat(), counted);
+        if let Some(known) = self.costs.borrow().least.get(&question) {
+            return *known;
+        }
+        let least = self
+            .least_cycles_from_loops(operands, outs, &question.1)
+            .map_or(cycles, |l| l.min(cycles));
+        self.costs.borrow_mut().least.insert(question, least);
+        least
+    }
+
+    /// The same without what it takes in one division; none of an operation without loops. `counted` are the operands
+    /// and results that go through memory, each tensor once.
+    fn least_cycles_from_loops(
+        &self,
+        operands: &[TensorLayout],
+        outs: &[TensorLayout],
+        counted: &[bool],
+    ) -> Option<u64> {
+        let (options, op) = (self.pass.options, &self.node.op);
+        let Ok(Some(spans)) = op.iteration_space(operands, outs) else { return None };
         let one = WorkDivision::on_one_core(spans.len());
         let Ok((_, work)) = op.plan_work(operands, outs, Some(&one), options.cores) else {
-            return 0;
+            return Some(0);
         };
-        let [whole] = &work.cores[..] else { return 0 };
+        let [whole] = &work.cores[..] else { return Some(0) };
         let mut bytes = 0u64;
         // Who has no loops may read a part of its operands.
         if matches!(op.tensor_loops(operands, outs), Ok(Some(_))) {
-            let ids = self.node.inputs.iter().chain(&self.node.outputs);
-            let mut counted: Vec<TensorId> = Vec::new();
-            for (id, t) in ids.zip(operands.iter().chain(outs)) {
-                let base = graph.base_and_view(*id).0;
-                if !self.pass.passes_through_memory(*id) || counted.contains(&base) {
-                    continue;
-                }
-                counted.push(base);
+            let tensors = operands.iter().chain(outs).zip(counted);
+            for (t, _) in tensors.filter(|(_, counted)| **counted) {
                 if let Ok(form) = t.stick_form() {
                     let (traffic, padding) = form.stick_traffic();
                     bytes = bytes.saturating_add(traffic.total_bytes().saturating_sub(padding));
                 }
             }
         }
-        options.hardware.lower_bound_cycles(whole, bytes, options.cores).min(cycles)
+        Some(options.hardware.lower_bound_cycles(whole, bytes, options.cores))
     }
 
     /// Layouts of the other operands with lanes along what is dimension `stick` of operand `k`, where

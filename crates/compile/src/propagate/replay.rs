@@ -121,15 +121,19 @@ impl ChosenAlternatives {
         (restored.nodes == nodes).then_some(record)
     }
 
+    /// Whether the record is of tensors of these sizes.
+    pub(crate) fn has_sizes_of(&self, graph: &Graph) -> bool {
+        self.sizes.len() == graph.tensors().count()
+            && graph.tensors().zip(&self.sizes).all(|((_, t), size)| t.size[..] == size[..])
+    }
+
     /// The alternatives, where every kernel accepts its own.
     pub(crate) fn check_alternatives(
         &self,
         graph: &Graph,
         options: &CompilerOptions,
     ) -> Option<ReplayedLayouts> {
-        let same_sizes = self.sizes.len() == graph.tensors().count()
-            && graph.tensors().zip(&self.sizes).all(|((_, t), size)| t.size[..] == size[..]);
-        if !same_sizes || self.nodes.len() != graph.nodes().count() {
+        if !self.has_sizes_of(graph) || self.nodes.len() != graph.nodes().count() {
             return None;
         }
         let mut accepted = HashMap::new();

@@ -1,7 +1,8 @@
 //! Why a tensor has its layout: what the whole graph would cost with each of the others.
 //!
 //! For each layout that the tensor may have, the choice is solved again with the tensor held to it and
-//! everything else free. The difference to the best is the price of that layout.
+//! everything else free. The difference to the chosen one is the price of that layout. Prices are sums of costs, every
+//! operation in its default division; the program is chosen by its time, so that another layout may have the smaller sum.
 
 use super::layout_summary::{describe_layout, summarize_layout};
 use super::to_microseconds;
@@ -9,6 +10,7 @@ use crate::choose::choose_layouts;
 use crate::divide::AnsweredSteps;
 use crate::error::{CompileError, Result};
 use crate::lower::lower_graph;
+use crate::options::CompilePolicy;
 use crate::program::CompiledProgram;
 use crate::propagate::{GraphCandidates, propagate_layouts};
 use std::rc::Rc;
@@ -42,13 +44,13 @@ pub fn explain_layout(program: &CompiledProgram, name: &str) -> Result<LayoutExp
             cost: None,
             extra: None,
             extra_us: None,
-            optimal: false,
+            least_sum: false,
             moves: Vec::new(),
             refused: None,
         };
         match solve_least_cost(program, &held) {
-            Ok((cost, optimal, moves)) => {
-                (option.cost, option.optimal, option.moves) = (Some(cost), optimal, moves);
+            Ok((cost, least_sum, moves)) => {
+                (option.cost, option.least_sum, option.moves) = (Some(cost), least_sum, moves);
             }
             Err(e) => option.refused = Some(e.to_string()),
         }
@@ -86,7 +88,7 @@ fn solve_least_cost(
 ) -> Result<(u64, bool, Vec<RequiredMove>)> {
     let (graph, options) = (&program.graph, &program.options);
     let assignment = choose_layouts(graph, options, candidates)?;
-    let (cost, optimal) = (assignment.cost, assignment.is_optimal());
+    let (cost, least_sum) = (assignment.cost, assignment.is_least_sum());
     let lowered =
         lower_graph(Rc::new(graph.clone()), options, assignment, &mut AnsweredSteps::default())?;
     let moves = lowered.run_moves().map(|(tensor, reason, time)| RequiredMove {
@@ -95,7 +97,7 @@ fn solve_least_cost(
         us: to_microseconds(time),
     });
     let moves = moves.collect();
-    Ok((cost, optimal, moves))
+    Ok((cost, least_sum, moves))
 }
 
 fn explain_choice(
@@ -114,26 +116,34 @@ fn explain_choice(
         }
         TensorOrigin::Input(_) => match options.iter().find(|o| !o.chosen).and_then(|o| o.extra_us)
         {
-            Some(_) => ("choice", summarize_choice(options)),
+            Some(_) => ("choice", summarize_choice(program, options)),
             None => ("caller", "inputs come in the default layout".into()),
         },
         TensorOrigin::Constant(_) => ("caller", "a constant".into()),
         _ if only => ("operation", "the only layout that its operation gives".into()),
-        _ => ("choice", summarize_choice(options)),
+        _ => ("choice", summarize_choice(program, options)),
     }
 }
 
-fn summarize_choice(options: &[CandidateLayout]) -> String {
+fn summarize_choice(program: &CompiledProgram, options: &[CandidateLayout]) -> String {
     let others = options.iter().filter(|o| !o.chosen);
     let next = others.filter_map(|o| Some((o.extra?, o.extra_us, &o.text))).min_by_key(|o| o.0);
     match next {
         None => "no other layout has a plan".into(),
         Some((0, _, text)) => format!("as cheap as the next one ({text}), and found first"),
-        Some((extra, _, text)) if extra < 0 => {
-            format!("this policy did not look further; {text} would be cheaper")
-        }
+        Some((extra, _, text)) if extra < 0 => match program.options.policy {
+            CompilePolicy::Baseline => {
+                format!("this policy did not look further; {text} would be cheaper")
+            }
+            CompilePolicy::Best => format!(
+                "the fastest program that was tried has it, although the sum of costs is smaller with another \
+                     layout ({text})"
+            ),
+        },
         Some((_, Some(us), text)) => {
-            format!("the whole graph takes {us:.2} us longer with the next one ({text})")
+            format!(
+                "the sum of costs of the whole graph is {us:.2} us larger with the next one ({text})"
+            )
         }
         Some((extra, None, text)) => format!("the next one ({text}) costs {extra} more"),
     }

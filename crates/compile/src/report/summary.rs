@@ -1,9 +1,10 @@
 //! Totals of all steps, the hardware they ran on, and what is proved of the choice of layouts.
 
 use super::{occupancy, steps, to_microseconds};
-use crate::choose::LOAD_COST_DIVISOR;
+use crate::choose::{LOAD_COST_DIVISOR, SearchRecord};
 use crate::options::{self, CompilePolicy};
 use crate::program::{CompiledProgram, ElementOrigin, ProgramStep, StepAction};
+use crate::single_pins::TriedPins;
 use zellige_graph::InputRole;
 use zellige_machine::{Key, SimulatedTime};
 use zellige_op::CoverageProfile;
@@ -220,7 +221,7 @@ pub(super) fn bottleneck_times(program: &CompiledProgram) -> Vec<BottleneckTime>
 
 pub(super) fn report_certificate(program: &CompiledProgram) -> LayoutCertificate {
     let a = &program.assignment;
-    let optimal = a.is_optimal();
+    let least_sum = a.is_least_sum();
     let share = |cost: u64, bound: u64| {
         (bound > 0).then(|| (cost.saturating_sub(bound)) as f64 / bound as f64)
     };
@@ -245,23 +246,15 @@ pub(super) fn report_certificate(program: &CompiledProgram) -> LayoutCertificate
         unit => format!("{} {unit}", a.cost),
     };
     let mut text = match gap {
-        _ if optimal => format!("optimal: none of {choices} costs less than {cost}"),
+        _ if least_sum => {
+            format!("least sum of costs: none of {choices} costs less than {cost}")
+        }
         Some(gap) => {
-            format!("{cost}, at most {:.2}% above the least of {choices}", gap * 100.0)
+            format!("{cost}, at most {:.2}% above the least sum of {choices}", gap * 100.0)
         }
         None => format!("{cost}; nothing is proved of it, as this policy has no bound"),
     };
-    if a.search.programs > 0 {
-        let programs = a.search.programs;
-        text += &match a.search.complete {
-            true => format!(
-                ". Fastest of {programs} programs compiled to the end, one for every other layout of a tensor among them"
-            ),
-            false => format!(
-                ". Fastest of {programs} programs compiled to the end; the graph has more than were tried"
-            ),
-        };
-    }
+    text += &tried(&a.search);
     if let Some(gap) = steps_gap {
         let (time, least) = (hardware.cycles_to_time(steps), hardware.cycles_to_time(a.least));
         text += &match steps <= a.least {
@@ -280,7 +273,7 @@ pub(super) fn report_certificate(program: &CompiledProgram) -> LayoutCertificate
         cost: a.cost,
         bound: a.bound,
         unit: a.unit.into(),
-        optimal,
+        least_sum,
         gap,
         choices_log2: a.choices_log2,
         width: a.width,
@@ -289,8 +282,48 @@ pub(super) fn report_certificate(program: &CompiledProgram) -> LayoutCertificate
         steps_bound: a.least,
         programs: a.search.programs,
         complete: a.search.complete,
+        pins: a.search.pins.tried,
+        pins_complete: a.search.pins.complete,
+        faster_pin: a.search.pins.faster.clone(),
         text,
     }
+}
+
+/// What was tried to find the program, in sentences; nothing where it was not searched for.
+fn tried(search: &SearchRecord) -> String {
+    let SearchRecord { programs, complete, pins } = search;
+    let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+    if *programs == 0 {
+        return String::new();
+    }
+    let mut text = match (*programs, complete) {
+        (1, true) => ". No other program was to be tried".into(),
+        (n, true) => format!(
+            ". Fastest of {n} programs that were tried, with every other layout of a single tensor among them"
+        ),
+        (n, false) => {
+            format!(". Fastest of {} that were tried; the graph has more", count(n, "program"))
+        }
+    };
+    let tried = count(pins.tried, "pin");
+    text += &match pins {
+        TriedPins { faster: Some(pin), .. } => {
+            format!(". Faster with a pin, and no such program was found without it: {pin}")
+        }
+        TriedPins { complete: true, tried: 0, .. } => {
+            ". There is no intermediate result to pin".into()
+        }
+        TriedPins { complete: true, .. } => {
+            format!(
+                ". Not faster with a pin: {tried} of single intermediate results were tried, which are all"
+            )
+        }
+        TriedPins { tried: 0, .. } => ". It was not tried with pins".into(),
+        _ => format!(
+            ". Not faster with the {tried} of single intermediate results that were tried; there are more"
+        ),
+    };
+    text
 }
 
 pub(super) fn compare_policies(

@@ -8,6 +8,7 @@ mod padded_rows;
 pub(crate) mod planned_move;
 pub(crate) mod result_layout;
 mod row_major_storage;
+mod same_memory;
 pub(crate) mod sticks;
 pub(crate) mod tensor_layout;
 pub(crate) mod transfer;

@@ -5,6 +5,7 @@ use crate::error::{LayoutError, Result};
 use crate::int::{gcd, narrow_to_i64};
 use crate::layout::{Layout, flatten_coordinate};
 use crate::proof::compose_tiles;
+use crate::proof::digit_search::Digits;
 use crate::proof::search::find_layout_of_places;
 use crate::radix::AxisVector;
 use crate::swizzle::Swizzle;
@@ -50,26 +51,14 @@ impl Layout {
             return Err(LayoutError::NotCovered { place: Box::new(place) });
         }
         self.check_one_place_each()?;
-        let Some(sw) = self.effective_swizzle() else { return build_inverse(self.tile(), false) };
+        let Some(sw) = self.effective_swizzle() else { return build_inverse(self.tile()) };
         // Whole blocks of the swizzle without a gap have none after it either.
         let whole = self.tile().size() % (1 << sw.affected_low_bits()) == 0
             && Layout::from(self.tile().clone()).find_unused_place()?.is_none();
-        match whole.then(|| self.unswizzle_inverse(build_inverse(self.tile(), false)?)) {
+        match whole.then(|| self.unswizzle_inverse(build_inverse(self.tile())?)) {
             Some(Ok(found)) => Ok(found),
             _ => self.search_inverse(),
         }
-    }
-
-    /// A layout `R` on places with `R(L(i)) = i` for every element: gaps between the elements are
-    /// allowed, and map anywhere.
-    pub fn left_inverse(&self) -> Result<InverseLayout> {
-        self.require_unpadded("left_inverse")?;
-        if let Some((a, b, place)) = self.find_clash()? {
-            return Err(LayoutError::Aliased { a, b, place: Box::new(place) });
-        }
-        self.check_one_place_each()?;
-        let inverse = build_inverse(self.tile(), true)?;
-        self.unswizzle_inverse(inverse.extend_to_whole_blocks(self.effective_swizzle())?)
     }
 
     /// An element with several places has no one place to come back from.
@@ -189,8 +178,31 @@ impl Layout {
 const MAX_SEARCHED_PLACES: i64 = 1 << 16;
 
 impl InverseLayout {
+    /// The inverse of a layout without elements.
+    pub(super) fn of_nothing(axes: Vec<Axis>) -> Result<InverseLayout> {
+        let shape = vec![0; axes.len()];
+        Ok(InverseLayout { layout: TileLayout::row_major(&shape)?.into(), axes, shape })
+    }
+
+    /// The sum of what the digits of every axis give.
+    pub(super) fn of_digits(axes: Vec<Axis>, digits: Vec<Digits>) -> Result<InverseLayout> {
+        let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i128);
+        for found in digits {
+            start += i128::from(found.start);
+            shape.push(found.digits.iter().map(|(extent, _)| extent).product());
+            shard.extend(found.digits.into_iter().rev().map(|(e, s)| Iter::in_memory(e, s)));
+        }
+        let start = narrow_to_i64(start, "the start of the inverse")?;
+        let offset = (start != 0).then_some((Axis::M, start));
+        Ok(InverseLayout {
+            layout: TileLayout::new(shard, Vec::new(), offset)?.into(),
+            axes,
+            shape,
+        })
+    }
+
     /// The same inverse on whole blocks of a swizzle: places past the last element map anywhere.
-    fn extend_to_whole_blocks(self, swizzle: Option<Swizzle>) -> Result<InverseLayout> {
+    pub(super) fn extend_to_whole_blocks(self, swizzle: Option<Swizzle>) -> Result<InverseLayout> {
         let Some(sw) = swizzle.filter(|_| self.axes == [Axis::M]) else { return Ok(self) };
         let tile = self.layout.tile();
         let mut shard = tile.shard().to_vec();
@@ -231,43 +243,56 @@ fn no_chain_error(index: i64) -> LayoutError {
     }
 }
 
-fn below_zero_error(axis: Axis, value: i64) -> LayoutError {
+pub(super) fn below_zero_error(axis: Axis, value: i64) -> LayoutError {
     let accepted = format!("an inverse is a layout of places on `{axis}` from 0 on");
     LayoutError::BadParameter { what: "the smallest coordinate", value, accepted }
 }
 
-/// Per axis, the chain of iters by rising stride becomes the digits of the place. Where there may be
-/// gaps, the digits are proved.
-fn build_inverse(tile: &TileLayout, gaps: bool) -> Result<InverseLayout> {
+/// The axes that the domain of an inverse has.
+pub(super) fn domain_axes(tile: &TileLayout) -> Vec<Axis> {
+    if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() }
+}
+
+/// The inverse of a bijective tile layout: per axis, the chain of its iters.
+fn build_inverse(tile: &TileLayout) -> Result<InverseLayout> {
+    let axes = domain_axes(tile);
     if tile.size() == 0 {
-        let axes: Vec<Axis> =
-            if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
-        let shape = vec![0; axes.len()];
-        return Ok(InverseLayout { layout: TileLayout::row_major(&shape)?.into(), axes, shape });
+        return InverseLayout::of_nothing(axes);
     }
+    let iters = weighted_iters(tile);
+    let digits = axes.iter().map(|axis| find_axis_digits(tile, *axis, &chain_of(&iters, *axis)));
+    let digits = digits.collect::<Result<_>>()?;
+    InverseLayout::of_digits(axes, digits)
+}
+
+/// The digits of a coordinate on one axis that the chain of its iters gives, with the proof that they
+/// give back what the iters put there.
+pub(super) fn digits_by_chain(tile: &TileLayout, axis: Axis) -> Result<Digits> {
+    let iters = weighted_iters(tile);
+    let digits = find_axis_digits(tile, axis, &chain_of(&iters, axis))?;
+    prove_axis_digits(tile, axis, &iters, &digits)?;
+    Ok(digits)
+}
+
+/// The iters of the shard with their weights, innermost first; a copy counts nothing.
+fn weighted_iters(tile: &TileLayout) -> Vec<WeightedIter> {
     let mut weight = 1;
     let mut iters = Vec::new();
     for it in tile.shard().iter().rev() {
         iters.push(WeightedIter { it: *it, weight });
         weight *= it.extent;
     }
-    let axes: Vec<Axis> = if tile.axes().is_empty() { vec![Axis::M] } else { tile.axes().to_vec() };
-    let (mut shard, mut shape, mut start) = (Vec::new(), Vec::new(), 0i64);
-    for axis in &axes {
-        let mut chain: Vec<WeightedIter> =
-            iters.iter().filter(|w| w.it.axis == *axis && w.it.extent > 1).copied().collect();
-        chain.sort_by_key(|w| (w.it.stride.unsigned_abs(), std::cmp::Reverse(w.it.extent)));
-        let (digits, base) = find_axis_digits(tile, *axis, &chain)?;
-        if gaps {
-            prove_axis_digits(tile, *axis, &iters, &digits, base)?;
-        }
-        start += base;
-        let extent: i64 = digits.iter().map(|(e, _)| *e).product();
-        shape.push(extent);
-        shard.extend(digits.into_iter().rev().map(|(e, s)| Iter::in_memory(e, s)));
-    }
-    let offset = (start != 0).then_some((Axis::M, start));
-    Ok(InverseLayout { layout: TileLayout::new(shard, Vec::new(), offset)?.into(), axes, shape })
+    let copies = tile.replica().iter().filter(|it| it.stride != 0);
+    iters.extend(copies.map(|it| WeightedIter { it: *it, weight: 0 }));
+    iters
+}
+
+/// The iters that move on one axis by rising stride.
+fn chain_of(iters: &[WeightedIter], axis: Axis) -> Vec<WeightedIter> {
+    let mut chain: Vec<WeightedIter> =
+        iters.iter().filter(|w| w.it.moves_on_axis(axis)).copied().collect();
+    chain.sort_by_key(|w| (w.it.stride.unsigned_abs(), std::cmp::Reverse(w.it.extent)));
+    chain
 }
 
 /// Proves that the digits of one axis give back what its iters put there: gaps and offsets make that
@@ -276,14 +301,13 @@ fn prove_axis_digits(
     tile: &TileLayout,
     axis: Axis,
     iters: &[WeightedIter],
-    digits: &[(i64, i64)],
-    base: i64,
+    found: &Digits,
 ) -> Result<()> {
     let mine = || iters.iter().rev().filter(|w| w.it.axis == axis);
     let there = mine().map(|w| Iter::in_memory(w.it.extent, w.it.stride)).collect();
     let there = TileLayout::new(there, Vec::new(), [(Axis::M, tile.offset_on(axis))])?;
-    let back = digits.iter().rev().map(|(e, s)| Iter::in_memory(*e, *s)).collect();
-    let back = TileLayout::new(back, Vec::new(), [(Axis::M, base)])?;
+    let back = found.digits.iter().rev().map(|(e, s)| Iter::in_memory(*e, *s)).collect();
+    let back = TileLayout::new(back, Vec::new(), [(Axis::M, found.start)])?;
     let want =
         TileLayout::from_shard(mine().map(|w| Iter::in_memory(w.it.extent, w.weight)).collect())?;
     let got = compose_tiles(&back, &there)?;
@@ -294,13 +318,8 @@ fn prove_axis_digits(
     }
 }
 
-/// The digits (extent, stride) of a coordinate on one axis, innermost first, and the constant that
-/// its zero contributes.
-fn find_axis_digits(
-    tile: &TileLayout,
-    axis: Axis,
-    chain: &[WeightedIter],
-) -> Result<(Vec<(i64, i64)>, i64)> {
+/// The digits of a coordinate on one axis; their start is what its zero contributes.
+fn find_axis_digits(tile: &TileLayout, axis: Axis, chain: &[WeightedIter]) -> Result<Digits> {
     let mut digits: Vec<(i64, i64)> = Vec::new();
     let mut base = 0;
     let mut reached = 1i64;
@@ -342,5 +361,5 @@ fn find_axis_digits(
     if digits.is_empty() {
         digits.push((tile.axis_bounds(axis).max + 1, 0));
     }
-    Ok((digits, base))
+    Ok(Digits { start: base, digits })
 }

@@ -3,10 +3,13 @@
 mod bounds;
 mod complement;
 mod compose;
+mod digit_search;
 mod effective;
 mod equal;
 mod image;
+mod integer_system;
 mod inverse;
+mod left_inverse;
 mod longest;
 mod lookup;
 mod refine;

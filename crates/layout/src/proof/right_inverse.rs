@@ -108,9 +108,9 @@ impl Layout {
         Ok(InverseLayout { layout, axes: found.axes.clone(), shape })
     }
 
-    /// For each place of `axis` from 0 up to the first that is free, what the digits of the iters on
-    /// that axis count in the flat index where they reach it.
-    fn index_parts_of_places(&self, axis: Axis) -> Vec<Vec<i64>> {
+    /// Every coordinate on `axis` that the digits of the iters on that axis reach, in any of their
+    /// copies, with what these digits count in the flat index.
+    pub(super) fn parts_on(&self, axis: Axis) -> Vec<(i64, i64)> {
         let mut weight = self.tile().size();
         let mut reached = vec![(self.tile().offset_on(axis), 0i64)];
         let mut add = |it: &Iter, weight: i64| {
@@ -130,10 +130,18 @@ impl Layout {
             add(it, weight);
         }
         self.tile().replica().iter().for_each(|it| add(it, 0));
-        let swizzle = self.swizzle().filter(|_| axis == Axis::M);
+        if let Some(sw) = self.swizzle().filter(|_| axis == Axis::M) {
+            reached.iter_mut().for_each(|(at, _)| *at = sw.apply_to_address(*at));
+        }
+        reached
+    }
+
+    /// For each place of `axis` from 0 up to the first that is free, what the digits of the iters on
+    /// that axis count in the flat index where they reach it.
+    fn index_parts_of_places(&self, axis: Axis) -> Vec<Vec<i64>> {
+        let reached = self.parts_on(axis);
         let mut sets = vec![Vec::new(); reached.len()];
         for (at, part) in reached {
-            let at = swizzle.map_or(at, |sw| sw.apply_to_address(at));
             if let Some(set) = usize::try_from(at).ok().and_then(|at| sets.get_mut(at)) {
                 set.push(part);
             }

@@ -11,6 +11,7 @@
 
 mod analysis;
 mod common;
+mod left_inverses;
 mod places;
 mod proofs;
 mod rewrites;

@@ -1,13 +1,15 @@
 //! Layouts with names: fragments of matrix instructions, tensor memory, shared memory, meshes,
-//! scratchpads and device tensors; and a few of every system, in its own notation.
+//! scratchpads and device tensors; and a few of every system, in its own notation. Scale factors in
+//! tensor memory are built from their counts.
 
 mod owners;
+mod scale_factors;
 mod systems;
 
 use crate::cute::{CuteModes, IntegerStyle, atoms};
 pub use owners::OwnerMap;
+pub use scale_factors::{ScaleFactorLayout, ScaleFactors, build_scale_factor_layout};
 use systems::{ATOMS, SYSTEMS};
-use zellige_layout::{Axis, AxisTable, Iter, Layout, LayoutError, Result, TileLayout};
 
 /// A named layout with the shape it is meant for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub struct LayoutPreset {
     pub shape: Vec<i64>,
     /// The dtype it is usually used with.
     pub dtype: &'static str,
-    /// The layout, in a notation that [`crate::parse()`] reads.
+    /// The layout, in a notation that [`crate::layout_from_json`] reads.
     pub text: String,
     /// Of a thread-value layout of CuTe: who holds each element, which is what the layout is about.
     pub owners: Option<OwnerMap>,
@@ -413,58 +415,11 @@ fn find_family_preset(name: &str) -> Option<LayoutPreset> {
     })
 }
 
-/// Scale factors of block-scaled matrix instructions in tensor memory.
-///
-/// `rows` rows of `groups` factors of `bits` bits; `32 / bits` factors share a 32-bit cell of
-/// `TCol`, which counts factors. Rows take 32 lanes at a time, repeated for the four quarters of
-/// the lanes. Each factor serves `reuse` neighbouring columns (a stride of 0), and `pipe_depth`
-/// stages lie one after the other. No two factors share a place.
-pub fn scale_factor_layout(
-    rows: i64,
-    groups: i64,
-    bits: i64,
-    reuse: i64,
-    pipe_depth: i64,
-) -> Result<Layout> {
-    let check = |what: &'static str, value: i64, fits: bool, accepted: &str| {
-        if fits {
-            Ok(())
-        } else {
-            Err(LayoutError::BadParameter { what, value, accepted: accepted.into() })
-        }
-    };
-    check("bits", bits, bits > 0 && 32 % bits == 0, "a factor has 1, 2, 4, 8, 16 or 32 bits")?;
-    let per_cell = 32 / bits;
-    check("rows", rows, rows > 0 && rows % 32 == 0, "rows come in multiples of 32")?;
-    let fits = groups > 0 && groups % per_cell == 0;
-    check("groups", groups, fits, "groups fill whole 32-bit cells: a multiple of 32 / bits")?;
-    check("reuse", reuse, reuse > 0, "a factor serves 1 or more columns")?;
-    check("pipe_depth", pipe_depth, pipe_depth > 0, "there are 1 or more stages")?;
-    let axes = AxisTable::new();
-    let (lane, col): (Axis, Axis) = (axes.get("TLane")?, axes.get("TCol")?);
-    let overflow = || LayoutError::Overflow { what: "the number of columns".into() };
-    let blocks = rows / 32;
-    let slab = per_cell.checked_mul(blocks).ok_or_else(overflow)?;
-    let stage = slab.checked_mul(groups / per_cell).ok_or_else(overflow)?;
-    let mut shard = vec![
-        Iter::new(blocks, per_cell, col),
-        Iter::new(32, 1, lane),
-        Iter::new(groups / per_cell, slab, col),
-        Iter::new(per_cell, 1, col),
-    ];
-    if reuse > 1 {
-        shard.push(Iter::new(reuse, 0, col));
-    }
-    if pipe_depth > 1 {
-        shard.insert(0, Iter::new(pipe_depth, stage, col));
-    }
-    Ok(TileLayout::new(shard, vec![Iter::new(4, 32, lane)], [])?.into())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use zellige_layout::AxisTable;
 
     /// A preset that is added is checked here without a line of test.
     #[test]

@@ -44,15 +44,15 @@ pub(super) fn render_summary(report: &Report) -> String {
         let _ = write!(moved, "; {} more at loading", s.load_moves);
     }
     card("Inserted moves", &s.moves.to_string(), &moved, if s.moves == 0 { "good" } else { "" });
-    let certificate = if report.certificate.optimal {
-        "optimal".into()
+    let certificate = if report.certificate.least_sum {
+        "least sum of costs".into()
     } else {
         report
             .certificate
             .gap
             .map_or("no proof".into(), |g| format!("≤ {} above", format_percent(g)))
     };
-    let class = if report.certificate.optimal { "good" } else { "" };
+    let class = if report.certificate.least_sum { "good" } else { "" };
     card("Layouts", &certificate, &report.certificate.text, class);
     let padding = format!(
         "{} of it padding; {} of moves",

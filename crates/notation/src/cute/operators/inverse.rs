@@ -48,7 +48,8 @@ pub fn right_inverse(a: &CuteModes) -> Result<CuteModes> {
 
 /// `R` with `R(A(i)) = i` for every index of `A`; places between the elements map anywhere.
 ///
-/// Two elements of `A` in one place are refused with both: there is no way back.
+/// Two elements of `A` in one place are refused with both: there is no way back. Other refusals are
+/// those of [`Layout::left_inverse`]: a proof that there is none, or that none was found.
 pub fn left_inverse(a: &CuteModes) -> Result<CuteModes> {
     require_memory_strides(a, "left_inverse")?;
     modes_of_inverse(&Layout::from(a.tile_layout_by_index()?).left_inverse()?)
