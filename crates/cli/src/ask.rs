@@ -46,7 +46,11 @@ pub(crate) fn run_ask(args: &AskArgs, limits: CallLimits) -> Result<ExitCode> {
             serve_requests(BufReader::with_capacity(1 << 16, file), out, limits)?;
         }
         None => {
-            serve_requests(BufReader::with_capacity(1 << 16, std::io::stdin().lock()), out, limits)?
+            serve_requests(
+                BufReader::with_capacity(1 << 16, std::io::stdin().lock()),
+                out,
+                limits,
+            )?;
         }
     }
     Ok(ExitCode::SUCCESS)

@@ -6,7 +6,7 @@
 //! | pass | takes | returns |
 //! |---|---|---|
 //! | [`decompose_graph`](mod@decompose), [`fold_graph`](mod@fold) | a graph | a graph |
-//! | [`propagate_layouts`] | a graph | candidates: the layouts that tensors and operations may have |
+//! | [`propagate`] | a graph | candidates: the layouts that tensors and operations may have |
 //! | [`choose`] | candidates | an assignment: one layout each |
 //! | `lower` | an assignment | steps and buffers, with restickifies |
 //! | `divide::reduce_step_spans` | those | the divisions that each step may have |
@@ -15,8 +15,8 @@
 //! | `scratchpads`, `pool` | those | an address for every buffer |
 //! | `schedule` | those | a [`CompiledProgram`] |
 //!
-//! Beside the passes stand [`solve`], the solvers of plain problems that they use; [`check()`], which looks at a
-//! program without any of their code; [`analyze_padding`] and [`report_program`], which compute what a program means; and
+//! Beside the passes stand [`solve`], the solvers of plain problems that they use; [`check_program`], which looks at a
+//! program without any of their code; [`padding`] and [`report`], which compute what a program means; and
 //! [`emit`], which writes it down for other tools.
 //!
 //! ```

@@ -20,7 +20,7 @@ pub(crate) fn used_conversions(parts: &[BlockProgram]) -> Vec<(Format, Format)> 
         for stmt in body {
             match stmt {
                 KernelStmt::For(_, _, inner) | KernelStmt::Loop(_, _, inner) => {
-                    collect_conversions(inner, pairs)
+                    collect_conversions(inner, pairs);
                 }
                 KernelStmt::If(_, then, otherwise) => {
                     collect_conversions(then, pairs);

@@ -37,7 +37,7 @@ pub(crate) fn read_archive(input: &InputFile) -> Result<FileContents> {
                 },
             )),
             Err(error @ FileError::Dtype { .. }) => {
-                contents.refused.push((name.to_string(), error))
+                contents.refused.push((name.to_string(), error));
             }
             Err(error) => return Err(error),
         }

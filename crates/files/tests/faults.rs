@@ -252,7 +252,7 @@ fn the_cache() {
         for number in 0..200 {
             let _ = std::fs::remove_dir_all(&at);
             let ((), failed) = inject_fault(InjectedFault { at: number, how }, || {
-                cache.store_entry(&key, b"body")
+                cache.store_entry(&key, b"body");
             });
             let found = cache.look_up(&key);
             assert!(

@@ -72,7 +72,7 @@ fn main() {
                     }
                 }
                 let speed = measure_throughput(total, || {
-                    black_box(&mut copy).copy_from_slice(black_box(&plain))
+                    black_box(&mut copy).copy_from_slice(black_box(&plain));
                 });
                 if round > 0 {
                     speeds[IsaKind::ALL.len()].push(speed);

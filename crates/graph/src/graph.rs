@@ -117,7 +117,7 @@ pub struct GraphTensor {
 }
 
 impl GraphTensor {
-    /// Pins the layout; the rules are those of [`GraphBuilder::pin`](crate::Builder::pin).
+    /// Pins the layout; the rules are those of [`GraphBuilder::pin`](crate::GraphBuilder::pin).
     pub(crate) fn set_pin(&mut self, pin: LayoutRequest) -> Result<()> {
         let bad = |message: String| {
             Err(GraphError::new("bad_pin", format!("`{}`: {message}", self.name)))
@@ -226,7 +226,7 @@ impl Graph {
     /// The same graph with the layout of one tensor pinned.
     ///
     /// # Errors
-    /// As [`GraphBuilder::pin`](crate::Builder::pin).
+    /// As [`GraphBuilder::pin`](crate::GraphBuilder::).
     pub fn with_pin(&self, id: TensorId, pin: LayoutRequest) -> Result<Graph> {
         let mut graph = self.clone();
         graph.tensors[id.0].set_pin(pin)?;

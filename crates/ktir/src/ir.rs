@@ -55,7 +55,7 @@ impl KtirModule {
                         KtirAttr::Set(s) => note(KtirAlias::Set(s.clone())),
                         KtirAttr::Map(m) => note(KtirAlias::Map(m.clone())),
                         KtirAttr::Maps(maps) => {
-                            maps.iter().for_each(|m| note(KtirAlias::Map(m.clone())))
+                            maps.iter().for_each(|m| note(KtirAlias::Map(m.clone())));
                         }
                         _ => {}
                     }

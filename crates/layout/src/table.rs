@@ -35,11 +35,11 @@ impl Layout {
         }
         match self.swizzle().filter(|s| axis == Axis::M && !s.is_identity()) {
             None => {
-                self.emit_offset_runs(axis, |run, add| table.extend(run.iter().map(|v| v + add)))
+                self.emit_offset_runs(axis, |run, add| table.extend(run.iter().map(|v| v + add)));
             }
             Some(sw) => {
                 self.emit_offset_runs(axis, |run, add| {
-                    table.extend(run.iter().map(|v| sw.apply_to_address(v + add)))
+                    table.extend(run.iter().map(|v| sw.apply_to_address(v + add)));
                 });
             }
         }

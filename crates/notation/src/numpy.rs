@@ -149,7 +149,7 @@ fn read_array_interface(c: &mut TextCursor<'_>, text: &str) -> Result<NumpyLayou
             "strides" if c.eat_word("None") => {}
             "strides" => strides = Some(read_int_tuple(c, "strides")?),
             "typestr" => {
-                typestr = Some(python::read_python_string(c, text, "a type such as '<f8'")?)
+                typestr = Some(python::read_python_string(c, text, "a type such as '<f8'")?);
             }
             "offset" => offset = Some(c.read_integer("an offset")?),
             "version" => version = Some(c.read_integer("a version")?),

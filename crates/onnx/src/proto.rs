@@ -152,7 +152,7 @@ impl ProtoDecoder {
                 7 => graph = Some(d.decode_graph(f.as_message("ModelProto.graph")?)?),
                 8 => model.opsets.push(d.decode_opset(f.as_message("ModelProto.opset_import")?)?),
                 25 => {
-                    model.functions.push(d.decode_function(f.as_message("ModelProto.functions")?)?)
+                    model.functions.push(d.decode_function(f.as_message("ModelProto.functions")?)?);
                 }
                 _ => {}
             }
@@ -260,7 +260,7 @@ impl ProtoDecoder {
                 3 => n.name = f.as_text("NodeProto.name")?,
                 4 => n.op = f.as_text("NodeProto.op_type")?,
                 5 => {
-                    n.attributes.push(self.decode_attribute(f.as_message("NodeProto.attribute")?)?)
+                    n.attributes.push(self.decode_attribute(f.as_message("NodeProto.attribute")?)?);
                 }
                 7 => n.domain = f.as_text("NodeProto.domain")?,
                 8 => n.overload = f.as_text("NodeProto.overload")?,
@@ -383,7 +383,7 @@ impl ProtoDecoder {
                             2 => {
                                 v.dims = Some(
                                     self.decode_shape(f.as_message("TypeProto.Tensor.shape")?)?,
-                                )
+                                );
                             }
                             _ => {}
                         }

@@ -349,11 +349,11 @@ impl<'a> GraphImport<'a> {
             }
             match &self.builder.tensor(id).def {
                 TensorOrigin::Input(_) => {
-                    found.extend(self.inputs.get(&id).map(|n| (*n).to_string()))
+                    found.extend(self.inputs.get(&id).map(|n| (*n).to_string()));
                 }
                 TensorOrigin::Constant(_) => {}
                 TensorOrigin::Result(node, _) => {
-                    open.extend(self.builder.node_operands(*node).iter().copied())
+                    open.extend(self.builder.node_operands(*node).iter().copied());
                 }
                 TensorOrigin::View { base, .. } => open.push(*base),
             }

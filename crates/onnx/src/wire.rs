@@ -192,7 +192,7 @@ impl<'a> WireField<'a> {
             WireValue::Fixed32(b) if N == 4 => into.extend_from_slice(&b),
             WireValue::Fixed64(b) if N == 8 => into.extend_from_slice(&b),
             WireValue::Bytes(m) if m.remaining_bytes().len() % N == 0 => {
-                into.extend_from_slice(m.remaining_bytes())
+                into.extend_from_slice(m.remaining_bytes());
             }
             WireValue::Bytes(m) => {
                 let message =

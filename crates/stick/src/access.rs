@@ -154,7 +154,7 @@ impl StickLayout {
 
     /// The access to every element of a view of the tensor: one loop per dimension of the view.
     ///
-    /// The view is described in the tensor's own strides, as the functions of [`Strided`] make it
+    /// The view is described in the tensor's own strides, as the functions of [`StridedLayout`] make it
     /// from a base with those strides.
     pub fn view_access(&self, view: &StridedLayout) -> Result<DeviceAccess> {
         let loops: Vec<ViewLoop> =

@@ -247,7 +247,7 @@ fn formats_and_dtypes_are_the_published_ones() {
                 }
                 // Upstream names a 2-bit format for it, which cannot hold four bits.
                 ("quint4x2", _) => {
-                    assert_eq!(DataFormat::device_format_of(ty), Ok(DataFormat::SENINT4))
+                    assert_eq!(DataFormat::device_format_of(ty), Ok(DataFormat::SENINT4));
                 }
                 (_, Some(host)) => {
                     assert_eq!(DataFormat::host_format_of(ty).unwrap().name(), host);

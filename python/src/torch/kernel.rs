@@ -241,7 +241,7 @@ impl KernelOperands {
         for (operand, tensor) in self.list.iter().zip(all.iter_mut()) {
             match operand.as_number() {
                 Some(NumberOperand::Int(n)) if float => {
-                    *tensor = NumberOperand::float_tensor(n, card)?
+                    *tensor = NumberOperand::float_tensor(n, card)?;
                 }
                 Some(_) => {}
                 None if float || !number::is_wider(tensor, common) => {}

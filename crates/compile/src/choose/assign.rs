@@ -54,7 +54,7 @@ pub struct LayoutAssignment {
 
 impl LayoutAssignment {
     /// Whether no layouts that were considered have a smaller sum of costs. That says nothing about the time of the whole
-    /// program, for which [`search_divisions`](Assignment::search) says what was tried. Of a choice of the existing compiler, which
+    /// program, for which [`search`](LayoutAssignment::search) says what was tried. Of a choice of the existing compiler, which
     /// counts elements, nothing is proved.
     pub fn is_least_sum(&self) -> bool {
         self.cost == self.bound && self.set != CandidateSet::Existing

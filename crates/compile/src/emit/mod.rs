@@ -3,7 +3,7 @@
 //! | module | writes |
 //! |---|---|
 //! | [`superdsc`] | one SuperDSC JSON per kernel, and the bundle that runs them in order |
-//! | [`describe_transfer`] | the transfer descriptor of every input and output |
+//! | [`dci`] | the transfer descriptor of every input and output |
 //! | [`ktir`] | tile programs of the kernels that have one |
 //! | [`host`] | the host program: allocations, loads, transfers, launches |
 //!

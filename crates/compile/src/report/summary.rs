@@ -125,7 +125,7 @@ pub(super) fn report_totals(program: &CompiledProgram) -> RunTotals {
     for buffer in &program.buffers {
         match &buffer.origin {
             ElementOrigin::Input(InputRole::Weight) | ElementOrigin::Constant(_) => {
-                s.weight_bytes += buffer.bytes()
+                s.weight_bytes += buffer.bytes();
             }
             ElementOrigin::Input(_) => s.input_bytes += buffer.bytes(),
             ElementOrigin::Result | ElementOrigin::Copy(_) => {}

@@ -198,7 +198,7 @@ fn check_mistake(case: &Value) -> CheckedCase {
         // Under our law an outer replica is scaled by the span of the inner layout, so a stride of 2 under a span of 4
         // has no outer layout. The law of `tvm.tirx` leaves replicas alone.
         "is_tile_inner" => {
-            check_same("no layout:", &Value::Null, &expect_answer(&request)?["layout"])?
+            check_same("no layout:", &Value::Null, &expect_answer(&request)?["layout"])?;
         }
         _ if expected == "error" => {
             if let Ok(found) = ask_engine(&request) {

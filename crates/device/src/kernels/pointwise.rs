@@ -479,7 +479,13 @@ impl<T: KernelNumber> WalkTask for PointwiseTask<T> {
             for (i, into) in operands.chunks_mut(wide).enumerate() {
                 // SAFETY: by the contract of `KernelTask::run`; the walk was made for these tensors.
                 unsafe {
-                    rows.load_rows(&self.loads[i], memory.inputs[i], i, walk.row_lanes(i + 1), into)
+                    rows.load_rows(
+                        &self.loads[i],
+                        memory.inputs[i],
+                        i,
+                        walk.row_lanes(i + 1),
+                        into,
+                    );
                 };
             }
             let views: SmallVec<[&[T]; 4]> = operands.chunks(wide).map(|o| &o[..n]).collect();

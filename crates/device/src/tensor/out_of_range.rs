@@ -132,7 +132,7 @@ pub(crate) fn find_out_of_range(
         match &mut found {
             Some(past) => past.count += 1,
             None => {
-                found = Some(OutOfRangeNumbers { count: 1, first: at, value: number(&one).into() })
+                found = Some(OutOfRangeNumbers { count: 1, first: at, value: number(&one).into() });
             }
         }
     }

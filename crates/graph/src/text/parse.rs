@@ -222,7 +222,7 @@ fn parse_op(c: &mut TextCursor<'_>, text: &str) -> Result<SourceOp> {
         match next {
             // A result of the next line may be called so.
             Some("pin") if pinned.is_none() && !names_a_result(c, "pin") => {
-                pinned = parse_pin(c, text)?
+                pinned = parse_pin(c, text)?;
             }
             Some("pin") if !names_a_result(c, "pin") => return Err(second_pin_error(c)),
             Some("place") if !names_a_result(c, "place") => {

@@ -62,7 +62,7 @@ impl Graph {
                         hint: Vec::new(),
                         at: None,
                         span: 0..0,
-                    })
+                    });
                 }
             }
         }

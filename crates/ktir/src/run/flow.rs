@@ -156,7 +156,7 @@ impl<'m> KtirCore<'m> {
                 }
             }
             KtirFrameKind::Do { op } => {
-                self.push_frame(&op.regions[0], values, KtirFrameKind::While { op })
+                self.push_frame(&op.regions[0], values, KtirFrameKind::While { op });
             }
             KtirFrameKind::Parallel { op, mut at } => {
                 let n = at.len();

@@ -46,7 +46,9 @@ pub(super) fn round_elements(values: &mut [f32], elem: KtirElem) {
         KtirElem::BF16 => values.iter_mut().for_each(|x| *x = round_bf16(*x)),
         KtirElem::F32 => {}
         _ => {
-            values.iter_mut().for_each(|x| *x = decode_bits(encode_bits(f64::from(*x), elem), elem))
+            values
+                .iter_mut()
+                .for_each(|x| *x = decode_bits(encode_bits(f64::from(*x), elem), elem));
         }
     }
 }

@@ -71,10 +71,10 @@ impl KtirElements {
     pub(super) fn scatter(&mut self, from: &KtirElements, at: impl Iterator<Item = usize>) {
         match (self, from) {
             (KtirElements::F(to), KtirElements::F(from)) => {
-                at.zip(from).for_each(|(i, x)| to[i] = *x)
+                at.zip(from).for_each(|(i, x)| to[i] = *x);
             }
             (KtirElements::I(to), KtirElements::I(from)) => {
-                at.zip(from).for_each(|(i, x)| to[i] = *x)
+                at.zip(from).for_each(|(i, x)| to[i] = *x);
             }
             _ => {}
         }

@@ -209,7 +209,7 @@ impl LayoutText {
                 parts.extend(offset.as_ref().map(CuteInt::print_cute_text));
             }
             Some((sw, SwizzleTarget::UnsetPointer(ptr))) => {
-                parts.extend([sw.print_cute_text(), ptr.print_cute_text()])
+                parts.extend([sw.print_cute_text(), ptr.print_cute_text()]);
             }
             Some((sw, SwizzleTarget::Pointer(ptr))) => {
                 parts.push(format!("{}_{}", sw.print_cute_text(), ptr.print_cute_text()));

@@ -24,7 +24,7 @@ pub struct LayoutPreset {
     pub shape: Vec<i64>,
     /// The dtype it is usually used with.
     pub dtype: &'static str,
-    /// The layout, in a notation that [`crate::layout_from_json`] reads.
+    /// The layout, in a notation that [`crate::parse()`] reads.
     pub text: String,
     /// Of a thread-value layout of CuTe: who holds each element, which is what the layout is about.
     pub owners: Option<OwnerMap>,

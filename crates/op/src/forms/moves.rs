@@ -200,7 +200,7 @@ impl MoveRule for PadOp {
                 Some(p)
                     if p >= 0 && self.fits_extent(*n, before) && self.fits_extent(*n, after) =>
                 {
-                    *n = p
+                    *n = p;
                 }
                 _ => {
                     let reason = format!(

@@ -81,7 +81,7 @@ impl PointwiseOp {
         PointwiseOp { yields, ..self }
     }
 
-    pub(crate) fn as_transcendental(self) -> PointwiseOp {
+    pub(crate) fn mark_transcendental(self) -> PointwiseOp {
         PointwiseOp { transcendental: true, ..self }
     }
 

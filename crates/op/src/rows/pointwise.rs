@@ -40,7 +40,7 @@ fn binary_int_op(a: &OpAttributes, f: Binary, g: IntBinary) -> PointwiseOp {
 
 /// A function of the vector unit's slow path that turns integers into float32.
 fn build_slow_unary(a: &OpAttributes, f: Unary) -> BuiltForm {
-    build_pointwise(unary_op(a, f).with_result_dtype(ResultDtype::Float).as_transcendental())
+    build_pointwise(unary_op(a, f).with_result_dtype(ResultDtype::Float).mark_transcendental())
 }
 
 fn build_pointwise(op: PointwiseOp) -> BuiltForm {

@@ -96,7 +96,9 @@ fn boxes_and_edges(
     let at: HashMap<usize, usize> =
         drawn.iter().enumerate().map(|(i, (step, _))| (*step, i + sources.len())).collect();
     boxes.extend(
-        drawn.iter().map(|(i, us)| StepBox::step_box(report, *i, *us, folded.repeat_count(*i))),
+        drawn
+            .iter()
+            .map(|(i, us)| StepBox::place_step_box(report, *i, *us, folded.repeat_count(*i))),
     );
     let (mut edges, mut known) = (Vec::new(), BTreeSet::new());
     for (step, _) in drawn {
@@ -192,7 +194,7 @@ impl StepBox {
         }
     }
 
-    fn step_box(report: &Report, i: usize, us: f64, times: usize) -> StepBox {
+    fn place_step_box(report: &Report, i: usize, us: f64, times: usize) -> StepBox {
         let s = &report.steps[i];
         let each = if times > 1 {
             format!("{} ×{times}", format_time(us / times as f64))

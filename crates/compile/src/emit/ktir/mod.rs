@@ -97,7 +97,7 @@ fn build_kernel_function(
     match op.name() {
         "sum" | "mean" | "amax" | "amin" => reduce::build_reduction_body(&mut frame, op.name())?,
         "softmax" | "log_softmax" | "rms_norm" | "layer_norm" => {
-            rows::build_row_body(&mut frame, op.name())?
+            rows::build_row_body(&mut frame, op.name())?;
         }
         "matmul" | "mm" | "bmm" | "linear" => product::build_product_body(&mut frame)?,
         name if op.row().ktir == TileProgram::None => {

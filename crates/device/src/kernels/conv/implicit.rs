@@ -134,7 +134,7 @@ impl LeftOperand<f32> for ImageWindows<'_> {
             channels.for_each_piece(first..first + tile.depth, |c, at, count| {
                 // SAFETY: elements of the images, whose block this is.
                 unsafe {
-                    work.load.load_adjacent(self.base, start + at, &mut into[c - first..][..count])
+                    work.load.load_adjacent(self.base, start + at, &mut into[c - first..][..count]);
                 };
             });
         }

@@ -155,7 +155,7 @@ impl<T: ProductNumber> ResultSink<'_, T> {
                             self.base,
                             place + at,
                             &from[x - first..][..count],
-                        )
+                        );
                     };
                 });
             }

@@ -167,7 +167,7 @@ impl<F: ReductionFold> ReductionTask<F> {
                         let x = &mut room[..n * lanes];
                         // SAFETY: by the contract of `pass`.
                         unsafe {
-                            self.loads[0].load_adjacent(memory.inputs[0], from + k * lanes, x)
+                            self.loads[0].load_adjacent(memory.inputs[0], from + k * lanes, x);
                         };
                         let number = number.wrapping_add(wrapping_multiple(inner.count, k));
                         let run = &mut run[here.clone()];

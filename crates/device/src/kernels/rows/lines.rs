@@ -121,7 +121,7 @@ impl TensorLines {
                     lanes.resize(here, T::default());
                     // SAFETY: by the contract of this function.
                     unsafe {
-                        load.load_adjacent(base, place + self.next.line_offset(c), &mut lanes)
+                        load.load_adjacent(base, place + self.next.line_offset(c), &mut lanes);
                     };
                     for (k, value) in lanes.iter().enumerate() {
                         into[(done + k) * pitch + part.at..][..part.repeat].fill(*value);

@@ -196,7 +196,7 @@ impl<T: KernelNumber> KernelTask for LineTask<T> {
                     let into = (others.lines[i - 1].as_mut_slice(), form.n + slice.apart);
                     // SAFETY: as above.
                     unsafe {
-                        form.load_lines(&self.loads[i], memory.inputs[i], start, which, into)
+                        form.load_lines(&self.loads[i], memory.inputs[i], start, which, into);
                     };
                 }
                 let fixed = slice.inputs[1..].iter().all(TensorLines::is_shared);

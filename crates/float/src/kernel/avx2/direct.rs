@@ -400,7 +400,7 @@ impl<const SIZE: usize> Avx2Step for Avx2CopyStep<SIZE> {
         for vector in 0..SIZE {
             // SAFETY: 32 elements are a vector for each of their bytes.
             unsafe {
-                store_register::<STREAM>(dst.add(vector * 32), load_register(src.add(vector * 32)))
+                store_register::<STREAM>(dst.add(vector * 32), load_register(src.add(vector * 32)));
             };
         }
     }

@@ -147,7 +147,7 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
             for a in 0..lines {
                 let from = src.add(b * E).offset((a * side).cast_signed() * t.sa);
                 load_square::<E, R>(from, t.sa, squares.add(a * side * 64), || {
-                    ahead.prefetch_lines(R)
+                    ahead.prefetch_lines(R);
                 });
             }
             let to = dst.offset(b.cast_signed() * t.db);

@@ -24,7 +24,7 @@ fn coalesced_leaves(a: &CuteModes) -> Vec<CuteMode> {
     for m in leaves.into_iter().filter(|m| m.extent != 1) {
         match found.last_mut() {
             Some(last) if continues_mode(last, m) => {
-                last.extent = last.extent.saturating_mul(m.extent)
+                last.extent = last.extent.saturating_mul(m.extent);
             }
             _ => found.push(m.clone()),
         }

@@ -13,7 +13,7 @@ use zellige_math::{FloatFunction, IntFunction, IntUnary, Unary};
 
 /// A function of the slow path, for floats only.
 fn build_activation(a: &OpAttributes, f: Unary) -> BuiltForm {
-    build_pointwise(unary_op(a, f).as_transcendental())
+    build_pointwise(unary_op(a, f).mark_transcendental())
 }
 
 fn build_gelu(a: &mut OpAttributes) -> BuiltForm {
@@ -36,7 +36,7 @@ fn build_celu(a: &mut OpAttributes) -> BuiltForm {
         return Err(a.bad_attribute("alpha", "it divides, so it is not 0".into()));
     }
     build_pointwise(
-        PointwiseOp::new(a.op, 1).with_float(FloatFunction::Celu(alpha)).as_transcendental(),
+        PointwiseOp::new(a.op, 1).with_float(FloatFunction::Celu(alpha)).mark_transcendental(),
     )
 }
 

@@ -39,7 +39,7 @@ fn build_bitwise(a: &OpAttributes, g: IntBinary) -> BuiltForm {
 }
 
 fn build_pow(a: &mut OpAttributes) -> BuiltForm {
-    build_pointwise(binary_op(a, Binary::Pow).with_int(IntFunction::Power).as_transcendental())
+    build_pointwise(binary_op(a, Binary::Pow).with_int(IntFunction::Power).mark_transcendental())
 }
 
 /// Floats; integers become float32.
@@ -49,7 +49,7 @@ fn float_binary_op(a: &OpAttributes, f: Binary) -> PointwiseOp {
 
 fn build_hypot(a: &mut OpAttributes) -> BuiltForm {
     let op = PointwiseOp::new(a.op, 2).with_float(FloatFunction::Hypot);
-    build_pointwise(op.as_transcendental())
+    build_pointwise(op.mark_transcendental())
 }
 
 /// The complement; of bool, the other one.
@@ -68,9 +68,9 @@ pub(crate) static ROWS: &[OpRow] = &[
     row("pow", &["a", "b"], UpstreamLayer::Decomposed, build_pow).onnx("Pow").torch(&["pow.Tensor_Tensor pow_.Tensor pow.Tensor_Tensor_out (self, exponent)", "pow.Tensor_Scalar pow_.Scalar pow.Tensor_Scalar_out (self, exponent)", "pow.Scalar pow.Scalar_out (self, exponent)"]),
     row("maximum", &["a", "b"], UpstreamLayer::Native, |a| build_pointwise(binary_int_op(a, Binary::Maximum, IntBinary::Maximum))).superdsc("maximum").ktir("maximumf(a, b)").torch(&["clamp_min.Tensor clamp_min_.Tensor clamp_min.Tensor_out (self, min)", "maximum maximum.out (self, other)"]),
     row("minimum", &["a", "b"], UpstreamLayer::Native, |a| build_pointwise(binary_int_op(a, Binary::Minimum, IntBinary::Minimum))).superdsc("minimum").ktir("minimumf(a, b)").torch(&["clamp_max.Tensor clamp_max_.Tensor clamp_max.Tensor_out (self, max)", "minimum minimum.out (self, other)"]),
-    row("atan2", &["a", "b"], UpstreamLayer::Fallback, |a| build_pointwise(float_binary_op(a, Binary::Atan2).as_transcendental())).torch(&["atan2 atan2_ atan2.out (self, other)"]),
+    row("atan2", &["a", "b"], UpstreamLayer::Fallback, |a| build_pointwise(float_binary_op(a, Binary::Atan2).mark_transcendental())).torch(&["atan2 atan2_ atan2.out (self, other)"]),
     row("hypot", &["a", "b"], UpstreamLayer::Fallback, build_hypot).torch(&["hypot hypot_ hypot.out (self, other)"]),
-    row("logaddexp", &["a", "b"], UpstreamLayer::Decomposed, |a| build_pointwise(binary_op(a, Binary::Logaddexp).as_transcendental())).torch(&["logaddexp logaddexp.out (self, other)"]),
+    row("logaddexp", &["a", "b"], UpstreamLayer::Decomposed, |a| build_pointwise(binary_op(a, Binary::Logaddexp).mark_transcendental())).torch(&["logaddexp logaddexp.out (self, other)"]),
     row("copysign", &["a", "b"], UpstreamLayer::Decomposed, |a| build_pointwise(float_binary_op(a, Binary::Copysign))).whole("comparisons do not see the sign of zero").torch(&["copysign.Tensor copysign_.Tensor copysign.out (self, other)", "copysign.Scalar copysign_.Scalar copysign.Scalar_out (self, other)"]),
     row("bitwise_and", &["a", "b"], UpstreamLayer::Native, |a| build_bitwise(a, IntBinary::BitAnd)).onnx("BitwiseAnd").torch(&["bitwise_and.Tensor bitwise_and_.Tensor bitwise_and.Tensor_out (self, other)", "bitwise_and.Scalar bitwise_and_.Scalar bitwise_and.Scalar_out (self, other)", "bitwise_and.Scalar_Tensor bitwise_and.Scalar_Tensor_out (self, other)"]),
     row("bitwise_or", &["a", "b"], UpstreamLayer::Fallback, |a| build_bitwise(a, IntBinary::BitOr)).onnx("BitwiseOr").torch(&["bitwise_or.Tensor bitwise_or_.Tensor bitwise_or.Tensor_out (self, other)", "bitwise_or.Scalar bitwise_or_.Scalar bitwise_or.Scalar_out (self, other)", "bitwise_or.Scalar_Tensor bitwise_or.Scalar_Tensor_out (self, other)"]),
