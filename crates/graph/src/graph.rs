@@ -226,7 +226,7 @@ impl Graph {
     /// The same graph with the layout of one tensor pinned.
     ///
     /// # Errors
-    /// As [`GraphBuilder::pin`](crate::GraphBuilder::).
+    /// As [`GraphBuilder::pin_layout`](crate::GraphBuilder::pin_layout).
     pub fn with_pin(&self, id: TensorId, pin: LayoutRequest) -> Result<Graph> {
         let mut graph = self.clone();
         graph.tensors[id.0].set_pin(pin)?;
