@@ -3,6 +3,7 @@
 use crate::rng::Rng;
 use crate::seeds::SEEDS;
 use serde_json::{Value, json};
+use zellige_notation::Notation;
 
 /// Numbers where arithmetic goes wrong, as they are written.
 pub(crate) const EXTREMES: &[&str] = &[

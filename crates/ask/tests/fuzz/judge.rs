@@ -167,3 +167,4 @@ pub(crate) fn check(line: &str, began: Instant) -> Option<String> {
     let found = complaint(line);
     STARTED.store(0, Ordering::Relaxed);
     found
+}

@@ -17,9 +17,11 @@ use mutate::{mutate, mutate_text};
 use peak_alloc::PeakAlloc;
 use rng::Rng;
 use seeds::SEEDS;
+use serde_json::json;
 use std::time::{Duration, Instant};
 use zellige_ask::{OPERATIONS, answer_line};
 use zellige_layout::AxisTable;
+use zellige_notation::Notation;
 
 /// The system allocator, counting what is in use.
 #[global_allocator]

@@ -1,8 +1,10 @@
 //! Changes of numbers, fields, types, texts and bytes of a request.
 
-use crate::generate::{EXTREMES, FRAGMENTS, extreme, layout_text};
+use crate::generate::{FRAGMENTS, count, extreme, plausible};
 use crate::rng::Rng;
+use crate::seeds::SEEDS;
 use serde_json::{Map, Value, json};
+use zellige_notation::Notation;
 
 /// Runs `f` on the node with that number, depth first.
 pub(crate) fn visit(v: &mut Value, at: &mut usize, f: &mut dyn FnMut(&mut Value)) {
