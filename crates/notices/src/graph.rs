@@ -52,7 +52,10 @@ impl CrateGraph {
         }
         let output = command.output().map_err(|e| format!("cargo metadata: {e}"))?;
         if !output.status.success() {
-            return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr)));
+            let reason = String::from_utf8_lossy(&output.stderr);
+            return Err(format!(
+                "cargo metadata: {reason}`cargo fetch --locked` fetches the crates of every platform"
+            ));
         }
         let answer: Value = serde_json::from_slice(&output.stdout)
             .map_err(|e| format!("cargo metadata gives JSON: {e}"))?;
