@@ -17,6 +17,7 @@ mod device;
 mod diff;
 mod dma;
 mod eager;
+mod exchange;
 mod explain;
 mod explore;
 mod graph;
@@ -106,6 +107,8 @@ enum CliCommand {
     ScaleFactors(scale_factors::Args),
     /// Move a tensor between files into another layout
     Move(moves::MoveArgs),
+    /// Plan the copies between the scratchpads of two divisions of a tensor: who sends what to whom
+    Exchange(exchange::ExchangeArgs),
     /// Move a checkpoint between shardings: tensor parallel, pipeline, flat shards, one file
     Reshard(reshard::ReshardArgs),
     /// Print the transfer of a host tensor to or from the device: loop nests and descriptor
@@ -181,6 +184,7 @@ fn perform_command(command: &CliCommand, limits: &limits::LimitArgs) -> anyhow::
         CliCommand::Diff(args) => diff::run_diff(args),
         CliCommand::Notations(args) => notations::run_notations(args),
         CliCommand::Presets(args) => presets::run_presets(args),
+        CliCommand::Exchange(args) => exchange::run_exchange(args),
         CliCommand::ScaleFactors(args) => scale_factors::run(args),
         CliCommand::Move(args) => {
             interrupt::watch_signals();

@@ -37,6 +37,7 @@ mod cell_label;
 mod chart;
 mod clip;
 mod color;
+mod core_traffic;
 mod elements_at;
 mod font;
 mod logical;
@@ -53,5 +54,6 @@ mod text_width;
 mod ticks;
 
 pub use chart::{ChartBar, ChartTrack, TimeChart};
+pub use core_traffic::{CoreTraffic, render_core_traffic_text};
 pub use options::{DrawOptions, MAX_CELLS};
 pub use scene::{AxisRange, CellKind, ColorSwatch, Scene, SceneCell, ScenePanel};

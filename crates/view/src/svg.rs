@@ -2,6 +2,7 @@
 
 mod canvas;
 pub mod chart;
+pub mod core_traffic;
 mod panel;
 
 use crate::scene::{CellKind, Scene, ScenePanel};
