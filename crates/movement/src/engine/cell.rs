@@ -1,6 +1,9 @@
 //! Copying one run of adjacent bytes with the widest registers of the machine.
 
-use super::stream::{LINE_BYTES, LONG_ROW_BYTES};
+use super::stream::LINE_BYTES;
+use crate::engine::tuning::{
+    COPY_PREFETCH_BYTES, MIN_ALIGNED_RUN_BYTES, MIN_BROKEN_STREAM_BYTES, MIN_SYSTEM_COPY_BYTES,
+};
 
 /// A register and how it touches memory.
 pub(super) trait CopyLane: Copy {
@@ -61,16 +64,6 @@ pub(super) fn fence_stores() {
     }
 }
 
-/// Bytes ahead that are asked for while a long run is copied by registers shorter than a line.
-const PREFETCH_BYTES: usize = 512;
-
-/// Runs of at least this many bytes are stored from register to register of the destination.
-const ALIGNED_RUN_BYTES: usize = 256;
-
-/// Runs of at least this many bytes that stay in the caches are left to the system, which knows the processor:
-/// in the second and third level caches its copy is up to a third faster.
-const SYSTEM_COPY_BYTES: usize = 2048;
-
 /// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines go around the caches. Broken lines do not:
 /// half a line that is streamed costs a transfer of its own, and drives the rest out of the caches.
 ///
@@ -93,8 +86,8 @@ pub(super) unsafe fn copy_bytes<L: CopyLane, const STREAM: bool>(
                 copy_short_run(s, d, at);
             }
             while at + LINE_BYTES <= bytes {
-                if L::BYTES == 32 && bytes >= LONG_ROW_BYTES {
-                    prefetch_line(s.wrapping_add(at + PREFETCH_BYTES));
+                if L::BYTES == 32 && bytes >= MIN_BROKEN_STREAM_BYTES {
+                    prefetch_line(s.wrapping_add(at + COPY_PREFETCH_BYTES));
                 }
                 for part in (at..at + LINE_BYTES).step_by(L::BYTES) {
                     L::load_lane(s.add(part)).store_non_temporal(d.add(part));
@@ -106,11 +99,11 @@ pub(super) unsafe fn copy_bytes<L: CopyLane, const STREAM: bool>(
             }
             return;
         }
-        if bytes >= SYSTEM_COPY_BYTES {
+        if bytes >= MIN_SYSTEM_COPY_BYTES {
             s.copy_to_nonoverlapping(d, bytes);
             return;
         }
-        if bytes >= ALIGNED_RUN_BYTES {
+        if bytes >= MIN_ALIGNED_RUN_BYTES {
             // Stores that straddle lines cost twice; a long run has one at the front and one at the end.
             L::load_lane(s).store_lane(d);
             at = d.addr().wrapping_neg() % L::BYTES;

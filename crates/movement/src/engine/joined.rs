@@ -7,6 +7,7 @@
 use super::cell::{self, PortableLane, copy_bytes};
 use super::job::ByteLoop;
 use super::stream::LINE_BYTES;
+use crate::engine::tuning::{MAX_ROW_PREFETCH_BYTES, ROW_PREFETCH_STEPS};
 use std::arch::x86_64::*;
 
 /// The 16 bytes of a joined line that two rows share: the last `from_first` of the one, then the first of
@@ -93,8 +94,8 @@ unsafe fn copy_joined_lines<const WHOLE: usize>(
             for j in 0..y.n {
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
-                let next = s.wrapping_offset(y.src * 4);
-                for at in (0..bytes.min(256)).step_by(LINE_BYTES) {
+                let next = s.wrapping_offset(y.src * ROW_PREFETCH_STEPS);
+                for at in (0..bytes.min(MAX_ROW_PREFETCH_BYTES)).step_by(LINE_BYTES) {
                     cell::prefetch_line(next.wrapping_add(at));
                 }
                 let (step, last, back) =

@@ -7,6 +7,7 @@ use super::cell::neon::Neon;
 use super::cell::{self, CopyLane, PortableLane, copy_bytes};
 use super::job::ByteLoop;
 use super::stream::LINE_BYTES;
+use crate::engine::tuning::{MAX_ROW_PREFETCH_BYTES, ROW_PREFETCH_STEPS};
 use std::arch::aarch64::*;
 
 /// The 16 bytes of a joined line that two rows share: the last `from_first` of the one, then the first of
@@ -73,8 +74,8 @@ pub(super) unsafe fn copy_joined_neon(
             for j in 0..y.n {
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
-                let next = s.wrapping_offset(y.src * 4);
-                for at in (0..bytes.min(256)).step_by(LINE_BYTES) {
+                let next = s.wrapping_offset(y.src * ROW_PREFETCH_STEPS);
+                for at in (0..bytes.min(MAX_ROW_PREFETCH_BYTES)).step_by(LINE_BYTES) {
                     cell::prefetch_line(next.wrapping_add(at));
                 }
                 let (step, last, back) =

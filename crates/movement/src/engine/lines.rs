@@ -9,11 +9,9 @@ use super::cell::{CopyLane, PortableLane, prefetch_line};
 use super::job::ByteLoop;
 use super::rows::TableCopyKernel;
 use super::stream::LINE_BYTES;
+use crate::engine::tuning::TABLE_PREFETCH_BYTES;
 #[cfg(target_arch = "x86_64")]
 use zellige_isa::Isa;
-
-/// Bytes ahead that are asked for.
-const PREFETCH_BYTES: usize = 512;
 
 /// The kernel for runs of `bytes` that are parts of whole lines, where it is one of registers.
 pub(super) fn select_line_table(bytes: usize) -> Option<TableCopyKernel> {
@@ -55,7 +53,7 @@ unsafe fn copy_line_table<const N: usize>(
                 for j in 0..y.n {
                     let s = src.offset(i * x.src + j * y.src);
                     let d = dst.offset(i * x.dst + j * y.dst);
-                    let soon = s.wrapping_offset(group[0].0).wrapping_add(PREFETCH_BYTES);
+                    let soon = s.wrapping_offset(group[0].0).wrapping_add(TABLE_PREFETCH_BYTES);
                     for at in (0..group.len() * bytes).step_by(LINE_BYTES) {
                         prefetch_line(soon.wrapping_add(at));
                     }
@@ -75,7 +73,7 @@ unsafe fn copy_line_table<const N: usize>(
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     //! Lines of four runs each, put together in registers: fewer stores, and no half of a line.
-    use super::{ByteLoop, LINE_BYTES, PREFETCH_BYTES, prefetch_line};
+    use super::{ByteLoop, LINE_BYTES, TABLE_PREFETCH_BYTES, prefetch_line};
     use std::arch::x86_64::*;
 
     /// Bytes of a run.
@@ -105,7 +103,7 @@ mod x86 {
                             let (mut s, mut d) = (src.offset(i * x.src), dst.offset(i * x.dst));
                             for _ in 0..y.n {
                                 for line in group.chunks_exact(LINE_BYTES / PIECE_BYTES) {
-                                    prefetch_line(s.wrapping_offset(line[0].0 & !63).wrapping_add(PREFETCH_BYTES));
+                                    prefetch_line(s.wrapping_offset(line[0].0 & !63).wrapping_add(TABLE_PREFETCH_BYTES));
                                     let $lane = |k: usize| {
                                         _mm_loadu_si128(s.wrapping_offset(line[k].0).cast())
                                     };

@@ -18,18 +18,26 @@ mod joined_neon;
 mod lines;
 mod repeat;
 mod reverse;
+mod row_job;
 mod rows;
 mod short;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod small;
 mod splat;
 mod staged;
+mod strategies;
 mod stream;
 mod transpose;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    allow(dead_code, reason = "some kernels are of one instruction set")
+)]
+mod tuning;
 mod walk;
 
 use crate::between::PaddingFill;
 use crate::dtypes::MoveDtypes;
+use crate::engine::tuning::MAX_THREADS;
 use crate::plan::{CopyNest, FillNest, MovePlan, PlanCost};
 use account::{RunEstimate, RunPieces};
 use job::NestJob;
@@ -102,9 +110,6 @@ pub enum MoveError {
     #[error("the plan touches more bytes than an address can name")]
     TooLarge,
 }
-
-/// Threads of one run, at most.
-const MAX_THREADS: usize = 256;
 
 impl Mover {
     /// Plans the move of a tensor of `shape` from `src` to `dst` and makes it ready, in one call:

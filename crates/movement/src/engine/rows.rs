@@ -9,6 +9,9 @@ use super::joined_neon;
 use super::short;
 #[cfg(target_arch = "x86_64")]
 use super::stream::LINE_BYTES;
+use crate::engine::tuning::{
+    MAX_ROW_PREFETCH_BYTES, PAGE_BYTES, ROW_PREFETCH_BYTES, ROW_PREFETCH_STEPS,
+};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
@@ -123,10 +126,6 @@ pub(super) fn streams_by_bursts(step: isize) -> bool {
     }
 }
 
-/// Bytes of a page.
-#[cfg(target_arch = "x86_64")]
-const PAGE_BYTES: usize = 4096;
-
 /// Rows that follow one another in a destination of broken lines, where the machine can join them.
 pub(super) fn select_joined_kernel() -> Option<RowCopyKernel> {
     #[cfg(target_arch = "x86_64")]
@@ -170,8 +169,8 @@ unsafe fn copy_joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: Byte
             for j in 0..y.n {
                 let s = src.offset(i * x.src + j * y.src);
                 let d = dst.offset(i * x.dst + j * y.dst);
-                let next = s.wrapping_offset(y.src * 4);
-                for at in (0..bytes.min(256)).step_by(LINE_BYTES) {
+                let next = s.wrapping_offset(y.src * ROW_PREFETCH_STEPS);
+                for at in (0..bytes.min(MAX_ROW_PREFETCH_BYTES)).step_by(LINE_BYTES) {
                     cell::prefetch_line(next.wrapping_add(at));
                 }
                 let (step, last, back) =
@@ -195,9 +194,6 @@ unsafe fn copy_joined_avx512(src: *const u8, dst: *mut u8, bytes: usize, x: Byte
     }
 }
 
-/// Lines ahead that are asked for while a row is copied.
-const PREFETCH_LINES: usize = 512;
-
 /// # Safety
 /// Every run of the two loops is readable at `src` and writable at `dst`, the two do not overlap,
 /// and the machine has the instructions of `L`.
@@ -219,12 +215,12 @@ unsafe fn copy_rows<L: CopyLane, const STREAM: bool>(
             for _ in 0..y.n {
                 if STREAM {
                     let next = if skips {
-                        s.wrapping_offset(y.src * 4)
+                        s.wrapping_offset(y.src * ROW_PREFETCH_STEPS)
                     } else {
-                        s.wrapping_add(PREFETCH_LINES)
+                        s.wrapping_add(ROW_PREFETCH_BYTES)
                     };
                     let mut at = 0;
-                    while at < bytes && at < 256 {
+                    while at < bytes && at < MAX_ROW_PREFETCH_BYTES {
                         cell::prefetch_line(next.wrapping_add(at));
                         at += 64;
                     }

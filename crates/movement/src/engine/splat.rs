@@ -3,6 +3,7 @@
 use super::cell::{CopyLane, PortableLane};
 use super::job::ByteLoop;
 use super::stream::LINE_BYTES;
+use crate::engine::tuning::MIN_ALIGNED_SPLAT_BYTES;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 
@@ -10,13 +11,7 @@ use zellige_isa::Isa;
 pub(super) type SplatKernel =
     unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop);
 
-/// Rows shorter than this are left to other kernels.
-pub(super) const MIN_SPLAT_BYTES: usize = 16;
-
-/// Rows of at least this many bytes are written from line to line.
-const ALIGNED_ROW_BYTES: usize = 256;
-
-/// The fastest version for elements of `width` bytes in rows of `bytes`, at least [`MIN_SPLAT_BYTES`]; with `stream`,
+/// The fastest version for elements of `width` bytes in rows of `bytes`, at least [`MIN_SPLAT_ROW_BYTES`]; with `stream`,
 /// whole lines go around the caches.
 pub(super) fn select_splat_kernel(width: usize, bytes: usize, stream: bool) -> SplatKernel {
     macro_rules! widths {
@@ -74,7 +69,7 @@ unsafe fn splat_rows<L: CopyLane, const E: usize, const STREAM: bool>(
                 // Stores that straddle lines cost twice; long rows have one at the front, at most.
                 let skip = d.addr().wrapping_neg() % L::BYTES;
                 let mut at = 0;
-                if bytes >= ALIGNED_ROW_BYTES && skip.is_multiple_of(E) {
+                if bytes >= MIN_ALIGNED_SPLAT_BYTES && skip.is_multiple_of(E) {
                     value.store_lane(d);
                     at = skip;
                 }

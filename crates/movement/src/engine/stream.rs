@@ -3,22 +3,19 @@
 //! A streamed store spares the read of the line it writes, and the room in the caches; it costs when
 //! the caches would have held the line, and far more when the line is not written whole.
 
+use crate::engine::tuning::{
+    LAST_LEVEL_QUARTERS, MIN_BROKEN_STREAM_BYTES, MIN_STREAMED_MOVE_BYTES,
+};
 use std::sync::OnceLock;
 
 /// Bytes of a cache line.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// Bytes read and written from which streaming pays where nothing better is known.
-const DEFAULT_STREAM_BYTES: usize = 8 << 20;
-
-/// Rows of at least this many bytes are streamed wherever they begin: few of their lines are broken.
-pub(super) const LONG_ROW_BYTES: usize = 1024;
-
 /// Whether a move that reads and writes so many bytes is more than the caches hold.
 pub(super) fn exceeds_caches(read: usize, written: usize) -> bool {
     static FROM: OnceLock<usize> = OnceLock::new();
     read.saturating_add(written)
-        >= *FROM.get_or_init(|| last_level_threshold().unwrap_or(DEFAULT_STREAM_BYTES))
+        >= *FROM.get_or_init(|| last_level_threshold().unwrap_or(MIN_STREAMED_MOVE_BYTES))
 }
 
 /// Three quarters of the last level cache of an AMD processor, which answers one core as fast as the
@@ -37,7 +34,7 @@ fn last_level_threshold() -> Option<usize> {
     let field = |word: u32, low: u32, bits: u32| ((word >> low) & ((1 << bits) - 1)) as usize + 1;
     let ways = field(third.ebx, 22, 10) * field(third.ebx, 12, 10);
     let bytes = ways * field(third.ebx, 0, 12) * (third.ecx as usize + 1);
-    Some(bytes / 4 * 3).filter(|b| *b >= DEFAULT_STREAM_BYTES)
+    Some(bytes / 4 * LAST_LEVEL_QUARTERS).filter(|b| *b >= MIN_STREAMED_MOVE_BYTES)
 }
 
 /// Whether AMD made the processor.
@@ -75,7 +72,7 @@ impl StreamRule {
     ) -> StreamRule {
         if !asked {
             StreamRule::Never
-        } else if bytes >= LONG_ROW_BYTES {
+        } else if bytes >= MIN_BROKEN_STREAM_BYTES {
             StreamRule::Always
         } else if bytes.is_multiple_of(LINE_BYTES)
             && steps.all(|s| s.unsigned_abs().is_multiple_of(LINE_BYTES))

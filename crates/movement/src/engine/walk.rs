@@ -3,10 +3,11 @@
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use super::carry::LineCarries;
 use super::cell;
-use super::job::{ByteLoop, JobKernel, LINEAR_CHUNK_BYTES, NestJob};
+use super::job::{ByteLoop, JobKernel, NestJob};
 use super::rows;
-use super::stream::{LINE_BYTES, LONG_ROW_BYTES, StreamRule};
+use super::stream::{LINE_BYTES, StreamRule};
 use super::transpose::{Scratch, TransposeTile, Trim};
+use crate::engine::tuning::{LINEAR_CHUNK_BYTES, MIN_BROKEN_STREAM_BYTES};
 use smallvec::SmallVec;
 use std::ops::Range;
 use zellige_float::RowStrides;
@@ -114,7 +115,8 @@ impl NestJob {
     /// Whether rows follow one another in the destination, for long enough.
     fn has_adjacent_rows(&self, bytes: usize) -> bool {
         let follow = |l: ByteLoop, tile: isize| {
-            l.dst == bytes.cast_signed() && l.n.min(tile).unsigned_abs() * bytes >= LONG_ROW_BYTES
+            l.dst == bytes.cast_signed()
+                && l.n.min(tile).unsigned_abs() * bytes >= MIN_BROKEN_STREAM_BYTES
         };
         follow(self.x, self.tile.0) || follow(self.y, self.tile.1)
     }
@@ -386,7 +388,7 @@ impl NestJob {
 /// `None` where lines begin inside of steps, or the loop is too short to be cut for them.
 fn steps_to_line(start: *const u8, n: isize, e: isize) -> Option<isize> {
     let left = start.addr().wrapping_neg() % LINE_BYTES;
-    let long = (n * e).unsigned_abs() >= LONG_ROW_BYTES;
+    let long = (n * e).unsigned_abs() >= MIN_BROKEN_STREAM_BYTES;
     match left.cast_signed() {
         0 => Some(0),
         left if long && left % e == 0 => Some(left / e),

@@ -10,16 +10,11 @@
 //! behind the last of the stretch: windows are moved inside of it.
 
 use super::super::job::ByteLoop;
-
-/// Windows of a half register, at most: more than that, and single elements are as fast.
-pub(super) const MOST_WINDOWS: usize = 8;
+use crate::engine::tuning::{MAX_GATHER_REGISTERS, MAX_GATHER_WINDOWS};
 
 /// Bytes of a register, and of a window.
 pub(super) const REGISTER_BYTES: usize = 32;
 pub(super) const WINDOW_BYTES: usize = 16;
-
-/// Registers of a stretch, at most.
-const MOST_REGISTERS: usize = 16;
 
 /// A mask byte that gives zero.
 const ZERO_MASK: u8 = 0x80;
@@ -87,7 +82,7 @@ impl StretchGather {
             .map(|at| cover_with_windows(&bytes[at..][..WINDOW_BYTES], most_start))
             .collect();
         let each = halves.iter().map(Vec::len).max()?;
-        if each > MOST_WINDOWS {
+        if each > MAX_GATHER_WINDOWS {
             return None;
         }
         let mut windows = Vec::with_capacity(at.len() * each);
@@ -139,7 +134,7 @@ impl StretchGather {
 fn choose_stretch(along: ByteLoop) -> Option<(usize, usize)> {
     let (step, n) = (along.dst.unsigned_abs(), along.n.unsigned_abs());
     let (least, most) =
-        (REGISTER_BYTES.div_ceil(step), (MOST_REGISTERS * REGISTER_BYTES / step).min(n));
+        (REGISTER_BYTES.div_ceil(step), (MAX_GATHER_REGISTERS * REGISTER_BYTES / step).min(n));
     let registers = |steps: usize| n.div_ceil(steps) * (steps * step).div_ceil(REGISTER_BYTES);
     (least..=most).map(|steps| (steps, registers(steps))).min_by_key(|(_, registers)| *registers)
 }

@@ -29,5 +29,5 @@ use neon as kernels;
 #[cfg(target_arch = "x86_64")]
 use x86 as kernels;
 
-pub(super) use choose::{select_outside_run, select_small_tiles};
+pub(super) use choose::select_small_tiles;
 pub(super) use run::Small;

@@ -3,10 +3,12 @@
 use super::super::carry::LineCarries;
 use super::super::cell::{self, prefetch_line};
 use super::super::job::ByteLoop;
-use super::super::stream::{LINE_BYTES, LONG_ROW_BYTES};
-use super::choose::SQUARE_ROW;
+use super::super::stream::LINE_BYTES;
 use super::gather::StretchGather;
 use super::kernels::{self, GatherKernel, SquareKernel, WideLane};
+use crate::engine::tuning::{
+    MAX_SQUARE_ROW_BYTES, MIN_BROKEN_STREAM_BYTES, SQUARE_STAGE_BYTES, SQUARE_STAGE_GAP_BYTES,
+};
 use std::mem::MaybeUninit;
 
 /// What is done inside of every tile.
@@ -96,11 +98,7 @@ pub(super) type LineKernel = unsafe fn(
     ahead: &mut TileRowPrefetcher<'_>,
 );
 
-/// Bytes between staged rows beyond their own, so that columns spread over the sets of the caches.
-pub(super) const PITCH_GAP: usize = LINE_BYTES;
-/// Bytes of staged rows, and of columns on their way out.
-pub(super) const STAGE_IN: usize = 160 << 10;
-const STAGE_OUT: usize = 16 * (SQUARE_ROW + LINE_BYTES);
+const STAGE_OUT: usize = 16 * (MAX_SQUARE_ROW_BYTES + LINE_BYTES);
 
 /// Memory of one tile. It begins on a line, and only what was written is read.
 #[repr(align(64))]
@@ -117,8 +115,8 @@ impl SquareTile {
         stream: bool,
     ) -> SquareTile {
         let units = (rows.len() / parts.0.unsigned_abs(), columns.len() / parts.1.unsigned_abs());
-        let pitch =
-            ((columns.len() * width).next_multiple_of(LINE_BYTES) + PITCH_GAP).cast_signed();
+        let pitch = ((columns.len() * width).next_multiple_of(LINE_BYTES) + SQUARE_STAGE_GAP_BYTES)
+            .cast_signed();
         let staged = stream.then(|| (0..rows.len().cast_signed()).map(|r| r * pitch).collect());
         let row = rows.len() * width;
         // Columns that follow one another leave as one.
@@ -142,7 +140,7 @@ impl SquareTile {
         next: *const u8,
         stream: bool,
     ) {
-        let mut stage = RowStage([const { MaybeUninit::uninit() }; STAGE_IN + STAGE_OUT]);
+        let mut stage = RowStage([const { MaybeUninit::uninit() }; SQUARE_STAGE_BYTES + STAGE_OUT]);
         let stage = stage.0.as_mut_ptr().cast::<u8>();
         let e = self.width;
         let side = 16 / e;
@@ -170,7 +168,7 @@ impl SquareTile {
                 }
                 None => (src, rows),
             };
-            let out = stage.add(STAGE_IN);
+            let out = stage.add(SQUARE_STAGE_BYTES);
             let bytes = rows.len() * e;
             let joined = self.leaving.get(1).is_some_and(|p| *p == bytes.cast_signed());
             let blocks = columns.len().div_ceil(side);
@@ -221,7 +219,7 @@ impl GatherTile {
         stream: bool,
     ) {
         // Long stretches are fetched by the hardware, which asking ahead would only disturb.
-        if stream && self.ahead.1 < LONG_ROW_BYTES {
+        if stream && self.ahead.1 < MIN_BROKEN_STREAM_BYTES {
             for stretch in &self.ahead.0 {
                 for at in (0..self.ahead.1).step_by(LINE_BYTES) {
                     prefetch_line(next.wrapping_offset(*stretch).wrapping_add(at));

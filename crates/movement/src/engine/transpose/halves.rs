@@ -96,7 +96,7 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     t: TransposeTile,
 ) {
     let side = 4 * R;
-    // SAFETY: `na * E / 64 <= MAX_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
+    // SAFETY: `na * E / 64 <= MAX_TILE_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
     // one along the source is moved back to end with it, and writes the same bytes again.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
@@ -142,7 +142,7 @@ unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     t: TransposeTile,
 ) {
     let side = 4 * R;
-    // SAFETY: columns of `na * E <= MAX_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
+    // SAFETY: columns of `na * E <= MAX_TILE_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
     // last one of each direction is moved back to end with it, and the same bytes come again. All
     // of a column is gathered before it is handed over.
     unsafe {

@@ -7,7 +7,7 @@
 //! (rows a power of two apart fall into few sets of the caches).
 //!
 //! Streamed stores must be whole lines: the columns are gathered in a buffer that stays in the first
-//! level cache, and leave it as rows of up to [`MAX_ROW_BYTES`] bytes.
+//! level cache, and leave it as rows of up to [`MAX_TILE_ROW_BYTES`] bytes.
 
 #[cfg(target_arch = "x86_64")]
 mod cached;
@@ -31,15 +31,17 @@ mod staged;
 mod x86;
 
 use super::cell::CopyLane;
-use super::job::CROWDED_ROWS;
+use crate::engine::tuning::{
+    CACHED_TILE_READ_BYTES, CACHED_TILE_WRITE_BYTES, HALF_REGISTER_READ_BYTES,
+    LINE_REGISTER_READ_BYTES, LINE_REGISTER_WRITE_BYTES, MAX_CONFLICTING_ROWS, MAX_TILE_ROW_BYTES,
+    STAGE_ROW_BYTES,
+};
 #[cfg(target_arch = "aarch64")]
 pub(super) use neon::interleave_lane_rounds;
 #[cfg(target_arch = "aarch64")]
 use neon::transpose_neon;
 #[cfg(not(target_arch = "x86_64"))]
 use portable::transpose_portable;
-#[cfg(target_arch = "x86_64")]
-use scratch::STAGE_ROW_BYTES;
 pub(super) use scratch::{Scratch, Trim};
 use staged::transpose_through_stage;
 #[cfg(target_arch = "x86_64")]
@@ -66,9 +68,6 @@ pub(super) struct TransposeTile {
 /// A transpose of one tile for one element width.
 pub(super) type TransposeKernel = unsafe fn(src: *const u8, dst: *mut u8, tile: TransposeTile);
 
-/// Bytes of a destination row that one tile writes, at most.
-pub(super) const MAX_ROW_BYTES: usize = 512;
-
 /// How a transpose that goes around the caches is cut into tiles.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TileShape {
@@ -83,6 +82,14 @@ pub(super) struct TileShape {
 }
 
 impl TileShape {
+    /// The shape of tiles that stay in the caches.
+    pub(super) const IN_CACHES: TileShape = TileShape {
+        burst: CACHED_TILE_WRITE_BYTES,
+        row: CACHED_TILE_READ_BYTES,
+        crowded_rows: MAX_CONFLICTING_ROWS,
+        along_src: false,
+    };
+
     /// The shape for this machine, for source rows that crowd into few sets of the caches or do not.
     ///
     /// Crowded rows are copied to one place first (`phased`), so that only the bursts of the destination
@@ -94,27 +101,32 @@ impl TileShape {
         if Isa::process_isa().has_avx2() {
             return match (crowded, Isa::process_isa().has_avx512()) {
                 (true, _) => TileShape {
-                    burst: MAX_ROW_BYTES,
+                    burst: MAX_TILE_ROW_BYTES,
                     row: STAGE_ROW_BYTES,
-                    crowded_rows: MAX_ROW_BYTES,
+                    crowded_rows: MAX_TILE_ROW_BYTES,
                     along_src: false,
                 },
                 (_, true) => TileShape {
-                    burst: 256,
-                    row: 4096,
-                    crowded_rows: MAX_ROW_BYTES,
+                    burst: LINE_REGISTER_WRITE_BYTES,
+                    row: LINE_REGISTER_READ_BYTES,
+                    crowded_rows: MAX_TILE_ROW_BYTES,
                     along_src: false,
                 },
                 _ => TileShape {
-                    burst: MAX_ROW_BYTES,
-                    row: 256,
-                    crowded_rows: MAX_ROW_BYTES,
+                    burst: MAX_TILE_ROW_BYTES,
+                    row: HALF_REGISTER_READ_BYTES,
+                    crowded_rows: MAX_TILE_ROW_BYTES,
                     along_src: true,
                 },
             };
         }
         let _ = crowded;
-        TileShape { burst: 256, row: 4096, crowded_rows: CROWDED_ROWS, along_src: false }
+        TileShape {
+            burst: LINE_REGISTER_WRITE_BYTES,
+            row: LINE_REGISTER_READ_BYTES,
+            crowded_rows: MAX_CONFLICTING_ROWS,
+            along_src: false,
+        }
     }
 }
 
@@ -248,7 +260,7 @@ unsafe fn transpose_block<V: TransposeLanes, const E: usize, const R: usize>(
 }
 
 /// # Safety
-/// The tile is readable at `src` and writable at `dst`, `na * E <= MAX_ROW_BYTES`, the two do not overlap,
+/// The tile is readable at `src` and writable at `dst`, `na * E <= MAX_TILE_ROW_BYTES`, the two do not overlap,
 /// `scratch` has memory where tiles are streamed, and the machine has the instructions of `V` and
 /// `L`. A streamed tile is complete only after [`Scratch::flush_pending`].
 #[inline(always)]
@@ -341,9 +353,9 @@ unsafe fn transpose_width<V: TransposeLanes, L: CopyLane, const E: usize, const 
 /// # Safety
 /// As [`transpose_sized`] for streamed tiles.
 unsafe fn transpose_by_column<const E: usize>(src: *const u8, dst: *mut u8, t: TransposeTile) {
-    let mut column = [0u8; MAX_ROW_BYTES];
+    let mut column = [0u8; MAX_TILE_ROW_BYTES];
     for b in 0..t.nb {
-        // SAFETY: `a` and `b` are inside the tile, and a column is no longer than `MAX_ROW_BYTES`.
+        // SAFETY: `a` and `b` are inside the tile, and a column is no longer than `MAX_TILE_ROW_BYTES`.
         unsafe {
             for a in 0..t.na {
                 let s = src.add(b * E).offset(a.cast_signed() * t.sa);

@@ -153,7 +153,7 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     t: TransposeTile,
 ) {
     let side = 4 * R;
-    // SAFETY: `na * E / 64 <= MAX_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
+    // SAFETY: `na * E / 64 <= MAX_TILE_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
     // one along the source is moved back to end with it, and writes the same bytes again.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
@@ -197,7 +197,7 @@ unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     t: TransposeTile,
 ) {
     let side = 4 * R;
-    // SAFETY: columns of `na * E <= MAX_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
+    // SAFETY: columns of `na * E <= MAX_TILE_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
     // last one of each direction is moved back to end with it, and the same bytes come again. All
     // of a column is gathered before it is handed over.
     unsafe {
@@ -286,8 +286,8 @@ pub(super) unsafe fn transpose_neon<const E: usize, const STREAM: bool>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::MAX_ROW_BYTES;
     use super::*;
+    use crate::engine::tuning::MAX_TILE_ROW_BYTES;
 
     /// Memory of bytes that no element has, so that what is written outside of a tile shows.
     const OUTSIDE: u8 = 0xee;
@@ -309,7 +309,7 @@ mod tests {
         let (sa, db) = (sa.cast_signed(), db.cast_signed());
         let (next, scratch) = (src.as_ptr(), &raw mut scratch);
         let t = TransposeTile { na, sa, nb, db, next, next_step: sa, scratch };
-        // SAFETY: both buffers hold the whole tile, `na * E <= MAX_ROW_BYTES`, and the scratch lives until it is
+        // SAFETY: both buffers hold the whole tile, `na * E <= MAX_TILE_ROW_BYTES`, and the scratch lives until it is
         // finished.
         unsafe {
             let dst = memory.as_mut_ptr().add(start);
@@ -329,8 +329,16 @@ mod tests {
     fn tiles_are_transposes() {
         fn every<const E: usize>() {
             let line = 64 / E;
-            let sizes =
-                [1, line / 2, line - 1, line, line + 1, 2 * line, 2 * line + 3, MAX_ROW_BYTES / E];
+            let sizes = [
+                1,
+                line / 2,
+                line - 1,
+                line,
+                line + 1,
+                2 * line,
+                2 * line + 3,
+                MAX_TILE_ROW_BYTES / E,
+            ];
             for na in sizes.into_iter().filter(|n| *n > 0) {
                 for nb in [1, 16 / E, 32 / E, line, line + 1, 3 * line, 3 * line + 5] {
                     for (gap, off) in [(0, 0), (64, 0), (5, 0), (0, 16), (64, 33), (7, 1)] {

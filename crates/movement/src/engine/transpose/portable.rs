@@ -47,8 +47,9 @@ pub(super) unsafe fn transpose_portable<const E: usize, const STREAM: bool>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MAX_ROW_BYTES, Scratch, TransposeTile};
+    use super::super::{Scratch, TransposeTile};
     use super::transpose_portable;
+    use crate::engine::tuning::MAX_TILE_ROW_BYTES;
 
     /// The portable kernels give what the machine's own do; elsewhere only they run.
     #[test]
@@ -68,10 +69,10 @@ mod tests {
                     next_step: (nb * E).cast_signed(),
                     scratch: &raw mut scratch,
                 };
-                // SAFETY: both buffers hold the whole tile, `na * E <= MAX_ROW_BYTES`, and the scratch lives
+                // SAFETY: both buffers hold the whole tile, `na * E <= MAX_TILE_ROW_BYTES`, and the scratch lives
                 // until it is finished.
                 unsafe {
-                    if na * E > MAX_ROW_BYTES {
+                    if na * E > MAX_TILE_ROW_BYTES {
                         return;
                     }
                     if stream {

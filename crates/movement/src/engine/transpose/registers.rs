@@ -10,26 +10,20 @@
 
 use super::super::stream::LINE_BYTES;
 use super::{TransposeTile, interleave_rounds, unrolled};
+use crate::engine::tuning::{L1_SETS, L1_TILE_WAYS, MAX_COMPACT_TILE_BYTES};
 use std::arch::x86_64::*;
-
-/// Bytes of the rows of a tile, with what lies between them, that the first level cache holds beside the next.
-const COMPACT_BYTES: usize = 1 << 14;
-
-/// Sets of a first level cache, and the ways of each that the lines of a tile may take.
-const CACHE_SETS: usize = 64;
-const USED_CACHE_WAYS: usize = 4;
 
 /// Whether the source of a tile is one compact stretch of memory.
 fn has_compact_source(t: &TransposeTile) -> bool {
-    t.na * t.sa.unsigned_abs() <= COMPACT_BYTES
+    t.na * t.sa.unsigned_abs() <= MAX_COMPACT_TILE_BYTES
 }
 
 /// Whether a tile is one for this file: its rows follow one another in the destination, and the first level
 /// cache holds a line of each of them, which it cannot where they are a power of two apart.
 pub(super) fn suits_registers(t: &TransposeTile, width: usize) -> bool {
     let step = t.sa.unsigned_abs();
-    let sets = CACHE_SETS >> (step / LINE_BYTES).trailing_zeros().min(CACHE_SETS.trailing_zeros());
-    let near = step <= LINE_BYTES || t.na <= sets * USED_CACHE_WAYS;
+    let sets = L1_SETS >> (step / LINE_BYTES).trailing_zeros().min(L1_SETS.trailing_zeros());
+    let near = step <= LINE_BYTES || t.na <= sets * L1_TILE_WAYS;
     t.db == (t.na * width).cast_signed() && near
 }
 

@@ -2,20 +2,13 @@
 
 use super::super::cell::{CopyLane, PortableLane, copy_bytes};
 use super::super::stream::LINE_BYTES;
-use super::MAX_ROW_BYTES;
+use crate::engine::tuning::{COLUMN_PITCH_BYTES, MAX_TILE_ROW_BYTES, STAGE_PITCH_BYTES};
 use std::mem::MaybeUninit;
 
-/// Distance between columns: not a power of two, so that they spread over the sets of the caches.
-pub(super) const COLUMN_PITCH: usize = MAX_ROW_BYTES + 64;
-/// Bytes of a source row that are staged at a time: whole lines, and a good burst for memory.
-pub(super) const STAGE_ROW_BYTES: usize = 512;
-/// Distance between staged rows: not a power of two.
-pub(super) const STAGE_PITCH: usize = STAGE_ROW_BYTES + 64;
-
 /// Squares of lines in the making: 64 registers each at most, side by side in a row.
-const SQUARES_BYTES: usize = MAX_ROW_BYTES / 64 * 64 * 64;
-const COLUMNS_BYTES: usize = 64 * COLUMN_PITCH;
-const STAGE_BYTES: usize = MAX_ROW_BYTES * STAGE_PITCH;
+const SQUARES_BYTES: usize = MAX_TILE_ROW_BYTES / 64 * 64 * 64;
+const COLUMNS_BYTES: usize = 64 * COLUMN_PITCH_BYTES;
+const STAGE_BYTES: usize = MAX_TILE_ROW_BYTES * STAGE_PITCH_BYTES;
 
 /// Memory for squares, for two sets of gathered columns and for a stage of source rows; and the set
 /// that is still on its way to memory.
@@ -83,7 +76,7 @@ struct PendingColumns {
 /// another there are gathered so, and leave as one.
 #[inline(always)]
 pub(super) fn column_pitch(bytes: usize, step: isize) -> usize {
-    if step == bytes.cast_signed() { bytes } else { COLUMN_PITCH }
+    if step == bytes.cast_signed() { bytes } else { COLUMN_PITCH_BYTES }
 }
 
 impl Scratch {
@@ -130,14 +123,14 @@ impl Scratch {
         self.memory.as_mut_ptr().cast::<u8>()
     }
 
-    /// Memory for the next 64 columns of up to [`MAX_ROW_BYTES`] bytes, [`column_pitch`] apart.
+    /// Memory for the next 64 columns of up to [`MAX_TILE_ROW_BYTES`] bytes, [`column_pitch`] apart.
     #[inline(always)]
     pub(super) fn column_memory(&mut self) -> *mut u8 {
         let set = if self.second { COLUMNS_BYTES } else { 0 };
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + set)
     }
 
-    /// Memory for [`MAX_ROW_BYTES`] stretches of [`STAGE_ROW_BYTES`] bytes, [`STAGE_PITCH`] apart.
+    /// Memory for [`MAX_TILE_ROW_BYTES`] stretches of [`STAGE_ROW_BYTES`] bytes, [`STAGE_PITCH_BYTES`] apart.
     #[inline(always)]
     pub(super) fn stage_memory(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + 2 * COLUMNS_BYTES)
@@ -178,7 +171,7 @@ impl Scratch {
             // SAFETY: `from` holds `left` columns at its pitch, and their places are writable; the range lies
             // inside of a column.
             unsafe { copy_bytes::<L, true>(p.from.add(begin), p.to.add(begin), end - begin) };
-            p.from = p.from.wrapping_add(COLUMN_PITCH);
+            p.from = p.from.wrapping_add(COLUMN_PITCH_BYTES);
             p.to = p.to.wrapping_offset(p.step);
             p.left -= 1;
         }

@@ -8,6 +8,7 @@
 use super::super::cell::{prefetch_line, x86::Avx512};
 use super::scratch::{Scratch, column_pitch};
 use super::{TransposeTile, phased, registers, transpose_rows_in_lanes, unrolled};
+use crate::engine::tuning::MAX_SAME_PAGE_STEP_BYTES;
 use std::arch::x86_64::*;
 
 /// Lines of the next tile, row by row: bursts that memory answers from one of its pages.
@@ -135,7 +136,7 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     t: TransposeTile,
 ) {
     let side = 4 * R;
-    // SAFETY: `na * E / 64 <= MAX_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
+    // SAFETY: `na * E / 64 <= MAX_TILE_ROW_BYTES / 64` squares fit the scratch. They stay inside the tile: the last
     // one along the source is moved back to end with it, and writes the same bytes again.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
@@ -191,7 +192,7 @@ unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     t: TransposeTile,
 ) {
     let side = 4 * R;
-    // SAFETY: columns of `na * E <= MAX_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
+    // SAFETY: columns of `na * E <= MAX_TILE_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
     // last one of each direction is moved back to end with it, and the same bytes come again. All
     // of a column is gathered before it is handed over.
     unsafe {
@@ -231,9 +232,6 @@ unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     }
 }
 
-/// Rows of the destination nearer than this share pages of memory, which likes them in order.
-const SAME_PAGE_BYTES: usize = 2048;
-
 /// # Safety
 /// As [`stream_gathered_tile`].
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -256,7 +254,7 @@ unsafe fn stream_sized_tile<const E: usize, const R: usize>(
                     stream_gathered_tile::<E, R>(src, dst, t);
                 }
             });
-        } else if aligned && (step >= SAME_PAGE_BYTES || step == row) {
+        } else if aligned && (step >= MAX_SAME_PAGE_STEP_BYTES || step == row) {
             stream_aligned_tile::<E, R>(src, dst, t);
         } else {
             stream_gathered_tile::<E, R>(src, dst, t);

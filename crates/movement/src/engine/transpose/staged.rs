@@ -1,11 +1,9 @@
 //! Streamed tiles through a stage: for registers narrower than a line, and for narrow tiles.
 
 use super::super::cell::{CopyLane, copy_bytes, prefetch_line};
-use super::scratch::{STAGE_PITCH, STAGE_ROW_BYTES, column_pitch};
+use super::scratch::column_pitch;
 use super::{TransposeLanes, TransposeTile, transpose_block};
-
-/// Rows nearer than this are read where they are.
-const NEAR_ROW_BYTES: usize = 1024;
+use crate::engine::tuning::{MIN_STAGED_STEP_BYTES, STAGE_PITCH_BYTES, STAGE_ROW_BYTES};
 
 /// Copies `bytes` of every row of a tile into the stage, four rows at a time: their misses overlap.
 ///
@@ -28,7 +26,7 @@ unsafe fn gather_rows_to_stage<L: CopyLane>(
             loop {
                 let v = rows.map(|r| L::load_lane(r.add(at)));
                 for (k, v) in v.into_iter().enumerate() {
-                    v.store_lane(stage.add((a + k) * STAGE_PITCH + at));
+                    v.store_lane(stage.add((a + k) * STAGE_PITCH_BYTES + at));
                 }
                 if at + L::BYTES >= bytes {
                     break;
@@ -39,7 +37,7 @@ unsafe fn gather_rows_to_stage<L: CopyLane>(
         }
         for a in a..t.na {
             let row = src.offset(a.cast_signed() * t.sa);
-            copy_bytes::<L, false>(row, stage.add(a * STAGE_PITCH), bytes);
+            copy_bytes::<L, false>(row, stage.add(a * STAGE_PITCH_BYTES), bytes);
         }
     }
 }
@@ -65,8 +63,8 @@ pub(super) unsafe fn transpose_through_stage<
 ) {
     let rows = R;
     let wide = rows * V::COUNT;
-    // SAFETY: `na <= MAX_ROW_BYTES / E` rows of `STAGE_ROW_BYTES` bytes fit the stage, and `wide <= 64` columns of
-    // `na * E <= MAX_ROW_BYTES` bytes fit the columns. Only what was written is read: a stretch of `len` bytes
+    // SAFETY: `na <= MAX_TILE_ROW_BYTES / E` rows of `STAGE_ROW_BYTES` bytes fit the stage, and `wide <= 64` columns of
+    // `na * E <= MAX_TILE_ROW_BYTES` bytes fit the columns. Only what was written is read: a stretch of `len` bytes
     // of each row is copied before its blocks run, and the blocks of a piece cover all of its columns
     // before these leave. The last block of each direction is moved back to end with the tile.
     unsafe {
@@ -76,14 +74,14 @@ pub(super) unsafe fn transpose_through_stage<
         let share = wide.div_ceil(t.na.div_ceil(rows));
         let per_stage = (STAGE_ROW_BYTES / E).max(wide);
         // Rows near one another share no sets.
-        let staged = t.sa.unsigned_abs() >= NEAR_ROW_BYTES;
+        let staged = t.sa.unsigned_abs() >= MIN_STAGED_STEP_BYTES;
         let mut b = 0usize;
         loop {
             let count = per_stage.min(t.nb - b);
             let from = src.add(b * E);
             let (at, pitch) = if staged {
                 gather_rows_to_stage::<L>(from, t, count * E, stage);
-                (stage.cast_const(), STAGE_PITCH.cast_signed())
+                (stage.cast_const(), STAGE_PITCH_BYTES.cast_signed())
             } else {
                 (from, t.sa)
             };
