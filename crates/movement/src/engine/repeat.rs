@@ -51,7 +51,6 @@ pub(super) fn split_repeat_loop(loops: &[ByteLoop], width: usize) -> Option<Repe
 
 impl RepeatSplit {
     /// Whether a stretch is too short for a job of its own.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     pub(super) fn is_short(&self) -> bool {
         self.bytes < GROWN_REPEAT_BYTES
     }

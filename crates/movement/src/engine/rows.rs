@@ -9,9 +9,9 @@ use super::joined_neon;
 use super::short;
 #[cfg(target_arch = "x86_64")]
 use super::stream::LINE_BYTES;
-use crate::engine::tuning::{
-    MAX_ROW_PREFETCH_BYTES, PAGE_BYTES, ROW_PREFETCH_BYTES, ROW_PREFETCH_STEPS,
-};
+#[cfg(target_arch = "x86_64")]
+use crate::engine::tuning::PAGE_BYTES;
+use crate::engine::tuning::{MAX_ROW_PREFETCH_BYTES, ROW_PREFETCH_BYTES, ROW_PREFETCH_STEPS};
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 use zellige_isa::Isa;
 

@@ -3,9 +3,9 @@
 //! A streamed store spares the read of the line it writes, and the room in the caches; it costs when
 //! the caches would have held the line, and far more when the line is not written whole.
 
-use crate::engine::tuning::{
-    LAST_LEVEL_QUARTERS, MIN_BROKEN_STREAM_BYTES, MIN_STREAMED_MOVE_BYTES,
-};
+#[cfg(target_arch = "x86_64")]
+use crate::engine::tuning::LAST_LEVEL_QUARTERS;
+use crate::engine::tuning::{MIN_BROKEN_STREAM_BYTES, MIN_STREAMED_MOVE_BYTES};
 use std::sync::OnceLock;
 
 /// Bytes of a cache line.

@@ -32,10 +32,11 @@ mod x86;
 
 use super::cell::CopyLane;
 use crate::engine::tuning::{
-    CACHED_TILE_READ_BYTES, CACHED_TILE_WRITE_BYTES, HALF_REGISTER_READ_BYTES,
-    LINE_REGISTER_READ_BYTES, LINE_REGISTER_WRITE_BYTES, MAX_CONFLICTING_ROWS, MAX_TILE_ROW_BYTES,
-    STAGE_ROW_BYTES,
+    CACHED_TILE_READ_BYTES, CACHED_TILE_WRITE_BYTES, LINE_REGISTER_READ_BYTES,
+    LINE_REGISTER_WRITE_BYTES, MAX_CONFLICTING_ROWS, MAX_TILE_ROW_BYTES,
 };
+#[cfg(target_arch = "x86_64")]
+use crate::engine::tuning::{HALF_REGISTER_READ_BYTES, STAGE_ROW_BYTES};
 #[cfg(target_arch = "aarch64")]
 pub(super) use neon::interleave_lane_rounds;
 #[cfg(target_arch = "aarch64")]
