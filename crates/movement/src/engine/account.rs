@@ -1,7 +1,7 @@
-//! What a run will take, to decide how many threads it is worth.
+//! What time a run will take, to decide how many threads it is worth.
 //!
 //! An estimate from the kernels of the jobs: rates of one core that hold within a factor of two or three on
-//! the machines that were measured. It need not be better, as all it decides is whether a thread is woken.
+//! the machines that were measured. It need not be better, because all it decides is whether a thread is woken.
 
 use super::job::{ByteLoop, JobKernel, NestJob};
 use crate::engine::tuning::{
@@ -32,7 +32,7 @@ impl RunEstimate {
     pub(super) fn for_jobs(jobs: &[NestJob], width: usize, bytes: usize, far: bool) -> RunEstimate {
         let kernels =
             jobs.iter().map(|j| estimate_job_picoseconds(j, width)).fold(0, usize::saturating_add);
-        // Memory gives one core about 15 GB/s each way, the caches at most twice that to what is not one row.
+        // A run is bound by its kernels or by memory, whichever takes longer: they work at the same time.
         let memory =
             bytes.saturating_mul(if far { MEMORY_PS_PER_BYTE } else { CACHES_PS_PER_BYTE });
         RunEstimate { nanoseconds: kernels.max(memory) / 1000, bytes }
@@ -45,6 +45,7 @@ impl RunEstimate {
 
     /// Pieces for so many threads, of a run of so many jobs.
     pub(super) fn divide_into_pieces(self, threads: usize, jobs: usize) -> RunPieces {
+        // Several pieces for each thread, unless they were so small that taking them cost more than they do.
         let least =
             (threads * MIN_PIECES_PER_THREAD).min(self.bytes / MIN_PIECE_BYTES).max(threads);
         let count = (self.bytes / PIECE_BYTES).min(MAX_PIECES / jobs.max(1)).max(least);
@@ -68,7 +69,7 @@ fn estimate_job_picoseconds(job: &NestJob, width: usize) -> usize {
         JobKernel::Convert { count, .. } => CONVERT_PS + CONVERT_PS_PER_ELEMENT * count,
         JobKernel::Linear { .. } => ROW_PS_PER_BYTE * LINEAR_CHUNK_BYTES,
         JobKernel::Elements { .. } => ELEMENT_PS,
-        // Single elements, or something that is counted by what it writes.
+        // Small tiles, repeats and stages differ too much for a rate of their own; what they write counts.
         _ => OTHER_PS_PER_BYTE * width,
     };
     calls.saturating_mul(each)

@@ -27,18 +27,20 @@ pub(super) trait CopyLane: Copy {
         // SAFETY: no register is wider than this.
         unsafe { Self::load_lane(all.as_ptr()) }
     }
-    /// A store that goes around the caches.
+    /// A non-temporal store: past the caches.
     /// # Safety
-    /// As `store`, and `p` is aligned to `BYTES`.
+    /// As [`CopyLane::store_lane`], and `p` is aligned to `BYTES`.
     unsafe fn store_non_temporal(self, p: *mut u8);
 }
 
-/// Asks for a cache line that will be read soon.
+/// Prefetches a cache line that will be read soon.
 #[inline(always)]
 pub(super) fn prefetch_line(p: *const u8) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: a prefetch of any address is harmless.
     unsafe {
+        // Into the second level cache: what is prefetched here is a tile away, and a tile is larger than the
+        // first level.
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T1>(p.cast());
     }
@@ -55,7 +57,8 @@ pub(super) fn prefetch_line(p: *const u8) {
     let _ = p;
 }
 
-/// Makes streamed stores visible to other threads. Only x86-64 lets them overtake others.
+/// Makes non-temporal stores visible to other threads before what this thread stores next. Only x86-64 orders
+/// them less than usual stores.
 pub(super) fn fence_stores() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: `sfence` is part of the x86-64 baseline and touches no memory of its own.
@@ -64,8 +67,8 @@ pub(super) fn fence_stores() {
     }
 }
 
-/// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines go around the caches. Broken lines do not:
-/// half a line that is streamed costs a transfer of its own, and drives the rest out of the caches.
+/// Copies `bytes` from `s` to `d`; with `STREAM`, whole lines are stored past the caches. Broken lines are not:
+/// half a line costs a transfer of its own, and drives the rest of it out of the caches.
 ///
 /// # Safety
 /// `s` is readable and `d` writable for `bytes`, they do not overlap, and the machine has the
@@ -107,7 +110,7 @@ pub(super) unsafe fn copy_bytes<L: CopyLane, const STREAM: bool>(
             // Stores that straddle lines cost twice; a long run has one at the front and one at the end.
             L::load_lane(s).store_lane(d);
             at = d.addr().wrapping_neg() % L::BYTES;
-            // Loads that miss wait together.
+            // Four loads before four stores: where they miss the caches, they wait together.
             while at + 4 * L::BYTES <= bytes {
                 let v = [0, 1, 2, 3].map(|k| L::load_lane(s.add(at + k * L::BYTES)));
                 for (k, v) in v.into_iter().enumerate() {
@@ -169,6 +172,7 @@ unsafe fn copy_short_run(s: *const u8, d: *mut u8, bytes: usize) {
         }
         return;
     }
+    // From the widest down: two overlapping words cover any length from their own to twice that.
     halves!(u128);
     halves!(u64);
     halves!(u32);

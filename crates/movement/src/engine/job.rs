@@ -1,17 +1,13 @@
 //! A nest made ready to run: a kernel for its inner loops, an odometer for the rest.
 //!
-//! **Idea.** How fast a move is depends on how many bytes are adjacent, and where. A job therefore
-//! looks for the best case first: a run that is adjacent on both sides is copied as a row, one long
-//! run in chunks; an element that is repeated is spread over its row; a run that the source holds
-//! backwards is reversed; several short loops that are adjacent together are a small tile; a loop
-//! adjacent in the source and another one adjacent in the destination are a transpose; what is
-//! adjacent nowhere moves one element at a time. That loop, or that pair of
-//! loops, goes to a kernel. The two loops around the kernel's rows are cut into tiles, small enough
-//! that every line and page which a tile touches is used up while the caches still hold it. An
-//! odometer counts the other loops.
+//! **Idea.** How fast a move is depends on how many bytes are adjacent, and on which side. The table of
+//! [`strategies`](super::strategies) therefore looks for the best case first, and gives one loop, or a pair of
+//! loops, to a kernel. The two loops around the rows of the kernel are cut into tiles, small enough that every
+//! line and page which a tile touches is used up while the caches still hold it. An odometer counts the other
+//! loops.
 //!
 //! **Invariant.** Loops are reordered, split and fused, and never changed: a job visits every
-//! combination of the digits of its loops with every start once. A plan writes every place once, so
+//! combination of the digits of its loops with every start once. A plan writes every address once, so
 //! tiles may run in any order and on any thread, and the bytes are the same.
 //!
 //! **Cost.** Making a job takes time quadratic in the number of loops, whatever the number of
@@ -61,12 +57,12 @@ pub(super) enum JobKernel {
     /// Runs of adjacent bytes at every start: small tables, such as those of a swizzle.
     Table { run: StoreVariants<TableCopyKernel>, bytes: usize },
     /// A tile of single elements, adjacent along `y` in the source and along `x` in the destination.
-    /// A `far` one reads more than the caches hold; of a `skewed` one every row of the destination begins
-    /// elsewhere in a line.
+    /// A `far` one reads more than the caches hold; in a `skewed` one every row of the destination begins
+    /// at another offset from a line.
     Transpose { run: StoreVariants<TransposeKernel>, far: bool, skewed: bool },
     /// Rows of one element each.
     Splat { run: StoreVariants<SplatKernel>, bytes: usize },
-    /// Rows that the source holds backwards.
+    /// Rows that are read backwards in the source.
     Reverse { run: ReverseKernel, count: usize },
     /// A stretch and its copies.
     Repeat(Box<RepeatedStretch>),
@@ -83,20 +79,20 @@ pub(super) enum JobKernel {
     Linear { run: StoreVariants<RowCopyKernel>, bytes: usize },
 }
 
-/// A kernel by usual stores and by those that go around the caches.
+/// A kernel with usual and with non-temporal stores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoreVariants<F> {
     usual: F,
-    around: F,
+    non_temporal: F,
 }
 
 impl<F: Copy> StoreVariants<F> {
     pub(super) fn new(select: impl Fn(bool) -> F) -> StoreVariants<F> {
-        StoreVariants { usual: select(false), around: select(true) }
+        StoreVariants { usual: select(false), non_temporal: select(true) }
     }
 
     pub(super) fn for_stores(self, stream: bool) -> F {
-        if stream { self.around } else { self.usual }
+        if stream { self.non_temporal } else { self.usual }
     }
 }
 
@@ -153,6 +149,7 @@ impl NestJob {
                 dst: elements_to_bytes(l.dst, to),
             });
         }
+        // A converter has a fixed price for every run, so short runs are brought together in a stage first.
         if count < MIN_CONVERT_RUN_ELEMENTS && !loops.is_empty() {
             if count > 1 {
                 loops.push(ByteLoop { n: count.cast_signed(), src: from, dst: to });
@@ -164,11 +161,13 @@ impl NestJob {
             let staged::StagedLoops { kernel, x, y, tile, outer } =
                 staged::select_staged_loops(&loops, converter, stream);
             let starts = starts.collect();
+            // The stage writes whole rows of tiles, wherever they begin.
             let stream = if kernel.stream { StreamRule::Always } else { StreamRule::Never };
             let kernel = JobKernel::Staged(kernel);
             return NestJob { kernel, stream, x, y, tile, x_first: false, outer, starts };
         }
-        // A long run alone is cut, so that threads have something to share.
+        // A long run alone is cut, so that threads have something to share. A remainder would need a job of its
+        // own, so a run that the chunk does not divide stays whole.
         let chunk = CONVERT_CHUNK_ELEMENTS;
         if loops.is_empty() && count > chunk && count % chunk == 0 {
             let n = (count / chunk).cast_signed();
@@ -181,7 +180,7 @@ impl NestJob {
             .iter()
             .map(|(a, b)| (elements_to_bytes(*a, from), elements_to_bytes(*b, to)))
             .collect();
-        // The same tiles as for plain rows; each start is walked on its own.
+        // The same tiles as for plain rows, of the wider side, so that neither side leaves the caches.
         let width = converter.dst_format().byte_size().max(converter.src_format().byte_size());
         let rewrites = if from > to { RowRewrites::Narrower } else { RowRewrites::Converted };
         let rows = build_row_job(loops, starts, count * width, stream, rewrites);
@@ -201,6 +200,8 @@ impl NestJob {
         let most = (FILL_PATTERN_BYTES / width).cast_signed();
         let run = fill.loops.iter().position(|(_, stride)| *stride == 1);
         let n = run.map_or(1, |i| isize::try_from(fill.loops[i].0).unwrap_or(isize::MAX));
+        // Equal parts are one job; the largest that divides the run, unless it is so short (a run of a prime
+        // length has parts of one element) that two jobs write faster.
         let equal = (1..=most.min(n)).rev().find(|part| n % part == 0).unwrap_or(1);
         let (behind, rest) = (n - n % most, n % most);
         let parts = if 4 * equal >= most.min(n) {

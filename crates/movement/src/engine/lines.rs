@@ -1,9 +1,9 @@
 //! Tables whose short runs make up whole lines of the destination, such as those of a swizzle.
 //!
-//! A store that goes around the caches is worth it only where its line is written whole, and at once. The
-//! runs of a line are known: they follow one another in the table, so a line is put together from all of
-//! them. Lines that follow one another are written along the inner loop before those of the next group, so
-//! that both sides see long stretches.
+//! A non-temporal store is worth it only where its line is written whole, and at once. The runs of a line are
+//! known: they follow one another in the table, so a line is put together from all of them. Lines that follow
+//! one another are written along the inner loop before those of the next group, so that both sides see long
+//! stretches.
 
 use super::cell::{CopyLane, PortableLane, prefetch_line};
 use super::job::ByteLoop;
@@ -13,7 +13,7 @@ use crate::engine::tuning::TABLE_PREFETCH_BYTES;
 #[cfg(target_arch = "x86_64")]
 use zellige_isa::Isa;
 
-/// The kernel for runs of `bytes` that are parts of whole lines, where it is one of registers.
+/// The kernel for runs of `bytes` that are parts of whole lines, where `bytes` are a few registers.
 pub(super) fn select_line_table(bytes: usize) -> Option<TableCopyKernel> {
     #[cfg(target_arch = "x86_64")]
     if bytes == x86::PIECE_BYTES {
@@ -24,6 +24,8 @@ pub(super) fn select_line_table(bytes: usize) -> Option<TableCopyKernel> {
             return Some(x86::avx2);
         }
     }
+    // Without wider registers a line is written by four stores one behind the other, which the processor
+    // combines.
     match bytes {
         16 => Some(copy_line_table::<1>),
         32 => Some(copy_line_table::<2>),
@@ -145,6 +147,7 @@ mod x86 {
 
 /// Whether runs of `bytes`, sorted by destination, come in groups that are whole lines.
 pub(super) fn runs_fill_lines(starts: &[(isize, isize)], bytes: usize) -> bool {
+    // Starts are sorted by destination, so the runs of a line are neighbours in the table.
     let per_line = LINE_BYTES / bytes.clamp(1, LINE_BYTES);
     if bytes * per_line != LINE_BYTES || !starts.len().is_multiple_of(per_line) {
         return false;

@@ -1,4 +1,4 @@
-//! Sources that stand still along a loop: what is inside the loop is moved once, and copied.
+//! Loops along which the source does not move: what is inside such a loop is moved once, and copied.
 
 use super::job::{ByteLoop, NestJob};
 use super::rows::{self, RowCopyKernel};
@@ -19,7 +19,7 @@ pub(super) struct RepeatedStretch {
 
 /// What a repeat takes of some loops, in bytes.
 pub(super) struct RepeatSplit {
-    /// The loop along which the source stands still.
+    /// The loop along which the source does not move.
     pub(super) over: ByteLoop,
     pub(super) inner: Vec<ByteLoop>,
     pub(super) outer: Vec<ByteLoop>,
@@ -40,12 +40,13 @@ pub(super) fn split_repeat_loop(loops: &[ByteLoop], width: usize) -> Option<Repe
             (l.dst == next).then(|| next.saturating_mul(l.n))
         });
         let bytes = dense?.unsigned_abs();
-        // Runs that are long enough are copied as well from where they are.
+        // One long run is copied as fast from the source as from its first copy.
         let plain = inner.iter().all(|l| l.src == l.dst) && inner.len() < 2;
         let short = bytes < MIN_PLAIN_REPEAT_BYTES && over.dst == bytes.cast_signed();
         let good = !inner.is_empty() && bytes <= MAX_REPEAT_BYTES && (!plain || short);
         good.then_some(RepeatSplit { over: *over, inner, outer, bytes })
     });
+    // The outermost one: its stretch holds those of the others, so that most is copied.
     fits.max_by_key(|s| s.over.dst)
 }
 
@@ -60,6 +61,7 @@ impl RepeatedStretch {
     /// The kernel, made of the job of the inner loops.
     pub(super) fn new(split: &RepeatSplit, body: NestJob, stream: bool) -> RepeatedStretch {
         let step = split.over.dst;
+        // A stretch that grows is read again at once, so it has to stay in the caches.
         let grows = step.unsigned_abs() == split.bytes && split.bytes < GROWN_REPEAT_BYTES;
         let bytes = split.bytes;
         RepeatedStretch {
@@ -95,6 +97,7 @@ impl RepeatedStretch {
                 (self.copy)(dst.cast_const(), to, self.bytes, ByteLoop::UNIT_LOOP, copies);
                 return;
             }
+            // What is written doubles with every copy until it is long enough to be copied on.
             let all = self.bytes * count;
             let (mut done, mut part) = (self.bytes, self.bytes);
             while done < all {

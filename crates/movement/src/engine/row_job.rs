@@ -54,6 +54,8 @@ pub(super) fn build_row_job(
     stream: bool,
     rewrites: RowRewrites,
 ) -> NestJob {
+    // Many starts with short runs are what a swizzle makes: the starts are then the innermost loop, because a
+    // call of the kernel for every start would cost more than its run.
     let table = starts.len() > 1 && bytes < MIN_UNTABLED_RUN_BYTES;
     if table {
         // Starts that follow one another in the destination are the pieces of a line.

@@ -1,4 +1,4 @@
-//! Conversion where no run is adjacent on both sides: through a small stage that stays in the cache.
+//! Conversion where no run is adjacent on both sides: through a small stage that stays in the caches.
 //!
 //! A converter wants stretches; a transpose, a gather or a scatter wants single elements of one
 //! width. A tile therefore passes through a stage between the two, and the width of the stage is the
@@ -22,7 +22,7 @@ use zellige_float::Converter;
 pub(super) struct StagedConversion {
     converter: Converter,
     how: StagedMethod,
-    /// Whether a destination larger than the caches is written past them.
+    /// Whether stores are non-temporal.
     pub(super) stream: bool,
 }
 
@@ -70,6 +70,8 @@ pub(super) fn select_staged_loops(
     {
         let (x, y) = (loops[a], loops[b]);
         let outer = rest(&[a, b]);
+        // The stage holds the narrower format: fewer bytes pass through it, and the transpose, which is the
+        // slower part, moves fewer of them.
         let narrowing = to <= from;
         let (most_x, most_y) = if narrowing {
             (MAX_STAGED_SHORT_SIDE_ELEMENTS, MAX_STAGED_LONG_SIDE_ELEMENTS)
@@ -88,7 +90,8 @@ pub(super) fn select_staged_loops(
         };
         return StagedLoops { kernel, x, y, tile, outer };
     }
-    // The destination is walked in order, along what is adjacent in it where something is.
+    // Iteration follows the destination, along what is adjacent in it where something is, because a line that is
+    // written in parts costs more than one that is read in parts.
     let nearest = |drop: &[usize]| {
         let left = (0..loops.len()).filter(|i| !drop.contains(i) && loops[*i].dst != 0);
         left.min_by_key(|i| loops[*i].dst.unsigned_abs())
@@ -120,7 +123,7 @@ fn even_tile(n: isize, most: isize) -> isize {
     n.unsigned_abs().div_ceil(parts).max(1).cast_signed()
 }
 
-/// Asks for the lines of a row; where it points to nothing, nothing happens.
+/// Prefetches the lines of a row; a prefetch of any address is harmless.
 #[inline(always)]
 fn prefetch_row(row: *const u8, bytes: usize) {
     for at in (0..bytes).step_by(64) {
@@ -133,9 +136,10 @@ impl StagedConversion {
     ///
     /// # Safety
     /// Every element of the two loops is readable at `src` and writable at `dst`, the two do not
-    /// overlap, the loops are no longer than the tile of [`select_staged_loops`], and `scratch` is that of the job,
-    /// finished after its last tile.
-    // Its stage lies on the stack, page by page; other jobs should not pay for that.
+    /// overlap, the loops are no longer than the tile of [`select_staged_loops`], and `scratch` is that of the
+    /// job, flushed after its last tile.
+    // Its stage is on the stack, and every page of that is touched. Inlined into the function that runs every job
+    // it made each planned call take 140 ns instead of 55 (15 November 2026), so it is a function of its own.
     #[inline(never)]
     pub(super) unsafe fn convert_tile(
         &self,
@@ -161,6 +165,7 @@ impl StagedConversion {
                     let pitch = ny * to + STAGE_ROW_GAP_BYTES;
                     for i in 0..nx {
                         let row = src.offset(i.cast_signed() * x.src);
+                        // A distance in rows, which runs over into the next tile.
                         let ahead = i + STAGED_PREFETCH_ROWS;
                         let (tile, k) = if ahead < nx { (src, ahead) } else { (next, ahead - nx) };
                         prefetch_row(tile.wrapping_offset(k.cast_signed() * x.src), ny * from);
@@ -198,7 +203,7 @@ impl StagedConversion {
                         },
                     );
                     for j in 0..ny {
-                        // The next tile is fetched while this one is written.
+                        // The next tile is prefetched while this one is written, its rows spread over these.
                         for i in j * nx / ny..(j + 1) * nx / ny {
                             prefetch_row(next.wrapping_offset(i.cast_signed() * x.src), ny * from);
                         }

@@ -1,7 +1,10 @@
-//! When stores go around the caches.
+//! When stores are non-temporal.
 //!
-//! A streamed store spares the read of the line it writes, and the room in the caches; it costs when
-//! the caches would have held the line, and far more when the line is not written whole.
+//! A non-temporal store writes a line to memory without a place for it in the caches. It spares the read of the
+//! line that a usual store begins with, and what the line would drive out. It costs where the caches would have
+//! held the line until its next use, and far more where the line is not written whole: memory then gets its
+//! parts one by one (Intel 64 and IA-32 Optimization Reference Manual, "Non-temporal Stores"; AMD's guides for
+//! their families say the same of write combining).
 
 #[cfg(target_arch = "x86_64")]
 use crate::engine::tuning::LAST_LEVEL_QUARTERS;
@@ -18,17 +21,20 @@ pub(super) fn exceeds_caches(read: usize, written: usize) -> bool {
         >= *FROM.get_or_init(|| last_level_threshold().unwrap_or(MIN_STREAMED_MOVE_BYTES))
 }
 
-/// Three quarters of the last level cache of an AMD processor, which answers one core as fast as the
-/// core can ask. Measured on Intel's, one core streams faster than its share of that cache is filled.
+/// The part of the last level cache that a move may fill, on processors where that is known to pay.
 #[cfg(target_arch = "x86_64")]
 fn last_level_threshold() -> Option<usize> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
+    // The last level cache of an AMD processor answers one core as fast as the core can ask. On Intel's one core
+    // was measured to stream faster than its share of that cache is filled, so the default holds there.
     if !is_amd_processor() {
         return None;
     }
     if __cpuid(0x8000_0000).eax < 0x8000_001d {
         return None;
     }
+    // CPUID function 8000_001D lists one cache in each call, ending with type 0 (AMD64 Architecture Programmer's
+    // Manual, volume 3, appendix E): level in bits 5 to 7 of EAX, ways, partitions and line in EBX, sets in ECX.
     let caches = (0..8).map(|i| __cpuid_count(0x8000_001d, i)).take_while(|c| c.eax & 0x1f != 0);
     let third = caches.into_iter().find(|c| (c.eax >> 5) & 7 == 3)?;
     let field = |word: u32, low: u32, bits: u32| ((word >> low) & ((1 << bits) - 1)) as usize + 1;
@@ -52,7 +58,7 @@ fn last_level_threshold() -> Option<usize> {
     None
 }
 
-/// Where the rows of a job may be streamed.
+/// Where the rows of a job are written by non-temporal stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StreamRule {
     /// Nowhere: the caches hold the move, or most lines would be written in parts.
@@ -64,7 +70,7 @@ pub(super) enum StreamRule {
 }
 
 impl StreamRule {
-    /// For rows of `bytes` at places that are sums of multiples of `steps`.
+    /// For rows of `bytes` at addresses that are sums of multiples of `steps`.
     pub(super) fn for_rows(
         asked: bool,
         bytes: usize,
@@ -73,10 +79,12 @@ impl StreamRule {
         if !asked {
             StreamRule::Never
         } else if bytes >= MIN_BROKEN_STREAM_BYTES {
+            // Two of its lines may be broken, which are few of so many.
             StreamRule::Always
         } else if bytes.is_multiple_of(LINE_BYTES)
             && steps.all(|s| s.unsigned_abs().is_multiple_of(LINE_BYTES))
         {
+            // Every row begins on a line if the first one does, which only the buffer can tell.
             StreamRule::Aligned
         } else {
             StreamRule::Never

@@ -1,4 +1,4 @@
-//! Which loops make up a small tile, and which program runs inside it.
+//! The choice of the loops that make up a small tile, and of the program that runs inside it.
 
 use super::super::job::{ByteLoop, JobKernel, NestJob, even_tile, without_loops};
 use super::super::stream::{LINE_BYTES, StreamRule};
@@ -14,7 +14,8 @@ use crate::engine::tuning::{
 };
 use zellige_isa::Isa;
 
-/// The job of some loops, in bytes, around elements of `width` bytes, where small tiles are the best.
+/// The job of some loops, in bytes, around elements of `width` bytes; none where small tiles would be slower than
+/// the other kernels.
 pub(in super::super) fn select_small_tiles(
     loops: &[ByteLoop],
     starts: &[(isize, isize)],
@@ -26,8 +27,11 @@ pub(in super::super) fn select_small_tiles(
     {
         return None;
     }
+    // Squares first: they move a register of the source by two loads and stores, a gather by as many windows as
+    // its elements need.
     let tile = plan_square_tile(loops, width, stream).or_else(|| plan_gather_tile(loops, width))?;
     let SmallTile { program, row, inside, x, y, parts, outer } = tile;
+    // Rows begin at sums of the steps of all loops that are not inside a row, and of tiles along a cut row.
     let whole = if x.n > parts.0 { parts.0 * x.dst } else { 0 };
     let places = without_loops(loops, &inside).into_iter().map(|l| l.dst).chain([whole]);
     let stream = if stream && row >= MIN_STREAMED_SMALL_ROW_BYTES {
@@ -53,8 +57,8 @@ struct SmallTile {
     outer: Vec<ByteLoop>,
 }
 
-/// Loops that follow one another on one side, innermost first, up to some bytes; those that are barred
-/// are not among them.
+/// Loops that follow one another on one side, innermost first, up to `most` bytes. Loops that `barred` refuses are
+/// left out.
 fn chain_loops(
     loops: &[ByteLoop],
     width: usize,
@@ -74,14 +78,15 @@ fn chain_loops(
     (taken, bytes)
 }
 
-/// A part of `n` steps of `unit` bytes that is no more than `most` bytes: in whole lines, where no short
-/// end is left then.
+/// A part of `n` steps of `unit` bytes that is no more than `most` bytes: in whole lines, if that leaves no short
+/// remainder.
 fn cut_loop(n: isize, unit: usize, most: usize) -> isize {
     let most = (most / unit).max(1).cast_signed();
     if n <= most {
         return n;
     }
     let lines = |p: &isize| (p.unsigned_abs() * unit).is_multiple_of(LINE_BYTES);
+    // A last part of less than half a tile costs as much as a tile.
     let tidy = |p: &isize| n % p == 0 || n % p >= p / 2;
     (most / 2 + 1..=most).rev().find(|p| lines(p) && tidy(p)).unwrap_or_else(|| even_tile(n, most))
 }
@@ -96,6 +101,7 @@ fn list_offsets(loops: &[ByteLoop], side: fn(&ByteLoop) -> isize) -> Vec<isize> 
 fn plan_square_tile(loops: &[ByteLoop], width: usize, stream: bool) -> Option<SmallTile> {
     let run = kernels::select_square_kernel(width)?;
     let e = width.cast_signed();
+    // A run that is adjacent on both sides belongs to the rows of neither side; it was taken as the unit.
     let (xs, _) = chain_loops(loops, width, MAX_SQUARE_ROW_BYTES, |l| l.dst, |_, l| l.src == e);
     let (mut ys, _) = chain_loops(
         loops,
@@ -107,6 +113,7 @@ fn plan_square_tile(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Sm
     let x = loops[*xs.last()?];
     ys.first()?;
     let long = |l: &ByteLoop, bytes: usize| l.n.unsigned_abs() * width >= bytes;
+    // One long loop on either side is a transpose, whose addresses need no tables.
     if long(&loops[xs[0]], MIN_TRANSPOSE_ROW_BYTES) && long(&loops[ys[0]], REGISTER_BYTES) {
         return None;
     }
@@ -146,7 +153,7 @@ fn plan_square_tile(loops: &[ByteLoop], width: usize, stream: bool) -> Option<Sm
     if row < LINE_BYTES || read < MIN_SQUARE_READ_BYTES[usize::from(width >= 4)] || read > fits {
         return None;
     }
-    // Stretches of the source that may share the sets of the caches.
+    // Stretches of the source that may share the sets of the caches; few of them stay there together.
     let far: isize = cut(&xs, px)
         .iter()
         .filter(|l| l.src.unsigned_abs() >= MIN_CONFLICT_STEP_BYTES)
@@ -174,8 +181,8 @@ fn fills_transpose(loops: &[ByteLoop], width: usize) -> bool {
     x && loops.iter().any(|l| l.src == e && l.dst != e && l.n >= 2 * side)
 }
 
-/// The stretches of the source that the loops of a tile read: where they begin, and their bytes; none
-/// where they are many.
+/// The stretches of the source that the loops of a tile read: where they begin, and their bytes; none where
+/// there are more of them than are worth a prefetch.
 fn source_stretches(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usize) {
     loops.retain(|l| l.n > 1 && l.src != 0);
     loops.sort_unstable_by_key(|l| l.src.unsigned_abs());
@@ -183,6 +190,7 @@ fn source_stretches(mut loops: Vec<ByteLoop>, width: usize) -> (Vec<isize>, usiz
     let mut apart: Vec<ByteLoop> = Vec::new();
     for l in loops {
         let span = (l.n - 1).unsigned_abs() * l.src.unsigned_abs();
+        // Steps that leave out less than a line touch every line on their way.
         if l.src.unsigned_abs() < bytes + LINE_BYTES && apart.is_empty() {
             bytes += span;
             first += if l.src < 0 { -span.cast_signed() } else { 0 };
@@ -211,6 +219,8 @@ fn plan_gather_tile(loops: &[ByteLoop], width: usize) -> Option<SmallTile> {
     let mut near: Vec<usize> = (0..loops.len()).filter(|i| !xs.contains(i)).collect();
     near.retain(|i| loops[*i].src != 0 && loops[*i].src.unsigned_abs() < LINE_BYTES);
     near.sort_unstable_by_key(|i| loops[*i].src.unsigned_abs());
+    // All of them belong to one tile, so that a line of the source is read once for all the rows that need it;
+    // not so many that rows would become too short.
     let mut rows = 1;
     near.retain(|i| {
         let all = rows * loops[*i].n.unsigned_abs();

@@ -1,13 +1,15 @@
-//! Streamed tiles whose rows crowd into few sets of every cache: read first, then written.
+//! Tiles whose rows conflict in every cache, with non-temporal stores: all is read first, then written.
 //!
 //! Rows that are 64 KiB apart, or a multiple of it, share a handful of sets even of the second level
 //! cache. Where a tile reads them while it writes, few rows can be in flight, so a tile has few rows, and
-//! few rows are short stores: every one of them opens another page of memory for a line or two. Here a
-//! tile has as many rows as make [`MAX_TILE_ROW_BYTES`](super::ROW) bytes of the destination. [`STAGE_ROW_BYTES`] bytes of each are
-//! copied into one compact place first. They are turned from there afterwards, and long stretches leave
-//! while the next tile is asked for: what the second level cache cannot hold of it waits in the third.
+//! few rows make short stores: every one of them opens another page of memory for a line or two. Here a
+//! tile has as many rows as make [`MAX_TILE_ROW_BYTES`](super::MAX_TILE_ROW_BYTES) bytes of the destination.
+//! [`STAGE_ROW_BYTES`] bytes of each are copied into one compact stage first. They are transposed from there
+//! afterwards, and long stretches are stored while the next tile is prefetched: what the second level cache
+//! cannot hold of it waits in the third.
 //!
-//! The two phases also keep usual stores from waiting behind streamed ones, as stores are done in order.
+//! The two phases also keep usual stores from waiting behind non-temporal ones, because a processor does its
+//! stores in order.
 
 use super::super::cell::{CopyLane, copy_bytes, prefetch_line};
 use super::super::stream::LINE_BYTES;
@@ -21,7 +23,7 @@ pub(super) fn suits_phased(t: &TransposeTile) -> bool {
     t.sa.unsigned_abs().is_multiple_of(CONFLICT_STRIDE_BYTES)
 }
 
-/// Copies `bytes` of every row of a tile into the stage, and asks for the rows of the stretch at `next`
+/// Copies `bytes` of every row of a tile into the stage, and prefetches the rows of the stretch at `next`
 /// behind them.
 ///
 /// # Safety
@@ -36,6 +38,7 @@ unsafe fn gather_to_stage<L: CopyLane>(
     next: *const u8,
 ) {
     for a in 0..t.na {
+        // The hardware does not prefetch rows this far apart, so the distance is counted in rows.
         let soon = match (a + PHASED_PREFETCH_ROWS).checked_sub(t.na) {
             None => src.wrapping_offset((a + PHASED_PREFETCH_ROWS).cast_signed() * t.sa),
             Some(row) => next.wrapping_offset(row.cast_signed() * t.sa),
@@ -51,10 +54,10 @@ unsafe fn gather_to_stage<L: CopyLane>(
     }
 }
 
-/// A tile in which a square of lines fits, through the stage; `turn` transposes what lies there.
+/// A tile in which a square of lines fits, through the stage; `turn` transposes what the stage holds.
 ///
 /// # Safety
-/// As [`super::sized`] for streamed tiles; `na` and `nb` are at least `64 / E`, the machine has the
+/// As [`super::transpose_sized`] with non-temporal stores; `na` and `nb` are at least `64 / E`, the machine has the
 /// instructions of `L`, and `turn` may be called with any tile of `na` rows and at least as many columns
 /// as a line has elements.
 #[inline(always)]
@@ -81,6 +84,7 @@ pub(super) unsafe fn transpose_staged<L: CopyLane, const E: usize>(
             if end >= t.nb {
                 return;
             }
+            // The last stretch has a line at least: `turn` takes no less.
             b = end.min(t.nb - LINE_BYTES / E);
         }
     }

@@ -35,13 +35,14 @@ impl TransposeLanes for PortableLanes {
 }
 
 /// # Safety
-/// As [`super::sized`].
+/// As [`super::transpose_sized`].
 pub(super) unsafe fn transpose_portable<const E: usize, const STREAM: bool>(
     src: *const u8,
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    // SAFETY: the caller's contract is that of `body`.
+    // The blocks are those of the machines with registers, of which the compiler makes what the target has.
+    // SAFETY: by the contract of this function.
     unsafe { transpose_width::<PortableLanes, PortableLane, E, STREAM>(src, dst, t) };
 }
 

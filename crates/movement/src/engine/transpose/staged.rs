@@ -1,11 +1,11 @@
-//! Streamed tiles through a stage: for registers narrower than a line, and for narrow tiles.
+//! Tiles with non-temporal stores through a stage: for registers narrower than a line, and for narrow tiles.
 
 use super::super::cell::{CopyLane, copy_bytes, prefetch_line};
 use super::scratch::column_pitch;
 use super::{TransposeLanes, TransposeTile, transpose_block};
 use crate::engine::tuning::{MIN_STAGED_STEP_BYTES, STAGE_PITCH_BYTES, STAGE_ROW_BYTES};
 
-/// Copies `bytes` of every row of a tile into the stage, four rows at a time: their misses overlap.
+/// Copies `bytes` of every row of a tile into the stage.
 ///
 /// # Safety
 /// `na` rows of `bytes` are readable at `src`, and `stage` holds as many at its pitch.
@@ -18,6 +18,7 @@ unsafe fn gather_rows_to_stage<L: CopyLane>(
 ) {
     // SAFETY: every access is inside a row, and rows inside the tile.
     unsafe {
+        // Four rows at a time, because they miss the caches each and their misses overlap.
         let mut a = 0usize;
         while a + 4 <= t.na && bytes >= L::BYTES {
             let rows: [*const u8; 4] =
@@ -46,10 +47,10 @@ unsafe fn gather_rows_to_stage<L: CopyLane>(
 ///
 /// Rows that are a power of two apart share few sets of the caches, so their lines would drive one
 /// another out between one block and the next. A stretch of every row is therefore copied first, in
-/// bursts; blocks then read it from a compact place, and the columns leave as long streamed rows.
+/// bursts; blocks then read it from a compact place, and the columns are stored as long rows.
 ///
 /// # Safety
-/// As [`super::sized`]; `na >= 16 / E` and `nb >= 16 / E * COUNT`.
+/// As [`super::transpose_sized`]; `na >= 16 / E` and `nb >= 16 / E * COUNT`.
 #[inline(always)]
 pub(super) unsafe fn transpose_through_stage<
     V: TransposeLanes,
@@ -71,9 +72,11 @@ pub(super) unsafe fn transpose_through_stage<
         let scratch = &mut *t.scratch;
         let stage = scratch.stage_memory();
         let gathered = column_pitch(t.na * E, t.db).cast_signed();
+        // The columns of the last blocks are stored in equal parts behind each block of these, so that the
+        // stores do not queue up at once.
         let share = wide.div_ceil(t.na.div_ceil(rows));
         let per_stage = (STAGE_ROW_BYTES / E).max(wide);
-        // Rows near one another share no sets.
+        // Rows near one another share no sets, and are read in place.
         let staged = t.sa.unsigned_abs() >= MIN_STAGED_STEP_BYTES;
         let mut b = 0usize;
         loop {
@@ -91,7 +94,7 @@ pub(super) unsafe fn transpose_through_stage<
                 let columns = scratch.column_memory();
                 let mut a = 0usize;
                 loop {
-                    // The same lines of the next stretch, while this one is in registers.
+                    // The same lines of the next stretch are prefetched while this one is in registers.
                     let step = t.next_step;
                     let next = ahead.wrapping_add(c * E).wrapping_offset(a.cast_signed() * step);
                     for k in 0..rows {
