@@ -1,10 +1,10 @@
-//! Lines that one tile begins and the next one ends, on their way around the caches.
+//! Lines that one tile begins and the next one ends, written by non-temporal stores.
 //!
 //! A line that is stored in two parts is read from memory first, and everything behind it waits. Rows that
 //! grow from tile to tile therefore keep their last, unfinished line back until its rest comes.
 //!
-//! Rows are made in a stage, and leave it one row later: stores are done in order, so a row that was just
-//! made still waits behind the last one on its way to memory, and to read it at once is to wait for both.
+//! Rows are made in a stage, and are copied out of it one row later: stores are done in order, so a row that was
+//! just made still waits behind the last one on its way to memory, and to read it at once is to wait for both.
 
 use super::cell::{CopyLane, PortableLane, copy_bytes};
 use super::stream::LINE_BYTES;
@@ -64,7 +64,7 @@ impl LineCarries {
         self.stages.as_mut_ptr().cast::<u8>().wrapping_add(second)
     }
 
-    /// Takes a row that was made in the stage, and writes the one before.
+    /// Takes a row that was made in the stage, and writes the one that was taken before it.
     ///
     /// # Safety
     /// As [`LineCarries::write_row`], of the stage.
@@ -78,8 +78,8 @@ impl LineCarries {
         }
     }
 
-    /// Writes `bytes` of row `row` around the caches. What is behind the last whole line comes later, at
-    /// the latest with [`LineCarries::write_remaining`].
+    /// Writes `bytes` of row `row` by non-temporal stores. What is behind the last whole line is written later,
+    /// at the latest by [`LineCarries::write_remaining`].
     ///
     /// # Safety
     /// `from` is readable and `to` writable for `bytes`, the latter until it is finished, they do not
@@ -96,6 +96,7 @@ impl LineCarries {
         // SAFETY: by the contract of this function: what is carried is part of an earlier row, and every
         // line that is streamed lies inside of what was given to this function.
         unsafe {
+            // Tiles usually follow one another along the row; behind the end of a row another one begins.
             let follows = carry.end > 0 && carry.line.wrapping_add(carry.end) == to;
             if !follows {
                 carry.write_carried();
@@ -114,6 +115,7 @@ impl LineCarries {
                 if carry.end < LINE_BYTES {
                     return;
                 }
+                // Of the first line of a row something is before it, which is not ours to write.
                 if carry.begin == 0 {
                     copy_line::<L>(carry.bytes.as_ptr(), carry.line);
                     carry.end = 0;
