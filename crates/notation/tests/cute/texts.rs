@@ -312,7 +312,7 @@ fn what_cute_cannot_say_is_refused() {
         (
             "S[(2,4):(8,1)] valid[6/8]",
             vec![6],
-            "CuTe has no padding, and no strides leave it out: no iters reach element 4: its place breaks the pattern that the places before force",
+            "CuTe has no padding, and no strides leave it out: no iters reach element 4: its place contradicts the strides that the elements before it determine",
             Some(4),
         ),
         ("S[8:1] - 3", vec![8], "the offset -3 is below 0", Some(0)),
