@@ -22,9 +22,9 @@ impl Layout {
     /// aligned in memory everywhere.
     ///
     /// A vector of `v` is allowed exactly when the layout packs by `v` ([`Layout::pack_elements`]) and `v`
-    /// divides the last dimension, so that no vector straddles two rows. With padding, that is asked of
-    /// the layout of the valid elements alone; where no iters are that layout, a vector also has to be
-    /// one of the padded layout, which may give a smaller width than there is.
+    /// divides the last dimension, so that no vector straddles two rows. With padding, the test is made on
+    /// the layout of the valid elements alone. If no iters are that layout, every vector must also be one
+    /// of the padded layout, which may give a smaller width than the largest possible one.
     pub fn vector_width(&self, shape: &[i64], bits: i64) -> Result<VectorWidth> {
         Layout::check_element_bits(bits)?;
         self.check_shape_size(shape)?;

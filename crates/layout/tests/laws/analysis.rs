@@ -40,7 +40,7 @@ proptest! {
         }
     }
 
-    /// The ways of an access are the most distinct words that one bank is asked for in one phase.
+    /// The ways of an access are the largest number of distinct words accessed in one bank in one phase.
     #[test]
     fn conflicts_are_those_of_the_addresses(l in swizzled_of(&["m"])) {
         let row = LaneAccessPattern::Row { index: 0 };
