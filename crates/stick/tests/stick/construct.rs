@@ -18,8 +18,7 @@ fn the_print_form_is_exact() {
 }
 
 /// With no strides given, they are the products of the sizes to the right, also where one is 0;
-/// PyTorch would write 1 there. No element tells the two apart, and [64, 0, 1] is what the device
-/// prints for [4, 0].
+/// PyTorch would write 1 there. No element depends on the difference, and the device prints [64, 0, 1] for [4, 0].
 #[test]
 fn empty_tensors_are_legal_everywhere() {
     let l = StickLayout::default_for_dtype(&[4, 0], Dtype::Float16).unwrap();
@@ -38,7 +37,7 @@ fn empty_tensors_are_legal_everywhere() {
     assert_eq!(none.lower_to_layout().unwrap_err().kind(), "host_not_covered");
 }
 
-/// Law: a stride along which nothing steps says nothing, whatever its sign.
+/// Law: a stride along which no element steps has no effect, whatever its sign.
 #[test]
 fn strides_that_never_step_are_ignored() {
     let plain = StickLayout::default_for_dtype(&[3, 128], Dtype::Float16).unwrap();
@@ -85,8 +84,8 @@ fn malformed_layouts_are_refused() {
     );
 }
 
-/// Gaps are places that no dimension has: with the same coordinates an element lies at the dot product of the
-/// given strides, and nothing else is anywhere.
+/// Gaps are positions that belong to no dimension: an element is at the dot product of its coordinates and
+/// the given strides, and no other position holds one.
 #[test]
 fn device_strides_may_leave_gaps() {
     let plain = f16(&[3, 5, 64], &[64, 150, 1]);

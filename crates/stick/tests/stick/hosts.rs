@@ -1,4 +1,5 @@
-//! The tensor behind a device layout: its strides, the box it is a corner of, and elements that no device position holds.
+//! The tensor behind a device layout: its strides, the box it is a corner of, and elements that no device
+//! position holds.
 
 use crate::common::{check_laws, f16, fields};
 use zellige_float::Dtype;
@@ -63,7 +64,8 @@ fn a_corner_of_a_padded_box_keeps_the_strides_of_the_box() {
             assert_eq!(map.device_coordinate_of(&c).unwrap(), device, "{c:?}");
             assert_eq!(map.host_coordinate_at(&device).unwrap(), Some(c.to_vec()));
         }
-        // A lane past the row, a row past the columns, a step past the first dimension: padding, not the next element.
+        // A lane past the row, a row past the columns, a step past the first dimension: padding, not the
+        // next element.
         for device in [[0, 7, 0, 52], [200, 0, 0, 0], [0, 0, 100, 0], [255, 7, 127, 63]] {
             assert_eq!(map.host_coordinate_at(&device).unwrap(), None, "{device:?}");
         }
@@ -80,11 +82,11 @@ fn a_corner_of_a_padded_box_keeps_the_strides_of_the_box() {
     let one = l.with_host(&[100, 1, 200, 500], None).unwrap();
     assert_eq!(&one.host().unwrap().stride()[2..], [512, 1]);
     check_laws(&f16(&[6, 2, 5, 64], &[128, 64, 768, 1]).with_host(&[4, 5, 100], None).unwrap());
-    // A transposed host lies in the transposed box.
+    // A transposed host has the strides of the transposed box.
     let turned = f16(&[6, 2, 64], &[128, 64, 1]).with_host(&[100, 5], Some(&[1, 100])).unwrap();
     assert_eq!(turned.host().unwrap().stride(), [1, 128]);
     check_laws(&turned);
-    // A tensor that was said to be folded over the sticks stays so, though it would fit into the box.
+    // A tensor that was declared as folded over the sticks stays so, although it would fit into the box.
     let flat = f16(&[40, 64], &[64, 1]);
     let said = flat.with_own_strides(&[40, 60], &[60, 1]).unwrap();
     assert_eq!(said.with_host(&[40, 60], None).unwrap().host(), said.host());

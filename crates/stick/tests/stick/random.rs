@@ -6,7 +6,7 @@ use zellige_layout::StridedLayout;
 use zellige_stick::{DataFormat, LaneArrangement, StickError, StickLayout, ViewLoop};
 
 /// Explicit layouts drawn at random: whatever is lowered obeys the laws, and what is refused as
-/// not covered really has an element without a place by greedy division.
+/// not covered really has an element without a position by greedy division.
 #[test]
 fn random_layouts_obey_the_laws() {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

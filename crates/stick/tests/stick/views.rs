@@ -164,8 +164,7 @@ fn change(v: &StridedLayout, kind: u8, a: i64, b: i64, c: i64) -> StridedLayout 
 }
 
 proptest! {
-    /// The layout of a view puts every element where the identity says, and plain views are never
-    /// refused.
+    /// The layout of a view gives every element the position of the identity, and plain views are never refused.
     #[test]
     fn layouts_of_views(
         size in prop::collection::vec(1i64..150, 1..4),
@@ -198,7 +197,7 @@ proptest! {
     }
 }
 
-/// Windows of any strides, whose loops may together leave a dimension: no place is in the padding.
+/// Windows of any strides, whose loops may together leave a dimension: no position is in the padding.
 #[test]
 fn views_never_end_in_the_padding() {
     let (mut kept, mut refused) = (0, 0);
