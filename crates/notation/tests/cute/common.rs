@@ -25,8 +25,7 @@ pub(crate) fn small() -> impl Strategy<Value = CuteModes> {
     modes(prop_oneof![1i64..5, Just(6), Just(8)], stride)
 }
 
-/// The offset at an index, by CuTe's definition: split over the leaves, the first fastest; the last
-/// leaf goes on.
+/// The offset at an index, by CuTe's definition: split over the leaves, the first fastest; the last leaf continues.
 pub(crate) fn at(m: &CuteModes, index: i64) -> i64 {
     let leaves = m.leaves();
     let (mut rest, mut offset) = (index, 0);

@@ -25,15 +25,15 @@ fn compatible(values: &[i64], b: &CuteModes) -> bool {
         && (0..values.len()).all(|i| values[i] == sum(i))
 }
 
-/// The places of copies of `tile`, at least so many: each is the smallest place that the copies before
-/// it leave free, no two copies meet, and the places are a layout. A single copy needs no place.
+/// Offsets for at least `count` copies of `tile`: each is the smallest offset that the copies before it
+/// leave free, no two copies overlap, and the offsets are a layout. A single copy needs no offset.
 fn free_places(tile: &[i64], count: i64) -> Option<Vec<i64>> {
     let wanted = usize::try_from(count).unwrap();
     let (mut held, mut free): (HashSet<i64>, Vec<i64>) = (HashSet::new(), Vec::new());
     if wanted <= 1 {
         return Some(vec![0]);
     }
-    // A layout with enough places, less its last step, has fewer than twice as many.
+    // A layout with enough offsets has fewer than twice as many if its last step is left out.
     while free.len() < 4 * wanted {
         let next = (0..).find(|p| !held.contains(p)).unwrap();
         if tile.iter().any(|t| !held.insert(next + t)) {
@@ -163,7 +163,7 @@ proptest! {
     }
 }
 
-/// Where no complement fills all places of a product, the copies that are asked for may have theirs.
+/// Where no complement covers a whole product, the requested copies may still have offsets.
 #[test]
 fn products_need_the_copies_that_are_asked_for() {
     let read = |t: &str| {
@@ -172,7 +172,7 @@ fn products_need_the_copies_that_are_asked_for() {
     for (a, b, want) in [
         ("(3,2,2):(5,4,16)", "1:2", "((3,2,2),1):((5,4,16),0)"),
         ("(2,2):(1,1)", "1:0", "((2,2),1):((1,1),0)"),
-        // Copies at 0 and 1 do not meet; nothing fills place 2, as a copy there would meet the first.
+        // Copies at 0 and 1 do not overlap; no copy can start at 2, where it would overlap the first.
         ("(2,2):(4,6)", "2:1", "((2,2),2):((4,6),1)"),
         ("(2,2):(4,6)", "(2,2):(0,1)", "((2,2),(2,2)):((4,6),(0,1))"),
     ] {
@@ -213,7 +213,7 @@ fn known_mistakes_are_right_or_refused_with_a_witness() {
     assert_eq!(found.print_cute_text(IntegerStyle::Bare), "((2,6),4):((8,24),0)");
     let error = complement(&read("(2,2):(1,1)"), 8).unwrap_err();
     assert!(matches!(error, LayoutError::Aliased { a: 1, b: 2, .. }), "{error}");
-    // The places are counted in the layout that was given, with its modes of stride 0.
+    // Witnesses are indices of the given layout, with its modes of stride 0.
     let error = complement(&read("(3,2,2):(0,1,1)"), 8).unwrap_err();
     assert!(matches!(error, LayoutError::Aliased { a: 3, b: 6, .. }), "{error}");
 }
@@ -243,7 +243,7 @@ fn basis_strides_step_along_modes() {
     assert_eq!(found.print_cute_text(IntegerStyle::Bare), "(2,(2,4)):(100,(20,1))");
     let past = composition(&a, &Tiler::Layout(read("16:1@0"))).unwrap_err();
     assert!(matches!(past, LayoutError::OutsideDomain { size: 8, .. }), "{past}");
-    // The last mode goes on.
+    // The last mode is extended.
     let on = composition(&a, &Tiler::Layout(read("16:1@1"))).unwrap();
     assert_eq!(on.print_cute_text(IntegerStyle::Bare), "16:1@1");
 }

@@ -122,7 +122,7 @@ fn tensors_of_the_python_dsl_are_read() {
         "Sw<3,3,3> o 0 o (8,64):(64,1)",
     );
     same("tensor<(0,0) o (8,4):(1@0,1@1)>", "(8,4):(1@0,1@1)");
-    // A coordinate tensor begins where it says.
+    // A coordinate tensor begins at its stated coordinate.
     let tile = lowered("tensor<((4,0),2) o (4,2):(1@0@0,1@1)>");
     let printed = zellige_notation::tirx::print_tirx(&tile);
     let declared = "axes[crd0_0=memory, crd1=memory]";
@@ -185,12 +185,12 @@ fn refused_texts_name_the_place() {
             "smem_ptr[16b](0x10)",
             "a pointer between swizzle and layout is unset",
         ),
-        ("smem_ptr[16b](here) o 8:1", "here", "this is no address"),
+        ("smem_ptr[16b](here) o 8:1", "here", "this is not an address"),
         ("smem_ptr[0b](unset) o 8:1", "0", "an element of 0 bits"),
         ("smem_ptr[16](unset) o 8:1", "]", "expected `b`, for bits, found `]`"),
         ("gmem_ptr[16b](0x10) o 8", "8", "this has no strides"),
         ("(8,?{div=0}):(1,8)", "0", "not a divisor"),
-        ("(8,?{align=8}):(1,8)", "align", "this is not known of a run-time integer"),
+        ("(8,?{align=8}):(1,8)", "align", "unknown property of a run-time integer"),
         ("_1/_0", "_0", "a ratio divides by a static integer other than 0"),
         ("(8,4):(1@-1,1@1)", "-1", "mode -1 of a coordinate"),
         (
@@ -213,7 +213,7 @@ fn what_is_no_layout_says_what_it_is() {
     for (text, message) in [
         ("8", "8 has no strides"),
         ("(8,4)", "(8,4) has no strides"),
-        ("Sw<3,3,3>", "a swizzle alone is no layout"),
+        ("Sw<3,3,3>", "a swizzle alone is not a layout"),
         ("(_4:_1,_8:_2)", "a tiler is a list of layouts, one for each mode"),
         ("(?,4):(1,?)", "the extent `?` is known only when the program runs"),
         ("(8,4):(1,?{i64 div=8})", "the stride `?{i64 div=8}` is known only when the program runs"),

@@ -5,7 +5,7 @@ use zellige_notation::{Notation, parse, parse_as};
 
 /// Texts that say something, and of no element where it is: notation, text, and why it has no layout.
 const NOWHERE: &[(&str, &str, &str)] = &[
-    ("hlo", "{manual}", "a manual sharding says nothing of where elements are"),
+    ("hlo", "{manual}", "a manual sharding does not determine where elements are"),
     ("hlo", "{unknown}", "not decided yet"),
     ("hlo", "{unreduced}", "sums that are still to be added"),
     ("hlo", "{devices=[2,2,2]<=[8] last_tile_dims={manual, replicated}}", "`manual` devices"),
@@ -63,7 +63,7 @@ const TABLE: &[(&str, &str, &str, &str)] = &[
         "P",
     ),
     ("xla", "f32[3,5]{1,0:M(8)T(2)}", "`T` is out of order or given twice", "T"),
-    ("xla", "f32[3,5]{1,0:#(f32)}", "`f32` is no type of indices", "f32"),
+    ("xla", "f32[3,5]{1,0:#(f32)}", "`f32` is not a type of indices", "f32"),
     ("xla", "f32[3,5]{1,0:SC()}", "expected a dimension, found `)`", ")"),
     ("xla", "f32[]{}", "XLA writes no layout after a scalar", "{}"),
     ("xla", "f32[3,5]{1,0:Q(1)}", "unknown field `Q` of a layout", "Q"),
@@ -86,7 +86,7 @@ const TABLE: &[(&str, &str, &str, &str)] = &[
     ("onednn", "aBcd1b", "a block of 1", "1"),
     ("onednn", "aacd", "dimension `a` stands twice", "a"),
     ("onednn", "acd", "dimension `b` is missing", "acd"),
-    ("onednn", "ncho", "`ncho` is no format tag", "o"),
+    ("onednn", "ncho", "`ncho` is not a format tag", "o"),
     ("onednn", "nChw16n", "a block of `n`, which is not split", "16n"),
     ("onednn", "dims=[2,3] tag=abc", "the tag `abc` is of 3 dimensions, not 2", "[2,3]"),
     ("onednn", "dims=[2,3]", "expected `tag=..`, such as tag=nChw16c, found the end", ""),
@@ -108,7 +108,7 @@ const TABLE: &[(&str, &str, &str, &str)] = &[
     (
         "pack",
         "linalg.pack %a inner_dims_pos = [1] inner_tiles = [8] into %e : tensor<6x2xi32> -> tensor<6x1x8xi32>",
-        "dimension 1 of 2 elements is no multiple of its tile, 8, and there is no padding_value",
+        "dimension 1 of 2 elements is not a multiple of its tile, 8, and there is no padding_value",
         "tensor<6x2xi32>",
     ),
     (
@@ -141,11 +141,11 @@ const TABLE: &[(&str, &str, &str, &str)] = &[
     (
         "memref",
         "affine_map<(d0) -> (d0 mod 0)>",
-        "the right side of mod is no positive constant",
+        "the right side of mod is not a positive constant",
         "0",
     ),
     ("memref", "affine_map<(d0)[s0] -> (d0 + s0)>", "symbols have no value here", "["),
-    ("memref", "affine_map<(d0) -> (d1)>", "`d1` is no dimension of the map", "d1"),
+    ("memref", "affine_map<(d0) -> (d1)>", "`d1` is not a dimension of the map", "d1"),
     (
         "memref",
         "memref<4xf32, affine_map<(d0) -> (d0 - 1, d0)>>",
@@ -197,13 +197,13 @@ const TABLE: &[(&str, &str, &str, &str)] = &[
         "{",
     ),
     ("hlo", "{devices=[2,2]<=[8]}", "4 parts on the devices of [8]", "[8]"),
-    ("hlo", "{devices=[2,2]<=[2,2]T(0,0)}", "T[0, 0] is no order of 2 dimensions", "(0,0)"),
+    ("hlo", "{devices=[2,2]<=[2,2]T(0,0)}", "T[0, 0] is not an order of 2 dimensions", "(0,0)"),
     ("hlo", "{devices=[2,2]0,1,2}", "4 parts on 3 devices", "0,1,2"),
     ("hlo", "{devices=[2,2]0,1,2,2}", "device 2 is listed twice, or negative", "0,1,2,2"),
     (
         "hlo",
         "{devices=[2,2]<=[4] last_tile_dims={maximal}}",
-        "`maximal` is no kind of devices",
+        "`maximal` is not a kind of devices",
         "maximal",
     ),
     (
@@ -233,7 +233,7 @@ const TABLE: &[(&str, &str, &str, &str)] = &[
     (
         "shardy",
         r#"#sdy.mesh<["x"=8]> #sdy.sharding<@mesh, [{"x":(3)2}]>"#,
-        "(3)2 is no part of 8 devices",
+        "(3)2 is not a part of 8 devices",
         r#""x":(3)2"#,
     ),
     (
@@ -258,13 +258,13 @@ const TABLE: &[(&str, &str, &str, &str)] = &[
     (
         "numpy",
         "{'shape': (4, 6), 'strides': (50, 8), 'typestr': '<f8', 'version': 3}",
-        "a stride of 50 bytes is no multiple of the item size, 8 bytes",
+        "a stride of 50 bytes is not a multiple of the item size, 8 bytes",
         "(50, 8)",
     ),
     (
         "numpy",
         "{'shape': (4, 6), 'typestr': '<q8', 'version': 3}",
-        "`<q8` is no type string",
+        "`<q8` is not a type string",
         "'<q8'",
     ),
     (

@@ -59,7 +59,7 @@ fn layouts_are_written_as_the_attribute_that_people_know() {
     }
 }
 
-/// Where an attribute has a layout in the algebra, each of its places holds the element that the bases say.
+/// If an attribute has a layout in the algebra, every physical coordinate holds the element that the bases give.
 #[test]
 fn layouts_of_attributes_say_what_their_bases_say() {
     let recorded = data("triton_attrs.json");

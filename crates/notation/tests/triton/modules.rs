@@ -107,7 +107,7 @@ fn a_survey_goes_on_after_what_it_refuses() {
     assert_eq!(ttgir::survey_layouts("hello"), ttgir::TtgirSurvey::default());
 }
 
-/// Lines of TTGIR are Triton's also where the layout is only named; a name that is not defined is asked for.
+/// Lines of TTGIR are recognised as Triton's even if the layout is only named; an undefined name is reported.
 #[test]
 fn lines_with_names_only_are_recognised() {
     let line = "%1 = tt.load %0 : tensor<64x32x!tt.ptr<f16>, #blocked>";

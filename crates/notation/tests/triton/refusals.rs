@@ -40,7 +40,7 @@ fn attributes_that_triton_reads_and_has_no_layout_for_are_refused_with_the_reaso
     }
 }
 
-/// Every refusal names the place and what is wrong there.
+/// Every error underlines the wrong part and says what is wrong.
 #[test]
 fn bad_texts_are_refused_at_their_place() {
     let table = [
