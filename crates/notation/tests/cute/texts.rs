@@ -1,222 +1,14 @@
-//! CuTe's operators against slow definitions of their own, round trips, and refused texts.
+//! Texts to layouts of the algebra and back, and what is refused on the way.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use crate::common::{at, config, is_layout, small};
 use proptest::prelude::*;
-use std::collections::HashSet;
-use zellige_layout::{
-    Axis, AxisTable, Iter, Layout, LayoutError, Swizzle, TileLayout, unflatten_index,
-};
+use zellige_layout::{Axis, AxisTable, Iter, Layout, Swizzle, TileLayout, unflatten_index};
 use zellige_notation::convert::{ConversionRefusal, convert_layout};
-use zellige_notation::cute::operators::{
-    TileArrangement, Tiler, coalesce, complement, composition, divide_by_tiler, left_inverse,
-    product_with_tiler, right_inverse,
-};
-use zellige_notation::cute::{self, CuteMode, CuteModes, IntegerStyle, NestedTuple};
-use zellige_notation::{Notation, parse, parse_as};
-
-fn config() -> ProptestConfig {
-    let asked = std::env::var("PROPTEST_CASES").ok().and_then(|v| v.parse().ok());
-    let cases = asked.unwrap_or(1000);
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
-}
-
-fn modes(
-    extent: impl Strategy<Value = i64> + Clone + 'static,
-    stride: impl Strategy<Value = i64> + Clone + 'static,
-) -> impl Strategy<Value = CuteModes> {
-    let leaf = (extent, stride).prop_map(|(e, s)| NestedTuple::Leaf(CuteMode::new(e, s)));
-    leaf.prop_recursive(2, 5, 3, |inner| {
-        prop::collection::vec(inner, 1..4).prop_map(NestedTuple::Tuple)
-    })
-}
-
-/// Small layouts, often with strides that meet extents.
-fn small() -> impl Strategy<Value = CuteModes> {
-    let stride = prop_oneof![4 => prop::sample::select(vec![0i64, 1, 2, 3, 4, 6, 8, 12, 16, 24]), 1 => 0i64..30];
-    modes(prop_oneof![1i64..5, Just(6), Just(8)], stride)
-}
-
-/// The offset at an index: split over the leaves, the first fastest; the last leaf goes on.
-fn at(m: &CuteModes, index: i64) -> i64 {
-    let leaves = m.leaves();
-    let (mut rest, mut offset) = (index, 0);
-    for (i, leaf) in leaves.iter().enumerate() {
-        let last = i + 1 == leaves.len();
-        let digit = if last { rest } else { rest % leaf.extent };
-        rest = if last { 0 } else { rest / leaf.extent };
-        offset += digit * leaf.stride;
-    }
-    offset
-}
-
-fn offsets(m: &CuteModes) -> Vec<i64> {
-    (0..m.size().unwrap()).map(|i| at(m, i)).collect()
-}
-
-/// Whether values are those of some modes, by trying the first step everywhere it may end.
-fn is_layout(values: &[i64]) -> bool {
-    if values.len() <= 1 {
-        return true;
-    }
-    let n = values.len();
-    (2..=n).filter(|e| n.is_multiple_of(*e)).any(|e| {
-        let run = (0..n).all(|i| {
-            values[i] == values[i / e * e] + i64::try_from(i % e).unwrap() * (values[1] - values[0])
-        });
-        run && is_layout(&values.iter().step_by(e).copied().collect::<Vec<_>>())
-    })
-}
-
-/// Whether `i -> values[i]` is a layout compatible with `b`: a sum over the leaves of `b`, each a layout.
-fn compatible(values: &[i64], b: &CuteModes) -> bool {
-    let (mut weight, mut parts) = (1, Vec::new());
-    for leaf in b.leaves() {
-        let e = usize::try_from(leaf.extent).unwrap();
-        parts.push((weight, e, (0..e).map(|i| values[i * weight]).collect::<Vec<i64>>()));
-        weight *= e;
-    }
-    let sum = |i: usize| parts.iter().map(|(w, e, part)| part[i / w % e]).sum::<i64>();
-    parts.iter().all(|(_, _, part)| is_layout(part))
-        && (0..values.len()).all(|i| values[i] == sum(i))
-}
-
-/// The places of copies of `tile`, at least so many: each is the smallest place that the copies before
-/// it leave free, no two copies meet, and the places are a layout. A single copy needs no place.
-fn free_places(tile: &[i64], count: i64) -> Option<Vec<i64>> {
-    let wanted = usize::try_from(count).unwrap();
-    let (mut held, mut free): (HashSet<i64>, Vec<i64>) = (HashSet::new(), Vec::new());
-    if wanted <= 1 {
-        return Some(vec![0]);
-    }
-    // A layout with enough places, less its last step, has fewer than twice as many.
-    while free.len() < 4 * wanted {
-        let next = (0..).find(|p| !held.contains(p)).unwrap();
-        if tile.iter().any(|t| !held.insert(next + t)) {
-            return None;
-        }
-        free.push(next);
-        if free.len() >= wanted && is_layout(&free) {
-            return Some(free);
-        }
-    }
-    None
-}
-
-/// Whether the nesting refines that of `b`: leaves become leaves or flat tuples of the same size.
-fn refines(found: &CuteModes, b: &CuteModes) -> bool {
-    match (found, b) {
-        (found, NestedTuple::Leaf(leaf)) => found.size().unwrap() == leaf.extent,
-        (NestedTuple::Tuple(f), NestedTuple::Tuple(b)) => {
-            f.len() == b.len() && f.iter().zip(b).all(|(f, b)| refines(f, b))
-        }
-        _ => false,
-    }
-}
+use zellige_notation::cute::IntegerStyle;
+use zellige_notation::{Notation, cute, parse, parse_as};
 
 proptest! {
     #![proptest_config(config())]
-
-    #[test]
-    fn a_composition_is_its_law_or_no_layout_is(a in small(), b in small()) {
-        let n = b.size().unwrap();
-        let want: Vec<i64> = (0..n).map(|i| at(&a, at(&b, i))).collect();
-        match composition(&a, &Tiler::Layout(b.clone())) {
-            Ok(found) => {
-                prop_assert_eq!(offsets(&found), want, "{}", found.print_cute_text(IntegerStyle::Bare));
-                prop_assert!(refines(&found, &b), "{}", found.print_cute_text(IntegerStyle::Bare));
-            }
-            Err(LayoutError::NotExpressible { index, .. }) => {
-                prop_assert!(!compatible(&want, &b), "{} o {}", a.print_cute_text(IntegerStyle::Bare), b.print_cute_text(IntegerStyle::Bare));
-                prop_assert!((0..n).contains(&index));
-            }
-            Err(e) => prop_assert!(false, "{e}"),
-        }
-    }
-
-    #[test]
-    fn coalescing_keeps_the_function(a in small()) {
-        let found = coalesce(&a);
-        prop_assert_eq!(offsets(&found), offsets(&a));
-        prop_assert_eq!(coalesce(&found), found.clone());
-        let leaves = found.leaves();
-        prop_assert!(leaves.len() == 1 || leaves.iter().all(|m| m.extent > 1));
-    }
-
-    #[test]
-    fn a_complement_fills_what_is_free(a in small(), cosize in 0i64..200) {
-        // Modes of stride 0 do not count.
-        let moving: Vec<CuteMode> = a.leaves().into_iter().filter(|m| m.stride != 0).cloned().collect();
-        let moving = NestedTuple::Tuple(moving.into_iter().map(NestedTuple::Leaf).collect());
-        match complement(&a, cosize) {
-            Ok(found) => {
-                let strides: Vec<i64> = found.leaves().iter().map(|m| m.stride).collect();
-                prop_assert!(strides.is_sorted());
-                let mut all = HashSet::new();
-                for i in offsets(&moving) {
-                    for j in offsets(&found) {
-                        prop_assert!(all.insert(i + j), "{}", found.print_cute_text(IntegerStyle::Bare));
-                    }
-                }
-                prop_assert!((0..cosize).all(|p| all.contains(&p)), "{}", found.print_cute_text(IntegerStyle::Bare));
-            }
-            Err(LayoutError::Aliased { a: i, b: j, .. }) => {
-                prop_assert!(i != j && at(&a, i) == at(&a, j));
-            }
-            Err(e) => prop_assert!(matches!(e, LayoutError::NotExpressible { .. }), "{e}"),
-        }
-    }
-
-    #[test]
-    fn inverses_are_inverse(a in small()) {
-        let right = right_inverse(&a).unwrap();
-        for i in 0..right.size().unwrap() {
-            prop_assert_eq!(at(&a, at(&right, i)), i, "{}", right.print_cute_text(IntegerStyle::Bare));
-        }
-        match left_inverse(&a) {
-            Ok(left) => for i in 0..a.size().unwrap() {
-                prop_assert_eq!(at(&left, at(&a, i)), i, "{}", left.print_cute_text(IntegerStyle::Bare));
-            },
-            Err(LayoutError::Aliased { a: i, b: j, .. }) => prop_assert_eq!(at(&a, i), at(&a, j)),
-            // Small as they are, all digits are tried.
-            Err(e) => prop_assert!(matches!(e, LayoutError::NotExpressible { .. }), "{e}"),
-        }
-    }
-
-    /// Divides and products have one function and differ in nesting alone.
-    #[test]
-    fn divides_and_products_are_their_laws(a in small(), b in small()) {
-        let tiler = Tiler::Layout(b.clone());
-        if let Ok(rest) = complement(&b, a.size().unwrap()) {
-            let both = NestedTuple::Tuple(vec![b.clone(), rest]);
-            let want: Vec<i64> = offsets(&both).iter().map(|i| at(&a, *i)).collect();
-            for arrange in [TileArrangement::Logical, TileArrangement::Zipped, TileArrangement::Tiled, TileArrangement::Flat] {
-                match divide_by_tiler(&a, &tiler, arrange) {
-                    Ok(found) => prop_assert_eq!(offsets(&found), want.clone()),
-                    Err(e) => prop_assert!(!compatible(&want, &both), "{e}"),
-                }
-            }
-        }
-        // Modes of stride 0 do not count, as in a complement.
-        let moving: Vec<_> = a.leaves().into_iter().filter(|m| m.stride != 0).cloned().collect();
-        let moving = NestedTuple::Tuple(moving.into_iter().map(NestedTuple::Leaf).collect());
-        match free_places(&offsets(&moving), b.cosize().unwrap()) {
-            Some(free) => {
-                let copies: Vec<i64> = offsets(&b).iter().map(|i| free[usize::try_from(*i).unwrap()]).collect();
-                let want: Vec<i64> = copies.iter().flat_map(|c| offsets(&a).into_iter().map(move |o| c + o)).collect();
-                for arrange in [TileArrangement::Logical, TileArrangement::Zipped, TileArrangement::Tiled, TileArrangement::Flat] {
-                    match product_with_tiler(&a, &tiler, arrange) {
-                        Ok(found) => prop_assert_eq!(offsets(&found), want.clone()),
-                        Err(e) => prop_assert!(!compatible(&copies, &b), "{e}"),
-                    }
-                }
-            }
-            None => prop_assert!(
-                product_with_tiler(&a, &tiler, TileArrangement::Logical).is_err(),
-                "{} x {}", a.print_cute_text(IntegerStyle::Bare), b.print_cute_text(IntegerStyle::Bare)
-            ),
-        }
-    }
 
     /// The layout of the algebra has CuTe's coordinates: one per mode, the first sub-mode fastest.
     #[test]
@@ -307,62 +99,6 @@ proptest! {
     }
 }
 
-/// Where no complement fills all places of a product, the copies that are asked for may have theirs.
-#[test]
-fn products_need_the_copies_that_are_asked_for() {
-    let read = |t: &str| {
-        cute::parse(t).unwrap().as_layout_text().unwrap().modes_with_numbers(None).unwrap()
-    };
-    for (a, b, want) in [
-        ("(3,2,2):(5,4,16)", "1:2", "((3,2,2),1):((5,4,16),0)"),
-        ("(2,2):(1,1)", "1:0", "((2,2),1):((1,1),0)"),
-        // Copies at 0 and 1 do not meet; nothing fills place 2, as a copy there would meet the first.
-        ("(2,2):(4,6)", "2:1", "((2,2),2):((4,6),1)"),
-        ("(2,2):(4,6)", "(2,2):(0,1)", "((2,2),(2,2)):((4,6),(0,1))"),
-    ] {
-        let found = product_with_tiler(&read(a), &Tiler::Layout(read(b)), TileArrangement::Logical);
-        assert_eq!(
-            found.map(|m| m.print_cute_text(IntegerStyle::Bare)).as_deref(),
-            Ok(want),
-            "{a} x {b}"
-        );
-    }
-    let error = product_with_tiler(
-        &read("(2,2):(4,6)"),
-        &Tiler::Layout(read("3:1")),
-        TileArrangement::Logical,
-    );
-    assert!(matches!(error, Err(LayoutError::NotExpressible { .. })), "{error:?}");
-}
-
-/// What every existing implementation gets wrong.
-#[test]
-fn known_mistakes_are_right_or_refused_with_a_witness() {
-    let read = |t: &str| {
-        cute::parse(t).unwrap().as_layout_text().unwrap().modes_with_numbers(None).unwrap()
-    };
-    for (a, b, witness) in [
-        ("(6,2):(1,7)", "(3,2):(2,3)", 5),
-        ("(4,6,8):(2,3,5)", "6:3", 3),
-        ("(4,2):(2,1)", "6:1", 4),
-        ("(6,2):(8,1)", "(2,4):(3,1)", 7),
-    ] {
-        let (am, bm) = (read(a), read(b));
-        let error = composition(&am, &Tiler::Layout(bm.clone())).unwrap_err();
-        let LayoutError::NotExpressible { index, .. } = error else { panic!("{a} o {b}: {error}") };
-        assert_eq!(index, witness, "{a} o {b}");
-    }
-    let found =
-        composition(&read("(8,2,4):(0,8,16)"), &Tiler::Layout(read("(12,4):(12,1)"))).unwrap();
-    assert_eq!(found.print_cute_text(IntegerStyle::Bare), "((2,6),4):((8,24),0)");
-    let error = complement(&read("(2,2):(1,1)"), 8).unwrap_err();
-    assert!(matches!(error, LayoutError::Aliased { a: 1, b: 2, .. }), "{error}");
-    // The places are counted in the layout that was given, with its modes of stride 0.
-    let error = complement(&read("(3,2,2):(0,1,1)"), 8).unwrap_err();
-    assert!(matches!(error, LayoutError::Aliased { a: 3, b: 6, .. }), "{error}");
-}
-
-/// Refused texts: the message, and the place.
 /// What the Python DSL prints of tensors, and where their elements are.
 #[test]
 fn tensors_of_the_python_dsl_are_read() {
@@ -386,7 +122,7 @@ fn tensors_of_the_python_dsl_are_read() {
         "Sw<3,3,3> o 0 o (8,64):(64,1)",
     );
     same("tensor<(0,0) o (8,4):(1@0,1@1)>", "(8,4):(1@0,1@1)");
-    // A coordinate tensor begins where it says.
+    // A coordinate tensor begins at its stated coordinate.
     let tile = lowered("tensor<((4,0),2) o (4,2):(1@0@0,1@1)>");
     let printed = zellige_notation::tirx::print_tirx(&tile);
     let declared = "axes[crd0_0=memory, crd1=memory]";
@@ -398,6 +134,7 @@ fn tensors_of_the_python_dsl_are_read() {
     }
 }
 
+/// Refused texts: the message, and the part of the text that it underlines.
 #[test]
 fn refused_texts_name_the_place() {
     for (text, place, message) in [
@@ -448,12 +185,12 @@ fn refused_texts_name_the_place() {
             "smem_ptr[16b](0x10)",
             "a pointer between swizzle and layout is unset",
         ),
-        ("smem_ptr[16b](here) o 8:1", "here", "this is no address"),
+        ("smem_ptr[16b](here) o 8:1", "here", "this is not an address"),
         ("smem_ptr[0b](unset) o 8:1", "0", "an element of 0 bits"),
         ("smem_ptr[16](unset) o 8:1", "]", "expected `b`, for bits, found `]`"),
         ("gmem_ptr[16b](0x10) o 8", "8", "this has no strides"),
         ("(8,?{div=0}):(1,8)", "0", "not a divisor"),
-        ("(8,?{align=8}):(1,8)", "align", "this is not known of a run-time integer"),
+        ("(8,?{align=8}):(1,8)", "align", "unknown property of a run-time integer"),
         ("_1/_0", "_0", "a ratio divides by a static integer other than 0"),
         ("(8,4):(1@-1,1@1)", "-1", "mode -1 of a coordinate"),
         (
@@ -476,7 +213,7 @@ fn what_is_no_layout_says_what_it_is() {
     for (text, message) in [
         ("8", "8 has no strides"),
         ("(8,4)", "(8,4) has no strides"),
-        ("Sw<3,3,3>", "a swizzle alone is no layout"),
+        ("Sw<3,3,3>", "a swizzle alone is not a layout"),
         ("(_4:_1,_8:_2)", "a tiler is a list of layouts, one for each mode"),
         ("(?,4):(1,?)", "the extent `?` is known only when the program runs"),
         ("(8,4):(1,?{i64 div=8})", "the stride `?{i64 div=8}` is known only when the program runs"),
@@ -555,36 +292,6 @@ fn byte_swizzles_are_those_of_elements() {
     );
 }
 
-/// Strides on a basis are axes of their own, and composition steps along modes.
-#[test]
-fn basis_strides_step_along_modes() {
-    let axes = AxisTable::new();
-    let read = |t: &str| {
-        cute::parse(t).unwrap().as_layout_text().unwrap().modes_with_numbers(None).unwrap()
-    };
-    let text = "(_4,(_2,_3)):(_1@1,(_1@0,_2@0))";
-    let layout = parse(text, &axes).unwrap().layout_over_shape(None).unwrap();
-    let found = layout.apply_to_coordinate(&[4, 6], &[3, 5]).unwrap().sorted_coordinates();
-    let on = |basis: &[usize]| found[0].get(cute::axis_of_mode_basis(basis).unwrap());
-    assert_eq!((on(&[0]), on(&[1])), (1 + 4, 3));
-    let again = convert_layout(&layout, &[4, 6], None, Notation::CUTE).unwrap();
-    assert_eq!(again, "(4,6):(1@1,1@0)");
-    let a = read("(8,4):(1@0,1@1)");
-    let found = composition(&a, &Tiler::Layout(read("(2,16):(16,1)"))).unwrap();
-    assert_eq!(found.print_cute_text(IntegerStyle::Bare), "(2,(8,2)):(2@1,(1@0,1@1))");
-    let found = composition(
-        &read("(8,(4,2)):(10,(1,100))"),
-        &Tiler::Layout(read("(2,(2,4)):(1@1@1,(2@0,1@0@1))")),
-    )
-    .unwrap();
-    assert_eq!(found.print_cute_text(IntegerStyle::Bare), "(2,(2,4)):(100,(20,1))");
-    let past = composition(&a, &Tiler::Layout(read("16:1@0"))).unwrap_err();
-    assert!(matches!(past, LayoutError::OutsideDomain { size: 8, .. }), "{past}");
-    // The last mode goes on.
-    let on = composition(&a, &Tiler::Layout(read("16:1@1"))).unwrap();
-    assert_eq!(on.print_cute_text(IntegerStyle::Bare), "16:1@1");
-}
-
 /// What has no CuTe text, and why.
 #[test]
 fn what_cute_cannot_say_is_refused() {
@@ -605,7 +312,7 @@ fn what_cute_cannot_say_is_refused() {
         (
             "S[(2,4):(8,1)] valid[6/8]",
             vec![6],
-            "CuTe has no padding, and no strides leave it out: no iters reach element 4: its place breaks the pattern that the places before force",
+            "CuTe has no padding, and no strides leave it out: no iters reach element 4: its place contradicts the strides that the elements before it determine",
             Some(4),
         ),
         ("S[8:1] - 3", vec![8], "the offset -3 is below 0", Some(0)),

@@ -1,12 +1,11 @@
-//! CuTe texts and atoms. `crates/conformance` has the recorded answers of CuTe's own libraries.
+//! Texts and atoms as CuTe prints them.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
+use crate::common::offsets;
 use serde_json::Value;
 use zellige_layout::AxisTable;
-use zellige_notation::cute::atoms::{self, AtomLayouts};
-use zellige_notation::cute::{self, CuteModes, CuteText, SwizzleTarget};
-use zellige_notation::{Notation, parse, parse_as};
+use zellige_notation::cute::atoms::AtomLayouts;
+use zellige_notation::cute::{CuteText, SwizzleTarget, atoms};
+use zellige_notation::{Notation, cute, parse, parse_as};
 
 fn data(name: &str) -> Vec<Value> {
     let path = format!("{}/../../tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -15,24 +14,6 @@ fn data(name: &str) -> Vec<Value> {
     let list = data.as_array().or_else(|| data["cases"].as_array()).expect("a list");
     assert!(!list.is_empty());
     list.clone()
-}
-
-/// The offset at an index, by CuTe's definition: split over the leaves, the first fastest; the last
-/// leaf goes on.
-fn at(m: &CuteModes, index: i64) -> i64 {
-    let leaves = m.leaves();
-    let (mut rest, mut offset) = (index, 0);
-    for (i, leaf) in leaves.iter().enumerate() {
-        let last = i + 1 == leaves.len();
-        let digit = if last { rest } else { rest % leaf.extent };
-        rest = if last { 0 } else { rest / leaf.extent };
-        offset += digit * leaf.stride;
-    }
-    offset
-}
-
-fn offsets(m: &CuteModes) -> Vec<i64> {
-    (0..m.size().unwrap()).map(|i| at(m, i)).collect()
 }
 
 #[test]
