@@ -56,6 +56,9 @@ impl KtirAffineExpr {
 
     /// The quotient rounded toward minus infinity; none unless the divisor is positive.
     pub fn floor_div(self, by: i64) -> Option<KtirAffineExpr> {
+        // MLIR requires a positive constant on the right of `floordiv`, `ceildiv` and `mod`.
+        // Refusing the others here means that evaluation needs no check for zero and no rule for
+        // the sign of a remainder.
         (by > 0).then(|| KtirAffineExpr(KtirAffineNode::FloorDiv(Box::new(self), by)))
     }
 
@@ -88,9 +91,13 @@ impl KtirAffineExpr {
             KtirAffineNode::Symbol(s) => symbols.get(*s).copied(),
             KtirAffineNode::Add(a, b) => of(a)?.checked_add(of(b)?),
             KtirAffineNode::Mul(a, k) => of(a)?.checked_mul(*k),
+            // For a positive divisor Euclidean division is the floor that the dialect asks for, and
+            // the quotient cannot overflow, because only division by -1 can.
             KtirAffineNode::FloorDiv(a, k) => Some(of(a)?.div_euclid(*k)),
             KtirAffineNode::CeilDiv(a, k) => {
                 let (a, k) = (of(a)?, *k);
+                // A remainder exists only for `k >= 2`, so the quotient is at most half of the
+                // range and adding 1 fits.
                 Some(a.div_euclid(k) + i64::from(a.rem_euclid(k) != 0))
             }
             KtirAffineNode::Mod(a, k) => Some(of(a)?.rem_euclid(*k)),
@@ -135,6 +142,8 @@ impl KtirAffineExpr {
             KtirAffineNode::Const(_) | KtirAffineNode::Symbol(_) => self.0.clone(),
             KtirAffineNode::Dim(d) => KtirAffineNode::Dim(f(*d)),
             KtirAffineNode::Add(a, b) => {
+                // The left operand is renamed first: a caller numbers values in the order in which
+                // the text mentions them.
                 let a = of(a);
                 KtirAffineNode::Add(a, of(b))
             }
@@ -146,6 +155,8 @@ impl KtirAffineExpr {
     }
 
     fn check_indices(&self, dims: usize, symbols: usize) -> Result<(), KtirAffineError> {
+        // The visitor cannot stop early, so the first wrong index is kept: it is the one that a
+        // reader of the text meets first.
         let mut bad = None;
         self.visit_mentions(&mut |is_dim, i| {
             let count = if is_dim { dims } else { symbols };
@@ -161,6 +172,9 @@ impl KtirAffineExpr {
 impl Add for KtirAffineExpr {
     type Output = KtirAffineExpr;
     fn add(self, other: KtirAffineExpr) -> KtirAffineExpr {
+        // Only two constants are folded. Any further simplification would give a tree that differs
+        // from the text that it was read from, and `parse(print(m)) == m` compares trees. A sum
+        // that does not fit stays a tree, whose evaluation then reports the overflow.
         let folded = match (&self.0, &other.0) {
             (KtirAffineNode::Const(a), KtirAffineNode::Const(b)) => a.checked_add(*b),
             _ => None,
@@ -175,6 +189,8 @@ impl Add for KtirAffineExpr {
 impl Mul<i64> for KtirAffineExpr {
     type Output = KtirAffineExpr;
     fn mul(self, by: i64) -> KtirAffineExpr {
+        // Folding a constant times a constant is what lets the reader treat `-1` and `2 * 64` as
+        // numbers, which the right side of a division has to be.
         let folded = self.as_constant().and_then(|c| c.checked_mul(by));
         folded.map_or_else(
             || KtirAffineExpr(KtirAffineNode::Mul(Box::new(self), by)),
@@ -193,6 +209,8 @@ impl Neg for KtirAffineExpr {
 impl Sub for KtirAffineExpr {
     type Output = KtirAffineExpr;
     fn sub(self, other: KtirAffineExpr) -> KtirAffineExpr {
+        // A difference has no node of its own, so that one set has one tree whether it was built or
+        // read; the printer writes a factor of -1 as a minus sign again.
         self + -other
     }
 }
@@ -338,11 +356,16 @@ impl KtirAffineSet {
     pub fn box_at(origin: &[i64], extents: &[i64]) -> KtirAffineSet {
         let mut constraints = Vec::new();
         for (i, (from, n)) in origin.iter().zip(extents).enumerate() {
+            // `d0 >= 0` rather than `d0 - 0 >= 0`: the same set built at the origin and read from a
+            // hand-written text has to be equal, or it would get a second alias.
             let low = if *from == 0 {
                 KtirAffineExpr::dim(i)
             } else {
                 KtirAffineExpr::dim(i) - KtirAffineExpr::constant(*from)
             };
+            // A box beyond 64 bits is refused by the verifier with its place. Saturating keeps the
+            // constructor free of a panic until then, and a saturated bound only makes the set
+            // larger.
             let last = from.saturating_add(*n).saturating_sub(1);
             let high = -KtirAffineExpr::dim(i) + KtirAffineExpr::constant(last);
             constraints.extend([low, high].map(|expr| KtirAffineConstraint { expr, equal: false }));
@@ -375,6 +398,9 @@ impl KtirAffineSet {
     pub fn contains(&self, point: &[i64], symbols: &[i64]) -> bool {
         self.constraints.iter().all(|c| {
             let value = c.expr.evaluate_at(point, symbols);
+            // A condition whose value does not fit in 64 bits counts as not met: a point outside is
+            // refused with its coordinates, while a point that is wrongly inside would be an access
+            // to the wrong element.
             value.is_some_and(|v| if c.equal { v == 0 } else { v >= 0 })
         })
     }

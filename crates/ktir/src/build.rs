@@ -46,6 +46,7 @@ pub struct KtirBuilder {
     args: Vec<KtirValue>,
     results: Vec<KtirType>,
     values: Vec<KtirValueDef>,
+    // A set beside the table of values, because looking for a free name happens for every value.
     names: HashSet<String>,
     blocks: Vec<Vec<KtirOp>>,
 }
@@ -106,12 +107,16 @@ impl KtirBuilder {
             body: KtirBlock { args: self.args, ops },
             span: KtirSourceSpan::default(),
         }
+        // Closures make the values of a region before those of the operation around it; renumbering
+        // gives the order in which the printed text defines them, so that reading it back gives an
+        // equal function.
         .renumber_canonically();
         verify::verify_function(&function)?;
         Ok(function)
     }
 
     fn unique_name(&mut self, stem: &str) -> String {
+        // The printed text has to be readable again, and MLIR's value names allow few characters.
         let stem = sanitize_name(stem);
         let mut name = stem.clone();
         let mut n = 0;
@@ -149,6 +154,7 @@ impl KtirBuilder {
             regions,
             span: KtirSourceSpan::default(),
         };
+        // The innermost open block: a closure that is building a region has pushed its own.
         if let Some(block) = self.blocks.last_mut() {
             block.push(op);
         }
@@ -186,6 +192,8 @@ impl KtirBuilder {
 
     /// A constant integer.
     pub fn int_constant(&mut self, value: i64, elem: KtirElem) -> KtirValue {
+        // MLIR's own printer names constants `%c64` and `%c-1`; a letter replaces the dash, which
+        // this builder does not allow in a name.
         let sign = if value < 0 { "m" } else { "" };
         let stem = format!("c{sign}{}", value.unsigned_abs());
         let attrs = vec![("value", KtirAttr::Literal(KtirLiteral::Int(value)))];
@@ -247,6 +255,8 @@ impl KtirBuilder {
 
     /// An operation of operands of one type, which is also that of the result.
     pub fn pointwise_op(&mut self, kind: KtirOpKind, operands: &[KtirValue]) -> KtirValue {
+        // Any type does for an operation without operands, because the verifier refuses it by its
+        // counts.
         let ty = operands.first().map_or(KtirType::INDEX, |v| self.value_type(*v).clone());
         self.add_single_result_op(kind, operands, ty, vec![], op_name_tail(kind))
     }
@@ -307,6 +317,8 @@ impl KtirBuilder {
     ) -> Vec<KtirValue> {
         let types: Vec<KtirType> = carried.iter().map(|v| self.value_type(*v).clone()).collect();
         let counter = self.value_type(from).clone();
+        // The counter and the carried values are made before the closure runs, because it uses
+        // them.
         let iv = self.add_value("i", counter);
         let inner: Vec<KtirValue> =
             types.iter().map(|t| self.add_value("iter", t.clone())).collect();
@@ -334,6 +346,7 @@ impl KtirBuilder {
     ) -> Vec<KtirValue> {
         let a = self.build_block(vec![], KtirOpKind::ScfYield, then);
         let b = self.build_block(vec![], KtirOpKind::ScfYield, otherwise);
+        // The first branch decides the types; the verifier compares those of the second.
         let given = a.ops.last().map_or(&[][..], |end| end.operands());
         let types = given.iter().map(|v| self.value_type(*v).clone()).collect();
         self.add_op(KtirOpKind::If, &[condition], types, vec![], vec![a, b], "if")
@@ -352,6 +365,7 @@ fn op_name_tail(kind: KtirOpKind) -> &'static str {
 }
 
 fn float_literal(value: f64, elem: KtirElem) -> KtirLiteral {
+    // Infinities and NaNs can only be written as bits, and those depend on the element type.
     KtirLiteral::from_finite_float(value)
         .unwrap_or_else(|| KtirLiteral::Bits(crate::number::encode_bits(value, elem)))
 }

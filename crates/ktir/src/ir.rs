@@ -43,6 +43,8 @@ impl KtirModule {
     }
 
     fn name_repeated(&mut self) {
+        // A list in the order of first use, not a hash table: the numbers in the names must not
+        // depend on hashing, because emitted texts are compared byte by byte.
         let mut seen: Vec<(KtirAlias, usize)> = Vec::new();
         let mut note = |alias: KtirAlias| match seen.iter_mut().find(|(a, _)| *a == alias) {
             Some((_, n)) => *n += 1,
@@ -63,6 +65,7 @@ impl KtirModule {
             });
         }
         let (mut sets, mut maps) = (0, 0);
+        // A set that is used once is read more easily where it is used.
         for (alias, _) in seen.into_iter().filter(|(_, n)| *n > 1) {
             let (stem, n) = match &alias {
                 KtirAlias::Set(_) => ("set", &mut sets),
@@ -147,11 +150,15 @@ impl KtirFunction {
 
     /// Numbers values in the order of the text, whatever order they were made in.
     pub(crate) fn renumber_canonically(mut self) -> KtirFunction {
+        // The builder makes values in the order of its calls and the reader in the order of the
+        // text. Equality compares the tables of values, so both have to number them alike.
         let mut order: Vec<KtirValue> = Vec::with_capacity(self.values.len());
         self.body.collect_definitions(&mut order);
         let mut to = vec![None; self.values.len()];
         let mut values = Vec::with_capacity(order.len());
         for old in order {
+            // A value that is defined twice keeps its first number here, and the verifier reports
+            // the second definition.
             if to[old.index()].is_none() {
                 to[old.index()] = Some(KtirValue(u32::try_from(values.len()).unwrap_or(u32::MAX)));
                 values.push(self.values[old.index()].clone());
@@ -192,6 +199,8 @@ impl KtirBlock {
     fn collect_definitions(&self, out: &mut Vec<KtirValue>) {
         out.extend(&self.args);
         for op in &self.ops {
+            // Regions before results: the reader meets the region's values first and can name the
+            // results only when the whole operation has been read.
             op.regions.iter().for_each(|r| r.collect_definitions(out));
             out.extend(&op.results);
         }
@@ -211,6 +220,8 @@ impl KtirBlock {
 pub struct KtirSourceSpan(pub Range<usize>);
 
 impl PartialEq for KtirSourceSpan {
+    // A module that was built has no spans, and one that was printed and read again has others. The
+    // round-trip law compares meaning, so a place never makes two modules differ.
     fn eq(&self, _: &KtirSourceSpan) -> bool {
         true
     }
@@ -294,6 +305,8 @@ impl KtirOp {
 }
 
 /// A size or stride that is an operand; it follows the others in their order.
+// The value of MLIR's `ShapedType::kDynamic`. No size or stride can be this number, so that a list
+// of numbers needs no second list that says which of them are operands.
 pub const DYNAMIC_SIZE: i64 = i64::MIN;
 
 /// Something about an operation that is no value.
@@ -339,6 +352,8 @@ pub enum KtirLiteral {
 impl KtirLiteral {
     /// A finite float; one that is not has bits only in its own type.
     pub fn from_finite_float(value: f64) -> Option<KtirLiteral> {
+        // MLIR has no decimal text for infinities and NaNs, so a literal of that kind could not be
+        // printed.
         value.is_finite().then(|| KtirLiteral::Float(value.to_bits()))
     }
 }

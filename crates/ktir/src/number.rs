@@ -7,6 +7,8 @@ use zellige_float::{Bf16, Dl16, Element, F8E4M3Fn, F8E5M2, F16};
 /// The bits of a number in an element type, rounded once.
 pub(crate) fn encode_bits(value: f64, elem: KtirElem) -> u64 {
     match elem {
+        // Every literal and every float32 is exact in float64, so the conversion to the element is
+        // the only rounding. Going through float32 first would round some literals twice.
         KtirElem::F16 => u64::from(F16::cast_from(value).0),
         KtirElem::BF16 => u64::from(Bf16::cast_from(value).0),
         KtirElem::DF16 => u64::from(Dl16::cast_from(value).0),
@@ -36,6 +38,8 @@ pub(crate) fn literal_to_float(literal: KtirLiteral, elem: KtirElem) -> f32 {
     match literal {
         KtirLiteral::Int(n) => decode_bits(encode_bits(n as f64, elem), elem),
         KtirLiteral::Float(bits) => decode_bits(encode_bits(f64::from_bits(bits), elem), elem),
+        // MLIR's hexadecimal float literals are the bits of the element itself, which is the only
+        // way to write an infinity or a NaN with its payload.
         KtirLiteral::Bits(bits) => decode_bits(bits, elem),
     }
 }

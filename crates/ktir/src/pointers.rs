@@ -37,6 +37,8 @@ impl KtirModule {
         for (origins, elem) in views {
             let owners: Vec<&str> =
                 origins.iter().filter_map(name).filter(|n| arrays.contains(n)).collect();
+            // Only a view with exactly one owner is certain. Reporting the elements of an ambiguous
+            // view would refuse arrays that the kernel reads correctly.
             if let [owner] = owners[..] {
                 let list = found.entry(owner.to_string()).or_default();
                 if !list.contains(&elem) {
@@ -59,6 +61,8 @@ impl<'m> ViewSummaries<'m> {
         if let Some(known) = self.known.get(f.name()) {
             return known.clone();
         }
+        // An entry before the body is looked at ends the recursion of functions that call
+        // themselves; this runs on modules that the verifier has not seen yet.
         self.known.insert(f.name(), None);
         let origins = find_value_origins(f);
         let (mut views, mut calls) = (PointerViews::new(), Vec::new());
@@ -73,6 +77,8 @@ impl<'m> ViewSummaries<'m> {
             KtirOpKind::Call => calls.push(op),
             _ => {}
         });
+        // Calls come after the function's own views, because the closure above borrows the table
+        // that following a call has to change.
         for op in calls {
             let callee = op.word_attr("callee").and_then(|name| self.module.function(name));
             for (parameters, elem) in callee.and_then(|callee| self.summarize_views(callee))? {
@@ -100,6 +106,8 @@ fn call_argument_origins(
         let operand = op.operands().get(*p)?;
         all.extend(origins[operand.index()].as_ref()?.iter().copied());
     }
+    // Too many origins mean that the view could belong to any of them, which is as good as knowing
+    // nothing.
     (all.len() <= MAX_ORIGINS).then(|| all.into_iter().collect())
 }
 
@@ -118,6 +126,9 @@ fn find_value_origins(f: &KtirFunction) -> Vec<PointerOrigins> {
 fn propagate_origins(f: &KtirFunction, block: &KtirBlock, origins: &mut [PointerOrigins]) -> bool {
     let mut grown = false;
     for op in &block.ops {
+        // The arguments of regions count as results of the operation, and what its regions yield as
+        // its operands: that covers the iteration arguments of loops and the results of branches
+        // without a rule for each.
         let inner = op.regions().iter().flat_map(|r| r.args.iter());
         let made: Vec<KtirValue> = op.results().iter().chain(inner).copied().collect();
         let yields = op.regions().iter().filter_map(|r| r.ops.last());
@@ -138,6 +149,8 @@ fn propagate_origins(f: &KtirFunction, block: &KtirBlock, origins: &mut [Pointer
 /// Whether a value may be a pointer or an offset.
 fn may_be_pointer(ty: &KtirType) -> bool {
     match ty {
+        // Integers are followed as well, because a text may compute an address in `i32` or `i64`
+        // and cast it.
         KtirType::Scalar(elem) => !elem.is_float(),
         KtirType::RuntimeArg(_) => true,
         _ => false,
@@ -157,6 +170,8 @@ fn merge_origins(origins: &mut [PointerOrigins], from: KtirValue, to: KtirValue)
     let before = mine.len();
     mine.extend(more);
     let grown = mine.len() > before;
+    // Unknown is the top of this lattice: once reached it stays, so the passes over loops come to
+    // an end.
     if mine.len() > MAX_ORIGINS {
         origins[to.index()] = None;
     }

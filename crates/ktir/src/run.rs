@@ -172,6 +172,8 @@ impl<'m> KtirRun<'m> {
     /// # Errors
     /// What went wrong, on which core, in which operation.
     pub fn execute_kernel(self) -> Result<KtirRunOutcome, KtirRunError> {
+        // A module that was built function by function has not been verified as a whole, and the
+        // interpreter relies on every rule.
         crate::verify::verify_module(self.module)
             .map_err(|d| KtirRunError::before_start(KtirFault::Invalid(d.message)))?;
         let Some(f) = self.module.function(&self.kernel) else {
@@ -181,11 +183,14 @@ impl<'m> KtirRun<'m> {
                 known,
             }));
         };
+        // One budget for all cores: a limit per core would grow with the grid.
         let meter = KtirRunBudget::new(self.max_steps, self.max_bytes);
         let (mut memory, args) =
             self.bind_arguments(f, &meter).map_err(KtirRunError::before_start)?;
         let count = f.core_count();
         let capacity = self.hardware.figure_count(Key::LxSize);
+        // Scratchpads are sized by the hardware preset and filled on first use, because 4096 of
+        // them at 2 MiB would be 8 GiB.
         memory.add_scratchpads(count, usize::try_from(capacity).unwrap_or(usize::MAX));
         let program = KtirRunProgram::new(self.module);
         let mut cores: Vec<KtirCore<'_>> = Vec::with_capacity(count);
@@ -198,6 +203,8 @@ impl<'m> KtirRun<'m> {
                 span: 0..0,
             })?);
         }
+        // Cores run in the order of their numbers, each until it has to wait. The order is part of
+        // the semantics: it makes races and sums between cores the same in every run.
         let mut exchange = PartialExchange::default();
         loop {
             let mut moved = false;
@@ -207,6 +214,8 @@ impl<'m> KtirRun<'m> {
             if cores.iter().all(KtirCore::is_done) {
                 break;
             }
+            // A whole round in which no core advanced cannot be followed by a better one, because
+            // only a core can give another what it waits for.
             if !moved {
                 return Err(exchange::report_deadlock(&cores));
             }
@@ -221,6 +230,8 @@ impl<'m> KtirRun<'m> {
         let arrays: Vec<&str> = self.arrays.keys().map(String::as_str).collect();
         for (name, elems) in self.module.view_elements(&f.name, &arrays) {
             let given = self.arrays[&name].elem;
+            // One matching view suffices: a kernel may read one array as two types on purpose.
+            // `index` and `i64` have one format in memory.
             if !elems.iter().any(|e| e.format() == given.format()) {
                 let known: Vec<&str> = elems.iter().map(|e| e.name()).collect();
                 let reason = format!(
@@ -241,6 +252,7 @@ impl<'m> KtirRun<'m> {
     ) -> Result<(KtirMemory, Vec<KtirRunValue>), KtirFault> {
         let names: Vec<&str> = f.args().iter().map(|v| f.value_def(*v).name.as_str()).collect();
         let bad = |name: &str, reason: String| KtirFault::BadArgument { name: name.into(), reason };
+        // A misspelled argument would otherwise be reported as another one that is missing.
         for given in self.arrays.keys().chain(self.scalars.keys()) {
             if !names.contains(&given.as_str()) {
                 return Err(bad(

@@ -71,6 +71,9 @@ impl KtirElem {
     /// The type of a name; signed spellings and `f8` are understood too.
     pub fn from_name(name: &str) -> Option<KtirElem> {
         let name = match name {
+            // `f8`, `fp16` and the signed spellings stand in texts of the upstream interpreter.
+            // Signedness belongs to operations in MLIR (`divsi`, `divui`), so both spellings mean
+            // the same bits here.
             "f8" => "f8E4M3FN",
             "fp16" => "f16",
             "si8" | "ui8" => "i8",
@@ -107,6 +110,8 @@ impl KtirElem {
     /// Bits of a value: what a bit pattern may have.
     pub fn value_bits(self) -> u32 {
         match self {
+            // A truth value has one bit as a number and takes one byte in memory: casts and
+            // literals go by this, and addresses by `byte_size`.
             KtirElem::I1 => 1,
             KtirElem::F8E4M3 | KtirElem::F8E5M2 | KtirElem::I8 => 8,
             KtirElem::F16 | KtirElem::BF16 | KtirElem::DF16 | KtirElem::I16 => 16,
@@ -181,6 +186,8 @@ impl KtirType {
 }
 
 /// Dimensions of a shape, at most.
+// NumPy 2 has the same limit (`NPY_MAXDIMS`), so that every array that can be given fits. Without
+// one, a short text could ask for loops over thousands of dimensions of size 1.
 pub(crate) const MAX_RANK: usize = 64;
 
 /// Whether a shape can be counted: the product of its sizes fits in 64 bits, and so does every partial
@@ -194,6 +201,8 @@ pub(crate) fn check_countable(sizes: impl Iterator<Item = i64>, rank: usize) -> 
         if size < 0 {
             return Err(format!("a size of {size}; sizes are 0 or more"));
         }
+        // A size of 0 must not hide that the rest overflows: strides are products of some of the
+        // sizes, and those have to fit as well.
         count = count.and_then(|n| n.checked_mul(size.max(1)));
     }
     let message = "the number of elements does not fit in 64 bits, sizes of 0 left out";

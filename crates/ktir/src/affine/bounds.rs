@@ -42,6 +42,9 @@ fn extract_linear_form(e: &KtirAffineExpr, dims: usize, symbols: &[i64]) -> Opti
             let (mut a, b) =
                 (extract_linear_form(a, dims, symbols)?, extract_linear_form(b, dims, symbols)?);
             for (x, y) in a.coefficients.iter_mut().zip(&b.coefficients) {
+                // Coefficients of a text can be as large as they like. One that does not fit makes
+                // the condition count as not linear, which costs exactness of the box and nothing
+                // else.
                 *x = x.checked_add(*y)?;
             }
             a.constant = a.constant.checked_add(b.constant)?;
@@ -85,11 +88,15 @@ impl KtirAffineSet {
         let (mut exact, mut empty) = (true, false);
         for c in self.constraints.iter() {
             let Some(l) = extract_linear_form(&c.expr, self.dims, symbols) else {
+                // Leaving out a condition can only make the box larger, so the law "every point of
+                // the set is in the box" holds; only `exact` has to be given up.
                 exact = false;
                 continue;
             };
             let mut used = l.coefficients.iter().enumerate().filter(|(_, k)| **k != 0);
             match (used.next(), used.next()) {
+                // A condition without dimensions, such as `s0 - 4 >= 0`, holds for all points or
+                // for none.
                 (None, _) => {
                     empty |= if c.equal { l.constant != 0 } else { l.constant < 0 };
                 }
@@ -97,6 +104,9 @@ impl KtirAffineSet {
                     // k d + c >= 0, and for an equality also -k d - c >= 0.
                     let sides = [(*k, l.constant), (k.checked_neg()?, l.constant.checked_neg()?)];
                     for (k, c) in &sides[..if c.equal { 2 } else { 1 }] {
+                        // `k d + c >= 0` means `d >= -c / k`, rounded up, for a positive k, and `d
+                        // <= c / -k`, rounded down, for a negative one. Rounding toward minus
+                        // infinity gives both, because `ceil(-c / k) = -floor(c / k)`.
                         if *k > 0 {
                             let bound = c.div_euclid(*k).checked_neg()?;
                             low[d] = low[d].max(bound);
@@ -106,18 +116,27 @@ impl KtirAffineSet {
                         }
                     }
                 }
+                // A condition on two dimensions at once, such as `d0 + d1 <= 7`, bounds neither of
+                // them alone. Looking for what several such conditions imply together would be
+                // integer programming; points are tested instead.
                 (Some(_), Some(_)) => exact = false,
             }
         }
         if empty {
             let extents = vec![0; self.dims];
+            // A box without points is equal to a set without points, whatever the other conditions
+            // say.
             return Some(KtirSetBounds { low: vec![0; self.dims], extents, exact: true });
         }
         let mut extents = Vec::with_capacity(self.dims);
         for (l, h) in low.iter().zip(&high) {
+            // The initial values are still there, so no condition bounds this side, and there is no
+            // box.
             if *l == i64::MIN || *h == i64::MAX {
                 return None;
             }
+            // Contradicting bounds such as `d0 >= 5, d0 <= 3` give a negative difference, which is
+            // an empty dimension.
             extents.push(h.checked_sub(*l)?.checked_add(1)?.max(0));
         }
         Some(KtirSetBounds { low, extents, exact })
@@ -126,6 +145,8 @@ impl KtirAffineSet {
     /// The points of the set in lexicographic order, up to `limit` points of the box around it.
     pub fn list_points(&self, symbols: &[i64], limit: i64) -> Option<Vec<Vec<i64>>> {
         let bounds = self.bounding_box(symbols)?;
+        // The limit is on the box and not on the set, because the loop below visits every point of
+        // the box.
         let count = bounds.point_count().filter(|n| *n <= limit)?;
         let mut points = Vec::new();
         if count == 0 {
@@ -133,6 +154,8 @@ impl KtirAffineSet {
         }
         let mut at = bounds.low.clone();
         loop {
+            // In an exact box every point belongs to the set, which saves the evaluation of every
+            // condition per point.
             if bounds.exact || self.contains(&at, symbols) {
                 points.push(at.clone());
             }

@@ -31,12 +31,17 @@ pub(crate) fn format_expr_with(e: &KtirAffineExpr, names: &dyn KtirAffineNames) 
 
 /// A sum: what needs no parentheses where a whole expression stands.
 fn write_sum(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) {
+    // Reading associates to the left, so only the left operand of a sum may be a sum without
+    // parentheses. Otherwise `a + (b + c)` would be read back as another tree.
     let KtirAffineNode::Add(a, b) = &e.0 else { return write_term(out, e, names) };
     write_sum(out, a, names);
     match &b.0 {
+        // The smallest number has no positive counterpart; it is written after a plus sign.
         KtirAffineNode::Const(c) if *c < 0 && *c > i64::MIN => {
             let _ = write!(out, " - {}", -c);
         }
+        // `a - b` is held as `a + b * -1`; the minus sign is what people write and what reads back
+        // to the same tree.
         KtirAffineNode::Mul(b, -1) => {
             out.push_str(" - ");
             write_term(out, b, names);

@@ -64,6 +64,7 @@ impl KtirBuilder {
     /// `ktdp.construct_access_tile`: a box of these extents at these coordinates, row by row.
     pub fn access_tile(&mut self, view: KtirValue, at: &[KtirValue], extents: &[i64]) -> KtirValue {
         let exprs: Vec<KtirAffineExpr> = (0..at.len()).map(KtirAffineExpr::dim).collect();
+        // The identity could be left out, but upstream's texts always have an order.
         let order = KtirAffineMap::identity(extents.len());
         self.access_tile_at(view, at, &exprs, extents, KtirAffineSet::from_extents(extents), order)
     }
@@ -78,6 +79,8 @@ impl KtirBuilder {
         set: KtirAffineSet,
         order: KtirAffineMap,
     ) -> KtirValue {
+        // The reader numbers values by their first mention in the text. Building with the same
+        // numbering keeps `parse(print(m)) == m` whatever order the caller listed the values in.
         let (used, exprs) = compact_mentions(0, values, at.iter());
         let indices = build_map(used.len(), exprs);
         let attrs = vec![
@@ -120,6 +123,8 @@ impl KtirBuilder {
             flags.push(i64::from(matches!(s, KtirSubscript::Through(..))));
             maps.push(build_map(dims, exprs.by_ref().take(n).collect()));
         }
+        // Variables of an access share the name space of values in the text, and a name that a
+        // value has too would be read as that value.
         let names: Vec<String> = (0..variables).map(|_| self.unique_name("m")).collect();
         let attrs = vec![
             ("variables", KtirAttr::Words(names)),
@@ -141,6 +146,8 @@ impl KtirBuilder {
 
     /// `ktdp.load` into another shape of as many elements.
     pub fn load_reshaped(&mut self, tile: KtirValue, shape: &[i64]) -> KtirValue {
+        // The type of an access tile has no element type; only the view that it was constructed
+        // from knows it.
         let made = self.blocks.iter().flatten().find(|op| op.results().contains(&tile));
         let elem =
             made.and_then(|op| op.operands().first()).and_then(|v| self.value_type(*v).elem());
@@ -161,6 +168,8 @@ impl KtirBuilder {
         groups: KtirAffineSet,
         f: impl FnOnce(&mut KtirBuilder, KtirValue) -> Vec<KtirValue>,
     ) -> KtirValue {
+        // The region's argument is the group's number, which the closure may use to choose what it
+        // contributes.
         let gid = self.add_value("gid", KtirType::INDEX);
         let block = self.build_block(vec![gid], KtirOpKind::YieldPartial, |b| f(b, gid));
         let given = block.ops.last().map_or(&[][..], |end| end.operands());
@@ -235,6 +244,8 @@ fn compact_mentions<'e>(
     let exprs = exprs
         .map(|e| {
             e.rename_dims(&mut |d| {
+                // Variables of the access come first and keep their numbers; only captured values
+                // are renumbered.
                 let Some(value) = d.checked_sub(fixed).and_then(|i| values.get(i)) else {
                     return d;
                 };

@@ -49,6 +49,7 @@ impl KtirBuilder {
             _ => (0, KtirElem::Index),
         };
         let kind =
+            // Equal ranks are an expansion with one dimension per group, which changes nothing.
             if shape.len() >= rank { KtirOpKind::ExpandShape } else { KtirOpKind::CollapseShape };
         let attrs = vec![("reassociation", KtirAttr::Groups(groups.to_vec()))];
         self.add_single_result_op(kind, &[tile], KtirType::tensor(shape, elem), attrs, "reshaped")
@@ -63,6 +64,9 @@ impl KtirBuilder {
         }
         let (long, short) =
             if from.len() > shape.len() { (&from[..], shape) } else { (shape, &from[..]) };
+        // One operation suffices where every dimension of the shorter shape is a product of
+        // neighbouring dimensions of the longer one. Equal ranks never are, unless the shapes are
+        // the same.
         if long.len() > short.len()
             && let Some(groups) = group_dimensions(long, short)
         {
@@ -70,6 +74,7 @@ impl KtirBuilder {
         }
         let all =
             |rank: usize| vec![(0..rank).map(|d| i64::try_from(d).unwrap_or(i64::MAX)).collect()];
+        // Any two shapes of equally many elements collapse to the same flat one.
         let flat = [from.iter().product()];
         let flat = self.reassociate_tile(tile, &all(from.len()), &flat);
         self.reassociate_tile(flat, &all(shape.len()), shape)
@@ -152,6 +157,8 @@ impl KtirBuilder {
     /// `linalg.broadcast` into a shape that has `dims` more than the tile.
     pub fn broadcast_tile(&mut self, tile: KtirValue, shape: &[i64], dims: &[i64]) -> KtirValue {
         let elem = self.value_type(tile).elem().unwrap_or(KtirElem::Index);
+        // Destination-passing style: the operation needs an output of the right shape, whose
+        // contents it ignores.
         let out = self.empty_tile(shape, elem);
         let attrs = vec![("dimensions", KtirAttr::Ints(dims.to_vec()))];
         self.add_single_result_op(
@@ -169,6 +176,8 @@ impl KtirBuilder {
             KtirType::Tensor(shape, elem) => (shape.clone(), *elem),
             _ => (Vec::new(), KtirElem::Index),
         };
+        // A dimension that does not exist gets size 0 here, and the verifier refuses the
+        // permutation.
         let size = |d: &i64| usize::try_from(*d).ok().and_then(|d| shape.get(d)).copied();
         let to: Vec<i64> = permutation.iter().map(|d| size(d).unwrap_or(0)).collect();
         let out = self.empty_tile(&to, elem);
@@ -229,6 +238,8 @@ fn group_dimensions(long: &[i64], short: &[i64]) -> Option<Vec<Vec<i64>>> {
     let mut groups: Vec<Vec<i64>> = Vec::with_capacity(short.len());
     for size in short {
         let (mut group, mut product) = (Vec::new(), 1_i64);
+        // Greedy grouping is right because the products are fixed from the left; `group.is_empty()`
+        // lets a dimension of size 1 take a dimension of its own.
         while group.is_empty() || product != *size {
             product = product.checked_mul(*long.get(next)?)?;
             group.push(i64::try_from(next).ok()?);

@@ -9,6 +9,8 @@ use crate::types::KtirElem;
 use std::rc::Rc;
 
 /// Elements that one access may enumerate one by one.
+// Each point is a vector of coordinates, so four million of them take several hundred megabytes. A
+// box in a plain view does not come here: it is resolved row by row.
 const MAX_ENUMERATED_POINTS: i64 = 1 << 22;
 
 /// Which memory a byte is of.
@@ -85,6 +87,8 @@ impl KtirView {
     /// The byte of an element.
     pub(super) fn element_byte(&self, at: &[i64]) -> Result<(KtirByteSpace, i64), KtirFault> {
         let outside = || KtirFault::OutOfBounds { index: at.to_vec(), shape: self.shape.clone() };
+        // A single view is checked by its sizes. Its coordinate set is not asked: it says which
+        // part of a larger whole this is, and only a distributed view has such a whole.
         if let [part] = self.parts.as_slice()
             && !self.joined
         {
@@ -97,7 +101,12 @@ impl KtirView {
             let Some((set, symbols, origin)) = &part.coordinates else { continue };
             if set.contains(at, symbols) {
                 let local: Vec<i64> =
+                    // A partition is addressed from the minimum of its set, which is upstream's
+                    // rule. Wrapping is safe, because the point is in the set and the origin is the
+                    // set's minimum.
                     at.iter().zip(origin).map(|(i, o)| i.wrapping_sub(*o)).collect();
+                // Partitions may overlap, and the first one that contains the point wins, as
+                // upstream.
                 return part.element_byte(&local, self.elem);
             }
         }
@@ -126,6 +135,8 @@ impl KtirViewPart {
     fn element_byte(&self, at: &[i64], elem: KtirElem) -> Result<(KtirByteSpace, i64), KtirFault> {
         let mut element = Some(self.base);
         for (i, s) in at.iter().zip(&self.strides) {
+            // Strides come from the text, so their products may not fit; a wrapped address would
+            // hit another array.
             element = element.and_then(|e| e.checked_add(i.checked_mul(*s)?));
         }
         let size = i64::try_from(elem.byte_size()).unwrap_or(8);
@@ -149,6 +160,7 @@ impl KtirAccess {
     ) -> Result<KtirAccessRuns, KtirFault> {
         match self {
             KtirAccess::Direct { view, base, set, order } => {
+                // Nearly all tiles are boxes, and a box takes a few rows instead of every element.
                 if let Some(runs) = find_box_runs(view, base, set, order.as_ref(), meter)? {
                     return Ok(runs);
                 }
@@ -180,6 +192,8 @@ impl KtirAccess {
                                 index.push(byte);
                                 index_size = of.elem.byte_size();
                                 let value = read.as_ints().first().copied().unwrap_or(0);
+                                // The dialect makes a negative index an error, because it cannot
+                                // mean "from the end" on the device.
                                 if value < 0 {
                                     return Err(KtirFault::NegativeIndex { value, at: values });
                                 }
@@ -189,6 +203,8 @@ impl KtirAccess {
                     }
                     runs.push(view.element_byte(&at)?);
                 }
+                // A gather of rows touches contiguous elements within each row; charging them one
+                // by one would count a burst of memory for every element.
                 Ok(merge_neighbours(runs, index, index_size, view.elem))
             }
         }
@@ -205,6 +221,8 @@ fn merge_neighbours(
     let size = i64::try_from(elem.byte_size()).unwrap_or(8);
     let follows = |i: usize| bytes[i].0 == bytes[i - 1].0 && bytes[i].1 == bytes[i - 1].1 + size;
     let first = (1..bytes.len()).take_while(|i| follows(*i)).count() + 1;
+    // Reading and charging work on runs of one length, so runs of different lengths stay single
+    // elements.
     let even = first > 1
         && bytes.len().is_multiple_of(first)
         && (1..bytes.len()).all(|i| i % first == 0 || follows(i));
@@ -227,6 +245,8 @@ fn enumerate_points(
         .unwrap_or(0);
     let count = u64::try_from(count).unwrap_or(0);
     let nodes = nodes + set.count_nodes() + order.map_or(0, KtirAffineMap::count_nodes);
+    // A point costs an allocation and a node one addition or division, so sixteen nodes count as
+    // one step.
     meter.take_steps(count * (1 + nodes as u64 / 16))?;
     // A point, its place in the order, and where it lies.
     meter.check_room(count * 16 * (8 + set.dims() as u64))?;
@@ -234,6 +254,9 @@ fn enumerate_points(
         KtirFault::TooLarge(format!("a tile of more than {MAX_ENUMERATED_POINTS} elements"))
     })?;
     if let Some(order) = order.filter(|o| !o.is_identity()) {
+        // The order maps a point to its position, so sorting by the image enumerates the tile in
+        // that order. The sort is stable, and the verifier has made sure that no two points share
+        // an image.
         points.sort_by_cached_key(|p| order.evaluate_at(p, &[]).unwrap_or_default());
     }
     Ok(points)
@@ -248,6 +271,7 @@ fn find_box_runs(
     meter: &KtirRunBudget,
 ) -> Result<Option<KtirAccessRuns>, KtirFault> {
     let [part] = view.parts.as_slice() else { return Ok(None) };
+    // Another order, or several parts, would change which element comes next.
     let plain = !view.joined && order.is_none_or(KtirAffineMap::is_identity);
     let Some(bounds) = set.bounding_box(&[]).filter(|b| b.exact && plain) else { return Ok(None) };
     let mut low = Vec::with_capacity(base.len());
@@ -255,6 +279,8 @@ fn find_box_runs(
     for (d, at) in base.iter().enumerate() {
         let from = at.checked_add(bounds.low[d]).ok_or(KtirFault::Overflow("a coordinate"))?;
         let to = from.checked_add(bounds.extents[d]).ok_or(KtirFault::Overflow("a coordinate"))?;
+        // The corners decide for the whole box, so no point has to be visited to find one that is
+        // outside.
         outside |= bounds.extents[d] > 0 && (from < 0 || to > view.shape[d]);
         low.push(from);
     }
@@ -282,6 +308,7 @@ fn find_box_runs(
     // Inner dimensions that follow each other in memory are one run.
     let mut len = 1_i64;
     let mut d = base.len();
+    // A dimension of one element continues any run, whatever its stride is.
     while d > 0 && (part.strides[d - 1] == len || bounds.extents[d - 1] == 1) {
         len *= bounds.extents[d - 1];
         d -= 1;

@@ -29,6 +29,8 @@ impl KtirLoopNest {
 
     /// How many points there are; refused where that many steps are not left.
     fn charge_points(&self, meter: &KtirRunBudget) -> Result<usize, KtirFault> {
+        // The product may not fit: a `linalg.generic` with reduction loops of 2^40 rounds each is a
+        // valid text.
         let rounds = self.sizes.iter().fold(1_usize, |n, d| n.saturating_mul(*d));
         meter.take_steps(rounds as u64)?;
         Ok(rounds)
@@ -37,6 +39,8 @@ impl KtirLoopNest {
     /// The index of a loop at every point.
     pub(super) fn loop_indices(&self, d: usize) -> KtirElements {
         let strides: Vec<(usize, usize)> =
+            // A stride of 1 for the loop in question and of 0 for the others makes the offset the
+            // index itself.
             self.sizes.iter().enumerate().map(|(i, n)| (*n, usize::from(i == d))).collect();
         KtirElements::I(
             nest_offsets(0, &strides).into_iter().map(|i| i64::try_from(i).unwrap_or(0)).collect(),
@@ -59,6 +63,8 @@ impl<'m> KtirCore<'m> {
         self.meter.take_element_steps(work)?;
         // Every operation of the body leaves a value of each lane.
         let _held = self.meter.hold_bytes(work.saturating_mul(8))?;
+        // Each operation of the body is one pass over all points. Interpreting the body point by
+        // point would look up every operation again for each element.
         let mut lanes: KtirBodyLanes = body.args.iter().copied().zip(args).collect();
         for op in &body.ops {
             if op.kind.is_terminator() {
@@ -79,6 +85,8 @@ impl<'m> KtirCore<'m> {
                         .map(|v| self.raw_lane(&lanes, *v))
                         .collect::<Result<_, _>>()?;
                     let refs: Vec<&KtirElements> = inputs.iter().map(AsRef::as_ref).collect();
+                    // The first operand of a select is the condition; the type of the choices is
+                    // that of the second.
                     let first = usize::from(op.kind == KtirOpKind::ArithSelect);
                     let from = self.value_elem(op.operands[first]);
                     let to = result.map_or(from, |v| self.value_elem(v));
@@ -109,6 +117,8 @@ impl<'m> KtirCore<'m> {
         if data.len() == n {
             return Ok(data);
         }
+        // `broadcast_to` leaves a single element alone where one is wanted, so no lanes at all need
+        // their own case.
         Ok(Rc::new(if n == 0 { data.slice_range(0..0) } else { (*data).clone().broadcast_to(n) }))
     }
 
@@ -219,6 +229,8 @@ impl<'m> KtirCore<'m> {
             .filter_map(|d| usize::try_from(*d).ok())
             .collect();
         let size = |d: usize| usize::try_from(shape[d]).unwrap_or(0);
+        // Reduced dimensions outermost: then the halves that are folded are contiguous ranges, and
+        // one fold is one pass over slices.
         let (gone, kept): (Vec<usize>, Vec<usize>) =
             (0..shape.len()).partition(|d| dims.contains(d));
         let loops: Vec<(usize, usize)> =
@@ -233,6 +245,8 @@ impl<'m> KtirCore<'m> {
         }
         let elem = self.value_elem(op.results[0]);
         let mut left = rows;
+        // The tree of the upstream interpreter: halves onto each other, each level rounded. A
+        // running sum would round in another order and give other bits.
         while left > 1 {
             let half = left / 2;
             let part = |from: usize, to: usize| -> Vec<Rc<KtirElements>> {
@@ -251,6 +265,8 @@ impl<'m> KtirCore<'m> {
             .iter()
             .map(|v| Ok(self.read_value(*v)?.to_elements()))
             .collect::<Result<_, KtirFault>>()?;
+        // An empty reduction is its initial value, as in MLIR; there is no last row to fold into
+        // it.
         if rows == 0 {
             return Ok(inits);
         }
@@ -297,6 +313,8 @@ impl<'m> KtirCore<'m> {
                 }
             }
         }
+        // Parallel loops become lanes and reduction loops rounds: every round needs what the one
+        // before it put into the outputs.
         let (parallel, reduced): (Vec<usize>, Vec<usize>) =
             (0..sizes.len()).partition(|d| iterators[*d] == "parallel");
         let space = KtirLoopNest { sizes: parallel.iter().map(|d| sizes[*d]).collect() };
@@ -326,6 +344,7 @@ impl<'m> KtirCore<'m> {
             self.meter.take_element_steps((n as u64).saturating_mul(nodes as u64 + 1))?;
             let mut args = Vec::with_capacity(data.len());
             for i in 0..inputs {
+                // The common pointwise case reads its operand as it is, without a copy.
                 let whole = maps[i].is_identity() && reduced.is_empty();
                 args.push(if whole {
                     data[i].clone()
@@ -357,6 +376,8 @@ impl<'m> KtirCore<'m> {
         let mut results = Vec::new();
         for ((at, out), init) in places.iter().zip(&outs).zip(&data[inputs..]) {
             let mut whole = (**init).clone();
+            // The other elements of an output keep their initial values; for a permuted output this
+            // also restores its own order.
             whole.scatter(out, at.iter().copied());
             results.push(Rc::new(whole));
         }
@@ -385,6 +406,8 @@ fn map_positions(
 ) -> Result<Vec<usize>, KtirFault> {
     let strides = row_major_strides(shape);
     if let Some(dims) = map.selected_dims() {
+        // A map of plain dimensions is a strided access. A dimension that occurs twice, as on a
+        // diagonal, has both strides.
         let step = |d: usize| -> usize {
             dims.iter().zip(&strides).filter(|(e, _)| **e == d).map(|(_, s)| s).sum()
         };
@@ -405,6 +428,8 @@ fn map_positions(
             rest /= sizes[*d];
         }
         let index = map.evaluate_at(&point, &[]).ok_or(KtirFault::Overflow("an index"))?;
+        // Only maps with expressions can leave the operand: for plain dimensions the verifier
+        // compared the sizes.
         if index.iter().zip(shape).any(|(i, n)| !(0..*n).contains(i)) {
             return Err(KtirFault::OutOfBounds { index, shape: shape.to_vec() });
         }

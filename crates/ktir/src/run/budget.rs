@@ -14,9 +14,12 @@ use std::rc::Rc;
 pub const DEFAULT_STEPS: u64 = 1 << 30;
 
 /// Bytes of a run unless it is told otherwise.
+// Half of the memory of a machine of 8 GB.
 pub const DEFAULT_BYTES: u64 = 4 << 30;
 
 /// Elements, or products that are added up, that an operation works on in one step.
+// The device's vector unit works on 64 elements per cycle, so a step is about one of its cycles; a
+// limit in operations alone would let one operation on a huge tile cost nothing.
 pub(super) const ELEMENTS_PER_STEP: u64 = 64;
 
 /// What is left of both.
@@ -48,6 +51,7 @@ impl KtirRunBudget {
 
     /// Takes steps.
     pub(super) fn take_steps(&self, n: u64) -> Result<(), KtirFault> {
+        // The request around this run has a budget of its own, which counts the same steps.
         zellige_guard::count_many_steps(usize::try_from(n).unwrap_or(usize::MAX));
         let now = self.steps.get().saturating_add(n);
         self.steps.set(now);
@@ -62,6 +66,7 @@ impl KtirRunBudget {
     /// Refuses what there is no room for.
     pub(super) fn check_room(&self, bytes: u64) -> Result<(), KtirFault> {
         let (used, limit) = (self.bytes.get(), self.max_bytes);
+        // Refused before anything is allocated, because a failed allocation would end the process.
         if used.saturating_add(bytes) > limit {
             return Err(KtirFault::OutOfMemory { bytes, used, limit });
         }
@@ -87,6 +92,8 @@ impl KtirRunBudget {
 
 /// Bytes of the host that elements take while a kernel runs.
 pub(super) fn host_bytes(elem: KtirElem, n: u64) -> u64 {
+    // The interpreter's own representation, float32 or 64-bit integers, whatever the element type
+    // is.
     n.saturating_mul(if elem.is_float() { 4 } else { 8 })
 }
 
@@ -105,5 +112,6 @@ pub(super) fn count_elements(ty: &KtirType) -> u64 {
 pub(super) fn op_steps(f: &KtirFunction, op: &KtirOp) -> u64 {
     let values = op.operands.iter().chain(&op.results);
     let touched = values.fold(0, |n: u64, v| n.saturating_add(count_elements(f.value_type(*v))));
+    // At least one step, so that a loop without any tile comes to an end too.
     1 + touched / ELEMENTS_PER_STEP
 }

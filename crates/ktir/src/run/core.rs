@@ -14,6 +14,8 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 /// For each block, what dies after each of its operations.
+// Keyed by address: the module does not change during a run, and blocks have no number of their
+// own.
 type LastUseDrops = HashMap<*const KtirBlock, Vec<Vec<KtirValue>>>;
 
 /// What dies where: a value dies after the last operation of its block that mentions it, itself or
@@ -40,11 +42,14 @@ fn collect_block_liveness(
         for region in &op.regions {
             let mut inner = HashMap::new();
             collect_block_liveness(region, &mut inner, drops);
+            // A region uses a value from outside at the operation that holds the region: it must
+            // stay alive for all rounds of a loop, not only until its last use in the first round.
             for v in inner.keys() {
                 uses.insert(*v, i);
             }
         }
     }
+    // At least one entry, because arguments of an empty block have to end somewhere.
     let mut dies = vec![Vec::new(); block.ops.len().max(1)];
     let own = block.args.iter().map(|v| (*v, 0));
     let made =
@@ -55,6 +60,7 @@ fn collect_block_liveness(
         mine.insert(v);
     }
     for (v, i) in uses {
+        // What is not defined here belongs to a block further out, which learns of the use.
         if !mine.contains(&v) {
             last.insert(v, i);
         }
@@ -138,6 +144,8 @@ impl<'m> KtirCore<'m> {
         args: Vec<KtirRunValue>,
         from: Option<&'m KtirOp>,
     ) -> Result<(), KtirFault> {
+        // A text with a million unused values would take their slots once per core and per open
+        // call.
         let slots = f.values.len() * size_of::<Option<KtirRunValue>>();
         let _held = self.meter.hold_bytes((slots + size_of::<KtirCore<'_>>()) as u64)?;
         let mut env = vec![None; f.values.len()];
@@ -165,14 +173,19 @@ impl<'m> KtirCore<'m> {
             let op = &frame.block.ops[frame.pc];
             let id = self.id;
             let (name, span) = (op.kind.name(), op.span());
+            // Charged before the operation runs, and again each time a waiting operation is tried.
             let steps = budget::op_steps(call.f, op);
             let stepped = self.meter.take_steps(steps).and_then(|()| {
                 let moved = self.run_op(op, memory, exchange)?;
+                // The ledger's lists grow by what the kernel does; charging afterwards is safe,
+                // because one operation adds little.
                 self.meter.take_bytes(self.ledger.take_grown_bytes())?;
                 Ok(moved)
             });
             match stepped {
                 Ok(true) => moved = true,
+                // This core waits. Whether it did anything before decides if the whole grid has
+                // come to a standstill.
                 Ok(false) => return Ok(moved),
                 Err(fault) => {
                     return Err(KtirRunError { fault, core: Some(id), op: Some(name), span });
@@ -222,6 +235,8 @@ impl<'m> KtirCore<'m> {
             drops.get(&std::ptr::from_ref(frame.block)).and_then(|d| d.get(frame.pc))
         {
             for v in dead {
+                // Dropping the value releases its charge: upstream counts every live tile against
+                // the scratchpad, so a tile that was used for the last time must not count on.
                 call.env[v.index()] = None;
             }
         }
@@ -242,6 +257,7 @@ impl<'m> KtirCore<'m> {
         ty: &KtirType,
         data: Rc<KtirElements>,
     ) -> Result<KtirRunValue, KtirFault> {
+        // Operations on scalars share this path; a scalar takes no room in the scratchpad.
         let KtirType::Tensor(shape, elem) = ty else { return Ok(data.first_value()) };
         let bytes = self.check_tile_room(ty)?;
         let _held = self.meter.hold_bytes(host_bytes(*elem, data.len() as u64))?;
@@ -254,6 +270,7 @@ impl<'m> KtirCore<'m> {
     /// What a tile takes; refused where the scratchpad does not have it.
     pub(super) fn check_tile_room(&self, ty: &KtirType) -> Result<u64, KtirFault> {
         let (bytes, used) =
+            // Allocations are in whole sticks of 128 bytes, as on the device.
             (bytes_in_scratchpad(ty).div_ceil(128).saturating_mul(128), self.used.get());
         if used.saturating_add(bytes) > self.capacity {
             let (tile, capacity) = (ty.to_string(), self.capacity);
@@ -274,6 +291,8 @@ impl<'m> KtirCore<'m> {
     pub(super) fn grid_coordinate(&self, d: usize) -> i64 {
         let size = |d: usize| self.grid.get(d).copied().unwrap_or(1);
         let before: i64 = (0..d).map(size).product();
+        // Core id = z * nx * ny + y * nx + x, so the coordinates are the digits of the id in base
+        // (nx, ny, nz).
         i64::try_from(self.id).unwrap_or(0) / before % size(d)
     }
 

@@ -24,6 +24,8 @@ pub(super) struct KtirCoreLedger {
     pub(super) work: CoreWork,
     pub(super) sent: Vec<KtirRingSend>,
     /// Sticks touched by loads and stores, each operation by itself.
+    // The same stick counts again in the next operation: upstream's model charges the unique sticks
+    // of one load or store, because nothing is known to stay in a cache between two.
     sticks: u64,
     /// Events that are kept, at most.
     traced: usize,
@@ -41,6 +43,8 @@ impl KtirCoreLedger {
 
     /// Begins an operation.
     pub(super) fn begin_op(&mut self, name: &'static str) {
+        // Events beyond the limit are not even collected: a loop of 10^9 rounds would fill the
+        // memory of the host.
         if self.events.len() < self.traced {
             let work = CoreWork { unique_sticks: Some(0), ..CoreWork::default() };
             self.now = Some(KtirOpCost { name, work, groups: Vec::new() });
@@ -78,6 +82,8 @@ impl KtirCoreLedger {
         let n = n as u64;
         match class {
             KtirCostClass::Float => self.update_works(|w| w.sfu += n),
+            // Integers on scalars are addresses and counters, which cost no cycles of the vector
+            // unit.
             KtirCostClass::Int if !scalar => self.update_works(|w| w.sfu += n),
             KtirCostClass::Transcendental => self.update_works(|w| w.sfu_transcendental += n),
             _ => {}
@@ -87,6 +93,8 @@ impl KtirCoreLedger {
     pub(super) fn record_macs(&mut self, n: u64) {
         self.update_works(|w| {
             w.macs = w.macs.saturating_add(n);
+            // A kernel's tiles have no padding that the interpreter knows of, so all products count
+            // as useful.
             w.macs_valid = w.macs_valid.saturating_add(n);
         });
     }
@@ -115,6 +123,7 @@ impl KtirCoreLedger {
         cores: usize,
     ) {
         self.record_runs(&runs.runs, runs.len * size, write, core, cores);
+        // Index views are read on the way even when the access itself is a store.
         self.record_runs(&runs.index, runs.index_size, false, core, cores);
     }
 
@@ -134,12 +143,15 @@ impl KtirCoreLedger {
         for (place, at) in runs {
             match place {
                 KtirByteSpace::Global => {
+                    // Memory is charged in sticks of 128 bytes; a run that begins inside of one
+                    // touches it all the same.
                     let last = at + i64::try_from(bytes).unwrap_or(1) - 1;
                     spans.push((at.div_euclid(128), last.div_euclid(128)));
                 }
                 KtirByteSpace::Pad(other) => {
                     self.update_works(|w| w.lx_bytes = w.lx_bytes.saturating_add(length));
                     if *other != core {
+                        // The ring can be used in both directions, so the shorter way counts.
                         let apart = core.abs_diff(*other);
                         let hops = apart.min(cores.saturating_sub(apart)) as u64;
                         self.grown += 2 * size_of::<RingMove>() as u64;
@@ -152,11 +164,13 @@ impl KtirCoreLedger {
         if count == 0 {
             return;
         }
+        // Rows of a box arrive in increasing order already; only gathers have to be sorted.
         if !spans.is_sorted() {
             spans.sort_unstable();
         }
         let (mut sticks, mut upto) = (0, i64::MIN);
         for (first, last) in spans {
+            // Neighbouring rows can share a stick, which is counted once.
             let from = first.max(upto.saturating_add(1));
             sticks += u64::try_from(last - from + 1).unwrap_or(0);
             upto = upto.max(last);

@@ -144,6 +144,8 @@ pub enum KtirFault {
 fn format_waits(waits: &[WaitingCore]) -> String {
     let one = |w: &WaitingCore| {
         let list = |cores: &[usize]| {
+            // Eight are enough to see the pattern; a grid of 4096 cores that wait for each other
+            // would fill megabytes.
             cores.iter().take(8).map(ToString::to_string).collect::<Vec<_>>().join(", ")
         };
         let mut text = format!("core {} waits for {}", w.core, list(&w.for_cores));

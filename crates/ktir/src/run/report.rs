@@ -34,6 +34,8 @@ impl KtirRunOutcome {
 
     /// Cycles of a core by compute, memory and communication.
     pub fn split_cycles(cycles: &CoreCycles) -> [u64; 3] {
+        // Upstream's report knows three parts; the matrix and the vector unit are both compute
+        // there.
         [cycles.pt.saturating_add(cycles.sfu), cycles.memory, cycles.ring]
     }
 
@@ -41,6 +43,8 @@ impl KtirRunOutcome {
     pub fn arithmetic_intensity(&self) -> f64 {
         let t = &self.cost.totals;
         let bytes = t.bytes_in.saturating_add(t.bytes_out);
+        // A kernel without memory traffic has no intensity; 0 keeps infinity out of the JSON, which
+        // cannot hold it.
         if bytes == 0 { 0.0 } else { t.flops as f64 / bytes as f64 }
     }
 
@@ -137,6 +141,8 @@ fn price_ring_moves(
 ) -> CoreWork {
     for s in sent {
         let hops = match model {
+            // Upstream charges (cores - 1) x tile bytes / 64, whatever the group is; the card
+            // charges by group.
             CycleModel::Ktir => (cores as u64).saturating_sub(1),
             CycleModel::Card => s.group.saturating_sub(1),
         };
@@ -161,6 +167,7 @@ pub(super) fn build_outcome(
         all.push(price_ring_moves(core.ledger.work, &core.ledger.sent, model, count));
         events.push(core.ledger.events);
     }
+    // The kind decides which of the card's units the arithmetic of a kernel is priced on.
     let products = all.iter().any(|w| w.macs > 0);
     let kind = if products { WorkKind::Matmul } else { WorkKind::Pointwise };
     let work = OperationWork::new(f.name(), kind, all);
@@ -178,6 +185,8 @@ fn build_timeline(
     limit: usize,
 ) -> Timeline {
     let mut timeline = Timeline::new(0, limit);
+    // Memory bandwidth is shared by the cores that work, so an operation by itself would look
+    // faster than it is in the kernel.
     let busy = work.cores.iter().filter(|c| !c.is_idle()).count().max(1);
     let mut known: HashMap<String, u64> = HashMap::new();
     for (core, list) in events.into_iter().enumerate() {

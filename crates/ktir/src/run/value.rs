@@ -21,6 +21,9 @@ pub(super) enum KtirRunValue {
 /// Elements: floats as float32, integers as 64 bits.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum KtirElements {
+    // Every float type of the dialect is exact in float32, and every integer type in 64 bits, so
+    // two representations serve all twelve element types; operations round their results to the
+    // type.
     F(Vec<f32>),
     I(Vec<i64>),
 }
@@ -43,6 +46,8 @@ pub(super) struct ScratchpadCharge {
 
 impl Drop for ScratchpadCharge {
     fn drop(&mut self) {
+        // The charge follows the value and not the operation: a tile that is carried around a loop
+        // occupies the scratchpad as long as any name refers to it.
         self.used.set(self.used.get().saturating_sub(self.bytes));
     }
 }
@@ -98,6 +103,8 @@ impl KtirElements {
     /// One element everywhere.
     pub(super) fn broadcast_to(self, n: usize) -> KtirElements {
         match self {
+            // Only single elements are repeated; anything else already has the length of the
+            // result.
             KtirElements::F(v) if v.len() == 1 && n != 1 => KtirElements::F(vec![v[0]; n]),
             KtirElements::I(v) if v.len() == 1 && n != 1 => KtirElements::I(vec![v[0]; n]),
             other => other,
@@ -159,6 +166,7 @@ pub(super) fn row_major_strides(shape: &[i64]) -> Vec<usize> {
 /// The places of a nest of loops: `base + sum(stride * index)`, the last loop innermost.
 pub(super) fn nest_offsets(base: usize, loops: &[(usize, usize)]) -> Vec<usize> {
     // An empty loop may stand inside of a huge one.
+    // Otherwise the outer loops would allocate their offsets before the empty one removes them all.
     if loops.iter().any(|(n, _)| *n == 0) {
         return Vec::new();
     }
@@ -176,6 +184,8 @@ pub(super) fn nest_offsets(base: usize, loops: &[(usize, usize)]) -> Vec<usize> 
 /// Bytes of a type in a scratchpad.
 pub(super) fn bytes_in_scratchpad(ty: &KtirType) -> u64 {
     match ty {
+        // Scalars live in registers and views in the kernel's code; only tiles take part of the
+        // scratchpad.
         KtirType::Tensor(shape, elem) => {
             (element_count(shape) as u64).saturating_mul(elem.byte_size() as u64)
         }

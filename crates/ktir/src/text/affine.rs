@@ -15,6 +15,8 @@ pub(super) enum AffineScope<'s> {
 }
 
 /// Nodes of one expression, at most; it is walked recursively.
+// An expression of the texts has a handful of nodes. Evaluating, printing and dropping a tree
+// recurse as deep as it is long to the left, and this depth fits on every stack.
 const MAX_EXPR_NODES: usize = 2048;
 
 /// Names and numbers of one expression or condition, at most. An expression that has no more than
@@ -22,6 +24,7 @@ const MAX_EXPR_NODES: usize = 2048;
 const MAX_EXPR_LEAVES: usize = 4 * MAX_EXPR_NODES;
 
 /// Dimensions and symbols of one set or map, at most.
+// Names are looked up in a list, once per mention.
 const MAX_AFFINE_NAMES: usize = 256;
 
 impl KtirParser<'_> {
@@ -104,14 +107,18 @@ impl KtirParser<'_> {
         self.expect_token("(")?;
         let constraints = self.parse_list(")", |p| {
             let from = p.c.next_token_start();
+            // Each condition is bounded by itself, because a set may have many short ones.
             p.leaves = 0;
             let left = p.parse_sum(&mut AffineScope::Listed(&dims, &symbols))?;
             let op = ["==", ">=", "<="].into_iter().find(|op| p.eat_token(op));
             let Some(op) = op else { return Err(p.c.refuse_next_token("`>=`, `<=` or `==`")) };
             let right = p.parse_sum(&mut AffineScope::Listed(&dims, &symbols))?;
             let minus = |a: KtirAffineExpr, b: KtirAffineExpr| {
+                // `e >= 0` keeps the expression as it is written, so that printing gives the same
+                // condition back.
                 if b.as_constant() == Some(0) { a } else { a - b }
             };
+            // One direction of inequality is enough for all later code.
             let expr = if op == "<=" { minus(right, left) } else { minus(left, right) };
             p.check_expr_size(from, &expr)?;
             Ok(KtirAffineConstraint { expr, equal: op == "==" })
@@ -175,6 +182,8 @@ impl KtirParser<'_> {
             let start = self.c.next_token_start();
             if self.eat_token("*") {
                 let right = self.parse_unary(scope)?;
+                // An affine product has a constant on one side; it is always held on the right,
+                // which is how MLIR prints it.
                 product = match (product.as_constant(), right.as_constant()) {
                     (_, Some(k)) => product * k,
                     (Some(k), None) => right * k,

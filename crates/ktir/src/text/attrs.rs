@@ -19,6 +19,7 @@ impl KtirParser<'_> {
                 let message = format!("attribute `{}` is given twice", key.value);
                 return p.syntax_error(key.span, message, "already given");
             }
+            // MLIR refuses duplicate keys; taking the first or the last of two would be a guess.
             seen.push(key.value.into());
             let value = if p.eat_token("=") {
                 p.parse_attr(key.value)?
@@ -56,6 +57,8 @@ impl KtirParser<'_> {
             _ => {}
         }
         let at = self.c.next_token_start();
+        // Attributes that no rule looks at are kept word for word, so that a text from upstream
+        // survives being read and printed.
         let len = self.balanced_length(at, &[',', '}']);
         let text = self.text[at..at + len].trim();
         if text.is_empty() {
@@ -122,6 +125,7 @@ impl KtirParser<'_> {
                 return Ok(DYNAMIC_SIZE);
             }
             let n = p.c.read_integer("a number or a value")?;
+            // This number is the mark for an operand and would silently become one.
             if n.value == DYNAMIC_SIZE {
                 return p.syntax_error(n.span, "the number is too small", "here");
             }

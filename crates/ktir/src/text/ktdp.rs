@@ -12,6 +12,7 @@ use zellige_notation::cursor::Spanned;
 /// Whether the conditions on a dimension alone make it 0 at every point of a set.
 fn is_always_zero(set: &KtirAffineSet, dim: usize) -> bool {
     let Some(bounds) = set.bounding_box(&[]) else { return false };
+    // A set without points enumerates nothing, so every statement about its coordinates holds.
     let empty = bounds.extents.contains(&0);
     empty || (bounds.low.get(dim), bounds.extents.get(dim)) == (Some(&0), Some(&1))
 }
@@ -128,6 +129,9 @@ impl KtirParser<'_> {
             _ => None,
         });
         for (i, name) in listed.iter().enumerate().filter(|(i, _)| fixed[*i]) {
+            // A value from outside stays the same over the whole access. A set that moves it would
+            // mean a variable of the same name, and the text does not say which of the two is
+            // meant.
             if space.is_some_and(|set| !is_always_zero(set, i)) {
                 return self.refuse_moving_outer_value(name);
             }
@@ -214,6 +218,8 @@ impl KtirParser<'_> {
             let label = format!("{} written here", written.len());
             return self.syntax_error(span, message, label);
         }
+        // The groups may stand at the operation or in the type; the type keeps them, because that
+        // is what consumers look at.
         let ty = KtirType::TileFuture(types, own.or(groups));
         let region = self.parse_region(&[], Some(KtirOpKind::YieldPartial))?;
         Ok(KtirOpParts::new(vec![], vec![ty])

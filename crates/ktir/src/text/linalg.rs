@@ -26,6 +26,7 @@ impl KtirParser<'_> {
                 self.parse_agreeing_types(outs)?;
             }
         }
+        // On tensors every result replaces an output and has its type.
         Ok(outs.iter().map(|v| self.value_type(*v).clone()).collect())
     }
 
@@ -64,6 +65,7 @@ impl KtirParser<'_> {
             return Err(self.c.refuse_next_token("an operation, such as arith.addf"));
         };
         match KtirOpKind::from_name(word.value) {
+            // Only an operation on elements can be the whole body of a reduction.
             Some(kind) if kind.is_pointwise() => {}
             _ => {
                 let message = format!("`{}` combines no elements", word.value);

@@ -11,6 +11,9 @@ use zellige_notation::cursor::{Spanned, TextCursor};
 pub(super) type Result<T> = std::result::Result<T, Diagnostic>;
 
 /// Regions in regions, and parentheses in parentheses, at most.
+// The reader is recursive, and so are the verifier, the printer and the drop of what it reads. A
+// hundred levels fit into the smallest stack that it runs on (a thread of a WebAssembly page), and
+// real kernels nest fewer than ten.
 const MAX_NESTING_DEPTH: usize = 100;
 
 pub(super) struct KtirParser<'a> {
@@ -92,6 +95,8 @@ impl<'a> KtirParser<'a> {
     /// Eats this if it comes next.
     pub(super) fn eat_token(&mut self, what: &str) -> bool {
         let at = self.c.next_token_start();
+        // Tokens are compared as prefixes of the text: MLIR glues punctuation together (`->`, `>>`,
+        // `)<`), and which token is meant depends on the place.
         let found = self.text[at..].starts_with(what);
         if found {
             self.c.skip_to_place(at + what.len());
@@ -156,6 +161,7 @@ impl<'a> KtirParser<'a> {
             return Err(self.c.refuse_next_token(what));
         }
         let tail = &rest[1..];
+        // The characters of a suffix-id in MLIR's grammar: letters, digits and `$._-`.
         let ok = |ch: char| ch.is_ascii_alphanumeric() || "_$.-".contains(ch);
         let mut len = tail.find(|ch| !ok(ch)).unwrap_or(tail.len());
         // A dash that begins an arrow is none of the name's.
@@ -177,6 +183,8 @@ impl<'a> KtirParser<'a> {
         if self.text[span.end..].starts_with('#') {
             let tail = &self.text[span.end + 1..];
             let digits = tail.bytes().take_while(u8::is_ascii_digit).count();
+            // An operation has at most 1000 results, so six digits are no result number; they are
+            // refused as text that does not belong here.
             if digits > 0 && digits < 6 {
                 value = format!("{value}#{}", &tail[..digits]);
                 span.end += 1 + digits;
@@ -210,6 +218,8 @@ impl<'a> KtirParser<'a> {
             .filter(|k| k.len().max(name.len()) <= crate::op::LONGEST_NAME)
             .map(|k| (crate::op::edit_distance(name, k), k))
             .min()
+            // A name of two letters is two slips away from every other one of that length, hence
+            // the second condition.
             .filter(|(n, _)| *n <= 2.max(name.len() / 4) && *n < name.len());
         if let Some((_, near)) = near {
             d = d.with_help(format!("did you mean `%{near}`?"));
@@ -230,6 +240,8 @@ impl<'a> KtirParser<'a> {
         name: &Spanned<String>,
         ty: KtirType,
     ) -> Result<KtirValue> {
+        // MLIR allows no shadowing: a region sees the values around it, so one name would have two
+        // meanings in it.
         if self.scopes.iter().any(|s| s.contains_key(&name.value)) {
             let message = format!("`%{}` is defined already", name.value);
             let d = Diagnostic::syntax_error(name.span.clone(), message, "a second definition");
@@ -265,6 +277,7 @@ impl<'a> KtirParser<'a> {
         let have = self.value_type(value);
         let same = match (have, &written.value) {
             // Older texts say the groups elsewhere.
+            // A type that is written without groups therefore matches a future with any groups.
             (KtirType::TileFuture(a, _), KtirType::TileFuture(b, None)) => a == b,
             (a, b) => a == b,
         };
@@ -319,6 +332,8 @@ impl<'a> KtirParser<'a> {
             return Err(d);
         };
         let parts = self.parse_op_parts(kind)?;
+        // The span begins at the operation's name: that is what a message about a broken rule
+        // underlines.
         let span = at..self.c.last_token_end();
         let results = self.define_results(&names, parts.results, &(start..span.end), kind)?;
         Ok(KtirOp {
@@ -359,6 +374,8 @@ impl<'a> KtirParser<'a> {
             return Ok(vec![Spanned { value: name.value.into(), span: name.span }]);
         }
         let n = self.c.read_integer("the number of results")?;
+        // Each result becomes a name in the scope, so an unbounded number would be memory for a few
+        // digits of text.
         if !(1..=1000).contains(&n.value) {
             return self.syntax_error(
                 n.span,

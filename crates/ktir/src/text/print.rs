@@ -99,6 +99,7 @@ impl KtirPrinter<'_> {
     fn print_ops(&mut self, block: &KtirBlock, implied: Option<KtirOpKind>) {
         for (i, op) in block.ops.iter().enumerate() {
             let last = i + 1 == block.ops.len();
+            // MLIR's printer leaves these terminators out as well, and the reader adds them again.
             if last && Some(op.kind) == implied && op.operands.is_empty() {
                 break;
             }
@@ -243,6 +244,8 @@ impl KtirPrinter<'_> {
                     self.format_value_type(op.operands[0]),
                     self.format_value_type(op.operands[1]),
                 );
+                // The type of the condition is written only where it is a tile: MLIR's two forms of
+                // `arith.select`.
                 let c = if c == "i1" { String::new() } else { format!("{c}, ") };
                 let _ = write!(self.out, " {operands}{flags} : {c}{ty}");
             }
@@ -271,6 +274,7 @@ impl KtirPrinter<'_> {
     fn print_results(&mut self, op: &KtirOp) {
         let names: Vec<&str> =
             op.results.iter().map(|v| self.f.value_def(*v).name.as_str()).collect();
+        // A result without a name was not named in the text either, and nothing can refer to it.
         let Some(first) = names.first().filter(|n| !n.is_empty()) else { return };
         let shared = first
             .strip_suffix("#0")
@@ -306,6 +310,7 @@ fn format_literal(l: KtirLiteral, elem: Option<KtirElem>) -> String {
             format!("{:?}", f64::from_bits(bits))
         }
         KtirLiteral::Bits(bits) => {
+            // All digits of the element, zeros at the front too, so that the text shows its width.
             let width = elem.map_or(0, |e| e.value_bits().div_ceil(4) as usize);
             format!("0x{bits:0width$X}")
         }
@@ -316,6 +321,8 @@ fn format_dense(list: &[KtirLiteral], shape: &[i64], elem: Option<KtirElem>) -> 
     match (list, shape) {
         ([one], _) => format_literal(*one, elem),
         (_, [n, inner @ ..]) => {
+            // The elements are in row-major order, so the outermost dimension cuts the list into
+            // equal parts.
             let each = list.len() / usize::try_from(*n).unwrap_or(1).max(1);
             let parts: Vec<String> = list
                 .chunks(each.max(1))

@@ -33,6 +33,8 @@ impl KtirParser<'_> {
         if self.is_next("<") {
             let at = self.c.next_token_start();
             let tail = self.text[at + 1..].trim_start();
+            // An access tile's shape begins with a digit, or directly with `index` when it has rank
+            // 0; a future begins with a type in parentheses or with `tensor`.
             return if tail.starts_with(|c: char| c.is_ascii_digit() || c == 'i') {
                 self.parse_access_tile_type()
             } else {
@@ -117,6 +119,7 @@ impl KtirParser<'_> {
                 self.expect_token("x")?;
                 continue;
             }
+            // Shapes are read by character: `4x64xf16` is one word to a tokenizer.
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
             if digits == 0 {
                 break;
@@ -167,6 +170,7 @@ impl KtirParser<'_> {
         for (i, ch) in self.text[at..].char_indices() {
             if quoted {
                 quoted = ch != '"' || before == '\\';
+            // The `>` of an arrow closes nothing.
             } else if depth == 0 && stops.contains(&ch) && !(ch == '>' && before == '-') {
                 return i;
             } else {

@@ -6,6 +6,8 @@ use crate::op::KtirOpKind;
 use std::collections::HashMap;
 
 /// Functions that may be waiting for each other at once.
+// Inlining is what compilers do with kernels, so real texts are one or two calls deep. The
+// interpreter keeps a table of values for every call that is open, and each core has its own.
 const MAX_CALL_DEPTH: usize = 32;
 
 /// How many calls deep a function goes, itself counted; none while it is being looked at.
@@ -31,9 +33,12 @@ fn visit_calls<'m>(
     depths: &mut CallDepths<'m>,
     above: usize,
 ) -> Result<usize> {
+    // Without this memory a chain of functions that each call the next one twice would take 2^n
+    // visits.
     if let Some(Some(known)) = depths.get(f.name.as_str()) {
         return Ok(*known);
     }
+    // Marked as open: meeting the mark again below means that the call graph has a cycle.
     depths.insert(&f.name, None);
     let mut calls: Vec<&'m KtirOp> = Vec::new();
     f.body.visit_ops(&mut |op| {
@@ -44,6 +49,7 @@ fn visit_calls<'m>(
     let mut deepest = 1;
     for op in calls {
         let callee = op.word_attr("callee").unwrap_or_default();
+        // An unknown callee was refused when the call itself was checked.
         let Some(next) = functions.get(callee) else { continue };
         if depths.get(callee) == Some(&None) {
             return broken_rule(op, format!("`@{callee}` would call itself"));

@@ -332,6 +332,7 @@ impl KtirPrinter<'_> {
                     );
                 }
                 let ty = self.format_value_type(o[0]);
+                // `index` is the default of `scf.for`, which MLIR does not print.
                 if ty != "index" {
                     let _ = write!(self.out, " : {ty}");
                 }
