@@ -9,6 +9,8 @@ use zellige_float::{Converter, Dtype, Format};
 /// The dtype that the graph has in the place of another: the same, where the card stores it.
 pub fn carrier_dtype(dtype: Dtype) -> Dtype {
     match dtype {
+        // Each carrier is the narrowest stored dtype that holds every value: 4 bits fit in 8,
+        // unsigned 16 bits need a signed type of 32.
         Dtype::Float64 => Dtype::Float32,
         Dtype::Int4 | Dtype::Int2 => Dtype::Int8,
         Dtype::Uint4 | Dtype::Uint2 => Dtype::Uint8,
@@ -54,6 +56,8 @@ fn narrow_to_float32(bytes: &[u8]) -> Option<Vec<u8>> {
 /// The bits of a whole number that is carried, and whether it has a sign.
 pub(crate) fn carried_bits(dtype: Dtype) -> Option<(u32, bool)> {
     match dtype {
+        // float64 is not in this list: it has no bits to cut off, since its results are rounded to
+        // float32 anyway.
         Dtype::Int2 => Some((2, true)),
         Dtype::Uint2 => Some((2, false)),
         Dtype::Int4 => Some((4, true)),
@@ -91,6 +95,8 @@ pub(crate) fn unpack_elements(stored: &[u8], dtype: Dtype, count: usize) -> Opti
         _ => return carry_elements(stored, dtype),
     };
     let each = 8 / width;
+    // ONNX packs two or four numbers into a byte and pads the last one, so the size in bytes does
+    // not tell the number of elements.
     if stored.len() != count.div_ceil(each) {
         return None;
     }

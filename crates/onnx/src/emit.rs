@@ -11,6 +11,8 @@ use zellige_float::Dtype;
 use zellige_graph::{GraphOperand, TensorId};
 
 /// Operations that give elements of their first operand and nothing else.
+// The carried dtype has to be remembered for these only: every other operation ends by fitting its
+// result.
 const MOVE_OPERATIONS: &[&str] = &[
     "reshape",
     "permute",
@@ -51,6 +53,8 @@ impl NodeLowering<'_, '_> {
     /// Slice `at` of a dimension of an operand.
     pub(crate) fn slice_at(&mut self, k: usize, dim: usize, at: i64) -> Result<ModelValue> {
         if let Some(x) = self.operand_literal(k)?
+            // Folding keeps a loop over a constant list constant in every iteration, so that its
+            // shapes stay known.
             && let Some(made) = crate::ops::take_along_dim(&x, dim, &[at], &[])
         {
             return Ok(ModelValue::Known(Rc::new(made)));
@@ -87,6 +91,7 @@ impl NodeLowering<'_, '_> {
         for row in rows {
             operands.push(GraphOperand::Tensor(self.tensor_of(row, "row")?));
         }
+        // `stack` of one tensor would copy it; a dimension of size 1 is a view.
         if operands.len() == 1 {
             return self.emit_result("unsqueeze", &operands, serde_json::json!({"dim": dim}));
         }
@@ -98,6 +103,7 @@ impl NodeLowering<'_, '_> {
         match self.proto.outputs.get(k) {
             Some(name) if !name.is_empty() => self.import.graph_name(name),
             _ => {
+                // A result without a name still needs one in the graph.
                 let like = format!("{}.unused", self.base_name());
                 self.import.names.unused_name(&like)
             }
@@ -227,6 +233,8 @@ impl NodeLowering<'_, '_> {
         attributes: Json,
     ) -> Result<ModelValue> {
         // Floats keep their dtype in every operation; whole numbers may widen, as in PyTorch.
+        // A sum of float16 stays float16, so the operation can be the result itself and keep its
+        // name.
         if literal::is_float(dtype) {
             return self.emit_result(op, operands, attributes);
         }
@@ -262,6 +270,8 @@ impl NodeLowering<'_, '_> {
     ) -> Result<TensorId> {
         let wide = if bits > 16 { Dtype::Int64 } else { Dtype::Int32 };
         let x = self.cast_tensor(id, wide)?;
+        // Wrapping modulo 2^bits is what ONNX's integers do on overflow in every implementation
+        // that exists; the card has no type of these bits that would do it by itself.
         let span = 1i64 << bits;
         let low = [GraphOperand::Tensor(x), GraphOperand::Whole(span - 1)];
         let mut x = self.emit_part("low", "bitwise_and", &low, Json::Null)?;
@@ -291,6 +301,8 @@ impl NodeLowering<'_, '_> {
         };
         let made = self.import.builder.add_op(op, operands, &attributes, results);
         let made = made.map_err(|e| self.graph_refusal(op, &e))?;
+        // The operations that a written-out GELU consists of; remembering every operation would
+        // keep all operands.
         if matches!(op, "mul" | "add" | "div" | "erf") {
             self.import.made.insert(made[0], (op.to_string(), operands.to_vec()));
         }

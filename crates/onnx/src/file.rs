@@ -64,6 +64,7 @@ impl ModelFile {
         match &weight.data {
             WeightData::Owned(bytes) => Ok(Cow::Borrowed(bytes)),
             WeightData::Inside(range) => {
+                // The weight is a plain value of the caller, who may hold models of several files.
                 if range.start > range.end || range.end as u64 > self.file.byte_len() {
                     let message = format!("`{}` is of another file", quote_start(&weight.name));
                     return Err(OnnxError::new("bad_file", message));
@@ -73,6 +74,8 @@ impl ModelFile {
                 Ok(Cow::Owned(bytes))
             }
             WeightData::External { location, offset, length } => {
+                // `open_below` follows no symbolic link out of the folder, which the check of the
+                // text alone cannot see.
                 let read = ByteFile::open_below(&self.folder, location).and_then(|file| {
                     let bytes = file.read_range(*offset, *length)?;
                     file.check_unchanged()?;

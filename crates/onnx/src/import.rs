@@ -15,6 +15,8 @@ use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, InputRole};
 
 /// The oldest version of the operations that is read.
+// Before opset 7 elementwise operations broadcast only where an attribute said so, and along an
+// axis of its own.
 const MIN_OPSET: i64 = 7;
 
 /// An ONNX model, read and checked as far as it can be without the values of its symbols.
@@ -103,6 +105,8 @@ impl<'a> OnnxModel<'a> {
             );
             return Err(OnnxError::new("bad_opset", message));
         }
+        // Refused when the model is read: an initializer that is left out would otherwise be
+        // reported as a missing name.
         if proto.graph.sparse > 0 {
             let message = "it has sparse initializers; store them as dense ones";
             return Err(OnnxError::new("bad_tensor", message));
@@ -130,6 +134,8 @@ impl<'a> OnnxModel<'a> {
 
     /// Inputs that are no initializers: older files list those too.
     fn graph_inputs(&self) -> impl Iterator<Item = &ValueInfo<'a>> {
+        // Before IR version 4 every initializer had to be listed as an input too. Such an input has
+        // a default value, which is what a run uses.
         let weights: HashSet<&str> = self.proto.graph.initializers.iter().map(|t| t.name).collect();
         self.proto.graph.inputs.iter().filter(move |i| !weights.contains(i.name))
     }
@@ -160,12 +166,17 @@ impl<'a> OnnxModel<'a> {
             let Some(constant) = given.get(input.name) else { continue };
             for (d, dim) in input.dims.iter().flatten().enumerate() {
                 if let (Some(name), Some(n)) = (dim_symbol(input, d, dim), constant.size.get(d)) {
+                    // What the caller bound by hand wins over what an array's shape says, so that a
+                    // contradiction is reported for the array.
                     sizes.entry(name).or_insert(*n);
                 }
             }
         }
         self.check_bindings(&sizes)?;
         let mut bound = BTreeSet::new();
+        // Whether an input has to be constant is known only when a rule asks for its elements.
+        // Trying again with one more constant keeps every other input dynamic; marking all given
+        // inputs as constant would compile a program for one set of values.
         loop {
             let refused = match self.attempt_import(&sizes, given, &bound) {
                 Ok(made) => return Ok(made),
@@ -209,6 +220,8 @@ impl<'a> OnnxModel<'a> {
             let constant = given.get(input.name).filter(|_| bound.contains(input.name));
             import.define_input(input, bind, constant)?;
         }
+        // Outputs get their names before any node runs, so that an inner name cannot take the name
+        // of an output.
         for output in &graph.outputs {
             import.graph_name(output.name);
         }
@@ -235,6 +248,7 @@ impl<'a> OnnxModel<'a> {
         if free.is_empty() {
             return Ok(());
         }
+        // Eight arguments show the form; a model with hundreds of symbols would print a page.
         let binds: Vec<String> = free.iter().take(8).map(|s| format!("--bind {s}=N")).collect();
         let message = format!(
             "sizes of its inputs are open: {}; say what they are, as in {}",
@@ -283,6 +297,8 @@ impl<'a> GraphImport<'a> {
                 }
             })
             .collect();
+        // A constant needs the elements as the file's type has them, which may be narrower than the
+        // carrier.
         if let Some(constant) = constant {
             let literal = decode_input(
                 constant,
@@ -309,6 +325,7 @@ fn decode_input(
     dtype: Dtype,
     size: &[i64],
 ) -> Result<TensorLiteral, String> {
+    // An array of another size would silently change which sizes follow from it.
     if constant.dtype != stored || constant.size != size {
         return Err(format!(
             "{} {:?} is given, and the model has {stored} {size:?}",

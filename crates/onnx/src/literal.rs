@@ -6,6 +6,8 @@ use zellige_float::Dtype;
 use zellige_float::{Converter, Format};
 
 /// Elements of a literal at most: what has more is computed by the graph.
+// Shapes have a few elements. Tables of positions, which exporters also compute with constants,
+// have a few thousand; beyond that the graph computes them like any other tensor.
 pub(crate) const MAX_LITERAL_ELEMENTS: usize = 4096;
 /// Floats of an initializer that count as literal at most: what has more is a weight.
 pub(crate) const MOST_FLOATS: usize = 64;
@@ -61,6 +63,8 @@ impl TensorLiteral {
         let format = carrier_dtype(self.dtype).number_format()?;
         let (from, wide): (Format, Vec<u8>) = match &self.data {
             LiteralNumbers::Int(v) => {
+                // A carried type wraps in its own bits: 300 as uint4 is 12, while the 8 bits of its
+                // carrier would give 44.
                 let fitting = v.iter().map(|x| fit_integer(self.dtype, *x));
                 (Format::I64, fitting.flat_map(i64::to_le_bytes).collect())
             }
@@ -100,6 +104,8 @@ impl TensorLiteral {
     /// The value of all elements, where they are equal.
     pub(crate) fn uniform_number(&self) -> Option<f64> {
         let first = (self.len() > 0).then(|| self.number_at(0))?;
+        // NaN is unequal to itself, so a tensor of NaNs is not uniform and is stored element by
+        // element.
         (1..self.len()).all(|i| self.number_at(i) == first).then_some(first)
     }
 
@@ -164,6 +170,8 @@ pub(crate) fn number_json(x: f64) -> serde_json::Value {
 pub(crate) fn element_count(shape: &[i64]) -> Option<i64> {
     let extent = |d: &i64| (*d >= 0).then_some((*d).max(1));
     let all = shape.iter().try_fold(1i64, |n, d| n.checked_mul(extent(d)?))?;
+    // The product is checked without the zeros, because an empty tensor of a huge shape still has
+    // strides.
     Some(if shape.contains(&0) { 0 } else { all })
 }
 
@@ -186,6 +194,8 @@ pub(crate) fn strided_indices(shape: &[i64], strides: &[i64], start: i64) -> Vec
     let count = element_count(shape)
         .and_then(|n| usize::try_from(n).ok())
         .unwrap_or(0)
+        // Callers check the number of elements first; the limit here keeps a mistake from
+        // allocating without bound.
         .min(MAX_LITERAL_ELEMENTS);
     let mut coordinate = vec![0i64; shape.len()];
     let mut out = Vec::with_capacity(count);
@@ -223,6 +233,7 @@ pub(crate) fn broadcast_strides(of: &[i64], to: &[i64]) -> Vec<i64> {
 /// Literals of one shape and dtype as the rows of one; none where they are too many together.
 pub(crate) fn stack_literals(rows: &[std::rc::Rc<TensorLiteral>]) -> Option<TensorLiteral> {
     let first = rows.first()?;
+    // Refused before anything is copied: the rows may be results of thousands of iterations.
     if first.len().saturating_mul(rows.len()) > MAX_LITERAL_ELEMENTS {
         return None;
     }
@@ -266,5 +277,6 @@ pub(crate) fn zip_literals(
         ),
     };
     let made = TensorLiteral { dtype: a.dtype, shape, data };
+    // Folding must give what the card would: the result is rounded or wrapped to its dtype.
     Ok(if dtype == a.dtype { made.round_to_dtype() } else { made.cast_to(dtype) })
 }

@@ -30,6 +30,8 @@ impl<'a> GraphNames<'a> {
         if self.taken.insert(like.to_string()) {
             return like.to_string();
         }
+        // The last number is remembered, because a loop that is unrolled 16384 times asks for the
+        // same name each time; counting from 2 again would be quadratic.
         let k = self.last.entry(like.to_string()).or_insert(1);
         loop {
             *k += 1;
@@ -46,6 +48,8 @@ pub(crate) fn sanitize_name(name: &str) -> String {
     let mapped: String = name
         .chars()
         .map(|c| match c {
+            // Exporters of PyTorch name nodes by the path of their module, `/blocks.0/attn/MatMul`;
+            // dots keep that path readable.
             '/' | '.' => '.',
             c if c.is_alphanumeric() || c == '_' => c,
             _ => '_',

@@ -16,6 +16,8 @@ pub(crate) struct NodeLowering<'i, 'a> {
     /// Attributes that were asked for.
     taken: Vec<&'static str>,
     /// Whether all were.
+    // The call of a function passes all attributes on, and the nodes inside look up those that they
+    // need.
     all_taken: bool,
     /// Results that were made.
     pub(crate) named: usize,
@@ -89,6 +91,8 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
 
     /// Operands, with those left out at the end not counted.
     pub(crate) fn operand_count(&self) -> usize {
+        // ONNX writes an optional operand that is left out as an empty name; at the end of the list
+        // it may be missing altogether, and both mean the same.
         self.proto.inputs.iter().rposition(|n| !n.is_empty()).map_or(0, |k| k + 1)
     }
 
@@ -205,6 +209,8 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
     /// Whole numbers that have to be known.
     pub(crate) fn require_ints(&mut self, k: usize, what: &str) -> Result<Vec<i64>> {
         let literal = self.require_literal(k, what)?;
+        // A list of axes or of sizes has one dimension; a single number is accepted as a list of
+        // one.
         let whole =
             literal.whole_numbers().filter(|_| literal.shape.len() <= 1).map(<[i64]>::to_vec);
         whole.ok_or_else(|| {
@@ -227,6 +233,8 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
     pub(crate) fn number_or_tensor(&mut self, k: usize, rank: usize) -> Result<GraphOperand> {
         if let Some(literal) = self.operand_literal(k)?
             && literal.len() == 1
+            // A literal of more dimensions than the other operand would make the result larger, so
+            // it is no plain number.
             && literal.shape.len() <= rank
             && !literal.number_at(0).is_nan()
         {
@@ -252,6 +260,8 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
     // Attributes
 
     fn find_attribute(&mut self, name: &'static str) -> Option<&'a AttributeValue<'a>> {
+        // Rules ask for every attribute that they understand. What nobody asked for is refused in
+        // the end, because ignoring an attribute would compute something else than the model says.
         self.taken.push(name);
         let given = &self.proto.attributes.iter().find(|a| a.name == name)?.value;
         self.resolve_attribute(given)
@@ -297,6 +307,8 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
     /// A number.
     pub(crate) fn float_attribute(&mut self, name: &'static str, default: f32) -> Result<f64> {
         match self.find_attribute(name) {
+            // Attributes are float32 in the file. The exact value of 0.1f32 in a message or a
+            // report would read as 0.10000000149.
             None => Ok(shortest_decimal(default)),
             Some(AttributeValue::Float(f)) => Ok(shortest_decimal(*f)),
             Some(_) => Err(self.wrong_attribute(name, "a float")),
@@ -316,6 +328,8 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
     pub(crate) fn word_attribute(&mut self, name: &'static str, default: &str) -> Result<String> {
         match self.find_attribute(name) {
             None => Ok(default.into()),
+            // Strings of attributes are bytes in the format; a word that is no UTF-8 matches no
+            // accepted one.
             Some(AttributeValue::Text(t)) => Ok(String::from_utf8_lossy(t).into_owned()),
             Some(_) => Err(self.wrong_attribute(name, "a text")),
         }
@@ -354,6 +368,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
             if name.is_empty() {
                 continue;
             }
+            // A result that nobody named need not exist: rules make the results that the card has.
             let Some(value) = made.get(k) else {
                 let message = format!(
                     "result {k} `{}` has no equivalent; accepted: the first {}",

@@ -5,6 +5,8 @@ use crate::wire::{WireField, WireMessage};
 use std::ops::Range;
 
 /// Messages of one file: beyond, it is none that a program wrote.
+// A message takes two bytes of the file and about a hundred of memory, so a file of a gigabyte
+// could ask for fifty. The largest exported models have some hundred thousand nodes.
 const MAX_MESSAGES: usize = 1 << 22;
 
 /// A model.
@@ -146,6 +148,8 @@ impl ProtoDecoder {
         let mut graph = None;
         while let Some(f) = m.next_field()? {
             match f.number {
+                // Protocol buffers merge a message that occurs twice. No exporter writes a model in
+                // parts, and merging would make node numbers in messages wrong.
                 7 if graph.is_some() => {
                     return Err(OnnxError::malformed_file(f.at, "a second graph; a model has one"));
                 }
@@ -239,6 +243,8 @@ impl ProtoDecoder {
                 format!("more than {MAX_GRAPH_DEPTH} graphs inside of each other"),
             )
         })?;
+        // Branches and bodies of loops are graphs in attributes of nodes, so decoding recurses
+        // exactly here.
         let graph = self.decode_graph(m);
         self.depth += 1;
         graph
@@ -297,9 +303,14 @@ impl ProtoDecoder {
             }
         }
         let value = match kind {
+            // Inside of a function an attribute may name one of the call instead of a value; its
+            // `type` is then that of the attribute of the call.
             _ if reference.is_some_and(|r| !r.is_empty()) => {
                 AttributeValue::Reference(reference.unwrap_or_default())
             }
+            // The field `type` decides, as the ONNX specification requires since IR version 2: an
+            // empty list and a missing one look the same otherwise, because protocol buffers do not
+            // write empty lists.
             1 => AttributeValue::Float(float),
             2 => AttributeValue::Int(int),
             3 => AttributeValue::Text(text),
@@ -342,6 +353,9 @@ impl ProtoDecoder {
                         "a tensor in segments; store it whole",
                     ));
                 }
+                // Elements may stand in one of six typed fields, and which one depends on the
+                // dtype, which may follow later in the file. The fields are kept and read when the
+                // tensor is needed.
                 4 | 5 | 6 | 7 | 10 | 11 => {
                     self.count_message(f.at)?;
                     t.typed.push(f);
@@ -352,6 +366,7 @@ impl ProtoDecoder {
                     self.count_message(f.at)?;
                     t.entries.push(decode_entry(f.as_message("TensorProto.external_data")?)?);
                 }
+                // 1 is EXTERNAL in `TensorProto.DataLocation`.
                 14 => t.external = f.as_int("TensorProto.data_location")? == 1,
                 _ => {}
             }
@@ -389,6 +404,8 @@ impl ProtoDecoder {
                         }
                     }
                 }
+                // The other kinds of `TypeProto` are kept as a name only: a refusal should say what
+                // the input is.
                 4 => v.other = Some("a sequence"),
                 5 => v.other = Some("a map"),
                 8 => v.other = Some("a sparse tensor"),
@@ -412,6 +429,8 @@ impl ProtoDecoder {
                 match f.number {
                     1 => dim = DeclaredDim::Fixed(f.as_int("Dimension.dim_value")?),
                     2 => match f.as_text("Dimension.dim_param")? {
+                        // A dimension with an empty parameter is unknown, like one without a
+                        // parameter.
                         "" => {}
                         name => dim = DeclaredDim::Symbol(name),
                     },

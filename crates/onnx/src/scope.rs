@@ -38,5 +38,7 @@ impl<'a> NameScope<'a> {
 /// The version of ONNX's own operations among those that are imported.
 pub(crate) fn onnx_opset(opsets: &[(&str, i64)]) -> Option<i64> {
     let ours = |d: &str| d.is_empty() || d == "ai.onnx";
+    // The empty domain and `ai.onnx` are one domain, so a model may import it under both names; the
+    // newer version counts.
     opsets.iter().filter(|(d, _)| ours(d)).map(|(_, v)| *v).max()
 }

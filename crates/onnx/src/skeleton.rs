@@ -14,6 +14,7 @@ const _: () =
     assert!(MIN_SKIPPED_BYTES >= 8 * literal::MAX_LITERAL_ELEMENTS as u64, "literals are read");
 
 /// Bytes that are read at once.
+// Fields are a few bytes each, so reading them one by one would be a system call for each.
 const CHUNK_BYTES: u64 = 1 << 16;
 
 /// The messages on the way to elements, each with the fields that lead on.
@@ -29,6 +30,9 @@ enum MessageKind {
 impl MessageKind {
     fn enter_field(self, number: u64) -> Option<MessageKind> {
         match (self, number) {
+            // The way to every tensor with elements: initializers of the graph (5), and attributes
+            // (5) of its nodes (1). Graphs inside of attributes are read whole, because their
+            // constants are small.
             (MessageKind::Model, 7) => Some(MessageKind::Graph),
             (MessageKind::Graph, 1) => Some(MessageKind::Node),
             (MessageKind::Graph, 5) | (MessageKind::Attribute, 5) => Some(MessageKind::Tensor),
@@ -44,11 +48,15 @@ impl MessageKind {
 /// What cannot be read or held in memory. A file of another form is read whole: the decoder says what is
 /// wrong with it.
 pub(crate) fn read_skeleton(file: &ByteFile) -> Result<Vec<u8>> {
+    // Pages of fresh memory that nobody writes to are not backed by the machine, so a skeleton of a
+    // file of gigabytes takes only what was read.
     let mut walk = SkeletonReader { file, bytes: file.zeroed_memory()?, reached: 0 };
     let end = file.byte_len();
     if walk.read_message(MessageKind::Model, 0, end)?.is_none() {
         walk.read_up_to(end)?;
     }
+    // A file that was replaced while it was read would give a structure from one version and
+    // weights from another.
     file.check_unchanged()?;
     Ok(walk.bytes)
 }
@@ -64,6 +72,7 @@ impl SkeletonReader<'_> {
     /// Reads what lies in front of `end`, if it was not reached before.
     fn read_up_to(&mut self, end: u64) -> Result<()> {
         if end > self.reached {
+            // Reading ahead is safe: bytes that were read too early are the same bytes.
             let to = end.max(self.reached + CHUNK_BYTES).min(self.file.byte_len());
             let range = byte_index(self.reached)..byte_index(to);
             self.file.read_at(&mut self.bytes[range], self.reached)?;
@@ -95,6 +104,8 @@ impl SkeletonReader<'_> {
                                 return Ok(None);
                             }
                         }
+                        // Field 9 is `raw_data`. Elements in typed fields are stored one by one and
+                        // have to be decoded anyway.
                         (None, MessageKind::Tensor, 9) if length > MIN_SKIPPED_BYTES => {
                             self.reached = self.reached.max(stop);
                         }
@@ -111,6 +122,7 @@ impl SkeletonReader<'_> {
 
     /// A number and where it ends.
     fn read_varint(&mut self, at: u64, end: u64) -> Result<Option<(u64, u64)>> {
+        // A varint of 64 bits takes at most ten bytes.
         self.read_up_to(end.min(at + 10))?;
         let mut value = 0;
         for (i, byte) in self.bytes[byte_index(at)..byte_index(end)].iter().take(10).enumerate() {

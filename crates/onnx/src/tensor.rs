@@ -34,6 +34,8 @@ const DTYPE_CODES: &[(i64, Dtype)] = &[
     (5, Dtype::Int16),
     (6, Dtype::Int32),
     (7, Dtype::Int64),
+    // The numbers are those of the enumeration `TensorProto.DataType`; 8 (string), 13 (uint64) and
+    // the complex types have no dtype here.
     (9, Dtype::Bool),
     (10, Dtype::Float16),
     (11, Dtype::Float64),
@@ -99,6 +101,8 @@ impl TensorProto<'_> {
     /// Elements, by its shape.
     pub(crate) fn element_count(&self) -> Result<i64> {
         match literal::element_count(&self.dims) {
+            // With 64 bits per element the number of bits still fits in 64 bits, which the next
+            // function relies on.
             Some(n) if n < 1 << 56 && self.dims.len() <= 64 => Ok(n),
             _ => Err(self.refuse_tensor(&format!(
                 "shape {:?}; accepted: up to 64 extents of 0 or more, below 2^56 elements",
@@ -119,6 +123,8 @@ impl TensorProto<'_> {
     /// Another number of elements than the shape has, unknown dtypes, external data without a place.
     pub(crate) fn locate_data(&self) -> Result<WeightData> {
         let need = self.byte_count()?;
+        // `data_location` decides even where other fields hold something, as the specification
+        // says.
         if self.external {
             return self.external_data(need);
         }
@@ -147,6 +153,9 @@ impl TensorProto<'_> {
     fn typed_bytes(&self) -> Result<Vec<u8>> {
         let dtype = self.stored_dtype()?;
         // The field that a dtype is stored in, and the one of each value.
+        // The assignment of dtypes to fields is that of onnx.proto: 4 is `float_data`, 5
+        // `int32_data` (everything of 32 bits and less), 7 `int64_data`, 10 `double_data`, 11
+        // `uint64_data` (uint32 and uint64).
         let field = match dtype {
             Dtype::Float32 => 4,
             Dtype::Float64 => 10,
@@ -178,6 +187,8 @@ impl TensorProto<'_> {
         let Some(location) = location else {
             return Err(self.refuse_tensor("external data without a location"));
         };
+        // A model is a file from elsewhere: a location such as `../../etc/passwd` or an absolute
+        // one would let it read any file of the user.
         let inside = std::path::Path::new(location)
             .components()
             .all(|c| matches!(c, std::path::Component::Normal(_) | std::path::Component::CurDir));
@@ -197,6 +208,8 @@ impl TensorProto<'_> {
                 ))
             }),
         };
+        // Both entries are optional in the specification: the data then begins at the start of the
+        // file and is as long as the shape says.
         let (offset, length) = (number("offset", 0)?, number("length", need)?);
         if length != need {
             let told =
@@ -209,6 +222,8 @@ impl TensorProto<'_> {
     /// Its elements as a literal, where they are few and in this file.
     pub(crate) fn read_literal(&self, file: &[u8]) -> Result<Option<TensorLiteral>> {
         let dtype = self.element_dtype()?;
+        // Floats are mostly weights, and a weight that became a literal would be copied into the
+        // graph. Shapes and axes are integers, and those are needed.
         let most = if literal::is_float(dtype) {
             literal::MOST_FLOATS
         } else {

@@ -19,12 +19,17 @@ use zellige_graph::{
 };
 
 /// Elements that are known without running at most: shapes have a few each.
+// 16 million elements are 128 MB. A loop of a few nodes could otherwise compute constants until
+// memory ends.
 pub(crate) const MOST_KNOWN: usize = 1 << 24;
 
 /// Nodes at most, those of loops and functions counted every time.
+// Loops are unrolled and functions inlined, so a file of a few kilobytes can stand for any number
+// of nodes.
 pub(crate) const MOST_NODES: usize = 1 << 20;
 
 /// Scopes inside of each other at most: functions may call functions.
+// Functions may call functions, and nothing in the format forbids that one calls itself.
 const MAX_SCOPE_DEPTH: usize = 24;
 
 /// What a name of the model stands for.
@@ -103,6 +108,8 @@ impl<'a> GraphImport<'a> {
                 "it has sparse initializers; store them as dense ones",
             ));
         }
+        // The specification lets a subgraph read every name of the graphs around it, and a function
+        // none.
         let scope = NameScope { open: true, ..NameScope::new(self.current_opset()) };
         let inputs: Vec<&'a str> = graph.inputs.iter().map(|i| i.name).collect();
         let outputs: Vec<&'a str> = graph.outputs.iter().map(|o| o.name).collect();
@@ -120,8 +127,12 @@ impl<'a> GraphImport<'a> {
         given: &[ModelValue],
     ) -> Result<Vec<ModelValue>> {
         let opset =
+            // A function brings its own opset imports, so the same node can mean different things
+            // inside and outside of it.
             crate::scope::onnx_opset(&function.opsets).unwrap_or_else(|| self.current_opset());
         let scope = NameScope { attributes, ..NameScope::new(opset) };
+        // Trailing inputs of a function are optional; a name that is not given is missing inside
+        // too.
         let inputs: Vec<&'a str> = function.inputs.iter().take(given.len()).copied().collect();
         self.lower_in_scope(scope, &inputs, given, &function.outputs, |import| {
             import.lower_nodes(&function.nodes)
@@ -160,6 +171,7 @@ impl<'a> GraphImport<'a> {
                 };
                 outputs.iter().map(value).collect()
             });
+        // Popped on errors as well, because the importer goes on with other attempts.
         self.scopes.pop();
         made
     }
@@ -189,6 +201,8 @@ impl<'a> GraphImport<'a> {
 
     /// The name in the graph of a value of the model: the same every time.
     pub(crate) fn graph_name(&mut self, name: &'a str) -> String {
+        // Names of the model itself stay the same in every attempt; those inside of loops are
+        // numbered per iteration.
         if self.scopes.len() == 1 {
             return self.names.name_for(name);
         }
@@ -203,12 +217,15 @@ impl<'a> GraphImport<'a> {
     /// Says what a name stands for.
     pub(crate) fn define_value(&mut self, name: &'a str, value: ModelValue) -> Result<()> {
         if let ModelValue::Known(literal) = &value {
+            // Every definition pays, because each keeps a copy alive until its scope ends.
             self.left = self.left.checked_sub(literal.len()).ok_or_else(|| {
                 let message =
                     format!("more than {MOST_KNOWN} elements are computed from constants");
                 OnnxError::new("too_large", message)
             })?;
         }
+        // ONNX graphs are in SSA form: each name is defined once per graph. A second definition
+        // would change what earlier nodes meant.
         if self.current_scope().values.insert(name, value).is_some() {
             let message = format!("the name `{}` is given twice", quote_start(name));
             return Err(OnnxError::new("duplicate_name", message));
@@ -243,6 +260,8 @@ impl<'a> GraphImport<'a> {
             ModelValue::Known(literal) => Some(literal.clone()),
             ModelValue::Initializer(k) => match self.literals.get(k) {
                 Some(known) => known.clone(),
+                // An initializer is decoded at its first use, since most of them are weights that
+                // nobody needs as numbers.
                 None => {
                     let read = self.initializers[*k].read_literal(self.file)?.map(Rc::new);
                     self.literals.insert(*k, read.clone());
@@ -283,6 +302,8 @@ impl<'a> GraphImport<'a> {
 
     /// Says which dtype a tensor carries.
     pub(crate) fn set_carried_dtype(&mut self, id: TensorId, dtype: Dtype) {
+        // Only types that differ from their carrier are listed, so that the table stays empty for
+        // most models.
         if carrier_dtype(dtype) != dtype {
             self.carried.insert(id, dtype);
         }
@@ -299,6 +320,8 @@ impl<'a> GraphImport<'a> {
         let Some((at, value)) = self.find_in_scopes(name).map(|(k, v)| (k, v.clone())) else {
             return Ok(None);
         };
+        // The tensor belongs to the scope of the definition: an outer constant that a loop uses
+        // becomes one weight and not one per iteration.
         if let Some(id) = self.scopes[at].tensors.get(name) {
             return Ok(Some(*id));
         }
@@ -342,6 +365,7 @@ impl<'a> GraphImport<'a> {
     /// The inputs of the model that a value follows from.
     pub(crate) fn root_inputs(&self, value: &ModelValue) -> Vec<String> {
         let ModelValue::Tensor(id) = value else { return Vec::new() };
+        // A search and no recursion: a chain of views and nodes can be a million long.
         let (mut open, mut seen, mut found) = (vec![*id], HashSet::new(), BTreeSet::new());
         while let Some(id) = open.pop() {
             if !seen.insert(id) {
@@ -391,11 +415,15 @@ impl<'a> GraphImport<'a> {
         name: String,
     ) -> Result<TensorId> {
         let bad = |message: String| OnnxError::new("bad_tensor", format!("`{name}`: {message}"));
+        // The card's integers have 32 bits. A constant beyond would be wrapped without a word when
+        // it is loaded.
         let held = |x: &i64| i32::try_from(*x).is_ok();
         if let Some(x) = literal.whole_numbers().and_then(|v| v.iter().find(|x| !held(x))) {
             return Err(bad(format!("{x} does not fit into the 32 bits of the card's integers")));
         }
         match literal.uniform_number() {
+            // One number is an operation without data, which saves a weight. NaN has no form in
+            // JSON, and float64 constants are rounded when they are stored.
             Some(x) if !x.is_nan() && literal.dtype != Dtype::Float64 => {
                 let attributes = json!({
                     "size": literal.shape, "value": number_json(x),
@@ -438,6 +466,8 @@ impl<'a> GraphImport<'a> {
             let Some(mut id) = self.find_tensor(output.name)? else {
                 return Err(bad("no node makes it".into()));
             };
+            // A graph's output is a tensor of the right name. A copy is needed where a node passed
+            // an operand through under another name, or where two outputs are one tensor.
             if self.builder.tensor(id).name != wanted || given.contains(&id) {
                 let name = if self.builder.tensor_id(&wanted).is_some() {
                     self.names.unused_name(&wanted)
@@ -455,6 +485,8 @@ impl<'a> GraphImport<'a> {
                 id = copy;
             }
             let t = self.builder.tensor(id);
+            // The declared shape is compared, because a wrong rule would show here first and would
+            // otherwise be a wrong result.
             if let Some(dims) = &output.dims {
                 let fits = |(d, n): (&DeclaredDim<'_>, &i64)| !matches!(d, DeclaredDim::Fixed(m) if m != n);
                 if dims.len() != t.size.len() || !dims.iter().zip(&t.size).all(fits) {
@@ -497,6 +529,7 @@ impl<'a> GraphImport<'a> {
 fn prune_unused(source: &mut GraphSource) -> HashSet<String> {
     let mut needed: HashSet<String> = source.outputs.iter().map(|o| o.name.clone()).collect();
     let mut kept = Vec::new();
+    // Backwards, since a node is needed exactly when something after it needs one of its results.
     for op in std::mem::take(&mut source.ops).into_iter().rev() {
         if op.outputs.iter().any(|o| needed.contains(o)) {
             needed.extend(op.inputs.iter().filter_map(|i| i.as_str()).map(str::to_string));
@@ -505,6 +538,7 @@ fn prune_unused(source: &mut GraphSource) -> HashSet<String> {
     }
     kept.reverse();
     source.ops = kept;
+    // Inputs of the model stay even when nothing uses them: they are its signature.
     source.inputs.retain(|i| i.role != InputRole::Weight || needed.contains(&i.name));
     needed
 }

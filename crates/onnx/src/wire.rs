@@ -70,6 +70,8 @@ impl<'a> WireMessage<'a> {
         }
         let at = self.at;
         let key = self.read_varint("the key of a field")?;
+        // Protocol buffers reserve 29 bits for field numbers and never use 0, so anything else is
+        // no message: mostly a length in front of it was wrong.
         let number = u32::try_from(key >> 3).ok().filter(|n| (1..1 << 29).contains(n));
         let Some(number) = number else {
             let message = format!("field number {}; accepted: 1 to 2^29 - 1", key >> 3);
@@ -83,6 +85,8 @@ impl<'a> WireMessage<'a> {
                 let from = self.at;
                 let len = self.read_varint("a length")?;
                 let have = self.end - self.at;
+                // The length is compared with the bytes of the enclosing message and not of the
+                // file, so that a field cannot reach into the next message.
                 let Some(len) = usize::try_from(len).ok().filter(|len| *len <= have) else {
                     let message =
                         format!("field {number} says {len} bytes follow, and {have} are left");
@@ -92,6 +96,7 @@ impl<'a> WireMessage<'a> {
                 WireValue::Bytes(WireMessage { file: self.file, at: self.at - len, end: self.at })
             }
             other => {
+                // Types 3 and 4 are groups, which protocol buffers gave up before ONNX existed.
                 let message = format!("field {number} has wire type {other}; known: 0, 1, 2 and 5");
                 return Err(OnnxError::malformed_file(at, message));
             }
@@ -114,6 +119,7 @@ impl<'a> WireMessage<'a> {
         let from = self.at;
         let mut value = 0u64;
         for (i, byte) in self.remaining_bytes().iter().take(10).enumerate() {
+            // Nine bytes hold 63 bits, so the tenth may only add the last one.
             if i == 9 && *byte > 1 {
                 break;
             }
@@ -171,6 +177,8 @@ impl<'a> WireField<'a> {
     /// Signed numbers, one or packed.
     pub(crate) fn append_ints(&self, what: &str, into: &mut Vec<i64>) -> Result<()> {
         match self.value {
+            // A repeated number may be written field by field or packed; readers of protocol
+            // buffers have to accept both.
             WireValue::Varint(v) => into.push(v.cast_signed()),
             WireValue::Bytes(mut m) => {
                 while m.at < m.end {

@@ -59,6 +59,7 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 7)?;
     let asked = AttentionAttributes {
         causal: n.flag_attribute("is_causal", false)?,
+        // A missing scale means 1 / sqrt(width), which is not a constant default.
         scale: Some(n.float_attribute("scale", 0.0)?).filter(|_| n.has_attribute("scale")),
         softcap: n.float_attribute("softcap", 0.0)?,
         scores: n.int_attribute("qk_matmul_output_mode", 0)?,
@@ -87,11 +88,15 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             rows
         }
         (false, false) => 0,
+        // The specification allows a cache only as a pair, because the results `present_*` continue
+        // both.
         _ => return Err(n.refuse_node("bad_operand", "past_key and past_value come together")),
     };
     let rows = n.tensor_size(k)[2];
     let short =
         n.has_operand(3) && n.operand_size(3)?.last().is_some_and(|c| *c != rows && *c != 1);
+    // The card's attention has a mask or a causal rule, and nothing else of this operator.
+    // Everything beyond is written out below, operation by operation.
     let plain = past == 0
         && !n.has_operand(4)
         && !n.has_operand(6)
@@ -128,6 +133,8 @@ fn emit_fused(
 ) -> Result<TensorId> {
     let mut attributes = Map::new();
     attributes.insert("is_causal".into(), json!(asked.causal));
+    // Fewer heads of keys than of queries are grouped-query attention, which PyTorch asks to be
+    // named.
     attributes.insert("enable_gqa".into(), json!(n.tensor_size(q)[1] != n.tensor_size(k)[1]));
     if let Some(scale) = asked.scale {
         attributes.insert("scale".into(), json!(scale));
@@ -175,6 +182,7 @@ fn emit_decomposed(
     if let Some(bias) = bias {
         scores = n.emit_step("add", &[scores, bias], Json::Null)?;
     }
+    // A key with a score of minus infinity has the share 0 after the softmax.
     let below = GraphOperand::Number(f64::NEG_INFINITY);
     if let Some(allowed) = allowed {
         let operands = [GraphOperand::Tensor(allowed), GraphOperand::Tensor(scores), below.clone()];
@@ -228,6 +236,7 @@ fn score_masks(
     if n.has_operand(3) {
         let (mut mask, size, dtype) =
             (n.operand_tensor(3)?, n.operand_size(3)?, n.operand_dtype(3)?);
+        // A mask may be shorter than the keys; the specification continues it with minus infinity.
         let missing = keys - size.last().copied().unwrap_or(keys);
         let truth = dtype == Dtype::Bool;
         if missing > 0 && size.last() != Some(&1) {
@@ -249,6 +258,8 @@ fn score_masks(
     let lengths = if n.has_operand(6) { Some(n.operand_tensor(6)?) } else { None };
     let [left, right] = asked.window;
     if asked.causal || left >= 0 || right >= 0 {
+        // `ahead` is the position of the key minus that of the query, where queries begin behind
+        // the past keys.
         let rule = |ahead: i64| {
             (!asked.causal || ahead <= 0)
                 && (left < 0 || -ahead <= left)

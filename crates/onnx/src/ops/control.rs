@@ -12,6 +12,8 @@ use zellige_float::Dtype;
 pub(super) const TABLE: RuleTable = &[("If", lower_if), ("Loop", lower_loop), ("Scan", lower_scan)];
 
 /// Turns of a loop at most: each is written out.
+// Each iteration adds the nodes of the body to the graph; compiling takes time for every node.
+// Sequences of language models have up to some thousand steps.
 const MOST_TURNS: i64 = 1 << 14;
 
 impl<'a> NodeLowering<'_, 'a> {
@@ -49,6 +51,7 @@ pub(super) fn lower_call<'a>(
     n: &mut NodeLowering<'_, 'a>,
     function: &'a FunctionProto<'a>,
 ) -> Result<Vec<ModelValue>> {
+    // The call's own attributes come first, so a default never replaces one that is given.
     let mut attributes = n.all_attributes();
     for default in &function.defaults {
         if !attributes.iter().any(|(name, _)| *name == default.name) {
@@ -68,6 +71,8 @@ pub(super) fn lower_call<'a>(
 fn lower_if(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (yes, no) = (n.graph_attribute("then_branch")?, n.graph_attribute("else_branch")?);
+    // The card runs a fixed sequence of operations, so a branch has to be decided before; the other
+    // one is not even looked at, because it may hold operations that do not exist here.
     let taken = if n.require_number(0, "the condition")? != 0.0 { yes } else { no };
     n.lower_subgraph(taken, &[])
 }
@@ -79,6 +84,8 @@ fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let most =
         if n.has_operand(0) { Some(n.require_number(0, "the number of turns")?) } else { None };
     let mut going = !n.has_operand(1) || n.require_number(1, "the condition")? != 0.0;
+    // Operands are the maximal number of iterations, the initial condition, and then the carried
+    // values.
     let carried = n.operand_count().max(2) - 2;
     let mut state = (0..carried).map(|k| n.operand_value(k + 2)).collect::<Result<Vec<_>>>()?;
     let scans = body.outputs.len().checked_sub(carried + 1).ok_or_else(|| {
@@ -96,6 +103,8 @@ fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             return Err(n.refuse_node("too_large", message));
         }
         let truth = TensorLiteral::from_ints(vec![1]).with_shape(vec![]).cast_to(Dtype::Bool);
+        // The body's inputs are the number of the iteration, the condition (true, or it would not
+        // run), and what is carried.
         let mut given = vec![
             ModelValue::Known(Rc::new(TensorLiteral::from_ints(vec![turn]).with_shape(vec![]))),
             ModelValue::Known(Rc::new(
@@ -128,6 +137,8 @@ fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
 fn lower_scan(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let body = n.graph_attribute("body")?;
     let over = n.int_attribute("num_scan_inputs", 0)?;
+    // Scan of opset 8 had another operand in front, the lengths of sequences, and a batch dimension
+    // everywhere.
     let first = usize::from(n.opset() < 9);
     if first == 1 {
         return Err(
@@ -194,6 +205,7 @@ fn lower_scan(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let mut results = state;
     n.named = carried;
     for (k, mut row) in rows.into_iter().enumerate() {
+        // Direction 1 prepends each row instead of appending it.
         if lists[3][k] != 0 {
             row.reverse();
         }

@@ -12,6 +12,8 @@ use zellige_graph::{GraphOperand, TensorId};
 pub(super) const TABLE: RuleTable = &[("Einsum", lower_einsum)];
 
 /// Operands at most: every step looks at every pair of those that are left.
+// Every pair costs a pass over the letters, and there are as many steps as operands: cubic in this
+// number.
 const MOST_OPERANDS: usize = 64;
 
 /// A tensor on its way, and the letter of each of its dimensions.
@@ -126,6 +128,8 @@ fn lower_einsum(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     for (k, letters) in terms.into_iter().enumerate() {
         left.push(EinsumTerm { id: n.operand_tensor(k)?, letters });
     }
+    // Greedy by the size of the next product. The best order is a problem whose search grows
+    // exponentially with the number of operands, and equations of models have two or three.
     while let Some((i, j)) = choose_next_pair(n, &left, &result) {
         let b = left.remove(j);
         let a = left.remove(i);
@@ -209,9 +213,13 @@ fn multiply_terms(
     result: &[char],
 ) -> Result<EinsumTerm> {
     let (first, second) = (a.letters.clone(), b.letters.clone());
+    // A letter that stands in one operand only is summed before the product, which is then smaller
+    // by its extent.
     let a = a.sum_letters(n, |l| second.contains(&l) || result.contains(&l))?;
     let b = b.sum_letters(n, |l| first.contains(&l) || result.contains(&l))?;
     let both = |l: &char| a.letters.contains(l) && b.letters.contains(l);
+    // Each letter has one of four roles: in both operands and kept (batch), in both and summed (the
+    // inner dimension), or in one of them (rows, columns). That is a batched product of matrices.
     let batch: Vec<char> = result.iter().filter(|l| both(l)).copied().collect();
     let summed: Vec<char> =
         a.letters.iter().filter(|l| both(l) && !result.contains(l)).copied().collect();

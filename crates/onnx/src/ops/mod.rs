@@ -64,6 +64,8 @@ pub fn supported_operations() -> Vec<&'static str> {
 /// The results of a node.
 pub(crate) fn lower_node(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let op = n.op();
+    // First, because a file may bring its own definition of a node, under a domain that no one else
+    // knows.
     if let Some(function) = n.called_function() {
         return control::lower_call(n, function);
     }
@@ -75,6 +77,7 @@ pub(crate) fn lower_node(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
         );
         return Err(n.refuse_node("no_such_op", message));
     }
+    // The names in the table of operations need no rule here, which keeps one list of them.
     if let Some(made) = pointwise::lower_plain(n)? {
         return Ok(made);
     }
@@ -94,6 +97,8 @@ fn refusal_reason(op: &str) -> String {
             let shared = |name: &str| {
                 name.chars().zip(op.chars()).take_while(|(a, b)| a.eq_ignore_ascii_case(b)).count()
             };
+            // Names of ONNX share prefixes (`Reduce..`, `Conv..`), so a common beginning finds
+            // relatives that an edit distance would miss.
             let near = supported_operations().into_iter().filter(|name| shared(name) >= 4);
             return match near.max_by_key(|name| shared(name)) {
                 Some(name) => format!(

@@ -37,6 +37,8 @@ fn lower_row_norm(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelV
     let axis = n.int_attribute("axis", -1)?;
     let first = n.normalize_dim(axis, size.len())?;
     let shape = size[first..].to_vec();
+    // The card's normalisation keeps its statistics to itself, so a model that asks for them gets
+    // the formula.
     if n.result_count() > 1 {
         return emit_with_statistics(n, first, eps);
     }
@@ -56,6 +58,7 @@ fn emit_with_statistics(
     let x = n.operand_tensor(0)?;
     let dims: Vec<usize> = (first..n.operand_size(0)?.len()).collect();
     let over = json!({"dim": dims, "keepdim": true});
+    // `stash_type` 1: the statistics are float32 whatever the operand is.
     let wide = n.cast_tensor(x, Dtype::Float32)?;
     let mean = n.emit_step("mean", &[wide], over.clone())?;
     let centered = n.emit_step("sub", &[wide, mean], Json::Null)?;
@@ -79,10 +82,12 @@ fn emit_with_statistics(
 fn lower_batch_norm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(5, 5)?;
     n.require_attribute_is("training_mode", 0)?;
+    // An attribute up to opset 8; 0 would mean statistics per element.
     n.require_attribute_is("spatial", 1)?;
     n.float_attribute("momentum", 0.9)?;
     let eps = n.float_attribute("epsilon", 1e-5)?;
     let mut operands = Vec::new();
+    // ONNX orders scale, bias, mean, variance; PyTorch mean, variance, scale, bias.
     for k in [0, 3, 4, 1, 2] {
         operands.push(GraphOperand::Tensor(n.operand_tensor(k)?));
     }
@@ -146,6 +151,7 @@ fn lower_lp_norm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
 fn lower_mean_variance(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let rank = n.operand_size(0)?.len();
+    // The default of the specification, for images [N, C, H, W].
     let axes = n.ints_attribute("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
     let dims = axes.iter().map(|a| n.normalize_dim(*a, rank)).collect::<Result<Vec<_>>>()?;
     let over = json!({"dim": dims, "keepdim": true});
@@ -155,6 +161,8 @@ fn lower_mean_variance(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> 
     let squares = n.emit_step("square", &[centered], Json::Null)?;
     let variance = n.emit_step("mean", &[squares], over)?;
     let deviation = n.emit_step("sqrt", &[variance], Json::Null)?;
+    // The function body in the specification adds its epsilon to the deviation and not to the
+    // variance.
     let deviation = n.emit_with_number("add", deviation, 1e-9)?;
     let operands = [centered, deviation].map(GraphOperand::Tensor);
     Ok(vec![n.emit_result("div", &operands, Json::Null)?])
@@ -175,6 +183,7 @@ fn lower_local_response(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     let squares = n.emit_step("square", &[x], Json::Null)?;
     let mut pads = vec![0; 2 * (size.len() - 1)];
     let last = pads.len();
+    // Channels from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2), as in the specification.
     (pads[last - 2], pads[last - 1]) = ((count - 1) / 2, count - 1 - (count - 1) / 2);
     let wide = n.emit_step("pad", &[squares], json!({"pad": pads}))?;
     let windows = n.emit_step("unfold", &[wide], json!({"dim": 1, "size": count, "step": 1}))?;

@@ -104,6 +104,7 @@ fn fold_unary(op: &str, x: &TensorLiteral) -> Option<TensorLiteral> {
                 "Sqrt" => f64::sqrt,
                 "Floor" => f64::floor,
                 "Ceil" => f64::ceil,
+                // `Round` of ONNX rounds halves to even, unlike `round` of C.
                 "Round" => f64::round_ties_even,
                 "Reciprocal" => f64::recip,
                 "Exp" => f64::exp,
@@ -187,6 +188,8 @@ fn lower_binary(
         return Ok(made);
     }
     let (a, b) = (n.operand_meta(0)?, n.operand_meta(1)?);
+    // ONNX does not promote types: both operands share T. Pow has a type of its own for the
+    // exponent since opset 12.
     if a.1 != b.1 && n.op() != "Pow" {
         return Err(
             n.refuse_operand(1, format!("it is {} beside {}; both are of one type", b.1, a.1))
@@ -202,6 +205,8 @@ fn lower_binary(
     let dtype = if truth { Dtype::Bool } else { a.1 };
     let operands = binary_operands(n)?;
     if ours == "mul"
+        // The last product of a written-out GELU is a `mul`, so this is where the pattern is
+        // complete.
         && let Some(x) = super::gelu::match_written_gelu(n, &operands)
     {
         return Ok(vec![n.emit_result("gelu", &[GraphOperand::Tensor(x)], Json::Null)?]);
@@ -212,6 +217,7 @@ fn lower_binary(
 /// Whole numbers are divided towards zero.
 fn lower_div(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let whole = !is_float(n.operand_dtype(0)?);
+    // ONNX's integer division truncates, as in C; PyTorch's plain `div` would give floats.
     lower_binary(n, "div", if whole { json!({"rounding_mode": "trunc"}) } else { Json::Null })
 }
 
@@ -359,6 +365,8 @@ fn lower_clip(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
     }
     let given = [1, 2].into_iter().filter(|k| n.has_operand(*k)).count();
+    // Both bounds are constants in nearly all models. Computed ones are tensors, which `clamp` does
+    // not take.
     if bounds.len() == given {
         return Ok(vec![n.emit_result_as(
             dtype,
@@ -416,6 +424,7 @@ fn convert_saturating(
 fn lower_cast(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let saturate = n.int_attribute("saturate", 1)? != 0;
+    // It concerns float8e8m0 only, a type that is refused.
     n.word_attribute("round_mode", "up")?;
     let code = n.int_attribute("to", 0)?;
     let dtype = dtype_of_code(code)
@@ -473,6 +482,8 @@ fn lower_prelu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
     let rank = n.operand_size(0)?.len();
     let slope = n.number_or_tensor(1, rank)?;
+    // A product and a choice: `where` keeps the bits of positive elements, which a formula with max
+    // and min may not.
     let falling =
         GraphOperand::Tensor(n.emit_part("falling", "mul", &[x.clone(), slope], Json::Null)?);
     let mask =
@@ -484,6 +495,7 @@ fn lower_hard_sigmoid(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (alpha, beta) = (n.float_attribute("alpha", 0.2)?, n.float_attribute("beta", 0.5)?);
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
+    // PyTorch's hardsigmoid is x / 6 + 1 / 2, and this is how its exporter writes it.
     if (alpha - 1.0 / 6.0).abs() < 1e-6 && beta == 0.5 {
         return Ok(vec![n.emit_result("hardsigmoid", &[x], Json::Null)?]);
     }

@@ -32,6 +32,7 @@ fn spread_parameter(
     block: i64,
 ) -> Result<TensorId> {
     let own = n.tensor_size(x);
+    // A scale of one element may be written with shape [1]; it must not add a dimension.
     if own.iter().all(|e| *e == 1) {
         return if own.is_empty() {
             Ok(x)
@@ -56,6 +57,7 @@ fn spread_parameter(
         );
         return Err(n.refuse_node("bad_operand", message));
     }
+    // Blocks exist since opset 21; the last one of an axis may be shorter.
     let each = n.emit_step("repeat_interleave", &[x], json!({"repeats": block, "dim": dim}))?;
     if own[dim] * block == size[dim] {
         return Ok(each);
@@ -71,6 +73,8 @@ fn round_and_store(
     dtype: Dtype,
 ) -> Result<ModelValue> {
     if is_float(dtype) {
+        // float8 formats saturate to their largest finite value under `saturate` = 1, the only
+        // accepted value.
         let most = match dtype {
             Dtype::Float8E4m3fn => 448.0,
             Dtype::Float8E5m2 | Dtype::Float8E5m2fnuz => 57_344.0,
@@ -86,6 +90,7 @@ fn round_and_store(
     let Some((low, high)) = integer_range(dtype) else {
         return Err(n.refuse_node("bad_operand", format!("{dtype} has no quantized numbers")));
     };
+    // Rounded to nearest even before the zero point is added: adding first would move ties.
     let mut x = n.emit_step("round", &[x], Json::Null)?;
     if let Some(zero) = zero {
         x = n.emit_step("add", &[x, zero], Json::Null)?;
@@ -102,6 +107,7 @@ fn lower_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let asked = n.int_attribute("output_dtype", 0)?;
     let dtype = match (n.has_operand(2), asked) {
         (true, _) => n.operand_dtype(2)?,
+        // The default of the specification without a zero point and without `output_dtype`.
         (false, 0) => Dtype::Uint8,
         (false, code) => dtype_of_code(code).map_err(|e| {
             n.refuse_node("bad_attribute", format!("attribute `output_dtype` is {e}"))
@@ -166,6 +172,7 @@ fn lower_dynamic_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     n.check_arity(1, 1)?;
     let x = n.operand_tensor(0)?;
     let high = n.emit_step("amax", &[x], Json::Null)?;
+    // The range is extended to 0, because padding and ReLU need a zero that is exact.
     let high = n.emit_step("clamp", &[high], json!({"min": 0.0}))?;
     let low = n.emit_step("amin", &[x], Json::Null)?;
     let low = n.emit_step("clamp", &[low], json!({"max": 0.0}))?;
@@ -234,6 +241,8 @@ fn rescale_product(
     result: [usize; 2],
 ) -> Result<ModelValue> {
     let x = n.cast_tensor(product, Dtype::Float32)?;
+    // One factor for both scales and the result's: each further product with the whole matrix would
+    // round again.
     let mut factor = n.emit_step("mul", &scales, Json::Null)?;
     let to = n.operand_tensor(result[0])?;
     let to = n.cast_tensor(to, Dtype::Float32)?;

@@ -40,6 +40,7 @@ fn lower_concat(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     for k in 0..count {
         known.extend(n.operand_literal(k)?);
     }
+    // Concatenating known numbers is how exporters build the target of a Reshape.
     if known.len() == count
         && rank == 1
         && known.iter().map(|l| l.len()).sum::<usize>() <= literal::MAX_LITERAL_ELEMENTS
@@ -99,6 +100,7 @@ fn lower_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let ours = match mode.as_str() {
         "constant" => "constant",
         "reflect" => "reflect",
+        // PyTorch's names of the same modes; `wrap` exists since opset 19.
         "edge" => "replicate",
         "wrap" => "circular",
         other => {
@@ -133,6 +135,8 @@ fn lower_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let Some(first) = pairs.iter().position(|p| *p != [0, 0]) else {
         return Ok(vec![pass_operand(n, 0)?]);
     };
+    // ONNX lists all starts and then all ends; PyTorch lists pairs from the last dimension
+    // backwards.
     let list: Vec<i64> = pairs[first..].iter().rev().flatten().copied().collect();
     let mut attributes = json!({"pad": list});
     if ours != "constant" {
@@ -215,6 +219,8 @@ fn lower_depth_to_space(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     let together = [batch, left, h.saturating_mul(b), w.saturating_mul(b)];
     let mode = n.word_attribute("mode", "DCR")?;
     match mode.as_str() {
+        // DCR takes the block's row and column from the outer part of the channels, CRD from the
+        // inner part; both are the reshapes and permutations that the specification gives.
         "DCR" => rearrange_blocks(n, &[batch, b, b, left, h, w], &[0, 3, 4, 1, 5, 2], &together),
         "CRD" => rearrange_blocks(n, &[batch, left, b, b, h, w], &[0, 1, 4, 2, 5, 3], &together),
         other => {
@@ -288,6 +294,8 @@ fn lower_center_crop_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
     for (d, want) in dims.iter().zip(&wanted) {
         let (have, less) = (size[*d], size[*d] - want);
         if less > 0 {
+            // The specification cuts floor(less / 2) in front and the rest behind; padding is
+            // divided in the same way.
             let start = less / 2;
             x =
                 n.emit_step("slice", &[x], json!({"dim": d, "start": start, "end": start + want}))?;
@@ -317,6 +325,7 @@ fn lower_eye_like(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let [rows, columns] = size[..] else {
         return Err(n.refuse_operand(0, format!("{size:?}; accepted: a matrix")));
     };
+    // The matrix becomes a weight of the graph with all its zeros.
     if element_count(&size).is_none_or(|c| c > 1 << 20) {
         return Err(n.refuse_operand(0, format!("{size:?} has too many elements")));
     }

@@ -110,6 +110,7 @@ fn lower_recurrent(n: &mut NodeLowering<'_, '_>, cell: RecurrentCell) -> Result<
         );
         return Err(n.refuse_node("bad_operand", message));
     }
+    // Without the attribute nothing is clipped; 0 would clip everything.
     let clip = Some(n.float_attribute("clip", 0.0)?).filter(|_| n.has_attribute("clip"));
     let input_forget = cell == RecurrentCell::Lstm && n.flag_attribute("input_forget", false)?;
     let reset_after =
@@ -218,6 +219,8 @@ fn read_direction(
     let w = n.emit_step("transpose", &[w], turn.clone())?;
     let r = pick(n, 2)?;
     let recurrent = n.emit_step("transpose", &[r], turn)?;
+    // The input's part of all steps is one product; only the recurrent part depends on the step
+    // before.
     let mut inner = n.emit_step("matmul", &[x, w], Json::Null)?;
     let mut bias = None;
     if n.has_operand(3) {
@@ -226,6 +229,8 @@ fn read_direction(
         let cut = |n: &mut NodeLowering<'_, '_>, start: i64| {
             n.emit_step("slice", &[both], json!({"dim": 0, "start": start, "end": start + width}))
         };
+        // B is the concatenation [Wb, Rb]. They stay apart, because GRU with `linear_before_reset`
+        // multiplies Rb by the reset gate.
         let (outer, own) = (cut(n, 0)?, cut(n, width)?);
         inner = n.emit_step("add", &[inner, outer], Json::Null)?;
         bias = Some(own);
@@ -308,6 +313,8 @@ fn run_direction(
         c = cell_next;
     }
     if direction.backward {
+        // The results of the backward direction stand at the steps that they belong to, not in the
+        // order of computing.
         rows.reverse();
     }
     Ok((rows, h, c))
@@ -368,6 +375,7 @@ fn lstm_step(
     };
     let sum = peep(n, sums[0], 0, c)?;
     let input = apply_activation(n, shape, f, sum)?;
+    // `input_forget` couples the gates: forget = 1 - input.
     let forget = if shape.input_forget {
         let one = n.emit_with_number("mul", input, -1.0)?;
         n.emit_with_number("add", one, 1.0)?
@@ -379,6 +387,7 @@ fn lstm_step(
     let kept = n.emit_step("mul", &[forget, c], Json::Null)?;
     let added = n.emit_step("mul", &[input, new], Json::Null)?;
     let cell = n.emit_step("add", &[kept, added], Json::Null)?;
+    // The output gate looks at the new cell state, the other two at the old one.
     let sum = peep(n, sums[1], 1, cell)?;
     let output = apply_activation(n, shape, f, sum)?;
     let told = apply_activation(n, shape, last, cell)?;

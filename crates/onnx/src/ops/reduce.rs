@@ -39,6 +39,8 @@ fn reduced_dims(n: &mut NodeLowering<'_, '_>) -> Result<Option<(Vec<usize>, bool
     let rank = n.operand_size(0)?.len();
     let keep = n.flag_attribute("keepdims", true)?;
     let noop = n.flag_attribute("noop_with_empty_axes", false)?;
+    // The axes of ReduceSum are an input since opset 13, those of the other reductions since opset
+    // 18.
     let listed = n.ints_attribute("axes")?;
     let axes = match listed {
         Some(axes) => axes,
@@ -46,9 +48,11 @@ fn reduced_dims(n: &mut NodeLowering<'_, '_>) -> Result<Option<(Vec<usize>, bool
         None => Vec::new(),
     };
     if axes.is_empty() {
+        // No axes mean all of them, unless `noop_with_empty_axes` makes the node an identity.
         return Ok(if noop { None } else { Some(((0..rank).collect(), keep)) });
     }
     let mut dims = axes.iter().map(|a| n.normalize_dim(*a, rank)).collect::<Result<Vec<_>>>()?;
+    // A dimension may be named twice, once from the front and once from the end.
     dims.sort_unstable();
     dims.dedup();
     Ok(Some((dims, keep)))
@@ -59,6 +63,7 @@ fn reduction_attributes(dims: &[usize], keep: bool, more: Json) -> Json {
         Json::Object(map) => map,
         _ => Map::new(),
     };
+    // PyTorch's reductions, whose attributes these are, take a missing `dim` as all dimensions.
     if !dims.is_empty() {
         map.insert("dim".into(), json!(dims));
     }
@@ -84,6 +89,7 @@ fn lower_reduce(n: &mut NodeLowering<'_, '_>, ours: &str, more: Json) -> Result<
 
 /// A known list of integers to one: what shapes are computed with.
 fn fold_list(ours: &str, x: &TensorLiteral, keep: bool) -> Option<TensorLiteral> {
+    // Only lists: they are what `ReduceProd` of a shape has. Larger known tensors go to the card.
     let list = x.whole_numbers().filter(|_| x.shape.len() == 1)?;
     let value = match ours {
         "sum" => list.iter().try_fold(0i64, |a, b| a.checked_add(*b))?,
@@ -156,6 +162,8 @@ fn lower_hardmax(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (x, dim, together) = flatten_line(n)?;
     let size = n.tensor_size(x);
+    // The specification wants exactly one 1 per line even where the largest element occurs twice,
+    // so the mask compares positions and not values.
     let at = n.emit_step("argmax", &[x], json!({"dim": dim, "keepdim": true}))?;
     let mut shape = vec![1; size.len()];
     shape[dim] = size[dim];
@@ -170,9 +178,12 @@ fn lower_hardmax(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
 /// Operand 0 and the dimension that an operation goes along; before opset 13 that is all dimensions from the
 /// axis on, which become one. The size to go back to in the end.
 fn flatten_line(n: &mut NodeLowering<'_, '_>) -> Result<(TensorId, usize, Option<Vec<i64>>)> {
+    // Opset 13 changed Softmax, LogSoftmax and Hardmax: before, the input was coerced to a matrix
+    // at `axis` (default 1); since then the operation goes along that one axis (default -1).
     let old = n.opset() < 13;
     let (x, dim) = read_axis(n, if old { 1 } else { -1 })?;
     let size = n.operand_size(0)?;
+    // The last axis alone is the same line in both versions.
     if !old || dim + 1 == size.len() {
         return Ok((x, dim, None));
     }
@@ -220,6 +231,7 @@ fn lower_cumulative(
     let dim = n.normalize_dim(at, size.len())?;
     let mut x = n.operand_tensor(0)?;
     if reverse {
+        // A sum from the end is a sum of the reversed tensor, reversed again.
         x = n.emit_step("flip", &[x], json!({"dims": [dim]}))?;
     }
     if exclusive {
@@ -252,6 +264,7 @@ fn lower_topk(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         k => vec![k],
     };
     let [k] = k[..] else { return Err(n.refuse_operand(1, "it is one integer")) };
+    // Both attributes exist since opset 11; before, the largest were meant, sorted.
     let (largest, sorted) = (n.flag_attribute("largest", true)?, n.flag_attribute("sorted", true)?);
     let attributes = json!({"k": k, "dim": dim, "largest": largest, "sorted": sorted});
     n.emit_results("topk", &[GraphOperand::Tensor(x)], attributes, 2)

@@ -45,6 +45,7 @@ fn lower_upsample(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         return Err(n.refuse_node("bad_operand", format!("{} scales for {size:?}", scales.len())));
     }
     let axes = axes_from_scales(n, &size, &(0..size.len()).collect::<Vec<_>>(), &scales)?;
+    // Some exporters write `bilinear`, an older name of the linear mode.
     let rule = ResizeRule::before_opset_11(if mode == "bilinear" { "linear".into() } else { mode });
     interpolate_axes(n, &axes, &rule)
 }
@@ -54,6 +55,8 @@ impl ResizeRule {
     fn before_opset_11(mode: String) -> ResizeRule {
         ResizeRule {
             mode,
+            // Resize of opset 10 and Upsample know no choice: the coordinate is x / scale, rounded
+            // down for `nearest`.
             coordinates: "asymmetric".into(),
             nearest: "floor".into(),
             cubic: -0.75,
@@ -77,6 +80,7 @@ fn axes_from_scales(
     scales: &[f64],
 ) -> Result<Vec<ResizedAxis>> {
     let one = |(dim, scale): (&usize, &f64)| {
+        // The specification: output_dimension = floor(input_dimension * scale).
         let to = (size[*dim] as f64 * scale).floor();
         if !(*scale > 0.0 && to < 1e9) {
             return Err(
@@ -118,6 +122,8 @@ fn lower_resize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
         None => (0..size.len()).collect(),
     };
+    // The operand `roi` has a meaning in this mode only, and exporters leave it empty in the
+    // others.
     let region = if rule.coordinates == "tf_crop_and_resize" {
         require_floats(n, 1, "the region")?
     } else {
@@ -143,6 +149,7 @@ fn lower_resize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             let message = format!("{} numbers; accepted: {}", region.len(), 2 * axes.len());
             return Err(n.refuse_operand(1, message));
         }
+        // `roi` lists all starts before all ends.
         let half = axes.len();
         for (k, axis) in axes.iter_mut().enumerate() {
             axis.region = [region[k], region[k + half]];
@@ -161,6 +168,8 @@ fn axes_from_sizes(
 ) -> Result<Vec<ResizedAxis>> {
     let ratio = |(dim, to): (&usize, &i64)| *to as f64 / size[*dim] as f64;
     let all = || dims.iter().zip(sizes).map(ratio);
+    // With a policy other than `stretch` one scale serves all axes, so the given sizes are only
+    // bounds.
     let common = match policy {
         "stretch" => None,
         "not_larger" => Some(all().fold(f64::INFINITY, f64::min)),
@@ -201,6 +210,8 @@ fn interpolate_axes(
     let dtype = n.operand_dtype(0)?;
     let mut changed = false;
     for axis in axes {
+        // Equal extents are not enough: a scale of 1.02 keeps the extent of a short axis and still
+        // moves its points.
         let still = axis.to == axis.from && axis.scale == 1.0 && axis.region == [0.0, 1.0];
         if still || axis.from == 0 {
             continue;
@@ -237,10 +248,13 @@ fn interpolate_axis(
         let index = n.emit_numbers(&[axis.to], list, Dtype::Int64, "index")?;
         n.emit_step("index_select", &[x, index], json!({"dim": axis.dim}))?
     } else {
+        // Interpolation is linear in the elements, so an axis is a product with a matrix of
+        // weights. The card multiplies matrices, and it has no operation that resamples.
         let mut weights = vec![0.0; usize::try_from(axis.from * axis.to).unwrap_or(0)];
         for (i, c) in at.iter().enumerate() {
             for (j, weight) in interpolation_taps(*c, axis, rule) {
                 let row = usize::try_from(j.clamp(0, last)).unwrap_or(0);
+                // Added, because several taps beyond an end fall onto the same last element.
                 weights[row * at.len() + i] += weight;
             }
         }
@@ -271,6 +285,8 @@ fn source_coordinate(
     rule: &ResizeRule,
 ) -> Result<f64> {
     let (from, scale) = (axis.from as f64, axis.scale);
+    // The length before rounding, as in the reference implementation: the formulas below use it and
+    // not the extent.
     let to = scale * from;
     Ok(match rule.coordinates.as_str() {
         "half_pixel" => (i + 0.5) / scale - 0.5,
@@ -317,6 +333,7 @@ fn round_nearest(n: &NodeLowering<'_, '_>, at: f64, how: &str) -> Result<i64> {
     Ok(match how {
         "floor" => at.floor(),
         "ceil" => at.ceil(),
+        // Halves go down here and up in the next mode; everything else rounds to the nearest.
         "round_prefer_floor" => (at - 0.5).ceil(),
         "round_prefer_ceil" => (at + 0.5).floor(),
         other => {
@@ -346,6 +363,7 @@ fn interpolation_taps(at: f64, axis: &ResizedAxis, rule: &ResizeRule) -> Vec<(i6
             _ => 0.0,
         }
     };
+    // The kernel is stretched by the scale, so it reaches over more elements.
     let wide = reach / squeeze;
     let (first, last) = ((at - wide).floor() as i64, (at + wide).ceil() as i64);
     let inside = |j: i64| !rule.exclude_outside || (0..axis.from).contains(&j);
@@ -354,6 +372,8 @@ fn interpolation_taps(at: f64, axis: &ResizedAxis, rule: &ResizeRule) -> Vec<(i6
         .filter(|(j, w)| *w != 0.0 && inside(*j))
         .collect();
     let total: f64 = all.iter().map(|(_, w)| w).sum();
+    // Left-out taps and a stretched kernel no longer add up to 1, and the image would change its
+    // brightness.
     if total != 0.0 && (rule.antialias || rule.exclude_outside) {
         all.iter_mut().for_each(|(_, w)| *w /= total);
     }

@@ -51,6 +51,7 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
     };
     let whole = n.tensor_size(x);
+    // 0 is the default of `rotary_embedding_dim` and means the whole head.
     let width = if asked == 0 { whole[3] } else { asked };
     if width % 2 != 0 || !(2..=whole[3]).contains(&width) {
         let message =
@@ -63,6 +64,8 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         let mut table = n.operand_tensor(k)?;
         if n.has_operand(3) {
             let places = n.operand_tensor(3)?;
+            // With positions the tables have a row per position; without, a row per row of the
+            // operand.
             table = n.emit_step("embedding", &[table, places], Json::Null)?;
         }
         let size = n.tensor_size(table);
@@ -71,10 +74,13 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
                 n.refuse_operand(k, format!("{size:?}; accepted: {half} angles for each row"))
             );
         }
+        // A dimension of 1 for the heads, which share the angles.
         tables.push(n.emit_step("unsqueeze", &[table], json!({"dim": 2}))?);
     }
     let (cos, sin) = (tables[0], tables[1]);
     let turned = slice_range(n, x, 3, 0, width)?;
+    // Interleaved pairs are neighbours; otherwise an element of the first half pairs with one of
+    // the second.
     let (a, b) = if pairs {
         let every = |start: i64| json!({"dim": 3, "start": start, "end": width, "step": 2});
         (n.emit_step("slice", &[turned], every(0))?, n.emit_step("slice", &[turned], every(1))?)

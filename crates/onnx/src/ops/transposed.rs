@@ -54,6 +54,8 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
         "NOTSET" | "" | "SAME_UPPER" | "SAME_LOWER" => {
             for d in 0..rank {
                 let out = wanted.as_ref().map_or(extents[d] * stride[d], |w| w[d]);
+                // The specification's formula for total_padding. Only SAME_UPPER puts the smaller
+                // half in front.
                 let total = stride[d] * (extents[d] - 1) + extra[d] + reach(d) - out;
                 // A result that is larger than all that is reached ends in zeros.
                 extra[d] -= total.min(0);
@@ -72,6 +74,8 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     }
     let mut x = n.operand_tensor(0)?;
     for d in 0..rank {
+        // A transposed convolution is a convolution of the input with stride - 1 zeros between its
+        // elements, padded by the reach of the kernel, with the kernel flipped.
         x = insert_zeros(n, x, d + 2, stride[d])?;
         let (left, right) = (reach(d) - 1 - before[d], reach(d) - 1 - after[d] + extra[d]);
         x = pad_or_crop(n, x, d + 2, left, right)?;
@@ -253,6 +257,8 @@ fn lower_col2im(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let channels = rows / inner;
     let x = n.operand_tensor(0)?;
     let x = n.emit_step("reshape", &[x], json!({"size": [batch * channels, count]}))?;
+    // One place more than there are pixels: it collects what falls into the padding, and is cut
+    // off.
     let full = json!({"size": [batch * channels, pixels + 1], "value": 0, "dtype": dtype.name()});
     let zeros = n.emit_part("image", "full", &[], full)?;
     let sums = n.emit_step("index_add", &[zeros, index, x], json!({"dim": 1}))?;

@@ -29,6 +29,8 @@ impl SpatialWindows {
         }
         let whole = left / self.stride[d] + 1;
         let more =
+            // As in PyTorch and in the text of AveragePool: a window that would begin in the
+            // padding at the end is left out.
             ceil && left % self.stride[d] != 0 && whole * self.stride[d] < extent + self.before[d];
         whole + i64::from(more)
     }
@@ -53,6 +55,7 @@ impl SpatialWindows {
                 return Err(n.refuse_node("bad_operand", message));
             }
             let used = (count - 1) * self.stride[d] + self.window_reach(d);
+            // Only as much padding as windows reach: the rest would be sliced off again.
             let after = (used - extent - self.before[d]).max(0);
             pairs.extend([self.before[d], after]);
         }
@@ -97,6 +100,8 @@ impl SpatialWindows {
             let message = format!("{size:?} and weights {kernel:?} in {groups} groups");
             return Err(n.refuse_node("bad_operand", message));
         }
+        // The card's own convolutions have one or two spatial dimensions. Windows and a product of
+        // matrices do any number, at the price of repeating the elements that windows share.
         let windows = self.unfold_windows(n, x, &json!(0), false)?;
         let counts: Vec<i64> = n.tensor_size(windows)[2..rank + 2].to_vec();
         let places: i64 = counts.iter().product();
@@ -108,6 +113,8 @@ impl SpatialWindows {
         let apart = json!({"size": [batch, places, groups, inner]});
         let rows = n.emit_step("reshape", &[windows], apart)?;
         let mut parts = Vec::new();
+        // Groups are independent products over different channels; one product for all would be
+        // mostly zeros.
         for g in 0..groups {
             let rows = n.emit_step("select", &[rows], json!({"dim": 2, "index": g}))?;
             let (start, end) = (g * (out / groups), (g + 1) * (out / groups));

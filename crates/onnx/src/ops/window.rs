@@ -35,6 +35,9 @@ impl SpatialWindows {
             "VALID" => (before, after) = (vec![0; rank], vec![0; rank]),
             "SAME_UPPER" | "SAME_LOWER" => {
                 for d in 0..rank {
+                    // SAME pads so that the result has ceil(extent / stride) elements; an odd total
+                    // puts the additional element at the end for SAME_UPPER and at the beginning
+                    // for SAME_LOWER.
                     let steps = (spatial[d] + stride[d] - 1) / stride[d];
                     let reach = (kernel[d] - 1).saturating_mul(dilation[d]);
                     let left = (steps - 1).saturating_mul(stride[d]).saturating_add(1);
@@ -64,6 +67,8 @@ impl SpatialWindows {
         most: impl Fn(usize) -> i64,
     ) -> Result<(TensorId, Vec<i64>)> {
         let rank = self.before.len();
+        // The card's operations take one padding per dimension, as PyTorch's do, and its pools at
+        // most half of a window; everything else is an operation of its own in front.
         let own = |d: usize| self.before[d] == self.after[d] && self.before[d] <= most(d);
         if (0..rank).all(own) {
             return Ok((x, self.before.clone()));
@@ -97,6 +102,8 @@ pub(super) fn ints_per_dim(
 /// The spatial extents of operand 0.
 pub(super) fn spatial_extents(n: &NodeLowering<'_, '_>) -> Result<Vec<i64>> {
     let size = n.operand_size(0)?;
+    // The specification has no bound. Windows double the spatial dimensions, so that eight
+    // dimensions become fourteen; PyTorch has convolutions of five at most.
     if size.len() < 3 || size.len() > 8 {
         let message = format!(
             "{size:?} has {} dimensions; accepted: [batch, channels, width], [batch, channels, height, \
@@ -131,6 +138,8 @@ fn conv_windows(
         return Err(n.refuse_operand(1, format!("{weight:?} beside {:?}", n.operand_size(0)?)));
     }
     let kernel = weight[2..].to_vec();
+    // The attribute repeats the shape of the weights; a difference means that one of the two is
+    // wrong.
     if let Some(said) = n.ints_attribute("kernel_shape")?
         && said != kernel
     {
@@ -234,12 +243,15 @@ fn emit_pool(
 }
 
 fn lower_max_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    // It changes only the optional second result, the indices, which is refused if it is asked for.
     n.int_attribute("storage_order", 0)?;
     let ceil = n.flag_attribute("ceil_mode", false)?;
     let extents = spatial_extents(n)?;
     let w = pool_windows(n, &extents)?;
     let dtype = n.operand_dtype(0)?;
     let float = crate::literal::is_float(dtype);
+    // The card's pool is for floats in two dimensions. Others take the maximum over windows as
+    // views.
     if extents.len() > 2 || !float {
         let lowest = match crate::carried::integer_range(dtype) {
             Some((low, _)) => json!(low),
@@ -255,6 +267,7 @@ fn lower_max_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             over,
         )?]);
     }
+    // Padding of a maximum must never win, so it is minus infinity.
     let (x, w, padding, line) = pooling_operand(n, w, f64::NEG_INFINITY)?;
     let attributes = json!({
         "kernel_size": w.kernel, "stride": w.stride, "padding": padding,
@@ -270,6 +283,7 @@ fn lower_average_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let w = pool_windows(n, &extents)?;
     let rank = extents.len();
     let plain = rank < 3
+        // PyTorch's average pool has no dilation, and neither has the card's.
         && w.dilation.iter().all(|d| *d == 1)
         && (0..rank).all(|d| w.before[d] == w.after[d] && w.before[d] <= w.kernel[d] / 2);
     if !plain {
@@ -298,6 +312,8 @@ fn emit_counted_average(
     let mut shape = Vec::new();
     for (d, extent) in extents.iter().enumerate() {
         let windows = w.window_count(d, *extent, ceil);
+        // `count_include_pad` counts the padding that the node asks for, but not what `ceil_mode`
+        // adds behind it.
         let there = if counted { -w.before[d]..extent + w.after[d] } else { 0..*extent };
         let own: Vec<f64> = (0..windows)
             .map(|i| i * w.stride[d] - w.before[d])
