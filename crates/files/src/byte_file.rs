@@ -26,15 +26,20 @@ impl ByteFile {
     /// # Errors
     /// Besides those of [`ByteFile::open`]: a file outside of the folder, with the place where it lies.
     pub fn open_below(folder: impl AsRef<Path>, name: &str) -> Result<ByteFile> {
+        // The parent of a bare file name is the empty path, which no call of the system accepts.
         let folder = match folder.as_ref() {
             here if here.as_os_str().is_empty() => Path::new("."),
             other => other,
         };
         let path = folder.join(name);
         let failed = |e| FileError::from_io(&path, "open it", e);
+        // Comparing texts is not enough: `a/../../b` and a link inside of the folder both look as
+        // if they were below it.
         let root = disk::canonicalize_path(folder).map_err(failed)?;
         let place = disk::canonicalize_path(&path).map_err(failed)?;
         check_below(&path, &root, &place)?;
+        // Opening a device or a pipe can block or have effects, so its kind is asked for by name
+        // first.
         let kind = disk::stat_no_link(&place).map_err(failed)?;
         if !kind.is_file() {
             return Err(FileError::NotAFile { path, writing: false });
@@ -97,6 +102,7 @@ fn check_below(path: &Path, root: &Path, place: &Path) -> Result<()> {
 
 /// Where an open file lies now.
 fn path_of_open_file(file: &File) -> std::io::Result<PathBuf> {
+    // Linux keeps the current path of every open file there, after all links and renames.
     disk::read_link(Path::new(&format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 

@@ -19,6 +19,8 @@ use std::path::{Path, PathBuf};
 use zellige_host::effective_user;
 
 /// Bytes of an entry at most.
+// Compiled programs take up to some megabytes. The bound keeps a wrong file from being read into
+// memory whole.
 const MOST_BYTES: u64 = 1 << 28;
 
 /// A folder of entries of one kind, or none.
@@ -77,6 +79,8 @@ impl ContentCache {
             Ok(Some(bytes)) => match self.checked_body(&bytes, key) {
                 Some(body) => CacheLookup::Entry(body.to_vec()),
                 None => {
+                    // A damaged entry would be found damaged every time; without it the next run
+                    // writes a good one.
                     let _ = disk::remove_file(&path);
                     CacheLookup::Broken
                 }
@@ -94,10 +98,13 @@ impl ContentCache {
     }
 
     fn try_store_entry(&self, folder: &Path, key: &str, body: &[u8]) -> Result<()> {
+        // Half of what is read at most, which leaves room for the first line.
         if body.len() as u64 > MOST_BYTES / 2 {
             return Ok(());
         }
         let failed = |e| crate::FileError::from_write(folder, "make it", e);
+        // For the user alone: others must not be able to put entries there, and need not see which
+        // models are compiled.
         disk::make_folders(folder, 0o700).map_err(failed)?;
         if check_trusted_folder(folder).is_err() {
             return Ok(());
@@ -143,6 +150,8 @@ impl ContentCache {
                 entries.push(((known.mtime(), known.mtime_nsec()), path));
             }
         }
+        // By the time of writing. Looking an entry up does not touch it, so the oldest go and not
+        // the least used.
         entries.sort();
         let extra = entries.len().saturating_sub(self.most);
         // Another process may have removed one.
@@ -195,6 +204,7 @@ fn check_trusted(
     if owner != user {
         return Err(refusal_message(path, &format!("belongs to user {owner} and not to {user}")));
     }
+    // Bits 0o020 and 0o002 let the group and everybody write.
     if known.mode() & 0o022 != 0 {
         let mode = known.mode() & 0o777;
         return Err(refusal_message(path, &format!("can be written by others (mode {mode:03o})")));
@@ -214,6 +224,7 @@ fn refusal_message(path: &Path, why: &str) -> String {
 pub fn content_hash(parts: &[&[u8]]) -> String {
     let mut hash = blake3::Hasher::new();
     for part in parts {
+        // Without the lengths ("ab", "c") and ("a", "bc") would have one hash.
         hash.update(&(part.len() as u64).to_le_bytes());
         hash.update(part);
     }

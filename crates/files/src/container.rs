@@ -103,6 +103,7 @@ impl Container {
     pub fn only_tensor(&self) -> Result<&TensorInfo> {
         match (&self.contents.tensors[..], &self.contents.refused[..]) {
             ([tensor], []) => Ok(tensor),
+            // The only entry was refused: its reason helps more than "there is none".
             ([], [(_, reason)]) => Err(reason.clone()),
             (tensors, refused) => Err(FileError::NotOne {
                 path: self.input.path.clone(),
@@ -147,6 +148,8 @@ fn read_single_npy(input: &InputFile) -> Result<TensorInfo> {
 }
 
 fn detect_kind(input: &InputFile) -> Result<ContainerKind> {
+    // Contents before names: a file may be renamed, and a wrong extension should not decide how
+    // bytes are read.
     let start = input.read_bytes(0, input.len.min(9), "the first bytes")?;
     if start.starts_with(npy::MAGIC) {
         return Ok(ContainerKind::Npy);
@@ -154,6 +157,7 @@ fn detect_kind(input: &InputFile) -> Result<ContainerKind> {
     if start.starts_with(b"PK\x03\x04") || start.starts_with(b"PK\x05\x06") {
         return Ok(ContainerKind::Npz);
     }
+    // safetensors has no mark; its header begins with a brace behind the 8 bytes of its length.
     if start.get(8) == Some(&b'{') {
         return Ok(ContainerKind::Safetensors);
     }

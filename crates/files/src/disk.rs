@@ -17,6 +17,7 @@ use zellige_host::{AlignedBuffer, try_zeroed_vec};
 /// Opens a file for reading, without waiting for the other end of a pipe.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     fault_point(SystemCall::Open)?;
+    // Without O_NONBLOCK opening a pipe waits until somebody writes to it, perhaps forever.
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 
@@ -76,11 +77,15 @@ pub(crate) fn read_at(file: &File, bytes: &mut [u8], at: u64) -> io::Result<usiz
 pub(crate) fn read_exact_at(file: &File, mut bytes: &mut [u8], mut at: u64) -> io::Result<()> {
     while !bytes.is_empty() {
         match read_at(file, bytes, at) {
+            // A read of 0 bytes is the end of the file; trying again would loop forever on a file
+            // that was shortened.
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(got) => {
                 bytes = &mut bytes[got..];
                 at += got as u64;
             }
+            // A signal arrived before any byte was read; the call is repeated, as the standard
+            // library does.
             Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
             Err(e) => return Err(e),
         }
@@ -156,6 +161,8 @@ pub(crate) fn create_file(path: &Path, mode: u32) -> io::Result<File> {
 pub(crate) fn create_unnamed(folder: &Path, mode: u32, fallback: &Path) -> io::Result<File> {
     fault_point(SystemCall::Create)?;
     let mut options = OpenOptions::new();
+    // O_TMPFILE makes a file that never has a name, so that nothing is left behind even after `kill
+    // -9`.
     let unnamed = options.read(true).write(true).mode(mode).custom_flags(libc::O_TMPFILE);
     if let Ok(file) = unnamed.open(folder) {
         return Ok(file);
@@ -213,6 +220,7 @@ pub(crate) fn aligned_buffer(len: u64) -> io::Result<AlignedBuffer> {
 /// Appends bytes to what is in memory.
 pub(crate) fn append_bytes(to: &mut Vec<u8>, bytes: &[u8]) -> io::Result<()> {
     fault_point(SystemCall::Allocate)?;
+    // Growing a vector ends the process when memory runs out; asking first makes it an error.
     to.try_reserve(bytes.len()).map_err(|_| out_of_memory((to.len() + bytes.len()) as u64))?;
     to.extend_from_slice(bytes);
     Ok(())

@@ -62,6 +62,7 @@ pub(crate) fn from_descr(descr: &str) -> Result<(Dtype, ByteOrder), String> {
         return Err(format!("not a type of numbers; accepted: {}", listed_descrs()));
     };
     match order {
+        // A single byte has no order; NumPy writes `|`, other writers `<` or `>`.
         _ if dtype.bits() == 8 && b"<>|".contains(&order) => Ok((dtype, ByteOrder::Little)),
         b'<' => Ok((dtype, ByteOrder::Little)),
         b'>' => Ok((dtype, ByteOrder::Big)),
@@ -113,6 +114,8 @@ pub(crate) fn bytes_of_shape(dtype: Dtype, shape: &[i64]) -> Result<u64, String>
     let mut bits = i128::from(dtype.bits());
     for &extent in shape {
         let product = bits.checked_mul(i128::from(extent.max(1)));
+        // Offsets of files are signed 64-bit numbers in the system's calls, so more bytes cannot be
+        // addressed.
         let fits = product.filter(|bits| bits / 8 <= i128::from(i64::MAX));
         bits = fits.ok_or_else(|| format!("{shape:?} of {dtype} takes 2^63 bytes or more"))?;
     }

@@ -56,6 +56,8 @@ impl<'a> TensorFeed<'a> {
             FileError::from_io(from.path(), action, e)
         };
         let width = width.max(1);
+        // At least 64 KiB, whatever the caller allows: smaller windows would make each element a
+        // call to the system.
         let most = (memory as u64).max(1 << 16).min(info.byte_len()).next_multiple_of(width as u64);
         if info.data_offset().is_some() {
             let elements = FileElements::Stored(from.tensor_source(info)?);
@@ -113,9 +115,12 @@ impl<'a> TensorFeed<'a> {
                 Mover::with_dtypes(plan, dtypes)?.run_on_slices(whole, target, fill, threads)?
             );
         }
+        // Bytes that go from the file to their place without a change need no window in between,
+        // which saves one copy.
         let plain = dtypes == MoveDtypes::Bytes(self.width) && plan.fills().is_empty();
         if plain && elements_to_bytes(runs::mean_run_length(plan), self.width) >= DIRECT_RUN_BYTES {
             let (needed, found) = (elements_to_bytes(plan.dst_len(), self.width), target.len());
+            // The engine checks this itself; the direct path does not go through it.
             if needed > found {
                 return Err(MoveError::Short { what: "destination", needed, found }.into());
             }

@@ -42,6 +42,8 @@ pub fn create_numbered_folder(below: impl AsRef<Path>, stem: &str) -> Result<Pat
         let path = below.join(format!("{number:04}-{stem}"));
         match disk::make_new_folder(&path) {
             Ok(()) => return Ok(path),
+            // Making the folder is the test for whether the number is free: looking first would let
+            // two processes choose the same one.
             Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
             Err(e) => return Err(FileError::from_write(&path, "make the folder", e)),
         }

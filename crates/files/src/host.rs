@@ -30,6 +30,8 @@ impl HostTensor {
     /// own name holds a colon is found first.
     pub fn parse(text: &str) -> Result<HostTensor> {
         let named = text.rsplit_once(':').filter(|(file, _)| {
+            // A colon is a valid character of a file name, so an existing file of the whole name
+            // goes first.
             !Path::new(text).exists() && ContainerKind::announced_by_name(Path::new(file)).is_some()
         });
         match named {

@@ -81,6 +81,8 @@ impl InputFile {
     pub(crate) fn check_unchanged(&self) -> Result<()> {
         let now = disk::stat_file(&self.file)
             .map_err(|e| FileError::from_io(&self.path, "see whether it has changed", e))?;
+        // Length and time do not prove that nothing was written, but every writer that is not
+        // hostile changes one of them; comparing contents would mean reading the file twice.
         if (now.len(), modification_time(&now)) == (self.len, self.modified) {
             return Ok(());
         }
@@ -116,6 +118,8 @@ impl Read for FileWindow<'_> {
         if most == 0 {
             return Ok(0);
         }
+        // By position: several threads read one handle, and a shared position would mix up their
+        // reads.
         let got = disk::read_at(&self.input.file, &mut bytes[..most], self.at)?;
         if got == 0 {
             return Err(io::Error::other(self.input.shortened_error(self.at)));

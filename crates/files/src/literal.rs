@@ -4,6 +4,8 @@
 //! `None`, tuples, lists and dictionaries with string keys. Nothing is ever evaluated.
 
 /// Brackets inside brackets; deeper is refused rather than recursed into.
+// A header of NumPy has depth 2: the dictionary and the shape. Records add a few levels and are
+// refused anyway.
 const MAX_DEPTH: usize = 16;
 
 /// A value and the byte at which it begins.
@@ -150,6 +152,8 @@ impl LiteralParser<'_> {
         let from = self.at;
         while let Some(byte) = self.peek_byte() {
             match byte {
+                // NumPy writes no escapes for the types that are accepted, and decoding them would
+                // be a second parser.
                 b'\\' => return Err(self.refuse_next("strings without escapes")),
                 b'\n' => return Err(self.refuse_next("a closing quote in the same line")),
                 _ if byte == quote => {

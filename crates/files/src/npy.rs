@@ -15,6 +15,8 @@ use zellige_float::Dtype;
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
 /// Bytes of a header that are read; only lists of fields, refused anyhow, need more.
+// A header of 64 extents takes about 1400 bytes. Version 2 of the format was made for longer ones,
+// which only records with many fields have.
 const MAX_HEADER: u64 = 1 << 16;
 
 /// Where elements begin in files that are written: a multiple of this.
@@ -68,6 +70,8 @@ pub(crate) fn read_header(
         let found = format!("begins with \"{}\"", start.escape_ascii());
         return Err(spot.malformed_error(0, found, "\"\\x93NUMPY\", the mark of .npy"));
     }
+    // Version 1 has a length of 2 bytes, version 2 of 4, and version 3 allows UTF-8 in the
+    // dictionary.
     let (wide, version) = match (start[6], start[7]) {
         (1, 0) => (false, 1),
         (2, 0) => (true, 2),
@@ -95,6 +99,8 @@ pub(crate) fn read_header(
     let length = text_at + size;
     let header = interpret_header(&text, length, inside)?;
     spot.check_fits(length, header.bytes, total, "the data")?;
+    // NumPy would ignore the rest. Here it means that the shape, or the file, is not what was
+    // meant.
     if total > length + header.bytes {
         let extra = total - length - header.bytes;
         let what = format!("{extra} bytes follow the data");
@@ -154,6 +160,7 @@ fn interpret_header(text: &[u8], length: u64, spot: FileSpot<'_>) -> Result<NpyH
                 return Err(spot.malformed_error(key.at as u64, what, REQUIRED_KEYS));
             }
         };
+        // Python's dictionary would keep the last of two equal keys and say nothing.
         if slot.replace(value).is_some() {
             let what = format!("the key '{name}' for the second time");
             return Err(spot.malformed_error(key.at as u64, what, REQUIRED_KEYS));
@@ -229,6 +236,7 @@ pub(crate) fn write_header(dtype: Dtype, shape: &[i64]) -> Result<Vec<u8>, Strin
     let dict =
         format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({extents}{comma}), }}");
     let align = usize::try_from(DATA_ALIGNMENT).expect("64 is a usize");
+    // NumPy pads its headers to 64 bytes as well, for readers that map the file.
     let length = (10 + dict.len() + 1).next_multiple_of(align);
     let size = u16::try_from(length - 10).expect("64 extents of 20 characters stay below 64 KiB");
     let mut header = [MAGIC, &[1, 0], &size.to_le_bytes()].concat();

@@ -14,6 +14,8 @@ pub(crate) fn read_archive(input: &InputFile) -> Result<FileContents> {
             let what = format!("entry `{}`", quote_start(&entry.name));
             let error =
                 input.start_spot().malformed_error(entry.listed, what, "names that end in .npy");
+            // np.savez writes only `.npy` entries. Something else is no reason to refuse the arrays
+            // beside it, and asking for it by name gives the reason.
             contents.refused.push((entry.name, error));
             continue;
         };

@@ -14,6 +14,8 @@ pub(crate) fn encode_note(key: &str, done: u64) -> Vec<u8> {
     let key = blake3::hash(key.as_bytes()).to_hex();
     let boot = stale::boot_identity().unwrap_or("unknown");
     let mut text = format!("zellige partial {key} {boot:>16} {done:>20} ");
+    // A process can be killed in the middle of writing the note; half a number would be a wrong
+    // number.
     let sum = crc32fast::hash(text.as_bytes());
     text += &format!("{sum:08x}");
     let mut bytes = text.into_bytes();
@@ -26,6 +28,7 @@ pub(crate) fn decode_note(key: &str, bytes: &[u8]) -> Option<u64> {
     stale::boot_identity()?;
     let text = std::str::from_utf8(bytes).ok()?;
     let done = text.split_whitespace().nth(4)?.parse().ok()?;
+    // Writing the expected note and comparing checks key, boot, sum and form at once.
     (encode_note(key, done) == bytes).then_some(done)
 }
 

@@ -85,6 +85,9 @@ impl Relayout<'_> {
         let planned = usize::try_from(plan.dst_len()).unwrap_or(usize::MAX).saturating_mul(width);
         let held = to.tensors().get(index).map_or(0, TensorInfo::byte_len);
         let total = usize::try_from(held).unwrap_or(usize::MAX).max(planned);
+        // Half for the slab and half for the window of the source. More than a gigabyte gains
+        // nothing, and less than 64 KiB makes every slab a call to the system; a slab holds whole
+        // elements.
         let slab = (self.memory / 2).clamp(1 << 16, 1 << 30) / width * width;
         let mut feed = TensorFeed::new(from, info, read, slab, to.parent_folder())?;
         let mut buffer = disk::aligned_buffer(slab.min(total) as u64)
@@ -96,6 +99,8 @@ impl Relayout<'_> {
             let part = plan.clip_destination(elements(done), elements(done + len));
             let target = &mut buffer[..len];
             let written: i64 = part.nests().iter().map(CopyNest::element_count).sum();
+            // Filling is skipped where the plan writes every element, which is the usual case
+            // without padding.
             if written != elements(len) {
                 repeat_element(self.fill.unwrap_or(&[0]), target);
             }
@@ -117,6 +122,8 @@ fn repeat_element(element: &[u8], target: &mut [u8]) {
     let mut done = element.len().min(target.len());
     target[..done].copy_from_slice(&element[..done]);
     while done < target.len() {
+        // Doubling what is filled: each step is one large copy instead of one small one per
+        // element.
         let part = done.min(target.len() - done);
         target.copy_within(..part, done);
         done += part;

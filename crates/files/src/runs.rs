@@ -23,6 +23,8 @@ pub(crate) fn for_each_run<E>(
     mut take: impl FnMut(i64, i64, i64) -> Result<(), E>,
 ) -> Result<(), E> {
     for nest in plan.nests() {
+        // The loop that advances by one element on both sides is the run itself; all others choose
+        // where it begins.
         let unit = nest.loops.iter().position(|l| l.src == 1 && l.dst == 1);
         let outer: Vec<CopyLoop> =
             (0..nest.loops.len()).filter(|k| Some(*k) != unit).map(|k| nest.loops[k]).collect();

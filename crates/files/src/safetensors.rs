@@ -36,6 +36,7 @@ struct TensorEntry {
 pub(crate) fn read_header(input: &InputFile) -> Result<FileContents> {
     let size = input.read_bytes(0, 8, "the length of the header")?;
     let size = size.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    // Checked before memory is asked for: the length comes from the file and could be 2^64 - 1.
     if size > MAX_HEADER {
         let what = format!("a header of {size} bytes");
         return Err(input.start_spot().malformed_error(
@@ -49,6 +50,8 @@ pub(crate) fn read_header(input: &InputFile) -> Result<FileContents> {
     let text = std::str::from_utf8(&text).map_err(|e| {
         spot.malformed_error(e.valid_up_to() as u64, "bytes that are not text", "JSON in UTF-8")
     })?;
+    // Members stay raw text at first, so that each error can be placed at the byte of its own
+    // tensor.
     let JsonMembers::<&RawValue>(members) =
         serde_json::from_str(text).map_err(|e| json_error(&e, text, spot))?;
 
@@ -80,6 +83,8 @@ pub(crate) fn read_header(input: &InputFile) -> Result<FileContents> {
             let what = format!("data_offsets {range:?} of `{}`", quote_start(name));
             return Err(spot.malformed_error(0, what, "a begin that is not behind the end"));
         }
+        // An offset beyond the file is found here with the name of its tensor; later it would be an
+        // error of reading.
         let what = format!("the data up to the end of `{}`", quote_start(name));
         input.start_spot().check_fits(data, range.1, input.len, &what)?;
         ranges.push((range, name.as_str()));
@@ -145,6 +150,7 @@ fn check_tiling(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &InputFil
                 second: quote_start(name),
             });
         }
+        // The format forbids gaps, because they could hide bytes that no reader shows.
         if begin > reached {
             let what = format!("{} bytes belong to no tensor", begin - reached);
             return Err(input.start_spot().malformed_error(data + reached, what, ACCEPTED));
@@ -168,6 +174,8 @@ pub(crate) fn write_header(
     metadata: &FileMetadata,
 ) -> Result<(Vec<u8>, Vec<u64>), String> {
     let mut order: Vec<usize> = (0..tensors.len()).collect();
+    // A stable sort: tensors of one width stay in the order of the request, so that equal requests
+    // give equal files.
     order.sort_by_key(|&i| std::cmp::Reverse(tensors[i].0.dtype.bits()));
     let mut members = serde_json::Map::new();
     if !metadata.is_empty() {
@@ -190,6 +198,8 @@ pub(crate) fn write_header(
         reached = end;
     }
     let mut header = serde_json::Value::Object(members).to_string().into_bytes();
+    // The format lets a header end in spaces. Aligned data can be moved with aligned loads after
+    // reading or mapping.
     header.resize((8 + header.len()).next_multiple_of(DATA_ALIGNMENT) - 8, b' ');
     let size = header.len() as u64;
     if size > MAX_HEADER {
@@ -216,6 +226,7 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for JsonMembers<V> {
             fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Self::Value, M::Error> {
                 let mut members = Vec::new();
                 while let Some(member) = map.next_entry()? {
+                    // A map would keep the last of two equal names and hide the first.
                     members.push(member);
                 }
                 Ok(JsonMembers(members))

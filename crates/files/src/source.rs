@@ -90,6 +90,8 @@ impl<'a> TensorReader<'a> {
         } else {
             EntryStream::Plain(window)
         };
+        // Only zip archives have checksums; hashing the others would cost time and compare with
+        // nothing.
         let hash = extent.crc.map(|_| crc32fast::Hasher::new());
         let mut reader = TensorReader { input, info, stream, hash, left: extent.head + info.bytes };
         // The header is part of what the checksum covers.
@@ -130,6 +132,8 @@ impl<'a> TensorReader<'a> {
         let extent = self.info.extent;
         if let EntryStream::Deflated(decoder) = &mut self.stream {
             let more =
+                // One byte more is asked for: a stream that goes on holds more than the directory
+                // says, and one that has ended has used exactly its bytes of the file.
                 decoder.read(&mut [0]).map_err(|e| unpack_error(self.input, self.info, &e))?;
             if more != 0 || decoder.total_in() != extent.length {
                 let error = io::Error::other("it does not end with its last element");
@@ -171,6 +175,7 @@ impl Read for TensorReader<'_> {
         }
         let got = match self.stream.read(&mut buffer[..most]) {
             Ok(got) => got,
+            // Callers such as `read_exact` try again on this kind, so it must not be wrapped.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => return Err(error),
             Err(error) if self.info.extent.deflated => {
                 return Err(io::Error::other(unpack_error(self.input, self.info, &error)));

@@ -16,6 +16,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use zellige_host::effective_user;
 
 /// What stands between the name of a file and the numbers.
+// A mark that no other program uses, since files with it are removed.
 const NAME_MARK: &str = ".zellige-";
 
 /// Characters of a name that its temporary name keeps: file systems allow 255 bytes in all.
@@ -24,6 +25,7 @@ const KEPT_NAME_CHARS: usize = 48;
 /// The identity of the running system, the same in all its containers; none where it has none.
 static BOOT: LazyLock<Option<String>> = LazyLock::new(|| {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    // Half of the identity, with 60 random bits, tells boots apart and keeps names short.
     let id: String = text.trim().chars().filter(char::is_ascii_hexdigit).take(16).collect();
     (id.len() == 16).then_some(id)
 });
@@ -36,6 +38,7 @@ pub(crate) fn boot_identity() -> Option<&'static str> {
 /// A temporary name for a file that nobody of this process had.
 pub(crate) fn next_temporary_name(folder: &Path, name: &str) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Only uniqueness matters, and it needs no order with other memory.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name: String = name.chars().take(KEPT_NAME_CHARS).collect();
     let boot = BOOT.as_deref().unwrap_or("unknown");

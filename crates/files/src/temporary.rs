@@ -74,10 +74,14 @@ impl TemporaryFile {
         let name = name.to_string_lossy().into_owned();
         let mode = known.map_or_else(|| usual_file_mode(folder, &name), Ok).map_err(failed)?;
         let partial = folder.join(format!("{name}.partial"));
+        // Creating first and looking only when that fails: two processes cannot both believe that
+        // the file is new.
         let file = match disk::create_file(&partial, 0o600) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 let known = disk::stat_no_link(&partial).map_err(failed)?;
+                // In a folder that others can write to, somebody could put a link to another file
+                // of this user under the name, which would then be overwritten.
                 if !known.is_file() || known.uid() != effective_user() || known.nlink() > 1 {
                     let what = "it is no file that this user began";
                     return Err(FileError::refused_request(
@@ -116,6 +120,8 @@ impl TemporaryFile {
             (_, None) => usual_file_mode(folder, &name)
                 .map_err(|e| FileError::from_write(path, "create it", e))?,
         };
+        // Names hold the number of the process, which is used again after a while; a thousand
+        // leftovers of one name point to something else that is wrong.
         for _ in 0..1000 {
             let temporary = stale::next_temporary_name(folder, &name);
             let mut list = lock_unfinished();
@@ -165,6 +171,8 @@ impl TemporaryFile {
         if now.mode() & 0o777 != self.mode {
             disk::set_mode(&self.file, self.mode).map_err(|e| failed("set its permissions", e))?;
         }
+        // Before the rename: otherwise a power failure could leave the final name with missing
+        // bytes.
         disk::sync_to_disk(&self.file).map_err(|e| failed("put its bytes on the disk", e))?;
         let mut list = lock_unfinished();
         let mut cut = None;
@@ -203,6 +211,8 @@ impl NamedFile {
                     |e| FileError::from_write(&named.path, "put its length on the disk", e);
                 disk::sync_to_disk(file).map_err(failed)?;
             }
+            // A rename changes the folder, so the folder has to reach the disk, once for all files
+            // in it.
             folders.insert(disk::parent_folder(&named.path).to_path_buf());
         }
         // Some file systems cannot promise that for folders; files are complete under their names either way.
@@ -225,6 +235,9 @@ impl Drop for TemporaryFile {
 
 /// The mode that a new file of a folder gets: by the umask, or by what the folder says of its files.
 fn usual_file_mode(folder: &Path, name: &str) -> io::Result<u32> {
+    // Asking for the umask would change it for a moment, for all threads; and access lists of a
+    // folder can say something else. Making a file and looking at it gives the answer of the system
+    // itself.
     let file = disk::create_unnamed(folder, 0o666, &stale::next_temporary_name(folder, name))?;
     Ok(disk::stat_file(&file)?.permissions().mode() & 0o777)
 }

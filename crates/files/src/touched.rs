@@ -3,6 +3,7 @@
 use zellige_movement::{CopyNest, MovePlan};
 
 /// Ranges that are collected before those that meet become one.
+// 65536 ranges are a megabyte. Joining them costs a sort, so it is done rarely.
 const MAX_COLLECTED_RANGES: usize = 1 << 16;
 
 /// Source elements in rising ranges `(first, one past the last)` with more than `gap` elements between two.
@@ -18,6 +19,7 @@ pub(crate) fn source_ranges(plan: &MovePlan, gap: i64) -> Vec<(i64, i64)> {
             walk.collect_ranges(0, start + walk.down, &mut out);
             if out.len() > limit {
                 join_ranges(&mut out, gap);
+                // Doubled, or ranges that cannot be joined would be sorted again after every nest.
                 limit = MAX_COLLECTED_RANGES.max(2 * out.len());
             }
         }
@@ -54,6 +56,8 @@ impl SourceWalk {
         let moving = nest.loops.iter().filter(|l| l.range > 1 && l.src != 0);
         let mut loops: Vec<(i64, i64)> = moving.clone().map(|l| (l.range, l.src.abs())).collect();
         let down = moving.map(|l| ((l.range - 1) * l.src).min(0)).sum();
+        // With the widest stride outermost the inner loops form a block, and blocks follow each
+        // other in the file.
         loops.sort_by_key(|(_, stride)| std::cmp::Reverse(*stride));
         let mut reach = vec![0; loops.len() + 1];
         let mut dense = loops.len();

@@ -47,6 +47,8 @@ impl Relayout<'_> {
         };
         let (read, copied) = (plan(source.layout)?, plan(written.layout)?);
         let (from, to) = (dtypes.src_bytes(), dtypes.dst_bytes());
+        // Eighths: two windows, the two sides in row-major order, and the converted side with room
+        // to spare.
         let part = i64::try_from((self.memory / 8 / from.max(to)).max(1)).unwrap_or(i64::MAX);
         let size = flat.size();
         let folder = disk::parent_folder(written.file.path());
@@ -66,6 +68,8 @@ impl Relayout<'_> {
                 MoveDtypes::Bytes(_) => before,
                 MoveDtypes::Formats { from, to } => {
                     let mut want = vec![0u8; got.len()];
+                    // The baseline kernels, because a mistake of the vector kernels that wrote the
+                    // file would otherwise repeat itself here and go unnoticed.
                     let converter = Converter::with_isa(from, to, Isa::BASELINE);
                     converter.convert(&before, &mut want, count).map_err(length_error)?;
                     all.changed +=

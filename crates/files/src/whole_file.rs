@@ -43,6 +43,8 @@ impl Container {
             bytes
         } else {
             // A compressed tensor may claim what it does not have, so memory is asked for as it comes.
+            // 64 KiB at a time: the decompressor's own window is 32 KiB, so larger parts save
+            // nothing.
             let (mut bytes, mut part) = (Vec::new(), vec![0; 1 << 16]);
             while reader.bytes_left() > 0 {
                 let most =
@@ -52,6 +54,7 @@ impl Container {
             }
             bytes
         };
+        // Checked after the last byte was read, or a change between two reads would go unnoticed.
         self.check_unchanged()?;
         Ok(bytes)
     }

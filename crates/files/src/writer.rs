@@ -116,6 +116,8 @@ impl ContainerWriter {
             ContainerKind::Safetensors => plan_safetensors(&sized, metadata, path)?,
         };
 
+        // Everything that can be wrong with the request has been found by now, so a refused request
+        // leaves no file.
         let temporary = match key {
             None => TemporaryFile::create_beside(path, FileAccess::AsUsual)?,
             Some(_) => TemporaryFile::resume_partial(path)?,
@@ -124,6 +126,8 @@ impl ContainerWriter {
             |action: &str, e| FileError::from_write(temporary.target_path(), action.to_string(), e);
         let done = match key {
             None => {
+                // The full length from the start: threads may then write any part in any order, and
+                // what is not written is zero.
                 disk::set_len(&temporary.file, plan.length)
                     .map_err(|e| failed("reserve its length", e))?;
                 disk::reserve_space(&temporary.file, plan.length)
@@ -217,6 +221,8 @@ impl ContainerWriter {
     /// The same, but for the wait until the name is on the disk: who writes many files settles them together.
     pub fn finish_unsettled(self) -> Result<NamedFile> {
         if let Some(last) = self.entries.last() {
+            // The checksum stands in front of the content in a zip archive, and parts may have been
+            // written in any order by any thread, so it is computed when all of them are there.
             let crcs = self
                 .entries
                 .iter()
@@ -271,6 +277,8 @@ fn read_begun_note(temporary: &TemporaryFile, length: u64, key: &str) -> Result<
         .ok_or_else(|| too_long_error(temporary.target_path()))?;
     let file = &temporary.file;
     let known = disk::stat_file(file).map_err(|e| failed("look at it", e))?;
+    // The length is the first test of whether the partial file is of this plan: another set of
+    // tensors has another.
     if known.len() == whole {
         let mut bytes = [0; partial::NOTE_BYTES];
         disk::read_exact_at(file, &mut bytes, length).map_err(|e| failed("read its note", e))?;
@@ -282,6 +290,8 @@ fn read_begun_note(temporary: &TemporaryFile, length: u64, key: &str) -> Result<
     for len in [0, whole] {
         disk::set_len(file, len).map_err(|e| failed("reserve its length", e))?;
     }
+    // A checkpoint of hundreds of gigabytes should not fail for lack of room after an hour of
+    // writing.
     disk::reserve_space(file, whole).map_err(|e| failed("find room for it on the disk", e))?;
     disk::write_all_at(file, &partial::encode_note(key, 0), length)
         .map_err(|e| failed("note that it is begun", e))?;
@@ -336,8 +346,12 @@ fn plan_npz(tensors: &[(&NewTensor, u64)], path: &Path) -> Result<FilePlan> {
         plan.extents.push(extent);
         plan.entries.push(entry);
     }
+    // Checksums do not change the directory's length, so zeros stand in for them while the file is
+    // planned.
     let none = vec![0; plan.entries.len()];
     let directory = zip_writer::write_directory(&plan.entries, &none, plan.length);
+    // Nothing fills in the checksums of an archive without entries, so its directory is written at
+    // once.
     if plan.entries.is_empty() {
         plan.headers.push((0, directory.clone()));
     }

@@ -53,6 +53,8 @@ impl NewZipEntry {
             put_zip64_extra(&mut extra, &[self.size, self.size]);
         }
         let prefix = self.at + (30 + self.name.len() + extra.len()) as u64;
+        // The field consists of an identifier, its size, and the alignment, 2 bytes each, and then
+        // zeros.
         if let Some(gap @ 6..) = self.start.checked_sub(prefix) {
             let gap = u16::try_from(gap).expect("a gap is shorter than two alignments");
             put_u16_fields(&mut extra, &[EXTRA_ALIGN, gap - 4, 64]);
@@ -97,6 +99,8 @@ impl NewZipEntry {
         out
     }
 
+    // 45 is the version of the format with zip64, 20 the one with folders and deflate (APPNOTE
+    // 4.4.3).
     fn version_needed(&self) -> u16 {
         if saturate_u32(self.size) == WIDE32 || saturate_u32(self.at) == WIDE32 { 45 } else { 20 }
     }
