@@ -11,25 +11,26 @@
 //! error ([`FileError::Changed`]) and nothing worse.
 //!
 //! ```
-//! use zellige_files::{Container, Kind, Metadata, NewTensor, Writer};
+//! use zellige_files::{Container, ContainerKind, ContainerWriter, NewTensor};
 //! use zellige_float::Dtype;
 //! # let folder = std::env::temp_dir().join(format!("zellige-doc-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder).unwrap();
 //! let path = folder.join("x.npy");
-//! let writer = Writer::create(&path, &[NewTensor::new("x", Dtype::Int16, [2, 3])], Kind::Npy)?;
+//! let x = NewTensor::new("x", Dtype::Int16, [2, 3]);
+//! let writer = ContainerWriter::create(&path, &[x], ContainerKind::Npy)?;
 //! writer.write_at(0, 0, &[1, 0, 2, 0, 3, 0])?;
 //! writer.write_at(0, 6, &[4, 0, 5, 0, 6, 0])?;
 //! assert!(!path.exists());
-//! writer.finish()?;
+//! writer.finish_and_settle()?;
 //!
 //! let file = Container::open(&path)?;
-//! let x = file.tensor("x")?;
+//! let x = file.find_tensor("x")?;
 //! assert_eq!((x.dtype(), x.shape()), (Dtype::Int16, &[2, 3][..]));
 //! let mut last = [0; 2];
-//! file.source(x)?.read_at(&mut last, x.bytes() - 2)?;
+//! file.tensor_source(x)?.read_at(&mut last, x.byte_len() - 2)?;
 //! assert_eq!(last, [6, 0]);
 //! # std::fs::remove_dir_all(&folder).unwrap();
-//! # Ok::<(), zellige_files::Error>(())
+//! # Ok::<(), zellige_files::FileError>(())
 //! ```
 //!
 //! # What it may not do

@@ -17,11 +17,12 @@ use std::sync::Arc;
 /// An expression over dimensions and symbols.
 ///
 /// ```
-/// use zellige_ktir::affine::Expr;
-/// let e = Expr::dim(0) * 64 + Expr::symbol(0) - Expr::constant(1);
+/// use zellige_ktir::affine::KtirAffineExpr;
+/// let dim = KtirAffineExpr::dim(0);
+/// let e = dim.clone() * 64 + KtirAffineExpr::symbol(0) - KtirAffineExpr::constant(1);
 /// assert_eq!(e.to_string(), "d0 * 64 + s0 - 1");
-/// assert_eq!(e.eval(&[2], &[7]), Some(134));
-/// assert_eq!(Expr::dim(0).floor_div(4).unwrap().eval(&[-1], &[]), Some(-1));
+/// assert_eq!(e.evaluate_at(&[2], &[7]), Some(134));
+/// assert_eq!(dim.floor_div(4).unwrap().evaluate_at(&[-1], &[]), Some(-1));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KtirAffineExpr(pub(crate) KtirAffineNode);
@@ -316,8 +317,8 @@ pub struct KtirAffineConstraint {
 /// A set of points: those where all its conditions hold.
 ///
 /// ```
-/// use zellige_ktir::affine::Set;
-/// let set = Set::boxed(&[2, 64]);
+/// use zellige_ktir::affine::KtirAffineSet;
+/// let set = KtirAffineSet::from_extents(&[2, 64]);
 /// assert_eq!(
 ///     set.to_string(),
 ///     "affine_set<(d0, d1) : (d0 >= 0, -d0 + 1 >= 0, d1 >= 0, -d1 + 63 >= 0)>"

@@ -22,19 +22,21 @@ use zellige_notation::Diagnostic;
 /// A function in the making.
 ///
 /// ```
-/// use zellige_ktir::{Builder, Elem, KtirOpKind, Module, Space, Type, text};
-/// let mut b = Builder::new("scale", &[2]);
-/// let x = b.arg("x_ptr", Type::INDEX);
+/// use zellige_ktir::{
+///     KtirBuilder, KtirElem, KtirMemorySpace, KtirModule, KtirOpKind, KtirType, text,
+/// };
+/// let mut b = KtirBuilder::new("scale", &[2]);
+/// let x = b.add_argument("x_ptr", KtirType::INDEX);
 /// let core = b.tile_id(1)[0];
-/// let view = b.memory_view(x, &[2, 64], &[64, 1], Elem::F16, Space::Global);
-/// let zero = b.index(0);
+/// let view = b.memory_view(x, &[2, 64], &[64, 1], KtirElem::F16, KtirMemorySpace::Global);
+/// let zero = b.index_constant(0);
 /// let tile = b.access_tile(view, &[core, zero], &[1, 64]);
-/// let data = b.load(tile);
-/// let two = b.float_tile(2.0, &[1, 64], Elem::F16);
-/// let scaled = b.binary(KtirOpKind::MulF, data, two);
-/// b.store(scaled, tile);
-/// let module = Module::new(vec![b.finish()?]);
-/// let text = text::print(&module);
+/// let data = b.load_tile(tile);
+/// let two = b.float_tile(2.0, &[1, 64], KtirElem::F16);
+/// let scaled = b.binary_op(KtirOpKind::MulF, data, two);
+/// b.store_tile(scaled, tile);
+/// let module = KtirModule::new(vec![b.finish_function()?]);
+/// let text = text::print_module(&module);
 /// assert!(text.contains("%mulf = arith.mulf %load, %cst : tensor<1x64xf16>"));
 /// assert_eq!(text::parse(&text)?, module);
 /// # Ok::<(), zellige_notation::Diagnostic>(())

@@ -24,8 +24,9 @@
 //! }";
 //! let module = zellige_ktir::text::parse(text)?;
 //! let kernel = module.function("double").unwrap();
-//! assert_eq!((kernel.cores(), kernel.body().ops.len()), (2, 8));
-//! assert_eq!(zellige_ktir::text::parse(&zellige_ktir::text::print(&module))?, module);
+//! assert_eq!((kernel.core_count(), kernel.body().ops.len()), (2, 8));
+//! let printed = zellige_ktir::text::print_module(&module);
+//! assert_eq!(zellige_ktir::text::parse(&printed)?, module);
 //! let error = zellige_ktir::text::parse(&text.replace("addf", "adf")).unwrap_err();
 //! assert_eq!(error.help.as_deref(), Some("did you mean `arith.addf`?"));
 //! # Ok::<(), zellige_notation::Diagnostic>(())

@@ -25,7 +25,7 @@
 //! # Cost
 //! A load or store is charged the sticks it touches; a float operation its elements, one on integers
 //! only where it works on tiles; a reduction what its combiner costs for every element. What a core did
-//! is a [`Work`] of the device, which the hardware turns into cycles. The model `ktir` sends a tile
+//! is a [`CoreWork`](zellige_machine::account::CoreWork) of the device, which the hardware turns into cycles. The model `ktir` sends a tile
 //! around the whole ring of the grid; the model `card` around its group.
 
 mod access;
@@ -81,7 +81,7 @@ pub enum KtirScalar {
 /// A run in preparation.
 ///
 /// ```
-/// use zellige_ktir::{Array, Elem, Run, text};
+/// use zellige_ktir::{KtirArray, KtirElem, KtirRun, text};
 /// let module = text::parse("func.func @f(%x: index) {
 ///   %c = arith.constant 1 : index
 ///   %v = ktdp.construct_memory_view %x, sizes: [2], strides: [1] : memref<2xf32>
@@ -90,8 +90,8 @@ pub enum KtirScalar {
 ///   memref.store %b, %v[%c] : memref<2xf32>
 /// }").unwrap();
 /// let bytes = [1.0_f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
-/// let x = Array { elem: Elem::F32, shape: vec![2], bytes };
-/// let outcome = Run::new(&module, "f").array("x", x).execute().unwrap();
+/// let x = KtirArray { elem: KtirElem::F32, shape: vec![2], bytes };
+/// let outcome = KtirRun::new(&module, "f").with_array("x", x).execute_kernel().unwrap();
 /// assert_eq!(outcome.arrays["x"].bytes[4..], 4.0_f32.to_le_bytes());
 /// ```
 #[derive(Debug)]

@@ -4,12 +4,12 @@
 /// every `AND`. The older `MIT/Apache-2.0` is an `OR`, and `WITH` belongs to its licence.
 ///
 /// ```
-/// use zellige_notices::license::accepted;
+/// use zellige_notices::license::is_accepted;
 /// let allow = |name: &str| ["MIT", "Unicode-3.0"].contains(&name);
-/// assert_eq!(accepted("(MIT OR Apache-2.0) AND Unicode-3.0", &allow), Ok(true));
-/// assert_eq!(accepted("MIT AND GPL-3.0-only", &allow), Ok(false));
-/// assert_eq!(accepted("Apache-2.0/MIT", &allow), Ok(true));
-/// assert!(accepted("MIT OR", &allow).is_err());
+/// assert_eq!(is_accepted("(MIT OR Apache-2.0) AND Unicode-3.0", &allow), Ok(true));
+/// assert_eq!(is_accepted("MIT AND GPL-3.0-only", &allow), Ok(false));
+/// assert_eq!(is_accepted("Apache-2.0/MIT", &allow), Ok(true));
+/// assert!(is_accepted("MIT OR", &allow).is_err());
 /// ```
 ///
 /// # Errors

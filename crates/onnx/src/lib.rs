@@ -4,7 +4,7 @@
 //! [`zellige_graph::Graph`] and the weights of it. Elements of weights are not copied: a [`ImportedWeight`] says
 //! where in the file they lie, and a [`ModelFile`] reads them when they are asked for.
 //!
-//! What only concerns shapes (`LayerShape`, `Gather`, `Concat` and what exporters put between) is computed
+//! What only concerns shapes (`Shape`, `Gather`, `Concat` and what exporters put between) is computed
 //! here, as every size is known; what is left are the operations of the card's table. An operation or an
 //! attribute without an equivalent is refused by name.
 //!
@@ -20,10 +20,10 @@
 //! # let node = [field(1, b"x"), field(2, b"y"), field(4, b"Relu")].concat();
 //! # let graph = [field(1, &node), field(11, &value(b"x")), field(12, &value(b"y"))].concat();
 //! # let bytes = [field(7, &graph), field(8, &[0x10, 17])].concat();
-//! let model = zellige_onnx::Model::read(&bytes)?;
-//! let imported = model.import(&BTreeMap::new())?;
+//! let model = zellige_onnx::OnnxModel::read_model(&bytes)?;
+//! let imported = model.import_graph(&BTreeMap::new())?;
 //! assert_eq!(
-//!     zellige_graph::text::print(&imported.graph),
+//!     zellige_graph::text::print_graph(&imported.graph),
 //!     "graph model(\n    x: float32[3],\n) {\n    y = relu(x)\n    return y\n}\n"
 //! );
 //! # Ok::<(), zellige_onnx::OnnxError>(())

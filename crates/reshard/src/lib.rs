@@ -5,21 +5,24 @@
 //!
 //! ```
 //! use zellige_layout::{Axis, Iter, Layout, TileLayout};
-//! use zellige_reshard::{Mesh, Reshard, Sharded};
+//! use zellige_reshard::{DeviceMesh, Reshard, ShardedLayout};
 //! // A matrix of 4 x 6: over two ranks by rows, then over three by columns.
-//! let rows = TileLayout::of(vec![Iter::new(2, 1, Axis::PID), Iter::mem(2, 6), Iter::mem(6, 1)])?;
-//! let columns = TileLayout::of(vec![Iter::mem(4, 2), Iter::new(3, 1, Axis::PID), Iter::mem(2, 1)])?;
-//! let mesh = |n| Mesh::new(vec![(Axis::PID, n)]);
-//! let from = Sharded::new(Layout::from(rows), mesh(2)?)?;
-//! let to = Sharded::new(Layout::from(columns), mesh(3)?)?;
+//! let memory = Iter::in_memory;
+//! let rows = vec![Iter::new(2, 1, Axis::PID), memory(2, 6), memory(6, 1)];
+//! let columns = vec![memory(4, 2), Iter::new(3, 1, Axis::PID), memory(2, 1)];
+//! let mesh = |n| DeviceMesh::new(vec![(Axis::PID, n)]);
+//! let sharded = |iters, n| -> Result<ShardedLayout, Box<dyn std::error::Error>> {
+//!     Ok(ShardedLayout::new(Layout::from(TileLayout::from_shard(iters)?), mesh(n)?)?)
+//! };
+//! let (from, to) = (sharded(rows, 2)?, sharded(columns, 3)?);
 //! let plan = Reshard::between(&from, &to, &[4, 6])?;
 //! // Rank 2 had nothing and gets a third; rank 0 has half of what it needs.
-//! assert_eq!((plan.received(2), plan.received(0)), (8, 4));
-//! assert_eq!(plan.received_by(2)?.len(), 2);
+//! assert_eq!((plan.elements_received(2), plan.elements_received(0)), (8, 4));
+//! assert_eq!(plan.parts_received_by(2)?.len(), 2);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - **A plan is a formula.** Both layouts are refined to common digits by `zellige_movement::Plan::between`, the one planner, over
+//! - **A plan is a formula.** Both layouts are refined to common digits by `zellige_movement::MovePlan::between`, the one planner, over
 //!   addresses that hold the rank too. What remains is a list of loop nests whose steps move ranks and addresses on both sides; the
 //!   digits of a rank fix the loops that move it, and what is left are its peers and their blocks. Only a dimension that DTensor divides
 //!   unevenly, and then again, has no layout; blocks are then listed pair by pair.
