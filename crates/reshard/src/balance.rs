@@ -13,9 +13,13 @@ use crate::topology::Topology;
 use std::collections::{BTreeSet, HashMap};
 
 /// The most chunks for which a choice is made.
+// Every pass tries every copy for every chunk: with four copies this many chunks are 64 million
+// trials in all passes.
 const MAX_CHUNKS: usize = 1 << 21;
 
 /// How often every choice is made anew.
+// A local search: it ends earlier as soon as a pass changes nothing. The result is compared with
+// even shares, so stopping early costs quality and never correctness.
 const BALANCE_PASSES: usize = 8;
 
 /// A block: nest, start and number.
@@ -98,6 +102,8 @@ impl Reshard {
             for chunk in &mut chunks {
                 let (first, to) = chunk.pair;
                 let at = |copy: i64| first + offsets[usize::try_from(copy).unwrap_or(0)];
+                // The chunk leaves the links before it is placed anew, or it would compete with
+                // itself.
                 if pass > 0 {
                     loads.add_elements(at(chunk.copy), to, -chunk.elements);
                 }
@@ -114,6 +120,8 @@ impl Reshard {
                 let mut best = (cost(chunk.copy), chunk.copy);
                 for copy in 0..self.src.copy_count() {
                     let found = cost(copy);
+                    // The busiest link decides; among equals the choice that loads all links least
+                    // leaves more room for later chunks.
                     if found.0 < best.0.0 || found.0 == best.0.0 && found.1 < best.0.1 {
                         best = (found, copy);
                     }
@@ -150,6 +158,8 @@ impl Reshard {
     fn list_chunks(&self) -> Result<(SenderPairs, Vec<PairChunk>)> {
         let mut pairs = SenderPairs::new();
         let mut chunks = Vec::new();
+        // Four chunks per pair let a pair be shared by up to four holders; more would multiply the
+        // work of every pass.
         let pieces = self.src.copy_count().min(4);
         for to in 0..self.rank_count() {
             let own = self.src.holding_of_rank(to).map(|h| h.first);

@@ -33,6 +33,7 @@ impl ShardBox {
         let count = shape.len();
         let mut next = 1;
         for it in iters.iter().rev().filter(|it| it.axis.is_memory() && it.extent != 1) {
+            // Row-major without gaps: only then is the shard the box as a file holds it.
             if it.stride != next {
                 return None;
             }
@@ -66,9 +67,14 @@ impl ShardBox {
                     local *= it.extent;
                     inside |= it.extent > 1;
                 } else if it.extent > 1 {
+                    // A device iter inside of a memory iter interleaves elements of several ranks;
+                    // with padding in between, the lengths of shards no longer follow from the
+                    // index of the part.
                     if inside && window.valid != window.padded {
                         return None;
                     }
+                    // Only when all device iters of a dimension stand in front of its memory iters
+                    // is the shard an interval.
                     interval &= !inside && padded[dims[at]] == 1;
                     index = index * it.extent + digits[at];
                     let (k, n) = part[dims[at]];
@@ -114,6 +120,7 @@ impl ShardBox {
         let mut begin = vec![0; count];
         for (d, cuts) in cuts.iter().enumerate() {
             for (k, n) in cuts {
+                // DTensor's rule: chunks of ceil(length / size), the last ones shorter or empty.
                 let step = div_ceil(found.actual[d], *n);
                 let first = (digits[*k] * step).min(found.actual[d]);
                 begin[d] += first;
@@ -130,6 +137,8 @@ impl ShardBox {
     pub(crate) fn address_in_box(&self, address: i64) -> i64 {
         let (mut rest, mut weight, mut out) = (address, 1, 0);
         for (padded, actual) in self.padded.iter().zip(&self.actual).rev() {
+            // The address is read as a mixed-radix number of the padded extents and written with
+            // the actual ones.
             out += rest % padded.max(&1) * weight;
             rest /= padded.max(&1);
             weight *= actual;
@@ -145,6 +154,8 @@ pub(crate) fn map_nests_to_boxes(
     to: Option<&ShardBox>,
 ) -> Vec<CopyNest> {
     let place = |b: Option<&ShardBox>, a: i64| b.map_or(a, |b| b.address_in_box(a));
+    // A step stays inside of one digit, so it converts like an address; negative ones run backwards
+    // over the same digit.
     let step = |b: Option<&ShardBox>, s: i64| s.signum() * place(b, s.abs());
     nests
         .into_iter()

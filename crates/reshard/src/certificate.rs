@@ -12,6 +12,7 @@ use zellige_layout::{Layout, PhysicalCoordinate};
 use zellige_movement::CopyNest;
 
 /// The most places that are listed.
+// A place takes 4 bytes, so both sides together stay within a gigabyte.
 const MAX_PLACES: usize = 1 << 27;
 
 /// The same, as a count of elements.
@@ -115,6 +116,7 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
     let mut out_of: HashMap<(usize, Vec<i64>), i64> = HashMap::new();
     let (src_memory, dst_memory) = (src.layout().memory_axis(), dst.layout().memory_axis());
     for element in 0..size {
+        // Counted from 1, because 0 stands for an address without an element.
         let name = u32::try_from(element + 1).unwrap_or(u32::MAX);
         let mut holders = Vec::new();
         for point in src.points_of_element(element)? {
@@ -136,10 +138,13 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
         }
         needers.sort_unstable();
         needers.dedup();
+        // A rank that holds the element copies it, so nothing has to be sent for it.
         needers.retain(|r| holders.binary_search(r).is_err());
         for rank in &needers {
             bound[usize::try_from(*rank).unwrap_or(0)] += 1;
         }
+        // Elements with the same holders have the same lowest holder, since ranks hold whole parts:
+        // the lowest names the part.
         let own = demand.entry(holders[0]).or_insert((0, holders.len() as i64));
         own.0 += needers.len() as i64;
         for (k, level) in topology.iter().flat_map(|t| t.levels()).enumerate() {
@@ -173,6 +178,8 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
             }
             for (a, b) in part.copy_nests().iter().flat_map(list_address_pairs) {
                 let (found, wanted) = (have.element_at(part.from, a), want.element_at(rank, b));
+                // Compared as elements and not as addresses: this proves that the right element
+                // arrives, not merely some element.
                 if found.is_none_or(|e| e == 0) || found != wanted {
                     return wrong(format!(
                         "address {a} of rank {} holds element {found:?}, address {b} of rank {rank} wants {wanted:?}",
@@ -233,11 +240,14 @@ pub fn certify_plan(plan: &Reshard, topology: Option<&Topology>) -> Result<Resha
     }
     arrivals.sort_unstable();
     departures.sort_unstable();
+    // Both lists are computed separately in the plan, by receivers and by senders, and must be the
+    // same messages.
     if arrivals != departures {
         let differ = arrivals.iter().zip(&departures).find(|(a, b)| a != b);
         return wrong(format!("senders and receivers do not agree: {differ:?}"));
     }
     arrivals.dedup_by_key(|a| (a.0, a.1));
+    // Somebody among the holders sends at least the average, rounded up to an element.
     let least = |(need, holders): &(i64, i64)| need / holders + i64::from(need % holders > 0);
     let sender_bound = demand.values().map(least).max().unwrap_or(0);
     #[allow(clippy::cast_precision_loss, reason = "times to be compared")]

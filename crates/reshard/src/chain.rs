@@ -65,6 +65,8 @@ pub fn plan_collective_chain(
     let mut transforms = Vec::new();
     // Only what is divided already can be divided in the wrong order.
     let inner = if parts(&now) > 1 { now.len() } else { 0 };
+    // The first pass of DTensor's algorithm, from the fastest axis: it gathers what would otherwise
+    // end in the wrong order of axes within a dimension.
     for axis in (0..inner).rev() {
         let mut target = then[axis];
         if let Some(dim) = target {
@@ -93,11 +95,13 @@ pub fn plan_collective_chain(
         let n = sizes[axis];
         let collective = match (from, to) {
             (Some(_), None) => {
+                // An all-gather brings the shards of the n - 1 others.
                 chain.received += held * (n - 1);
                 held *= n;
                 ChainStep::AllGather
             }
             (Some(_), Some(_)) => {
+                // An all-to-all keeps one of n pieces and exchanges the rest.
                 chain.received += held - held / n;
                 ChainStep::AllToAll
             }
@@ -127,6 +131,7 @@ fn find_placements(sharded: &ShardedLayout, shape: &[i64]) -> Result<Vec<Option<
             .filter(|k| tile.shard()[*k].axis == *axis && tile.shard()[*k].extent > 1)
             .collect();
         let placement = match own.as_slice() {
+            // An axis of one device divides nothing, whatever the layout says.
             [] if *size == 1
                 || tile.replica().iter().any(|r| r.axis == *axis && r.extent == *size) =>
             {

@@ -54,6 +54,7 @@ fn request_digits(nest: &RankNest, dst: &ShardedLayout) -> Vec<(RequestDigit, i6
         .map(|k| (nest.outer[k].step.dst_rank.abs(), RequestDigit::Loop(k), nest.outer[k].range))
         .collect();
     all.extend(dst.copy_digits().iter().map(|d| (d.stride.abs(), RequestDigit::Copy, d.extent)));
+    // Neighbouring ranks then ask the same holder, and neighbours are often in one node.
     all.sort_by_key(|d| std::cmp::Reverse(d.0));
     all.into_iter().map(|(_, digit, extent)| (digit, extent)).collect()
 }
@@ -117,6 +118,7 @@ impl RequestLine {
             }
         }
         own.sort_unstable();
+        // Requests of the holders themselves are no traffic, so they must not count in the shares.
         line.length -= own.iter().map(|(a, b)| b - a).sum::<i64>();
         line.own = own;
         line
@@ -203,6 +205,8 @@ impl RequestLine {
 
     /// Where the length of a copy begins.
     fn share_start(&self, copy: i64) -> i64 {
+        // The product of two 64-bit numbers needs 128 bits; floor division spreads the remainder
+        // evenly.
         let at = i128::from(self.length) * i128::from(copy) / i128::from(self.copies);
         i64::try_from(at).unwrap_or(i64::MAX)
     }
@@ -211,6 +215,7 @@ impl RequestLine {
     fn copy_at_position(&self, place: i64) -> i64 {
         let guess = i128::from(place) * i128::from(self.copies) / i128::from(self.length.max(1));
         let mut copy = i64::try_from(guess).unwrap_or(0).clamp(0, self.copies - 1);
+        // The guess is off by at most one from rounding; both loops correct it.
         while copy > 0 && self.share_start(copy) > place {
             copy -= 1;
         }

@@ -48,6 +48,7 @@ impl<'t> LinkLoads<'t> {
                 GroupLink { level, group: a, out: true },
                 GroupLink { level, group: b, out: false },
             ];
+            // Traffic inside of a group does not use the group's link.
             links.into_iter().filter(move |_| a != b)
         })
     }
@@ -70,6 +71,8 @@ impl<'t> LinkLoads<'t> {
     pub fn busiest_link(&self) -> Option<(GroupLink, f64)> {
         let mut all: Vec<(GroupLink, f64)> =
             self.loads.keys().map(|l| (*l, self.busy_seconds(*l, 0))).collect();
+        // Ties go to the smaller link: the table is hashed, and a report must not depend on its
+        // order.
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         all.first().copied()
     }

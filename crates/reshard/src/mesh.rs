@@ -31,6 +31,7 @@ impl DeviceMesh {
                 return Err(ReshardError::Mesh(format!("the mesh has two axes `{axis}`")));
             }
         }
+        // Ranks are 64-bit numbers everywhere below, so their count is checked once, here.
         let ranks = checked_product(axes.iter().map(|a| a.1), "the number of devices")?;
         Ok(DeviceMesh { axes, ranks })
     }
@@ -57,6 +58,8 @@ impl DeviceMesh {
     /// The device axes that a layout mentions, in the order of their names, each as long as the layout reaches.
     pub fn from_layout(layout: &Layout) -> Result<DeviceMesh> {
         let device = |a: &&Axis| a.kind() == AxisKind::Device;
+        // A layout does not know the sizes of its axes; the largest coordinate gives the smallest
+        // mesh that holds it.
         let size = |a: &Axis| (*a, layout.tile().axis_bounds(*a).max.saturating_add(1).max(1));
         DeviceMesh::new(layout.tile().axes().iter().filter(device).map(size).collect())
     }

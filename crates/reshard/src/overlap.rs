@@ -31,6 +31,7 @@ pub(crate) fn overlap_rank_nests(
     shape: &[i64],
 ) -> Result<Vec<RankNest>> {
     let (from, to) = (list_shard_pieces(src, shape)?, list_shard_pieces(dst, shape)?);
+    // Every pair is intersected, so the bound is on the product, before the work begins.
     if from.len().saturating_mul(to.len()) > MAX_STARTS {
         return Err(ReshardError::TooLarge { what: "pairs of shards", limit: MAX_STARTS as u64 });
     }
@@ -103,6 +104,7 @@ fn list_shard_pieces(sharded: &ShardedLayout, shape: &[i64]) -> Result<Vec<Shard
             out.push(ShardPiece { rank, begin, len, address: flat - low, steps });
         }
     }
+    // Ranks past the end of an uneven dimension hold empty boxes.
     out.retain(|piece| piece.len.iter().all(|n| *n > 0));
     Ok(out)
 }
@@ -126,6 +128,7 @@ fn split_interval(
         out.push((begin.collect(), len.chain(shape.iter().skip(1).copied()).collect()));
     };
     let (first, last) = (low / size, (high - 1) / size);
+    // The interval consists of whole steps of the first dimension: one box.
     if (low % size, high % size) == (0, 0) {
         return whole(first, last + 1, fixed, out);
     }

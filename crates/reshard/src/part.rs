@@ -57,6 +57,7 @@ impl TransferPart {
     /// **Law**: together they are this one.
     pub fn slice_of(&self, index: i64, count: i64) -> TransferPart {
         let at = |k: i64| {
+            // The product may not fit in 64 bits for a large tensor in many rounds.
             let (n, k, count) =
                 (i128::from(self.element_count()), i128::from(k), i128::from(count));
             self.range.0 + i64::try_from(n * k / count.max(1)).unwrap_or(0)
@@ -122,5 +123,6 @@ fn clip_loops(
         steps.retain(|l| l.range != 1);
         out.push(CopyNest { loops: steps, starts: vec![at(whole)] });
     }
+    // The rest of the last step; `clip_loops` returns at once where nothing is left.
     clip_loops(inner, at(end), (0, high - end * size), out);
 }

@@ -5,6 +5,8 @@ use crate::sharded::ShardedLayout;
 use zellige_movement::{CopyLoop, CopyNest, MovePlan, PaddingFill};
 
 /// Starts that are listed where loops cannot tell ranks apart.
+// A start takes 32 bytes and its place in a second list, so four million of them are about 160 MB.
+// Regular shardings have a few starts; only irregular ones are listed.
 pub(crate) const MAX_STARTS: usize = 1 << 22;
 
 /// One step of a loop, or where a nest begins: ranks and addresses on both sides.
@@ -78,6 +80,8 @@ pub(crate) fn plan_rank_nests(
     dst: &ShardedLayout,
     shape: &[i64],
 ) -> Result<Vec<RankNest>> {
+    // The layout of a chunked tensor is that of a longer one, so its addresses would name elements
+    // that do not exist.
     if src.chunked_tensor().is_some() || dst.chunked_tensor().is_some() {
         src.check_shape(shape)?;
         dst.check_shape(shape)?;
@@ -88,6 +92,8 @@ pub(crate) fn plan_rank_nests(
     let plan = MovePlan::between(&from, &to, shape, PaddingFill::Leave)?;
     let split = |a: i64, b: i64| {
         // Addresses inside of shards are less than half a unit, steps between them too.
+        // Rounded to the nearest multiple and not down, because a step inside of a shard may be
+        // negative.
         let rank = |x: i64, unit: i64| x.saturating_add(unit / 2).div_euclid(unit);
         let (src_rank, dst_rank) = (rank(a, src_unit), rank(b, dst_unit));
         RankStep { src_rank, src: a - src_rank * src_unit, dst_rank, dst: b - dst_rank * dst_unit }
@@ -100,6 +106,7 @@ impl RankNest {
         let (mut outer, mut inner) = (Vec::new(), Vec::new());
         for l in &nest.loops {
             let step = split(l.src, l.dst);
+            // A loop that moves no rank runs inside of one pair of shards: it belongs to the block.
             if step.src_rank == 0 && step.dst_rank == 0 {
                 inner.push(*l);
             } else {
@@ -108,6 +115,8 @@ impl RankNest {
         }
         let mut starts: Vec<RankStep> = nest.starts.iter().map(|(a, b)| split(*a, *b)).collect();
         for side in [ReshardSide::Src, ReshardSide::Dst] {
+            // Listing the steps of one loop removes it, and the rank fixes what is left. Everything
+            // else relies on this: a rank has to know its blocks without a search.
             while let Some(k) = find_entangled_loop(&outer, side) {
                 let RankLoop { range, step } = outer.remove(k);
                 let many = usize::try_from(range).ok().and_then(|n| n.checked_mul(starts.len()));
@@ -126,6 +135,8 @@ impl RankNest {
 
     /// Blocks without a rule: one for every start.
     pub(crate) fn from_listed_starts(inner: Vec<CopyLoop>, mut starts: Vec<RankStep>) -> RankNest {
+        // One order for all processes: each computes the plan for itself, and messages are packed
+        // in this order.
         starts.sort_by_key(|s| (s.dst_rank, s.src_rank, s.dst));
         let mut by_src: Vec<usize> = (0..starts.len()).collect();
         by_src.sort_by_key(|i| starts[*i].src_rank);
@@ -146,6 +157,8 @@ impl RankNest {
             let reach = (l.range - 1) * l.step.rank_on(side);
             (down, up) = (down + reach.min(0), up + reach.max(0));
         }
+        // A start can only reach the rank from this window, which a binary search finds in the
+        // sorted lists.
         let (low, high) = (rank - up, rank - down);
         let count = self.starts.len();
         let at = |k: usize| if side == ReshardSide::Src { self.by_src[k] } else { k };
@@ -160,12 +173,15 @@ impl RankNest {
             }
             k += 1;
         }
+        // By start on both sides, so that the receiver and the sender number the blocks alike.
         out[first..].sort_by_key(|f| f.start);
     }
 
     /// The steps that go so many ranks from the lowest one.
     fn steps_to_rank(&self, side: ReshardSide, mut rest: i64) -> Option<Vec<i64>> {
         let mut steps = vec![0; self.outer.len()];
+        // The steps are digits of the rank, so dividing by the largest first gives the only
+        // combination there is.
         for k in loops_by_step(&self.outer, side) {
             let RankLoop { range, step } = self.outer[k];
             let by = step.rank_on(side);
@@ -208,6 +224,7 @@ fn find_entangled_loop(outer: &[RankLoop], side: ReshardSide) -> Option<usize> {
     for k in loops_by_step(outer, side).into_iter().rev() {
         let by = outer[k].step.rank_on(side).abs();
         if by <= reach {
+            // The shorter of the two, because every step of the listed loop becomes a start.
             return below.filter(|b| outer[*b].range < outer[k].range).or(Some(k));
         }
         reach += (outer[k].range - 1) * by;

@@ -98,6 +98,7 @@ impl PlacementText {
             let at = match coordinate {
                 AxisCoordinate::Number(n) => *n,
                 AxisCoordinate::Captured(word, by) => {
+                    // Layer 37 with `{i}/16` is stage 2: how pipelines assign layers to stages.
                     numbers.iter().find(|(w, _)| w == word).map_or(0, |(_, n)| n / by)
                 }
             };
@@ -121,6 +122,8 @@ impl PlacementText {
         if let Some(window) = layout.window() {
             placed = placed.with_window(window.clone()).map_err(|e| e.to_string())?;
         }
+        // Shards in files are plain tensors, whose elements other programs find by their index
+        // alone.
         if layout.swizzle().is_some() {
             return Err("a shard in a file is not swizzled".into());
         }

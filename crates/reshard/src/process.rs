@@ -45,6 +45,8 @@ impl Reshard {
     /// A hash of everything that the processes of a plan must agree on: who sends what to whom, in how many rounds, in elements of
     /// how many bytes.
     pub fn plan_digest(&self, width: u64, rounds: i64) -> [u8; 32] {
+        // Processes compute their plans alone. A difference, for example from another version,
+        // would deadlock or mix up elements, so they compare this hash before the first message.
         let mut text = format!("1 {width} {rounds} {:?} {}", self.shape(), self.rank_count());
         for side in [self.source(), self.destination()] {
             text += &format!(" {:?}", side.layout());
@@ -83,6 +85,8 @@ impl RankProcess {
     /// Messages of more pieces than can be checked.
     pub fn plan_round(&self, index: i64, count: i64) -> Result<ExchangeRound> {
         let mut round = ExchangeRound { sends: Vec::new(), receives: Vec::new() };
+        // All parts for one peer are one message: the number of messages and not of blocks decides
+        // the latency.
         for same in self.sent.chunk_by(|a, b| a.to == b.to) {
             let pack = |part: &TransferPart, at: i64| {
                 map_nests_to_boxes(part.pack_nests(at), self.src.as_ref(), None)
@@ -151,6 +155,8 @@ fn coalesce_loops(loops: &[CopyLoop]) -> Vec<CopyLoop> {
     let mut out: Vec<CopyLoop> = Vec::with_capacity(loops.len());
     for l in loops.iter().filter(|l| l.range != 1) {
         match out.last_mut() {
+            // The step of the outer loop is the whole reach of the inner one on both sides, so one
+            // longer loop visits the same elements in the same order.
             Some(outer) if outer.src == l.src * l.range && outer.dst == l.dst * l.range => {
                 *outer = CopyLoop { range: outer.range * l.range, ..*l };
             }

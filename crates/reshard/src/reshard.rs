@@ -40,6 +40,8 @@ impl Reshard {
     /// Shapes that do not fit, a destination with two elements in one place, and pairs too irregular to plan.
     pub fn between(src: &ShardedLayout, dst: &ShardedLayout, shape: &[i64]) -> Result<Reshard> {
         let nests = plan_rank_nests(src, dst, shape)?;
+        // Copies inside of one shard can fall onto another element; the plan would then write a
+        // place twice.
         if !dst.copies_in_shard().is_empty()
             && let Some((a, b, place)) = dst.layout().find_clash()?
         {
@@ -48,6 +50,7 @@ impl Reshard {
             );
         }
         // Whatever all ranks need together can be counted.
+        // Sums over all ranks are computed in 64 bits below without a check.
         let copies = [dst.layout().size(), src.copy_count(), dst.copy_count()];
         zellige_layout::int::checked_product(copies, "the elements of all copies")?;
         let (src, dst) = (src.clone(), dst.clone());
@@ -149,6 +152,7 @@ impl Reshard {
             let nest = &self.nests[found.nest];
             for steps in self.list_block_steps(&found, Some(has.first)) {
                 let number = request_number(nest, &self.dst, &steps, needs.copy);
+                // A kept block needs no sharing among senders: the rank itself has all of it.
                 let whole = (0, nest.block);
                 out.push(self.part_of_block(&found, &steps, number, (rank, rank), whole));
             }
@@ -176,11 +180,14 @@ impl Reshard {
             let nest = &self.nests[found.nest];
             for steps in self.list_block_steps(&found, None) {
                 let first = nest.block_begin(found.start, &steps).src_rank;
+                // The rank is one of the holders of this block, so it copies the block and receives
+                // nothing.
                 if own == Some(first) {
                     continue;
                 }
                 let number = request_number(nest, &self.dst, &steps, needs.copy);
                 let senders = match &self.senders {
+                    // Without replicas there is one holder and no line to divide.
                     SenderChoice::Even if self.src.copy_count() == 1 => vec![(0, 0, nest.block)],
                     SenderChoice::Even => lines
                         .entry(first)
@@ -232,6 +239,7 @@ impl Reshard {
         let SenderChoice::Listed(listed) = &self.senders else { return Vec::new() };
         let mut out = Vec::new();
         for to in listed.receivers_of(rank) {
+            // Derived from what the receivers do, so that the two sides cannot differ.
             if let Ok(parts) = self.parts_received_by(*to) {
                 out.extend(parts.into_iter().filter(|p| p.from == rank));
             }
@@ -244,6 +252,7 @@ impl Reshard {
     pub fn parts_gathered_by(&self, rank: i64, copy: i64) -> Vec<TransferPart> {
         let Some(needs) = self.dst.holding_of_rank(rank) else { return Vec::new() };
         let mut out = Vec::new();
+        // A destination may have more copies than the source; those beyond read the last one.
         let offset = self.src.copy_offset(copy.clamp(0, self.src.copy_count() - 1));
         for found in self.find_starts(ReshardSide::Dst, needs.first) {
             let nest = &self.nests[found.nest];
@@ -274,6 +283,7 @@ impl Reshard {
     fn list_block_steps(&self, found: &ReachedStart, holder: Option<i64>) -> Vec<Vec<i64>> {
         let nest = &self.nests[found.nest];
         let mut free: Vec<usize> = nest.free_loops(ReshardSide::Dst).collect();
+        // The largest step first: the named holder then fixes each step by division.
         free.sort_by_key(|k| std::cmp::Reverse(nest.outer[*k].step.src_rank.abs()));
         let mut steps = found.steps.clone();
         if let Some(holder) = holder {

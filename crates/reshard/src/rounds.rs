@@ -30,10 +30,14 @@ impl Reshard {
             ranks.push(sizes);
         }
         let staging = |rounds: u64| {
+            // Each part is sliced evenly, and a slice is rounded up to whole elements: that is what
+            // a buffer has to hold.
             let held = |sizes: &Vec<u64>| sizes.iter().map(|n| n.div_ceil(rounds)).sum::<u64>();
             ranks.iter().map(held).max().unwrap_or(0).saturating_mul(width)
         };
         let largest = ranks.iter().flatten().copied().max().unwrap_or(1).max(1);
+        // More rounds than the largest part has elements make no buffer smaller, because each slice
+        // is then one element.
         if staging(largest) > most {
             let crowded = (0i64..).zip(&ranks).max_by_key(|(_, sizes)| sizes.len());
             let (rank, messages) = crowded.map_or((0, 0), |(r, sizes)| (r, sizes.len() as u64));
@@ -44,6 +48,7 @@ impl Reshard {
                 least: staging(largest),
             });
         }
+        // Staging falls with the number of rounds, so the fewest rounds are found by bisection.
         let (mut low, mut high) = (1, largest);
         while low < high {
             let middle = low + (high - low) / 2;

@@ -93,6 +93,7 @@ impl ShardedLayout {
         }
         let mut digits = Vec::new();
         // An empty tensor lies nowhere, whatever its iters say.
+        // Iters of the shard choose the part and those of the replica the copy; both move the rank.
         let sides = [(false, tile.shard()), (true, tile.replica())];
         for (copy, iters) in sides.into_iter().filter(|_| tile.size() > 0) {
             let moving = |(_, it): &(usize, &Iter)| it.extent > 1 && it.stride != 0;
@@ -106,6 +107,8 @@ impl ShardedLayout {
         digits.sort_by_key(|d| std::cmp::Reverse(d.stride.abs()));
         let mut reach = 0;
         for d in digits.iter().rev() {
+            // Otherwise two different combinations of digits would be one rank, and the rank would
+            // hold two parts of which nobody can tell where they lie.
             if d.stride.abs() <= reach {
                 return refuse(format!(
                     "a step of {} ranks and smaller ones that reach {reach} ranks: a rank does not tell which part it holds",
@@ -140,6 +143,8 @@ impl ShardedLayout {
         text: &str,
         shape: Option<&[i64]>,
     ) -> Option<Result<(ShardedLayout, Vec<i64>)>> {
+        // A spec that divides evenly has an exact layout, which the ordinary readers give; only the
+        // others come here.
         if let Some((layout, axes)) = shape.and_then(|shape| parse_padded_spec(text, shape)) {
             let made = DeviceMesh::new(axes).and_then(|mesh| ShardedLayout::new(layout, mesh));
             return Some(made.map(|made| (made, shape.unwrap_or_default().to_vec())));
@@ -201,6 +206,8 @@ impl ShardedLayout {
                 let mut even = 0;
                 for (_, n) in &cuts[d] {
                     let step = (left + n - 1) / n;
+                    // The index of the chunk within chunks, as a mixed-radix number of the cuts so
+                    // far.
                     even = even * n + at / step;
                     left = step.min(left - at / step * step);
                     at %= step;
@@ -322,6 +329,8 @@ impl ShardedLayout {
             if d.copy {
                 let value = if d.stride > 0 { steps } else { d.extent - 1 - steps };
                 copy = copy * d.extent + value;
+                // Going back over all copy digits leads to the first holder of the same part, which
+                // names the part.
                 first -= value * d.stride;
             }
         }
@@ -377,6 +386,8 @@ impl ShardedLayout {
             None => shape,
         };
         // Padded extents, each with the dimension that it belongs to.
+        // A window may cut one dimension of the shape into several padded ones; the list keeps
+        // which dimension each is of.
         let mut extents: Vec<(i64, usize)> = Vec::new();
         match self.layout.window() {
             None => extents.extend(shape.iter().enumerate().map(|(d, n)| (*n, d))),
@@ -411,6 +422,8 @@ impl ShardedLayout {
                 owner[k] = dim;
                 continue;
             }
+            // The dimension is used up; dimensions of extent 1 are passed over on the way to the
+            // next.
             while rest == 1 {
                 (rest, dim) = *left.next()?;
             }
@@ -443,6 +456,8 @@ impl ShardedLayout {
             || zellige_layout::LayoutError::Overflow { what: "addresses of all ranks".into() };
         let bits = self.layout.swizzle().map_or(0, |s| s.affected_low_bits());
         let unit = u64::try_from(self.span).unwrap_or(0).checked_mul(2).and_then(|n| {
+            // A swizzle exchanges low bits of the address. With a unit above its highest bit the
+            // rank stays out of its reach.
             (n + 2).checked_next_power_of_two()?.max(1 << bits.min(62)).try_into().ok()
         });
         let unit: i64 = unit.ok_or_else(too_long)?;

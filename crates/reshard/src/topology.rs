@@ -43,6 +43,7 @@ const BANDWIDTH_UNITS: [(&str, f64); 6] = [
     ("GB/s", 1e9),
     ("MB/s", 1e6),
     ("TB/s", 1e12),
+    // Adapters are sold in bits per second; a gigabit is 1.25e8 bytes.
     ("Gbit/s", 1.25e8),
     ("Mbit/s", 1.25e5),
     ("B/s", 1.0),
@@ -67,6 +68,8 @@ impl Topology {
                 let reason = format!("{} bytes per second; a positive number", level.bandwidth);
                 return refuse(&level.name, reason);
             }
+            // Groups of a level have to consist of whole groups of the level below, or a rank would
+            // be in half a group.
             let nests = level.ranks > below && (below == 0 || level.ranks % below == 0);
             if !nests {
                 let reason =

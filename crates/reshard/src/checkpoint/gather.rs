@@ -71,11 +71,15 @@ impl<'a> ShardGather<'a> {
         let len = usize::try_from(len).unwrap_or(usize::MAX).min(buffers.slab.len());
         let target = &mut buffers.slab[..len];
         let written: i64 = clips.iter().map(|(_, part)| part.element_count()).sum();
+        // Padding has no source; the buffer still holds the slab before, so it is cleared where
+        // something stays unwritten.
         if usize::try_from(written).unwrap_or(0).saturating_mul(self.width) != len {
             target.fill(0);
         }
         for (k, part) in &clips {
             let (container, info, _) = &self.sources[*k];
+            // The window moves into the feed and back, so that one allocation serves all slabs of a
+            // thread.
             let window = std::mem::replace(&mut buffers.window, AlignedBuffer::new_zeroed(0));
             let mut feed = TensorFeed::with_window(container, info, self.width, window)?;
             let run = feed.run_plan(part, MoveDtypes::Bytes(self.width), target, None, 1);

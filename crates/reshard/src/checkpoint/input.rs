@@ -12,6 +12,7 @@ use zellige_files::{Container, TensorInfo};
 use zellige_float::Dtype;
 
 /// The longest index that is read.
+// An entry of an index takes about a hundred bytes, so 256 MB are millions of tensors.
 const MAX_INDEX: u64 = 1 << 28;
 
 /// Where shapes of flat shards are written down, in the metadata of the files.
@@ -50,6 +51,8 @@ impl OpenedFiles {
         let map = map.ok_or_else(|| bad("no object \"weight_map\" of names and files".into()))?;
         let mut by_tensor = BTreeMap::new();
         for (name, file) in map {
+            // The index comes from elsewhere: a path in it could lead out of the checkpoint's
+            // folder.
             let file = file.as_str().filter(|f| !f.contains('/') && !f.starts_with('.'));
             let file = file.ok_or_else(|| bad(format!("`{name}` has no plain file name")))?;
             let at = opened.open_file(folder, file)?;
@@ -60,6 +63,7 @@ impl OpenedFiles {
             let unnamed = container.tensors().iter().find(|t| !by_tensor.contains_key(t.name()));
             if let Some(tensor) = unnamed {
                 let place = container.path().display();
+                // Leaving it out silently would lose a tensor of the model.
                 return Err(bad(format!("`{}` is in {place} and not in the index", tensor.name())));
             }
         }
@@ -189,6 +193,7 @@ pub(crate) fn plan_tensors(
             None => infer_shape(opened, rules, name, &rule.from, &numbers)?,
         };
         // A tensor without elements is divided as one that every rank has some of.
+        // A multiple of both meshes, so that the stand-in dimension divides evenly on either side.
         let ranks = rules.from.mesh().rank_count().saturating_mul(rules.to.mesh().rank_count());
         let full: Vec<i64> = shape.iter().map(|n| if *n == 0 { ranks } else { *n }).collect();
         let divided = |placed: &PlacementText, files: &ShardFiles| -> Result<TensorDivision> {
@@ -271,6 +276,7 @@ fn infer_shape(
         longest.iter_mut().zip(shape).for_each(|(a, b)| *a = (*a).max(*b));
     }
     // Extents that any number of ranks divides, to see into how many parts each is cut.
+    // The shape is not known yet, but the number of parts of each dimension does not depend on it.
     let trial: Vec<i64> = longest.iter().map(|n| n.max(&1) * mesh.rank_count()).collect();
     let sharded = placed.shard_over_mesh(mesh, &trial, numbers).map_err(&fail)?;
     let boxes = if placed.is_flat() { vec![trial.iter().product()] } else { trial.clone() };

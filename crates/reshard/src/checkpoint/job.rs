@@ -88,6 +88,8 @@ impl CheckpointJob {
             }
             for tensor in &tensors {
                 let of = |r: i64| tensor.to.sharded.first_copy_of(r);
+                // Two ranks with one file name must hold the same part, or one would overwrite the
+                // other.
                 if of(rank) != of(known) {
                     return Err(CheckpointError::Tensor {
                         name: tensor.name.clone(),
@@ -102,6 +104,8 @@ impl CheckpointJob {
         for container in &opened.containers {
             let path = container.path();
             let known = std::fs::metadata(path).and_then(|m| m.modified().map(|t| (m.len(), t)));
+            // Name, length and time of every input file belong to the key: a run must not continue
+            // with another input.
             parts.push(format!("{:?} {known:?}", path.file_name()).into_bytes());
         }
         let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();

@@ -73,6 +73,9 @@ impl NamePatterns {
         let (mut open, mut seen) = (vec![(0, 0)], HashSet::new());
         while let Some((node, at)) = open.pop() {
             let here = &self.nodes[node];
+            // Nothing below this node can come before the pattern that was found, and a pair of
+            // node and byte leads to the same matches every time; without the second test several
+            // stars take exponential time.
             if found.is_some_and(|found| found < here.first) || !seen.insert((node, at)) {
                 continue;
             }

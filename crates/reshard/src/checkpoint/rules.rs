@@ -114,6 +114,7 @@ impl DivisionRules {
         if rules.is_empty() {
             return Err(missing("[[tensor]]"));
         }
+        // An index names one file for each tensor and says nothing about ranks.
         if from.named_by_index() && from.mesh.rank_count() > 1 {
             let reason =
                 "an index names the files of one rank; a mesh of several needs {rank} or its axes";
@@ -195,6 +196,7 @@ impl RulesReader {
         let (at, names) = names.ok_or_else(|| self.error_at(at, "files", "missing".into()))?;
         let plain = names != "index"
             && (!names.ends_with(".safetensors")
+                // No `..` and no absolute path: output stays below the folder that the user names.
                 || names.split('/').any(|part| part.is_empty() || part.starts_with('.')));
         if plain {
             let accepted =

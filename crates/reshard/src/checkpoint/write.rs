@@ -17,6 +17,7 @@ use zellige_files::{ContainerWriter, FileMetadata, NamedFile, NewTensor, make_fo
 pub(crate) const SLAB_BYTES: usize = 1 << 20;
 
 /// Finished files whose names are put on the disk together; each is open until then.
+// Each open file takes a descriptor, of which a process often has 1024.
 const UNSETTLED_FILES: usize = 64;
 
 /// A file that is being written.
@@ -159,6 +160,8 @@ impl<'a, P: FnMut(u64) + Send> WriterCrew<'a, P> {
             // What an earlier run had written stays, as far as it is whole elements.
             let width = self.job.tensors[number].width as u64;
             let there = lock_shared(&file.marks).low.saturating_sub(first).min(bytes);
+            // A note may end in the middle of an element after a kill; that element is written
+            // again.
             let at = cursor.at.max(if cursor.at == 0 { there / width * width } else { 0 });
             if at >= bytes {
                 (cursor.tensor, cursor.at) = (cursor.tensor + 1, 0);
@@ -221,6 +224,8 @@ impl<'a, P: FnMut(u64) + Send> WriterCrew<'a, P> {
             Some(gather) => gather,
             None => {
                 let made = self.job.gather_shard(number, file.rank)?;
+                // Two threads may build the same gather; the second result is dropped, which is
+                // cheaper than a lock around the building.
                 file.gathers[*tensor].get_or_init(|| made)
             }
         };
@@ -284,6 +289,7 @@ impl CheckpointJob {
         for container in &self.opened.containers {
             metadata.extend(container.metadata().clone());
         }
+        // The key describes flat shards of the input; those of the output have shapes of their own.
         metadata.remove(SHAPES_KEY);
         let held = self.tensors.iter().filter(|t| t.flat && t.to.sharded.holds_elements(rank));
         let shapes: BTreeMap<&str, &[i64]> =
