@@ -9,6 +9,8 @@ const MAX_ANSWER_BYTES: usize = 2 << 30;
 /// That an answer is no mistake in the engine, and no limit that ends what nobody foresaw.
 pub(crate) fn check_answer(reply: &Value) {
     let kind = &reply["error"]["kind"];
+    // The two limits protect a server from requests that nobody foresaw. Here they count as
+    // findings, because each operation has to bound its own work.
     let stopped = ["internal", "over_time", "over_memory"].iter().any(|k| kind == k);
     assert!(!stopped, "{reply}");
 }

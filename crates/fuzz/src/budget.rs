@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 /// Counts what is in use; every program that links this crate has it.
 #[global_allocator]
+// A global allocator is the only place that sees the memory of every crate underneath.
 static MEMORY: PeakAlloc = PeakAlloc;
 
 /// What one input may take, also in an unoptimised build on a busy machine. libFuzzer ends an input
@@ -17,6 +18,7 @@ const MAX_SECONDS: u64 = 20;
 /// If it takes longer than `MAX_SECONDS`, or more than so many bytes of memory at once.
 pub fn run_bounded<T>(what: &str, bytes: usize, f: impl FnOnce() -> T) -> T {
     let before = MEMORY.current_usage();
+    // The peak of an earlier input must not be charged to this one.
     MEMORY.reset_peak_usage();
     let begun = Instant::now();
     let out = f();

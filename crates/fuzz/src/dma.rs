@@ -34,6 +34,8 @@ struct DmaRequest {
 }
 
 fn draw_number(u: &mut Unstructured<'_>) -> Result<i64> {
+    // Rarely, because a request with one extreme number is mostly refused at once and tests nothing
+    // else.
     Ok(if u.ratio(1, 40)? { *u.choose(EXTREMES)? } else { *u.choose(NUMBERS)? })
 }
 
@@ -128,6 +130,8 @@ pub(crate) fn fuzz_dma(data: &[u8]) {
     };
     let count = host.size().iter().try_fold(1_i64, |n, d| n.checked_mul(*d));
     let positions = device.count_positions();
+    // The comparison below visits every element, so only small plans are compared; larger ones were
+    // checked for their budget above.
     if count.is_none_or(|n| n > MAX_ENUMERATED_ELEMENTS)
         || positions > 16 * MAX_ENUMERATED_ELEMENTS
         || transfer.named_nests().len() > 1 << 12

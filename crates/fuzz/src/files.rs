@@ -13,6 +13,7 @@ const MAX_WHOLE_BYTES: u64 = 1 << 22;
 
 /// A folder of this process, in memory where the system has such a place.
 pub(crate) static FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
+    // Files in memory: a disk would limit the fuzzer to some hundred inputs per second.
     let memory = Path::new("/dev/shm");
     let base = if memory.is_dir() { memory.to_path_buf() } else { std::env::temp_dir() };
     let folder = base.join(format!("zellige-fuzz-{}", std::process::id()));

@@ -6,6 +6,8 @@ use crate::notation::check_refusal;
 use zellige_ktir::{KtirArray, KtirElem, KtirModule, KtirRun, KtirScalar, KtirType, text};
 
 /// What a run may take here.
+// Small enough that one input takes milliseconds: a fuzzer learns from many inputs, not from long
+// ones.
 const MAX_STEPS: u64 = 20_000;
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -24,6 +26,7 @@ pub(crate) fn fuzz_ktir_text(data: &[u8]) {
 }
 
 fn check_runs(module: &KtirModule) {
+    // A text can hold thousands of functions, each of which would be run.
     for f in module.functions.iter().take(4) {
         let mut run =
             KtirRun::new(module, f.name()).with_max_steps(MAX_STEPS).with_max_bytes(MAX_BYTES);

@@ -10,6 +10,7 @@ use zellige_notation::{Diagnostic, Notation, ParsedText, json, parse, parse_as, 
 pub(crate) fn fuzz_layout_text(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let axes = AxisTable::new();
+    // A constant for tables and a multiple of the text: a short text must not ask for much memory.
     let bytes = (1 << 22) + 2000 * text.len();
     let reads = Notation::all_notations()
         .map(|n| run_bounded("reading a layout", bytes, || parse_as(text, n, &axes)));
@@ -73,6 +74,7 @@ pub(crate) fn fuzz_conversion(data: &[u8]) {
         Ok(_) => return,
         Err(d) => return check_refusal(text, &d),
     };
+    // A stick has 64 elements of float16, which is the usual case for device layouts.
     let dtype = to.needs_dtype().then_some(Dtype::Float16);
     let written = run_bounded("a conversion", bytes, || convert_layout(&layout, &shape, dtype, to));
     match written {

@@ -10,6 +10,7 @@ pub(crate) fn fuzz_onnx_file(data: &[u8]) {
     let imported = run_bounded("reading a model", bytes, || {
         let model = OnnxModel::read_model(data).ok()?;
         let bind: BTreeMap<String, i64> =
+            // 3 differs from the sizes 1 and 2 of broadcasts and pairs, and keeps tensors small.
             model.input_symbols().into_iter().map(|s| (s, 3)).collect();
         Some(model.import_graph(&bind))
     });

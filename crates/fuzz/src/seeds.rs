@@ -7,6 +7,7 @@ use zellige_movement::{MovePlan, PaddingFill};
 use zellige_notation::{Notation, json, preset, tirx};
 
 /// Larger files are no better seeds.
+// A mutation changes a few bytes, which hardly ever matters in a long file.
 const MAX_SEED_BYTES: u64 = 64 << 10;
 
 fn repository_root() -> PathBuf {

@@ -32,6 +32,7 @@ pub fn find_complaints(deny: &str, packages: &CrateGraph) -> Result<Vec<String>,
 
     let mut found = Vec::new();
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    // An exception that nothing needs any more would hide the next second version of that crate.
     let mut unused: Vec<&str> = skipped.clone();
     for p in packages.all_crates() {
         let named = format!("{}@{}", p.name, p.version);
@@ -43,6 +44,7 @@ pub fn find_complaints(deny: &str, packages: &CrateGraph) -> Result<Vec<String>,
                 Err(e) => found.push(format!("{named}: {e}")),
             },
         }
+        // Crates of this workspace have no source.
         if let Some(source) = &p.source {
             let address = source.split_once('+').map_or(source.as_str(), |(_, a)| a);
             if !registries.contains(&address) && !repositories.contains(&address) {

@@ -43,6 +43,8 @@ impl CrateGraph {
     pub fn ask_cargo(target: Option<&str>) -> Result<CrateGraph, String> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
+        // `--locked` because the notice is of this lock file, `--offline` because a test must not
+        // need the network.
         command.args(["metadata", "--format-version", "1", "--locked", "--offline"]);
         command
             .args(["--all-features", "--manifest-path"])

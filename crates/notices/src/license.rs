@@ -15,6 +15,7 @@
 /// # Errors
 /// An expression that is none.
 pub fn is_accepted(expression: &str, allow: &dyn Fn(&str) -> bool) -> Result<bool, String> {
+    // Before SPDX expressions Cargo allowed `MIT/Apache-2.0`, and old crates still have it.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();
     let mut at = 0;
@@ -27,6 +28,7 @@ pub fn is_accepted(expression: &str, allow: &dyn Fn(&str) -> bool) -> Result<boo
 
 fn parse_or(words: &[&str], at: &mut usize, allow: &dyn Fn(&str) -> bool) -> Option<bool> {
     let mut holds = parse_and(words, at, allow)?;
+    // AND binds tighter than OR in SPDX, hence two levels.
     while words.get(*at) == Some(&"OR") {
         *at += 1;
         holds |= parse_and(words, at, allow)?;

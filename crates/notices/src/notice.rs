@@ -82,6 +82,8 @@ fn license_texts(p: &CrateInfo) -> Result<Vec<String>, String> {
     }
     let read = |path: &PathBuf| {
         let bytes = std::fs::read(path).map_err(|e| missing(&e.to_string()))?;
+        // Line ends and blanks at the end of lines differ between crates with the same licence;
+        // without them equal texts are printed once.
         let text = String::from_utf8_lossy(&bytes).replace('\r', "");
         let lines: Vec<&str> = text.trim_matches('\n').lines().map(str::trim_end).collect();
         Ok(lines.join("\n") + "\n")
