@@ -1,4 +1,4 @@
-//! Flat memory, the scratchpads, and who wrote what.
+//! Flat memory, the scratchpads, and the core that wrote each element.
 
 use super::access::KtirByteSpace;
 use super::budget::KtirRunBudget;
@@ -9,15 +9,15 @@ use crate::types::KtirElem;
 use std::rc::Rc;
 use zellige_float::{Converter, Format};
 
-/// Where the first array lies.
+/// The address of the first array.
 // Upstream's allocator begins here, in sticks of 128 bytes, so that recorded addresses agree. It
 // also makes a pointer of 0, or a small number taken for a pointer, an error.
 const FIRST_ARRAY_ADDRESS: usize = 0x10000;
 
-/// Arrays begin at multiples of this.
+/// The alignment of arrays, in bytes.
 const ARRAY_ALIGNMENT_BYTES: usize = 128;
 
-/// Nobody has written here.
+/// Marks an element that no core has written.
 // Cores are below 4096, so 16 bits hold every number of a core and this mark; the table has one
 // entry per element and would otherwise outgrow arrays of bytes.
 const NO_WRITER: u16 = u16::MAX;
@@ -27,7 +27,7 @@ struct KtirArrayArea {
     name: String,
     start: usize,
     end: usize,
-    /// Bytes of an element.
+    /// The size of an element in bytes.
     unit: usize,
     /// The core that wrote each element; empty until one is written.
     writers: Vec<u16>,
@@ -54,7 +54,7 @@ impl KtirMemory {
         Ok(KtirMemory { bytes: vec![0; spare], areas, pads: Vec::new(), pad_size: 0, meter })
     }
 
-    /// Puts an array into memory; the index of its first element.
+    /// Places an array in memory and returns the index of its first element.
     pub(super) fn place_array(&mut self, name: &str, array: &KtirArray) -> Result<i64, KtirFault> {
         let bad = |reason: String| KtirFault::BadArgument { name: name.into(), reason };
         let unit = array.elem.byte_size();
@@ -65,7 +65,9 @@ impl KtirMemory {
         if want != Some(array.bytes.len()) {
             let have = array.bytes.len();
             let (elem, shape) = (array.elem, &array.shape);
-            return Err(bad(format!("has {have} bytes, which are no {elem} of {shape:?}")));
+            return Err(bad(format!(
+                "has {have} bytes, which are not those of {elem} with shape {shape:?}"
+            )));
         }
         self.meter.take_bytes(array.bytes.len() as u64)?;
         let start =
@@ -105,7 +107,8 @@ impl KtirMemory {
             usize::try_from(start).is_ok_and(|s| s >= a.start)
                 && usize::try_from(end).is_ok_and(|e| e <= a.end)
         };
-        // Later arrays come first: the usable beginning of memory may overlap none of them.
+        // Arrays are searched before the usable beginning of memory, which is the first area and
+        // may reach over them.
         self.areas.iter().rposition(inside).ok_or_else(|| {
             // The nearest array before the address is the one that was most likely overrun.
             let before =
@@ -196,7 +199,7 @@ impl KtirMemory {
         Ok(())
     }
 
-    /// The bytes of a scratchpad up to `end`.
+    /// The bytes of a scratchpad, grown to `end`.
     fn scratchpad_bytes(
         &mut self,
         core: usize,
@@ -226,7 +229,7 @@ impl KtirMemory {
     }
 }
 
-/// Bytes as elements.
+/// Converts bytes to elements.
 pub(super) fn decode_elements(raw: &[u8], elem: KtirElem) -> KtirElements {
     let n = raw.len() / elem.byte_size();
     if elem.is_float() {
@@ -240,7 +243,7 @@ pub(super) fn decode_elements(raw: &[u8], elem: KtirElem) -> KtirElements {
     }
 }
 
-/// Elements as bytes; they hold values of their type, so nothing is rounded.
+/// Converts elements to bytes. Elements hold values of their type, so nothing is rounded.
 pub(super) fn encode_elements(data: &KtirElements, elem: KtirElem) -> Vec<u8> {
     match data {
         KtirElements::F(v) => {
