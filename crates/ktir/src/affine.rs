@@ -1,8 +1,8 @@
-//! Affine expressions, maps and sets: how KTIR says which elements a tile has.
+//! Affine expressions, maps and sets: they describe which elements a tile has.
 //!
-//! Dimensions and symbols are numbered; a text may name them as it likes. Division and remainder are
-//! those of floors: `floordiv` rounds toward minus infinity and `mod` is never negative. Factors and
-//! divisors are constants.
+//! Dimensions and symbols are numbered; a text may use any names for them. Division and remainder
+//! round toward minus infinity: `floordiv` rounds toward minus infinity and `mod` is never
+//! negative. Factors and divisors are constants.
 
 mod bounds;
 mod show;
@@ -73,17 +73,18 @@ impl KtirAffineExpr {
         (by > 0).then(|| KtirAffineExpr(KtirAffineNode::Mod(Box::new(self), by)))
     }
 
-    /// The number, if it is one.
+    /// The number, if the expression is a constant.
     pub fn as_constant(&self) -> Option<i64> {
         if let KtirAffineNode::Const(c) = self.0 { Some(c) } else { None }
     }
 
-    /// The dimension, if it is nothing else.
+    /// The dimension, if the expression is exactly one dimension.
     pub fn as_dim(&self) -> Option<usize> {
         if let KtirAffineNode::Dim(d) = self.0 { Some(d) } else { None }
     }
 
-    /// Its value; none where a number does not fit in 64 bits or an index is not given.
+    /// Its value; `None` where a number does not fit in 64 bits or a dimension or symbol has no
+    /// value.
     pub fn evaluate_at(&self, dims: &[i64], symbols: &[i64]) -> Option<i64> {
         let of = |e: &KtirAffineExpr| e.evaluate_at(dims, symbols);
         match &self.0 {
@@ -105,7 +106,7 @@ impl KtirAffineExpr {
         }
     }
 
-    /// How many nodes it has: what evaluating it takes.
+    /// The number of its nodes, which is the cost of evaluating it.
     pub(crate) fn count_nodes(&self) -> usize {
         match &self.0 {
             KtirAffineNode::Const(_) | KtirAffineNode::Dim(_) | KtirAffineNode::Symbol(_) => 1,
@@ -136,7 +137,7 @@ impl KtirAffineExpr {
         }
     }
 
-    /// The same with other dimensions.
+    /// The same expression with its dimensions renumbered by `f`.
     pub(crate) fn rename_dims(&self, f: &mut impl FnMut(usize) -> usize) -> KtirAffineExpr {
         let mut of = |e: &KtirAffineExpr| Box::new(e.rename_dims(f));
         KtirAffineExpr(match &self.0 {
@@ -238,7 +239,7 @@ pub struct KtirAffineMap {
 }
 
 impl KtirAffineMap {
-    /// A map of so many dimensions and symbols.
+    /// Makes a map with this many dimensions and symbols.
     ///
     /// # Errors
     /// A result that mentions others.
@@ -283,7 +284,7 @@ impl KtirAffineMap {
         &self.results
     }
 
-    /// What evaluating it takes, in nodes of its expressions.
+    /// The cost of evaluating it, in nodes of its expressions.
     pub(crate) fn count_nodes(&self) -> usize {
         self.results.iter().map(KtirAffineExpr::count_nodes).sum()
     }
@@ -299,7 +300,7 @@ impl KtirAffineMap {
             && self.results.iter().enumerate().all(|(i, e)| e.as_dim() == Some(i))
     }
 
-    /// The dimensions that are its results, where all of them are.
+    /// The dimensions that are its results, if every result is a plain dimension.
     pub fn selected_dims(&self) -> Option<Vec<usize>> {
         self.results.iter().map(KtirAffineExpr::as_dim).collect()
     }
@@ -308,13 +309,13 @@ impl KtirAffineMap {
 /// One condition of a set.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct KtirAffineConstraint {
-    /// What is compared with zero.
+    /// The expression that is compared with zero.
     pub expr: KtirAffineExpr,
     /// `== 0`, or else `>= 0`.
     pub equal: bool,
 }
 
-/// A set of points: those where all its conditions hold.
+/// A set of points: those that satisfy all conditions.
 ///
 /// ```
 /// use zellige_ktir::affine::KtirAffineSet;
@@ -334,7 +335,7 @@ pub struct KtirAffineSet {
 }
 
 impl KtirAffineSet {
-    /// A set of so many dimensions and symbols.
+    /// Makes a set with this many dimensions and symbols.
     ///
     /// # Errors
     /// A condition that mentions others.
@@ -390,12 +391,12 @@ impl KtirAffineSet {
         &self.constraints
     }
 
-    /// What looking at one point takes, in nodes of its expressions.
+    /// The cost of testing one point, in nodes of its expressions.
     pub(crate) fn count_nodes(&self) -> usize {
         self.constraints.iter().map(|c| c.expr.count_nodes()).sum()
     }
 
-    /// Whether a point is in it; not where a number does not fit in 64 bits.
+    /// Whether a point is in the set; false where a value does not fit in 64 bits.
     pub fn contains(&self, point: &[i64], symbols: &[i64]) -> bool {
         self.constraints.iter().all(|c| {
             let value = c.expr.evaluate_at(point, symbols);

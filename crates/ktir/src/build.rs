@@ -1,8 +1,8 @@
 //! Building functions in code.
 //!
-//! A [`KtirBuilder`] adds operations one after the other; loops and regions are closures. Nothing is
-//! refused on the way: [`KtirBuilder::finish_function`] verifies the whole function and names the operation that
-//! breaks a rule.
+//! A [`KtirBuilder`] appends operations one after the other; loops and regions are closures.
+//! Nothing is checked meanwhile: [`KtirBuilder::finish_function`] verifies the whole function and
+//! names the operation that breaks a rule.
 
 mod ktdp;
 mod tile;
@@ -19,7 +19,7 @@ use crate::verify;
 use std::collections::HashSet;
 use zellige_notation::Diagnostic;
 
-/// A function in the making.
+/// A function under construction.
 ///
 /// ```
 /// use zellige_ktir::{
@@ -67,14 +67,14 @@ impl KtirBuilder {
         }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn add_argument(&mut self, name: &str, ty: KtirType) -> KtirValue {
         let value = self.add_value(name, ty);
         self.args.push(value);
         value
     }
 
-    /// Gives a value a name of one's own, made different from others where it is taken.
+    /// Renames a value; a number is appended where another value has the name.
     pub fn rename_value(&mut self, value: KtirValue, name: &str) {
         let name = self.unique_name(name);
         self.values[value.index()].name = name;
@@ -174,7 +174,8 @@ impl KtirBuilder {
         self.add_op(kind, operands, vec![result], attrs, vec![], stem)[0]
     }
 
-    /// A block whose operations `f` adds, ending in `end` with what it gives.
+    /// Builds a block whose operations `f` adds; the terminator `end` gets the values that `f`
+    /// returns.
     fn build_block(
         &mut self,
         args: Vec<KtirValue>,
@@ -208,7 +209,7 @@ impl KtirBuilder {
         )
     }
 
-    /// A constant float; infinities and NaNs become bit patterns.
+    /// A constant float; infinities and NaNs are written as bit patterns.
     pub fn float_constant(&mut self, value: f64, elem: KtirElem) -> KtirValue {
         let attrs = vec![("value", KtirAttr::Literal(float_literal(value, elem)))];
         self.add_single_result_op(
@@ -310,7 +311,8 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::Call, operands, results.to_vec(), attrs, vec![], "call")
     }
 
-    /// `scf.for`: `f` gets the counter and what is carried, and gives what is carried on.
+    /// `scf.for`: `f` gets the counter and the carried values, and returns their values for the
+    /// next iteration.
     pub fn for_loop(
         &mut self,
         (from, to, step): (KtirValue, KtirValue, KtirValue),
@@ -330,7 +332,7 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::For, &operands, types, vec![], vec![block], "for")
     }
 
-    /// `scf.if` that gives nothing.
+    /// `scf.if` without results.
     pub fn if_then(&mut self, condition: KtirValue, f: impl FnOnce(&mut KtirBuilder)) {
         let block = self.build_block(vec![], KtirOpKind::ScfYield, |b| {
             f(b);
@@ -339,7 +341,7 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::If, &[condition], vec![], vec![], vec![block], "");
     }
 
-    /// `scf.if` with both branches, which give values of the same types.
+    /// `scf.if` with two branches that yield values of the same types.
     pub fn if_else(
         &mut self,
         condition: KtirValue,
@@ -355,7 +357,7 @@ impl KtirBuilder {
     }
 }
 
-/// What a name may hold.
+/// Replaces the characters that a name may not contain.
 fn sanitize_name(name: &str) -> String {
     let ok = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let out: String = name.chars().map(|c| if ok(c) { c } else { '_' }).collect();

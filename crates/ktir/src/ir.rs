@@ -1,8 +1,8 @@
 //! The intermediate representation: modules, functions, operations.
 //!
-//! Every value of a function has an index in its table of values, with a name and a type. Operations
-//! nest in blocks, one per region. Spans are where an operation was read from and never matter for
-//! equality.
+//! Every value of a function has an index in its table of values, with a name and a type.
+//! Operations nest in blocks, one per region. A span is the place that an operation was read from;
+//! spans never matter for equality.
 
 use crate::affine::{KtirAffineMap, KtirAffineSet};
 use crate::op::KtirOpKind;
@@ -14,7 +14,7 @@ use std::ops::Range;
 pub struct KtirModule {
     /// Its name, if it has one.
     pub name: Option<String>,
-    /// Names for sets and maps, used when it is written.
+    /// Names for sets and maps, which the printer uses.
     pub aliases: Vec<(String, KtirAlias)>,
     /// Its functions.
     pub functions: Vec<KtirFunction>,
@@ -30,7 +30,7 @@ pub enum KtirAlias {
 }
 
 impl KtirModule {
-    /// A module of functions, with a name for every set and map that is used more than once.
+    /// Makes a module of functions, with a name for every set and map that is used more than once.
     pub fn new(functions: Vec<KtirFunction>) -> KtirModule {
         let mut module = KtirModule { name: None, aliases: Vec::new(), functions };
         module.name_repeated();
@@ -87,7 +87,7 @@ impl KtirValue {
     }
 }
 
-/// What is known of a value.
+/// The name and the type of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KtirValueDef {
     /// Its name, without `%`. Results of one operation may share one: `g#0`, `g#1`.
@@ -113,7 +113,7 @@ impl KtirFunction {
         &self.name
     }
 
-    /// How many cores run it, by dimension of the grid; empty where nothing is said, and one core then.
+    /// The sizes of its grid of cores; empty where the text gives none, and then one core runs it.
     pub fn grid(&self) -> &[i64] {
         &self.grid
     }
@@ -164,7 +164,8 @@ impl KtirFunction {
                 values.push(self.values[old.index()].clone());
             }
         }
-        // A use without a definition keeps a place, for the verifier to complain about.
+        // A use without a definition keeps an entry in the table, so that the verifier can report
+        // it.
         let mut stray = |v: &mut KtirValue| {
             let slot = &mut to[v.index()];
             *v = *slot.get_or_insert_with(|| {
@@ -178,12 +179,12 @@ impl KtirFunction {
     }
 }
 
-/// Operations in order, with the arguments that they get.
+/// Operations in order, with the arguments of the block.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct KtirBlock {
-    /// What it is given.
+    /// Its arguments.
     pub args: Vec<KtirValue>,
-    /// What it does.
+    /// Its operations.
     pub ops: Vec<KtirOp>,
 }
 
@@ -215,7 +216,7 @@ impl KtirBlock {
     }
 }
 
-/// Where something was read from; all places are equal.
+/// The place that something was read from. All spans compare as equal.
 #[derive(Debug, Clone, Default)]
 pub struct KtirSourceSpan(pub Range<usize>);
 
@@ -241,17 +242,17 @@ pub struct KtirOp {
 }
 
 impl KtirOp {
-    /// Which one.
+    /// Which operation it is.
     pub fn kind(&self) -> KtirOpKind {
         self.kind
     }
 
-    /// What it takes.
+    /// Its operands.
     pub fn operands(&self) -> &[KtirValue] {
         &self.operands
     }
 
-    /// What it gives.
+    /// Its results.
     pub fn results(&self) -> &[KtirValue] {
         &self.results
     }
@@ -304,12 +305,13 @@ impl KtirOp {
     }
 }
 
-/// A size or stride that is an operand; it follows the others in their order.
+/// Marks a size or stride that is an operand; such operands follow the others in the order of the
+/// list.
 // The value of MLIR's `ShapedType::kDynamic`. No size or stride can be this number, so that a list
 // of numbers needs no second list that says which of them are operands.
 pub const DYNAMIC_SIZE: i64 = i64::MIN;
 
-/// Something about an operation that is no value.
+/// A property of an operation that is not a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KtirAttr {
     /// A number.
@@ -358,7 +360,7 @@ impl KtirLiteral {
     }
 }
 
-/// Where a view lies.
+/// The memory that a view describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KtirMemorySpace {
     /// Device memory: `global`, or `HBM`.

@@ -1,8 +1,8 @@
 //! KTIR: the tile IR that the device runs.
 //!
-//! A [`KtirModule`] holds functions; a function is a kernel that every core of its grid runs whole. It
-//! describes memory by views, picks tiles of them, loads, computes on tiles and stores; cores tell
-//! each other partial results. The text is MLIR's:
+//! A [`KtirModule`] holds functions; a function is a kernel that every core of its grid runs whole.
+//! It describes memory by views, picks tiles of them, loads, computes on tiles and stores; cores
+//! exchange partial results. The text is MLIR's:
 //!
 //! ```
 //! let text = "module {
@@ -43,7 +43,8 @@
 //! | `run` | [`KtirRun`]: kernels on simulated cores, what they cost |
 //!
 //! # What it may not do
-//! Know of graphs: a compiler that emits kernels comes later and uses the [`KtirBuilder`].
+//! Depend on graphs. A compiler that emits kernels depends on this crate and uses the
+//! [`KtirBuilder`].
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The table of operations: names, how they are written, what they cost.
+//! The table of operations: their names, textual forms and costs.
 
 /// How an operation is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(crate) enum KtirOpForm {
 /// What one element of the result costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KtirCostClass {
-    /// Nothing: names and moves that no unit does.
+    /// Free: names and rearrangements that use no arithmetic unit.
     Free,
     /// A float operation.
     Float,
@@ -32,7 +32,7 @@ pub(crate) enum KtirCostClass {
     Int,
     /// exp, log and the like.
     Transcendental,
-    /// Charged where it is done.
+    /// Charged by the code that runs it.
     Own,
 }
 
@@ -250,7 +250,7 @@ impl KtirOpKind {
         }
         let tail = |s: &str| s.rsplit_once('.').map_or(s.to_owned(), |(_, t)| t.to_owned());
         let own = tail(word);
-        // The right name in another dialect is one mistake.
+        // The right name in a wrong dialect counts as one mistake.
         let distance = |k: &KtirOpKind| {
             edit_distance(word, k.name()).min(1 + edit_distance(&own, &tail(k.name())))
         };
@@ -287,7 +287,7 @@ impl KtirOpKind {
     }
 }
 
-/// Names that are compared with others for a suggestion, in bytes at most: the time grows with the
+/// The longest name, in bytes, for which a suggestion is looked for: the time grows with the
 /// product of two lengths.
 // The longest name of the table, `ktdp.construct_distributed_memory_view`, has 38 bytes, so a word
 // beyond this cannot be a misspelling of any of them.

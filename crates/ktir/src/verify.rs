@@ -1,7 +1,7 @@
 //! The rules of a module: every value has one definition before its uses, and every operation has
 //! the operands, types, shapes and regions that it needs.
 //!
-//! A module that passes here never makes the interpreter meet a shape it does not know.
+//! The interpreter relies on these rules: it does not check shapes again.
 
 mod calls;
 mod flow;
@@ -19,15 +19,15 @@ use zellige_notation::Diagnostic;
 
 pub(crate) type Result<T = ()> = std::result::Result<T, Diagnostic>;
 
-/// Steps that one verification may take: nodes of affine expressions that are evaluated. Rules about
-/// sets look at their points, and a short text can name large sets often.
+/// The number of nodes of affine expressions that one verification may evaluate. Rules about sets
+/// visit their points, and a short text can mention large sets many times.
 // A count and not a time, so that a module is accepted or refused alike on every machine.
 const MAX_VERIFY_STEPS: u64 = 1 << 28;
 
 /// Checks a module.
 ///
 /// # Errors
-/// The first rule that is broken; of a module that was read, with its place.
+/// The first broken rule, with its place in the text if the module was read from one.
 pub fn verify_module(module: &KtirModule) -> Result {
     let functions: KtirFunctionTable<'_> =
         module.functions.iter().map(|f| (f.name.as_str(), f)).collect();
@@ -41,7 +41,7 @@ pub fn verify_module(module: &KtirModule) -> Result {
     calls::refuse_recursion(module, &functions)
 }
 
-/// Checks one function; calls are checked where the module is known.
+/// Checks one function. Its calls are checked later, when the whole module is known.
 pub(crate) fn verify_function(f: &KtirFunction) -> Result {
     KtirChecker::new(None, f, &Cell::new(MAX_VERIFY_STEPS)).check_function()
 }
@@ -52,19 +52,19 @@ type KtirFunctionTable<'m> = HashMap<&'m str, &'m KtirFunction>;
 pub(crate) struct KtirChecker<'m> {
     functions: Option<&'m KtirFunctionTable<'m>>,
     pub(crate) f: &'m KtirFunction,
-    /// The operation that gives a value.
+    /// The operation that defines each value.
     made: HashMap<KtirValue, &'m KtirOp>,
-    /// Steps that are left.
+    /// The remaining steps of the budget.
     steps: &'m Cell<u64>,
 }
 
-/// A broken rule at an operation.
+/// The error for a broken rule at an operation.
 pub(crate) fn broken_rule<T>(op: &KtirOp, message: impl Into<String>) -> Result<T> {
     let message = format!("`{}`: {}", op.kind.name(), message.into());
     Err(Diagnostic::syntax_error(op.span(), message, "here").with_id("Z204"))
 }
 
-/// Refuses where a rule does not hold.
+/// Returns an error unless a rule holds.
 pub(crate) fn ensure_rule(op: &KtirOp, holds: bool, message: impl FnOnce() -> String) -> Result {
     if holds { Ok(()) } else { broken_rule(op, message()) }
 }
@@ -80,7 +80,7 @@ impl<'m> KtirChecker<'m> {
         KtirChecker { functions, f, made, steps }
     }
 
-    /// Takes steps from the budget of the verification.
+    /// Charges steps to the budget of the verification.
     fn spend_steps(&self, op: &KtirOp, steps: u64) -> Result {
         let left = self.steps.get().checked_sub(steps);
         self.steps.set(left.unwrap_or(0));
@@ -145,9 +145,9 @@ impl<'m> KtirChecker<'m> {
             }
             own.extend(&op.results);
         }
-        // What a block defines ends with it.
-        // SSA values of a region are not visible outside of it in MLIR. Forgetting them also lets
-        // two sibling regions use one name.
+        // Values are visible only inside of the block that defines them. SSA values of a region are
+        // not visible outside of it in MLIR. Forgetting them also lets two sibling regions use one
+        // name.
         for v in own {
             defined[v.index()] = false;
         }
@@ -251,7 +251,7 @@ impl<'m> KtirChecker<'m> {
         Ok(())
     }
 
-    /// What a region yields.
+    /// Checks the types that a region yields.
     pub(crate) fn check_yielded(
         &self,
         op: &KtirOp,

@@ -1,4 +1,5 @@
-//! The smallest box that the conditions of one dimension each give, and the points of a set in it.
+//! Bounding boxes of sets, from the conditions that mention a single dimension, and the points of a
+//! set.
 
 use super::{KtirAffineExpr, KtirAffineNode, KtirAffineSet};
 
@@ -9,18 +10,18 @@ pub struct KtirSetBounds {
     pub low: Vec<i64>,
     /// How many coordinates each dimension has.
     pub extents: Vec<i64>,
-    /// Whether the set is the whole box.
+    /// Whether the set equals the box.
     pub exact: bool,
 }
 
 impl KtirSetBounds {
-    /// How many points the box has; none where that does not fit in 64 bits.
+    /// The number of points of the box; `None` where it does not fit in 64 bits.
     pub fn point_count(&self) -> Option<i64> {
         self.extents.iter().try_fold(1_i64, |n, e| n.checked_mul(*e))
     }
 }
 
-/// Coefficients of the dimensions, and the rest.
+/// A linear expression: the coefficients of the dimensions, and the constant.
 struct KtirLinearForm {
     coefficients: Vec<i64>,
     constant: i64,
@@ -58,7 +59,8 @@ fn extract_linear_form(e: &KtirAffineExpr, dims: usize, symbols: &[i64]) -> Opti
             a.constant = a.constant.checked_mul(*k)?;
             Some(a)
         }
-        // A quotient of symbols alone is a number.
+        // A quotient of symbols alone is a constant here, because the values of the symbols are
+        // known.
         KtirAffineNode::FloorDiv(a, _)
         | KtirAffineNode::CeilDiv(a, _)
         | KtirAffineNode::Mod(a, _) => {
@@ -75,7 +77,8 @@ fn extract_linear_form(e: &KtirAffineExpr, dims: usize, symbols: &[i64]) -> Opti
 }
 
 impl KtirAffineSet {
-    /// A box around the set for given symbols; none where a dimension has no bound of its own.
+    /// A box around the set for these values of the symbols; `None` where no single condition
+    /// bounds a dimension.
     ///
     /// Law: every point of the set is in the box, and where `exact`, every point of the box is in
     /// the set.
@@ -142,7 +145,8 @@ impl KtirAffineSet {
         Some(KtirSetBounds { low, extents, exact })
     }
 
-    /// The points of the set in lexicographic order, up to `limit` points of the box around it.
+    /// The points of the set in lexicographic order; `None` where its bounding box has more than
+    /// `limit` points.
     pub fn list_points(&self, symbols: &[i64], limit: i64) -> Option<Vec<Vec<i64>>> {
         let bounds = self.bounding_box(symbols)?;
         // The limit is on the box and not on the set, because the loop below visits every point of

@@ -1,9 +1,9 @@
-//! Writing affine things, so that reading gives the same tree.
+//! Prints affine expressions, maps and sets so that reading the text gives the same tree.
 
 use super::{KtirAffineExpr, KtirAffineMap, KtirAffineNode, KtirAffineSet};
 use std::fmt::{self, Display, Write};
 
-/// How dimensions and symbols are written.
+/// The names under which dimensions and symbols are printed.
 pub trait KtirAffineNames {
     /// Dimension `i`.
     fn dim_name(&self, i: usize) -> String;
@@ -22,14 +22,14 @@ impl KtirAffineNames for NumberedAffineNames {
     }
 }
 
-/// An expression with names of one's own.
+/// Prints an expression with the given names.
 pub(crate) fn format_expr_with(e: &KtirAffineExpr, names: &dyn KtirAffineNames) -> String {
     let mut out = String::new();
     write_sum(&mut out, e, names);
     out
 }
 
-/// A sum: what needs no parentheses where a whole expression stands.
+/// Prints a sum; a whole expression needs no parentheses around it.
 fn write_sum(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) {
     // Reading associates to the left, so only the left operand of a sum may be a sum without
     // parentheses. Otherwise `a + (b + c)` would be read back as another tree.
@@ -53,7 +53,7 @@ fn write_sum(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) 
     }
 }
 
-/// A product or quotient; anything looser in parentheses.
+/// Prints a product or quotient; sums inside of it get parentheses.
 fn write_term(out: &mut String, e: &KtirAffineExpr, names: &dyn KtirAffineNames) {
     let (a, op, k) = match &e.0 {
         KtirAffineNode::Mul(a, -1) => {

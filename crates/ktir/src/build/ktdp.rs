@@ -1,4 +1,4 @@
-//! Memory, and what cores tell each other.
+//! Builds memory accesses and exchanges between cores.
 
 use super::KtirBuilder;
 use crate::affine::{KtirAffineExpr, KtirAffineMap, KtirAffineSet};
@@ -11,7 +11,7 @@ use crate::types::{KtirElem, KtirType};
 pub enum KtirSubscript {
     /// An expression.
     Direct(KtirAffineExpr),
-    /// What an index view holds at these coordinates.
+    /// The element of an index view at these coordinates.
     Through(KtirValue, Vec<KtirAffineExpr>),
 }
 
@@ -21,7 +21,8 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::TileId, &[], vec![KtirType::INDEX; rank], vec![], vec![], "pid")
     }
 
-    /// `ktdp.construct_memory_view` of numbers, with the whole shape as its coordinates.
+    /// `ktdp.construct_memory_view` with constant sizes and strides, and the whole shape as its
+    /// coordinate set.
     pub fn memory_view(
         &mut self,
         ptr: KtirValue,
@@ -33,7 +34,8 @@ impl KtirBuilder {
         self.partition_view(ptr, sizes, strides, elem, space, KtirAffineSet::from_extents(sizes))
     }
 
-    /// `ktdp.construct_memory_view` of a part of something larger, at these coordinates of it.
+    /// `ktdp.construct_memory_view` of a partition of a distributed view, with its coordinates
+    /// there.
     pub fn partition_view(
         &mut self,
         ptr: KtirValue,
@@ -161,7 +163,7 @@ impl KtirBuilder {
     }
 
     /// `ktdp.inter_tile_produce`: the cores `tiles` (a set `(i)[g]`) of each of `groups` contribute
-    /// what `f` gives for their group.
+    /// the values that `f` returns for their group.
     pub fn inter_tile_produce(
         &mut self,
         tiles: KtirAffineSet,
@@ -179,8 +181,8 @@ impl KtirBuilder {
         self.add_op(KtirOpKind::Produce, &[], vec![ty], attrs, vec![block], "future")[0]
     }
 
-    /// `ktdp.inter_tile_reduce`: every core of `tiles` gets the partials of its group combined by `f`,
-    /// which takes two partials of each role and gives one.
+    /// `ktdp.inter_tile_reduce`: every core of `tiles` gets the partials of its group combined by
+    /// `f`, which combines two partials of each role into one.
     pub fn inter_tile_reduce(
         &mut self,
         future: KtirValue,
@@ -234,7 +236,8 @@ impl KtirBuilder {
     }
 }
 
-/// Values in the order in which expressions first mention them, each once, as texts are read.
+/// Numbers values in the order in which the expressions first mention them, as the reader of texts
+/// does.
 fn compact_mentions<'e>(
     fixed: usize,
     values: &[KtirValue],
@@ -260,7 +263,8 @@ fn compact_mentions<'e>(
     (used, exprs)
 }
 
-/// A map; one that mentions what is not there is left for the verifier to refuse.
+/// Builds a map. An expression with an unknown dimension becomes the empty map, which the verifier
+/// refuses.
 fn build_map(dims: usize, exprs: Vec<KtirAffineExpr>) -> KtirAffineMap {
     KtirAffineMap::new(dims, 0, exprs).unwrap_or_else(|_| KtirAffineMap::identity(0))
 }

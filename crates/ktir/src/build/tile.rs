@@ -1,4 +1,4 @@
-//! Tiles: making, reshaping, reducing, multiplying.
+//! Builds operations that make, reshape, reduce and multiply tiles.
 
 use super::{KtirBuilder, op_name_tail};
 use crate::affine::KtirAffineMap;
@@ -55,8 +55,9 @@ impl KtirBuilder {
         self.add_single_result_op(kind, &[tile], KtirType::tensor(shape, elem), attrs, "reshaped")
     }
 
-    /// A tile in another shape of as many elements, in row-major order: one `tensor.expand_shape` or
-    /// `tensor.collapse_shape`, both where neither does it alone, nothing where the shape is the same.
+    /// Reshapes a tile, in row-major order: by one `tensor.expand_shape` or
+    /// `tensor.collapse_shape`, by both where neither suffices alone, and by none where the shape
+    /// stays the same.
     pub fn reshape_tile(&mut self, tile: KtirValue, shape: &[i64]) -> KtirValue {
         let from = self.value_type(tile).shape().unwrap_or(&[]).to_vec();
         if from == shape {
@@ -137,7 +138,7 @@ impl KtirBuilder {
         self.structured_op(KtirOpKind::Matmul, &[a, b], output)
     }
 
-    /// `linalg.reduce` over dimensions by an operation of two elements, beginning with `init`.
+    /// `linalg.reduce` over dimensions with a combiner of two elements, starting from `init`.
     pub fn reduce_tile(
         &mut self,
         combiner: KtirOpKind,
@@ -154,7 +155,7 @@ impl KtirBuilder {
         self.add_single_result_op(KtirOpKind::Reduce, &[tile, init], ty, attrs, "reduced")
     }
 
-    /// `linalg.broadcast` into a shape that has `dims` more than the tile.
+    /// `linalg.broadcast` into a shape that has the additional dimensions `dims`.
     pub fn broadcast_tile(&mut self, tile: KtirValue, shape: &[i64], dims: &[i64]) -> KtirValue {
         let elem = self.value_type(tile).elem().unwrap_or(KtirElem::Index);
         // Destination-passing style: the operation needs an output of the right shape, whose
@@ -191,7 +192,7 @@ impl KtirBuilder {
         )
     }
 
-    /// `linalg.generic`: `f` gets an element of every operand and gives one for every output.
+    /// `linalg.generic`: `f` gets an element of every operand and returns one for every output.
     pub fn generic_op(
         &mut self,
         maps: &[KtirAffineMap],
@@ -232,7 +233,7 @@ impl KtirBuilder {
     }
 }
 
-/// Which neighbouring dimensions of `long` make up each dimension of `short`.
+/// Finds which neighbouring dimensions of `long` make up each dimension of `short`.
 fn group_dimensions(long: &[i64], short: &[i64]) -> Option<Vec<Vec<i64>>> {
     let mut next = 0;
     let mut groups: Vec<Vec<i64>> = Vec::with_capacity(short.len());
@@ -247,7 +248,7 @@ fn group_dimensions(long: &[i64], short: &[i64]) -> Option<Vec<Vec<i64>>> {
         }
         groups.push(group);
     }
-    // What is left holds one element each, or the numbers of elements would differ.
+    // The remaining dimensions have size 1, or the two shapes have different numbers of elements.
     let rest = next..long.len();
     if long[rest.clone()].iter().any(|n| *n != 1) {
         return None;

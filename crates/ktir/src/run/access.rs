@@ -1,4 +1,4 @@
-//! Views and access tiles: coordinates to bytes.
+//! Views and access tiles: the mapping from coordinates to bytes.
 
 use super::budget::KtirRunBudget;
 use super::error::KtirFault;
@@ -8,40 +8,40 @@ use crate::ir::KtirMemorySpace;
 use crate::types::KtirElem;
 use std::rc::Rc;
 
-/// Elements that one access may enumerate one by one.
+/// The largest number of elements that one access may enumerate one by one.
 // Each point is a vector of coordinates, so four million of them take several hundred megabytes. A
 // box in a plain view does not come here: it is resolved row by row.
 const MAX_ENUMERATED_POINTS: i64 = 1 << 22;
 
-/// Which memory a byte is of.
+/// The memory that a byte belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum KtirByteSpace {
     Global,
     Pad(usize),
 }
 
-/// Memory as a shape.
+/// A view of memory with a shape.
 #[derive(Debug)]
 pub(super) struct KtirView {
     pub(super) elem: KtirElem,
     pub(super) shape: Vec<i64>,
     pub(super) parts: Vec<KtirViewPart>,
-    /// Whether coordinates choose among parts.
+    /// Whether the coordinates choose among several parts.
     pub(super) joined: bool,
 }
 
-/// A strided piece of memory, at some coordinates of the view.
+/// A strided piece of memory that holds some coordinates of the view.
 #[derive(Debug, Clone)]
 pub(super) struct KtirViewPart {
     /// The index of its first element.
     pub(super) base: i64,
     pub(super) strides: Vec<i64>,
     pub(super) place: KtirByteSpace,
-    /// Coordinates of a whole that it may hold, with their symbols, and the first of them.
+    /// The coordinate set of a partition, the values of its symbols, and its minimum.
     pub(super) coordinates: Option<(KtirAffineSet, Vec<i64>, Vec<i64>)>,
 }
 
-/// Which elements of a view.
+/// The elements of a view that an access tile selects.
 #[derive(Debug)]
 pub(super) enum KtirAccess {
     Direct {
@@ -58,7 +58,7 @@ pub(super) enum KtirAccess {
     },
 }
 
-/// A subscript with its captured values.
+/// A subscript with the values that it captures.
 #[derive(Debug)]
 pub(super) struct BoundSubscript {
     pub(super) map: KtirAffineMap,
@@ -66,16 +66,16 @@ pub(super) struct BoundSubscript {
     pub(super) through: Option<Rc<KtirView>>,
 }
 
-/// What an access touches: runs of `len` elements, in the order of the tile.
+/// The memory that an access touches: runs of `len` elements, in the order of the tile.
 pub(super) struct KtirAccessRuns {
     pub(super) runs: Vec<(KtirByteSpace, i64)>,
     pub(super) len: usize,
-    /// The same of index views that were read on the way.
+    /// The elements of index views that are read to find the runs.
     pub(super) index: Vec<(KtirByteSpace, i64)>,
     pub(super) index_size: usize,
 }
 
-/// The space of a view for a core.
+/// The memory of a view, as seen from a core.
 pub(super) fn resolve_space(space: KtirMemorySpace, core: usize) -> KtirByteSpace {
     match space {
         KtirMemorySpace::Global => KtirByteSpace::Global,
@@ -84,7 +84,7 @@ pub(super) fn resolve_space(space: KtirMemorySpace, core: usize) -> KtirByteSpac
 }
 
 impl KtirView {
-    /// The byte of an element.
+    /// The address of an element in bytes.
     pub(super) fn element_byte(&self, at: &[i64]) -> Result<(KtirByteSpace, i64), KtirFault> {
         let outside = || KtirFault::OutOfBounds { index: at.to_vec(), shape: self.shape.clone() };
         // A single view is checked by its sizes. Its coordinate set is not asked: it says which
@@ -115,7 +115,7 @@ impl KtirView {
 }
 
 impl KtirView {
-    /// Nodes of the expressions that an element is put into before its place is known.
+    /// The number of expression nodes that are evaluated to find the address of an element.
     fn count_nodes(&self) -> usize {
         let of =
             |p: &KtirViewPart| p.coordinates.as_ref().map_or(1, |(set, ..)| 1 + set.count_nodes());
@@ -211,7 +211,7 @@ impl KtirAccess {
     }
 }
 
-/// Neighbouring elements as runs, where all runs are equally long.
+/// Merges neighbouring elements into runs, if all runs have one length.
 fn merge_neighbours(
     bytes: Vec<(KtirByteSpace, i64)>,
     index: Vec<(KtirByteSpace, i64)>,
@@ -231,7 +231,8 @@ fn merge_neighbours(
     KtirAccessRuns { runs, len, index, index_size }
 }
 
-/// The points of a set in order; `nodes` are those of expressions that each of them is put into.
+/// The points of a set in order; `nodes` is the number of expression nodes that are evaluated for
+/// each point.
 fn enumerate_points(
     set: &KtirAffineSet,
     order: Option<&KtirAffineMap>,
@@ -248,7 +249,7 @@ fn enumerate_points(
     // A point costs an allocation and a node one addition or division, so sixteen nodes count as
     // one step.
     meter.take_steps(count * (1 + nodes as u64 / 16))?;
-    // A point, its place in the order, and where it lies.
+    // Room for a point, its position in the order, and its address.
     meter.check_room(count * 16 * (8 + set.dims() as u64))?;
     let mut points = set.list_points(&[], MAX_ENUMERATED_POINTS).ok_or_else(|| {
         KtirFault::TooLarge(format!("a tile of more than {MAX_ENUMERATED_POINTS} elements"))
@@ -262,7 +263,7 @@ fn enumerate_points(
     Ok(points)
 }
 
-/// Rows of a box in a plain view; none where it has to be enumerated.
+/// Finds the rows of a box in a plain view; `None` where the points have to be enumerated.
 fn find_box_runs(
     view: &KtirView,
     base: &[i64],
@@ -286,7 +287,7 @@ fn find_box_runs(
     }
     let empty = bounds.extents.contains(&0);
     if outside && !empty {
-        // The first element, in the order of the tile, that is outside.
+        // The witness is the first element outside, in the order of the tile.
         let mut index = low.clone();
         let bad = |d: usize| low[d] < 0 || low[d] >= view.shape[d];
         if !(0..low.len()).any(bad)
@@ -305,7 +306,7 @@ fn find_box_runs(
             index_size: 0,
         }));
     }
-    // Inner dimensions that follow each other in memory are one run.
+    // Inner dimensions that are contiguous in memory form one run.
     let mut len = 1_i64;
     let mut d = base.len();
     // A dimension of one element continues any run, whatever its stride is.

@@ -1,4 +1,5 @@
-//! Bodies on elements, run on all of them at once: generic, reduce, map, generate, pad.
+//! Runs bodies of elementwise operations on all elements at once: generic, reduce, map, generate,
+//! pad.
 
 use super::budget::KtirRunBudget;
 use super::core::KtirCore;
@@ -27,7 +28,8 @@ impl KtirLoopNest {
         self.sizes.iter().product()
     }
 
-    /// How many points there are; refused where that many steps are not left.
+    /// Charges a step for every point and returns their number; refused where the budget does not
+    /// suffice.
     fn charge_points(&self, meter: &KtirRunBudget) -> Result<usize, KtirFault> {
         // The product may not fit: a `linalg.generic` with reduction loops of 2^40 rounds each is a
         // valid text.
@@ -36,7 +38,7 @@ impl KtirLoopNest {
         Ok(rounds)
     }
 
-    /// The index of a loop at every point.
+    /// The index of loop `d` at every point.
     pub(super) fn loop_indices(&self, d: usize) -> KtirElements {
         let strides: Vec<(usize, usize)> =
             // A stride of 1 for the loop in question and of 0 for the others makes the offset the
@@ -51,7 +53,8 @@ impl KtirLoopNest {
 type KtirBodyLanes = HashMap<KtirValue, Rc<KtirElements>>;
 
 impl<'m> KtirCore<'m> {
-    /// Runs a body on lanes: what it yields. `index` gives the value of `linalg.index`.
+    /// Runs a body on all lanes and returns what it yields. `index` computes the value of
+    /// `linalg.index`.
     fn run_lanes(
         &mut self,
         body: &'m KtirBlock,
@@ -61,7 +64,7 @@ impl<'m> KtirCore<'m> {
     ) -> Result<Vec<Rc<KtirElements>>, KtirFault> {
         let work = (n as u64).saturating_mul(body.ops.len() as u64);
         self.meter.take_element_steps(work)?;
-        // Every operation of the body leaves a value of each lane.
+        // Every operation of the body keeps a value for each lane.
         let _held = self.meter.hold_bytes(work.saturating_mul(8))?;
         // Each operation of the body is one pass over all points. Interpreting the body point by
         // point would look up every operation again for each element.
@@ -102,7 +105,7 @@ impl<'m> KtirCore<'m> {
         Ok(Vec::new())
     }
 
-    /// A lane, or a value from outside that is the same everywhere.
+    /// The lanes of a value; a value from outside is the same in every lane.
     fn raw_lane(&self, lanes: &KtirBodyLanes, v: KtirValue) -> Result<Rc<KtirElements>, KtirFault> {
         lanes.get(&v).cloned().map_or_else(|| Ok(self.read_value(v)?.to_elements()), Ok)
     }
@@ -143,7 +146,7 @@ impl<'m> KtirCore<'m> {
         Ok(KtirElements::I((0..n).map(one).collect::<Result<_, _>>()?))
     }
 
-    /// A body that gets the coordinates of each element.
+    /// Runs a body that gets the coordinates of each element.
     pub(super) fn run_element_body(
         &mut self,
         op: &'m KtirOp,
@@ -201,7 +204,7 @@ impl<'m> KtirCore<'m> {
         }
     }
 
-    /// One operation for the whole body.
+    /// Applies a named operation that is the whole body.
     fn apply_combiner(
         &mut self,
         kind: KtirOpKind,
@@ -214,7 +217,7 @@ impl<'m> KtirCore<'m> {
         Ok(data)
     }
 
-    /// Folds halves onto each other until one is left, then the initial value.
+    /// Combines halves until one element is left, then combines it with the initial value.
     fn run_reduce(
         &mut self,
         op: &'m KtirOp,
@@ -237,7 +240,7 @@ impl<'m> KtirCore<'m> {
             gone.iter().chain(&kept).map(|d| (size(*d), places[*d])).collect();
         let rows: usize = gone.iter().map(|d| size(*d)).product();
         let row: usize = kept.iter().map(|d| size(*d)).product();
-        // Rows to fold, one after the other.
+        // The positions of the rows to combine, one after the other.
         let at = nest_offsets(0, &loops);
         let mut lanes: Vec<KtirElements> = Vec::new();
         for v in &op.operands[..inputs] {
@@ -296,7 +299,7 @@ impl<'m> KtirCore<'m> {
         }
     }
 
-    /// Parallel loops all at once, reduction loops one step after the other.
+    /// Runs all points of the parallel loops at once, and the reduction loops step by step.
     fn run_generic(
         &mut self,
         op: &'m KtirOp,
@@ -327,7 +330,7 @@ impl<'m> KtirCore<'m> {
             .collect::<Result<_, KtirFault>>()?;
         let shapes: Vec<&[i64]> =
             op.operands.iter().map(|v| self.value_type(*v).shape().unwrap_or(&[])).collect();
-        // Outputs lie in the order of the parallel loops while they are worked on.
+        // Outputs are kept in the order of the parallel loops until the loops are done.
         let places: Vec<Vec<usize>> = (inputs..maps.len())
             .map(|i| map_positions(&maps[i], shapes[i], &sizes, &parallel, &[], &[]))
             .collect::<Result<_, _>>()?;
@@ -336,7 +339,7 @@ impl<'m> KtirCore<'m> {
             .zip(&data[inputs..])
             .map(|(at, d)| Rc::new(d.gather(at.iter().copied())))
             .collect();
-        // Without a lane nothing is computed, however many rounds there are.
+        // Without a lane no round computes anything, so none is run.
         let rounds = if n == 0 { 0 } else { steps.charge_points(&self.meter)? };
         let nodes: usize = maps.iter().map(KtirAffineMap::count_nodes).sum();
         let mut at = vec![0_usize; reduced.len()];
@@ -395,7 +398,8 @@ fn operand_positions(
     map_positions(map, shape, sizes, parallel, reduced, at)
 }
 
-/// Where a map puts every point of the parallel loops, with the reduction loops at `at`.
+/// The position in an operand of every point of the parallel loops, with the reduction loops at
+/// `at`.
 fn map_positions(
     map: &KtirAffineMap,
     shape: &[i64],

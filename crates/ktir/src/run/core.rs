@@ -1,4 +1,4 @@
-//! One core: its calls, its frames, what is alive, what it did.
+//! One core: its calls and frames, the values that are alive, and its ledger.
 
 use super::budget::{self, KtirHeldBytes, KtirRunBudget, host_bytes};
 use super::cost::KtirCoreLedger;
@@ -13,13 +13,13 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-/// For each block, what dies after each of its operations.
+/// For each block, the values that are dead after each of its operations.
 // Keyed by address: the module does not change during a run, and blocks have no number of their
 // own.
 type LastUseDrops = HashMap<*const KtirBlock, Vec<Vec<KtirValue>>>;
 
-/// What dies where: a value dies after the last operation of its block that mentions it, itself or
-/// in a region; one that nobody mentions dies at once.
+/// Computes where values die: after the last operation of their block that mentions them, directly
+/// or in a region. A value without a use dies at once.
 fn compute_liveness(module: &KtirModule) -> LastUseDrops {
     let mut drops = LastUseDrops::new();
     for f in &module.functions {
@@ -68,7 +68,7 @@ fn collect_block_liveness(
     drops.insert(std::ptr::from_ref(block), dies);
 }
 
-/// A module as cores run it.
+/// A module prepared for the cores.
 #[derive(Debug)]
 pub(super) struct KtirRunProgram<'m> {
     functions: HashMap<&'m str, &'m KtirFunction>,
@@ -82,13 +82,13 @@ impl<'m> KtirRunProgram<'m> {
     }
 }
 
-/// A function that is being run.
+/// An open call of a function.
 #[derive(Debug)]
 pub(super) struct KtirCall<'m> {
     pub(super) f: &'m KtirFunction,
     pub(super) env: Vec<Option<KtirRunValue>>,
     pub(super) frames: Vec<KtirFrame<'m>>,
-    /// The call that waits for it.
+    /// The operation that called it.
     pub(super) from: Option<&'m KtirOp>,
     _held: KtirHeldBytes,
 }
@@ -103,11 +103,11 @@ pub(super) struct KtirCore<'m> {
     pub(super) used: Rc<Cell<u64>>,
     pub(super) capacity: u64,
     pub(super) ledger: KtirCoreLedger,
-    /// How often each produce was run.
+    /// How often this core has run each produce.
     pub(super) turns: HashMap<*const KtirOp, u64>,
-    /// Cores that it waits for.
+    /// The cores that it waits for.
     pub(super) waits: Vec<usize>,
-    /// What all cores together may take.
+    /// The budget of all cores together.
     pub(super) meter: Rc<KtirRunBudget>,
 }
 
@@ -161,7 +161,7 @@ impl<'m> KtirCore<'m> {
         self.calls.is_empty()
     }
 
-    /// Runs until the end or until it has to wait; whether anything was done.
+    /// Runs until the core has ended or has to wait; returns whether it did anything.
     pub(super) fn run_until_blocked(
         &mut self,
         memory: &mut KtirMemory,
@@ -226,7 +226,8 @@ impl<'m> KtirCore<'m> {
         self.current_function().value_type(v)
     }
 
-    /// What the current operation was the last to use goes, and the next one comes.
+    /// Drops the values that the current operation was the last to use, and advances to the next
+    /// one.
     pub(super) fn advance_to_next_op(&mut self) {
         let drops = &self.program.drops;
         let call = self.current_call();
@@ -243,7 +244,7 @@ impl<'m> KtirCore<'m> {
         frame.pc += 1;
     }
 
-    /// A tile of a type, charged to the scratchpad.
+    /// Makes a tile of a type and charges it to the scratchpad.
     pub(super) fn make_tile(
         &mut self,
         ty: &KtirType,
@@ -267,7 +268,7 @@ impl<'m> KtirCore<'m> {
         Ok(KtirRunValue::Tile(Rc::new(KtirTile { shape: shape.clone(), data, _charge, _held })))
     }
 
-    /// What a tile takes; refused where the scratchpad does not have it.
+    /// The bytes that a tile takes; refused where the scratchpad has not enough.
     pub(super) fn check_tile_room(&self, ty: &KtirType) -> Result<u64, KtirFault> {
         let (bytes, used) =
             // Allocations are in whole sticks of 128 bytes, as on the device.
@@ -276,7 +277,7 @@ impl<'m> KtirCore<'m> {
             let (tile, capacity) = (ty.to_string(), self.capacity);
             return Err(KtirFault::LxOverflow { tile, bytes, used, capacity });
         }
-        // The elements, and what the host needs to compute them.
+        // The host needs room for the elements and for intermediate results: four times the tile.
         let host = host_bytes(ty.elem().unwrap_or(KtirElem::Index), budget::count_elements(ty));
         self.meter.check_room(host.saturating_mul(4))?;
         Ok(bytes)
@@ -287,7 +288,7 @@ impl<'m> KtirCore<'m> {
         self.program.functions.get(name).copied()
     }
 
-    /// Coordinates in the grid.
+    /// The coordinate of the core along dimension `d` of the grid.
     pub(super) fn grid_coordinate(&self, d: usize) -> i64 {
         let size = |d: usize| self.grid.get(d).copied().unwrap_or(1);
         let before: i64 = (0..d).map(size).product();

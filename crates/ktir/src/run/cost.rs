@@ -1,10 +1,10 @@
-//! What a core did, operation by operation.
+//! The ledger of a core: the work of each operation.
 
 use super::access::{KtirAccessRuns, KtirByteSpace};
 use crate::op::KtirCostClass;
 use zellige_machine::account::{CoreWork, RingMove};
 
-/// One operation that took time.
+/// The cost of one operation.
 #[derive(Debug, Clone)]
 pub(super) struct KtirOpCost {
     pub(super) name: &'static str,
@@ -12,7 +12,7 @@ pub(super) struct KtirOpCost {
     pub(super) groups: Vec<KtirRingSend>,
 }
 
-/// Bytes to a group of so many cores.
+/// Bytes sent to a group of cores.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KtirRingSend {
     pub(super) bytes: u64,
@@ -23,15 +23,15 @@ pub(super) struct KtirRingSend {
 pub(super) struct KtirCoreLedger {
     pub(super) work: CoreWork,
     pub(super) sent: Vec<KtirRingSend>,
-    /// Sticks touched by loads and stores, each operation by itself.
+    /// Sticks touched by loads and stores, counted per operation.
     // The same stick counts again in the next operation: upstream's model charges the unique sticks
     // of one load or store, because nothing is known to stay in a cache between two.
     sticks: u64,
-    /// Events that are kept, at most.
+    /// The largest number of recorded events.
     traced: usize,
     pub(super) events: Vec<KtirOpCost>,
     now: Option<KtirOpCost>,
-    /// Entries of lists that were added, in bytes, and not told yet.
+    /// Bytes by which the lists have grown since they were last charged.
     grown: u64,
 }
 
@@ -51,7 +51,7 @@ impl KtirCoreLedger {
         }
     }
 
-    /// Ends it; one that cost nothing leaves no event.
+    /// Ends an operation; one without cost leaves no event.
     pub(super) fn end_op(&mut self) {
         if let Some(spent) = self.now.take()
             && (!spent.work.is_idle() || !spent.groups.is_empty())
@@ -61,7 +61,7 @@ impl KtirCoreLedger {
         }
     }
 
-    /// Bytes that the lists have grown by since this was asked last.
+    /// Returns the bytes by which the lists have grown since the last call.
     pub(super) fn take_grown_bytes(&mut self) -> u64 {
         std::mem::take(&mut self.grown)
     }
@@ -77,7 +77,7 @@ impl KtirCoreLedger {
         self.work.lx_peak = self.work.lx_peak.max(used);
     }
 
-    /// Elements of an operation; `scalar` where no tile takes part.
+    /// Records the elements of an operation; `scalar` if no operand is a tile.
     pub(super) fn record_elements(&mut self, class: KtirCostClass, n: usize, scalar: bool) {
         let n = n as u64;
         match class {
@@ -105,7 +105,7 @@ impl KtirCoreLedger {
 
     pub(super) fn record_send(&mut self, bytes: u64, group: usize) {
         let sent = KtirRingSend { bytes, group: group as u64 };
-        // Each becomes a move on the ring in the end.
+        // Each becomes a ring move in the outcome.
         self.grown += (size_of::<KtirRingSend>() + size_of::<RingMove>()) as u64;
         self.sent.push(sent);
         if let Some(now) = &mut self.now {
@@ -113,7 +113,7 @@ impl KtirCoreLedger {
         }
     }
 
-    /// A load or store.
+    /// Records a load or store.
     pub(super) fn record_transfer(
         &mut self,
         runs: &KtirAccessRuns,

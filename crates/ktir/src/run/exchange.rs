@@ -1,4 +1,4 @@
-//! What cores tell each other.
+//! Exchanges of partial results between cores.
 
 use super::budget::{self, KtirRunBudget};
 use super::core::KtirCore;
@@ -12,11 +12,11 @@ use crate::types::KtirType;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-/// Groups that an operation may have.
+/// The largest number of groups of an operation.
 // There are 4096 cores at most, so groups beyond this number could only be empty.
 const MAX_GROUPS: i64 = 1 << 16;
 
-/// A produce that was run: which one, for which time.
+/// An executed produce: which operation, and how often the core has run it.
 #[derive(Debug)]
 pub(super) struct ProduceHandle {
     // The same operation runs again in every round of a loop, so its address alone would mix the
@@ -26,7 +26,7 @@ pub(super) struct ProduceHandle {
     groups: KtirAffineSet,
 }
 
-/// Which produce, for which time, of which group.
+/// Which produce operation, which execution of it, and which group.
 type PartialKey = (usize, u64, i64);
 
 /// The partials of every group, by the core that contributed them.
@@ -37,7 +37,7 @@ pub(super) struct PartialExchange {
     posted: HashMap<PartialKey, BTreeMap<usize, Vec<Rc<KtirElements>>>>,
 }
 
-/// The report of cores that all wait.
+/// Builds the error of a run in which all cores wait.
 pub(super) fn report_deadlock(cores: &[KtirCore<'_>]) -> KtirRunError {
     let waits = cores.iter().filter(|c| !c.is_done()).map(|c| WaitingCore {
         core: c.id,
@@ -118,7 +118,7 @@ impl<'m> KtirCore<'m> {
         Ok(())
     }
 
-    /// Partials of this core for its group.
+    /// Posts the partial results of this core for its group.
     pub(super) fn post_partials(
         &mut self,
         exchange: &mut PartialExchange,
@@ -129,15 +129,15 @@ impl<'m> KtirCore<'m> {
         let key = (handle.key.0, handle.key.1, group);
         let partials: Vec<Rc<KtirElements>> =
             values.iter().map(KtirRunValue::to_elements).collect();
-        // Who still comes for them is not known, so they stay.
-        // 64 bytes stand for the entries of both maps and the counter of references.
+        // It is not known which cores still need them, so they are kept until the run ends. 64
+        // bytes stand for the entries of both maps and the counter of references.
         let bytes = partials.iter().map(|d| 64 + 8 * d.len() as u64).sum();
         self.meter.take_bytes(bytes)?;
         exchange.posted.entry(key).or_default().insert(self.id, partials);
         Ok(())
     }
 
-    /// Receives, or waits: whether it went on.
+    /// Receives partial results if all of them are there; returns false if the core has to wait.
     pub(super) fn run_delivery(
         &mut self,
         op: &'m KtirOp,
@@ -266,7 +266,7 @@ impl<'m> KtirCore<'m> {
         Ok(true)
     }
 
-    /// What a core that receives nothing holds: the identity, or zeros.
+    /// Gives a core that receives nothing the identity, or zeros.
     fn deliver_nothing(&mut self, op: &'m KtirOp) -> Result<(), KtirFault> {
         let mut out = Vec::new();
         for (i, v) in op.results.iter().enumerate() {
@@ -289,7 +289,7 @@ impl<'m> KtirCore<'m> {
         self.receive_results(op, out)
     }
 
-    /// Refuses another number of elements than a result has.
+    /// Refuses a delivery with another number of elements than the result has.
     fn check_delivered_size(&self, have: usize, ty: &KtirType) -> Result<(), KtirFault> {
         let n = element_count(ty.shape().unwrap_or(&[]));
         if have == n {
@@ -298,7 +298,7 @@ impl<'m> KtirCore<'m> {
         Err(KtirFault::Groups(format!("{have} elements arrive for the {n} of {ty}")))
     }
 
-    /// Results of a delivery.
+    /// Stores the results of a delivery.
     fn receive_results(
         &mut self,
         op: &'m KtirOp,
@@ -316,7 +316,7 @@ impl<'m> KtirCore<'m> {
         Ok(())
     }
 
-    /// Combines what is there with the next partial, or ends.
+    /// Combines the result so far with the next partial, or finishes the reduction.
     pub(super) fn combine_partials(
         &mut self,
         op: &'m KtirOp,
@@ -364,7 +364,7 @@ fn split_along(
     let inner: usize = element_count(&shape[dim + 1..]);
     let outer: usize = element_count(&shape[..dim]);
     let each = n / parts * inner;
-    // An empty piece may be cut out of a huge number of places.
+    // A piece without elements may still have a huge number of outer positions.
     let outer = if each == 0 { 0 } else { outer };
     let at = (0..outer).flat_map(|o| {
         let from = o * n * inner + index * each;
@@ -373,7 +373,7 @@ fn split_along(
     Ok(data.gather(at))
 }
 
-/// Pieces of one shape joined along a dimension.
+/// Concatenates pieces of one shape along a dimension.
 fn join_along(pieces: &[Rc<KtirElements>], shape: &[i64], dim: usize) -> KtirElements {
     let Some(first) = pieces.first() else { return KtirElements::I(Vec::new()) };
     let chunk: usize = element_count(&shape[dim..]);

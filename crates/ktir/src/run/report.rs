@@ -1,4 +1,4 @@
-//! What a run gives: arrays, cycles, a trace.
+//! The outcome of a run: arrays, cycles, a trace.
 
 use super::core::KtirCore;
 use super::cost::{KtirOpCost, KtirRingSend};
@@ -13,21 +13,21 @@ use zellige_machine::account::{
 use zellige_machine::timeline::{TimelineEvent, TimelineTrack};
 use zellige_machine::{CycleModel, Hardware, OperationCost, SimulatedTime, Timeline};
 
-/// A run that ended.
+/// The outcome of a successful run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KtirRunOutcome {
-    /// Every array that was given, as the kernel left it.
+    /// Every array that was passed, with its contents after the run.
     pub arrays: BTreeMap<String, KtirArray>,
-    /// What it cost, core by core.
+    /// The cost of every core.
     pub cost: OperationCost,
-    /// The hardware that it was priced on.
+    /// The hardware whose figures give the cycles.
     pub hardware: String,
-    /// What happened when, if that was asked for.
+    /// The timeline, if a trace was requested.
     pub timeline: Option<Timeline>,
 }
 
 impl KtirRunOutcome {
-    /// Cycles of the slowest core.
+    /// The cycles of the slowest core.
     pub fn cycles(&self) -> u64 {
         self.cost.latency.cycles
     }
@@ -58,7 +58,7 @@ impl KtirRunOutcome {
         }
     }
 
-    /// Everything but the arrays' contents, for programs.
+    /// Everything except the contents of the arrays, as JSON.
     pub fn to_json(&self) -> serde_json::Value {
         let cores: Vec<serde_json::Value> = self
             .cost
@@ -132,7 +132,7 @@ impl fmt::Display for KtirRunOutcome {
     }
 }
 
-/// Ring moves as the model charges them: around the grid, or around the group.
+/// Adds ring moves as the cycle model charges them: around the whole grid, or around the group.
 fn price_ring_moves(
     mut work: CoreWork,
     sent: &[KtirRingSend],
@@ -176,7 +176,7 @@ pub(super) fn build_outcome(
     KtirRunOutcome { arrays, cost, hardware: hardware.name().into(), timeline }
 }
 
-/// Operations one after the other on each core; what each takes, it takes while as many cores share
+/// Lists the operations of each core one after the other. Each is priced as if as many cores shared
 /// the memory as in the whole kernel.
 fn build_timeline(
     hardware: &Hardware,
@@ -198,7 +198,7 @@ fn build_timeline(
                 hardware.cycle_model(),
                 work.cores.len(),
             );
-            // Few operations differ, so most are priced once.
+            // Few operations differ in their work, so most prices are found in the table.
             let cycles = *known.entry(format!("{each:?}")).or_insert_with(|| {
                 hardware
                     .operation_latency(&OperationWork::uniform_cores(

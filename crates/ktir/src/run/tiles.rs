@@ -1,4 +1,4 @@
-//! Operations on whole tiles: making, cutting, joining, multiplying.
+//! Runs operations on whole tiles: making, slicing, concatenating, multiplying.
 
 use super::body::KtirLoopNest;
 use super::core::KtirCore;
@@ -151,7 +151,10 @@ impl<'m> KtirCore<'m> {
                 self.record_tile_traffic(op);
                 self.make_tile(ty, data)
             }
-            _ => Err(KtirFault::Invalid(format!("`{}` has no place here", op.kind.name()))),
+            _ => Err(KtirFault::Invalid(format!(
+                "`{}` is not an operation on tiles",
+                op.kind.name()
+            ))),
         }
     }
 
@@ -189,7 +192,7 @@ impl<'m> KtirCore<'m> {
         self.make_tile(ty, data)
     }
 
-    /// `ins(..) outs(..)`.
+    /// Runs a named structured operation: `ins(..) outs(..)`.
     pub(super) fn run_structured(
         &mut self,
         op: &'m KtirOp,
@@ -317,7 +320,8 @@ fn multiply_add(rows: &[f32], columns: &[f32], sum: &mut [f32], k: usize, n: usi
     if k == 0 || n == 0 {
         return;
     }
-    // Four rows share each pass over a row of the columns; their sums stay independent.
+    // Four rows share each pass over a row of the right operand, which is then read from the cache;
+    // their sums stay independent.
     const ROWS_PER_BLOCK: usize = 4;
     for (rows, sums) in rows.chunks(ROWS_PER_BLOCK * k).zip(sum.chunks_mut(ROWS_PER_BLOCK * n)) {
         for (l, row) in columns.chunks_exact(n).enumerate() {

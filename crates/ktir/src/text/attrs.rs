@@ -1,11 +1,11 @@
-//! Reading dictionaries of attributes.
+//! Reads dictionaries of attributes.
 
 use super::parser::{KtirParser, Result};
 use crate::ir::{DYNAMIC_SIZE, KtirAttr, KtirMemorySpace, KtirValue};
 use zellige_notation::Diagnostic;
 
 impl KtirParser<'_> {
-    /// `{key = value, ..}` if it comes next.
+    /// Reads `{key = value, ..}` if it is the next token.
     pub(super) fn parse_dict(&mut self) -> Result<Vec<(String, KtirAttr)>> {
         if !self.eat_token("{") {
             return Ok(Vec::new());
@@ -78,7 +78,7 @@ impl KtirParser<'_> {
         Ok(word.to_string())
     }
 
-    /// Both spellings of a memory space.
+    /// Reads both spellings of a memory space.
     fn parse_memory_space(&mut self) -> Result<KtirMemorySpace> {
         let start = self.c.next_token_start();
         let names = if self.eat_token("#ktdp.memory_space") {
@@ -115,7 +115,7 @@ impl KtirParser<'_> {
         Ok(space)
     }
 
-    /// `[4, %n, 8]`: numbers, with the values among them.
+    /// Reads `[4, %n, 8]`: the numbers, and the values in their order.
     pub(super) fn parse_mixed_list(&mut self) -> Result<(Vec<i64>, Vec<KtirValue>)> {
         let mut values = Vec::new();
         self.expect_token("[")?;

@@ -1,4 +1,4 @@
-//! Reading constants: numbers, bit patterns, dense tiles.
+//! Reads constants: numbers, bit patterns, dense tiles.
 
 use super::parser::{KtirOpParts, KtirParser, Result};
 use crate::ir::{KtirAttr, KtirLiteral};
@@ -114,7 +114,8 @@ impl KtirParser<'_> {
     }
 }
 
-/// Bit patterns of integers are their numbers.
+/// Turns the bit pattern of an integer into its number, and a whole number of a float type into a
+/// float.
 fn resolve_literal(literal: KtirLiteral, elem: KtirElem) -> KtirLiteral {
     match literal {
         KtirLiteral::Bits(bits) if !elem.is_float() => {

@@ -1,11 +1,11 @@
-//! Reading what follows the name of an operation, form by form.
+//! Reads what follows the name of an operation, one function per textual form.
 
 use super::parser::{KtirOpParts, KtirParser, Result};
 use crate::ir::{KtirAttr, KtirValue};
 use crate::op::{KtirOpForm, KtirOpKind};
 use crate::types::{KtirElem, KtirType};
 
-/// Flags that may follow the operands: `fastmath<fast>`.
+/// Flags that may follow the operands, as in `fastmath<fast>`.
 const KNOWN_FLAGS: [&str; 3] = ["fastmath", "overflow", "exact"];
 
 impl KtirParser<'_> {
@@ -52,7 +52,7 @@ impl KtirParser<'_> {
         }
     }
 
-    /// Operands between commas.
+    /// Operands separated by commas.
     pub(super) fn parse_values(&mut self, n: usize) -> Result<Vec<KtirValue>> {
         let mut out = Vec::with_capacity(n);
         for i in 0..n {
@@ -148,7 +148,7 @@ impl KtirParser<'_> {
         Ok(KtirOpParts::new(operands, vec![]))
     }
 
-    /// Whether what follows begins an operation with results: `%a =`, `%a, %b =` or `%a:2 =`.
+    /// Whether the next tokens begin an operation with results: `%a =`, `%a, %b =` or `%a:2 =`.
     fn is_definition_next(&mut self) -> bool {
         let rest = &self.text[self.c.next_token_start()..];
         let names = |c: char| c.is_ascii_alphanumeric() || "_$.-%, \t#".contains(c);

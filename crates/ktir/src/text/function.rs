@@ -1,4 +1,4 @@
-//! Reading modules and functions.
+//! Reads modules and functions.
 
 use super::parser::{KtirParser, Result};
 use crate::ir::{KtirAlias, KtirBlock, KtirFunction, KtirModule, KtirOp, KtirSourceSpan};
@@ -173,7 +173,8 @@ impl KtirParser<'_> {
         Ok(ops)
     }
 
-    /// `{ ops }` with arguments from the outside and those of a `^bb0(..):`, ending in `end`.
+    /// Reads `{ ops }` with the given arguments and those of a `^bb0(..):` label; a missing
+    /// terminator becomes `end`.
     pub(super) fn parse_region(
         &mut self,
         given: &[(Spanned<String>, KtirType)],
@@ -203,7 +204,7 @@ impl KtirParser<'_> {
     }
 }
 
-/// An end that the text may leave out.
+/// A terminator that the text may leave out.
 fn implicit_terminator(kind: KtirOpKind) -> KtirOp {
     let (operands, results, attrs, regions) = (vec![], vec![], vec![], vec![]);
     KtirOp { kind, operands, results, attrs, regions, span: KtirSourceSpan::default() }

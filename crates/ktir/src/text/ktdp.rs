@@ -1,4 +1,4 @@
-//! Reading the operations of ktdp.
+//! Reads the operations of the dialect ktdp.
 
 use super::affine::AffineScope;
 use super::parser::{KtirOpParts, KtirParser, Result};
@@ -9,7 +9,8 @@ use crate::types::KtirType;
 use zellige_notation::Diagnostic;
 use zellige_notation::cursor::Spanned;
 
-/// Whether the conditions on a dimension alone make it 0 at every point of a set.
+/// Whether a dimension is 0 at every point of a set, as far as the conditions on this dimension
+/// alone tell.
 fn is_always_zero(set: &KtirAffineSet, dim: usize) -> bool {
     let Some(bounds) = set.bounding_box(&[]) else { return false };
     // A set without points enumerates nothing, so every statement about its coordinates holds.
@@ -93,8 +94,8 @@ impl KtirParser<'_> {
             names.push(name.value.clone());
             Ok(name)
         })?;
-        // Texts also list values from outside here, and mean those: a name without a variable behind it
-        // is looked up like any other.
+        // Some texts also list values from outside here. Such a name stands for the value, so it is
+        // looked up like any other name.
         let fixed: Vec<bool> = listed.iter().map(|n| self.is_outer_index(n)).collect();
         let own = |(n, fixed): (&Spanned<String>, &bool)| match fixed {
             true => String::new(),
@@ -148,7 +149,8 @@ impl KtirParser<'_> {
             .with_attrs(attrs))
     }
 
-    /// Whether a variable of an indirect access has the name of a number that is defined outside.
+    /// Whether a variable of an indirect access has the name of an integer value that is defined
+    /// outside.
     fn is_outer_index(&self, name: &Spanned<String>) -> bool {
         let value = self.look_up_value(&name.value, name.span.clone());
         let ty = value.ok().map(|v| &self.values[v.index()].ty);
@@ -245,7 +247,7 @@ impl KtirParser<'_> {
                     attrs.push((key.into(), KtirAttr::Set(set)));
                 }
                 "groups" => {
-                    // Older texts say again what the future knows.
+                    // Older texts repeat the groups, which the type of the future has.
                     self.expect_token("=")?;
                     self.parse_set()?;
                 }

@@ -1,4 +1,4 @@
-//! Reading the operations of linalg.
+//! Reads the operations of the dialect linalg.
 
 use super::parser::{KtirOpParts, KtirParser, Result};
 use crate::ir::{KtirAttr, KtirBlock, KtirValue};
@@ -16,7 +16,7 @@ impl KtirParser<'_> {
         Ok((ins, outs))
     }
 
-    /// `-> T` if it comes; the results are the outputs either way.
+    /// Reads `-> T` if it is there; the results have the types of the outputs either way.
     fn parse_arrow_types(&mut self, outs: &[KtirValue]) -> Result<Vec<KtirType>> {
         if self.eat_token("->") {
             if self.eat_token("(") {
@@ -56,7 +56,7 @@ impl KtirParser<'_> {
             .with_region(region))
     }
 
-    /// `{ arith.addf }` if it comes: one operation for the whole body.
+    /// Reads `{ arith.addf }` if it is there: one operation that is the whole body.
     fn parse_combiner(&mut self) -> Result<Option<String>> {
         if !self.eat_token("{") {
             return Ok(None);
@@ -81,7 +81,7 @@ impl KtirParser<'_> {
         Ok(Some(word.value.to_string()))
     }
 
-    /// `(%in: f16, %out: f16) { .. }`, the body with its arguments outside.
+    /// Reads `(%in: f16, %out: f16) { .. }`: a body whose arguments stand in front of it.
     fn parse_body(&mut self) -> Result<KtirBlock> {
         self.expect_token("(")?;
         let args = self.parse_list(")", |p| {

@@ -1,4 +1,4 @@
-//! Writing a module.
+//! Prints a module.
 
 mod own;
 
@@ -11,7 +11,7 @@ use crate::op::{KtirOpForm, KtirOpKind};
 use crate::types::{KtirElem, KtirType};
 use std::fmt::Write;
 
-/// The text of a module.
+/// Prints a module as text.
 pub fn print_module(module: &KtirModule) -> String {
     let mut out = String::new();
     for (name, alias) in &module.aliases {
@@ -42,7 +42,7 @@ struct KtirPrinter<'m> {
     indent: usize,
 }
 
-/// Attributes that an operation writes outside its dictionary.
+/// The attributes that an operation prints outside of its dictionary.
 fn structural_attributes(kind: KtirOpKind) -> &'static [&'static str] {
     match kind {
         KtirOpKind::ArithConstant => &["value"],
@@ -95,7 +95,8 @@ impl KtirPrinter<'_> {
         self.push_text("\n  }\n");
     }
 
-    /// The operations of a block; an end without operands that readers add is left out.
+    /// Prints the operations of a block. A terminator without operands that readers add by
+    /// themselves is left out.
     fn print_ops(&mut self, block: &KtirBlock, implied: Option<KtirOpKind>) {
         for (i, op) in block.ops.iter().enumerate() {
             let last = i + 1 == block.ops.len();
@@ -200,7 +201,7 @@ impl KtirPrinter<'_> {
         }
     }
 
-    /// ` {key = value}` of what is not written elsewhere.
+    /// Formats ` {key = value}` for the attributes that are not printed elsewhere.
     fn format_dict(&self, op: &KtirOp) -> String {
         let outside = structural_attributes(op.kind);
         let entries: Vec<String> = op
@@ -306,7 +307,7 @@ fn format_literal(l: KtirLiteral, elem: Option<KtirElem>) -> String {
     match l {
         KtirLiteral::Int(n) => n.to_string(),
         KtirLiteral::Float(bits) => {
-            // Rust writes the shortest text that reads back to the same number.
+            // Rust prints the shortest decimal that reads back to the same number.
             format!("{:?}", f64::from_bits(bits))
         }
         KtirLiteral::Bits(bits) => {
@@ -340,7 +341,7 @@ fn format_dense(list: &[KtirLiteral], shape: &[i64], elem: Option<KtirElem>) -> 
     }
 }
 
-/// A row that is a list even where it has one element.
+/// Formats a row, which is a list even if it has one element.
 fn format_dense_row(list: &[KtirLiteral], shape: &[i64], elem: Option<KtirElem>) -> String {
     match list {
         [one] => {

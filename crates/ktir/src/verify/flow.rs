@@ -1,4 +1,4 @@
-//! Loops, branches, calls, and single elements of views.
+//! Rules of loops, branches, calls, and accesses to single elements of views.
 
 use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::ir::KtirOp;
@@ -44,11 +44,11 @@ impl<'m> KtirChecker<'m> {
                 let region = &op.regions[0];
                 let args = self.value_types(&region.args);
                 ensure_rule(op, args.first() == Some(&ty) && args[1..] == carried, || {
-                    "its body takes the counter and what is carried".into()
+                    "its body takes the counter and the carried values".into()
                 })?;
                 self.check_yielded(op, region, &carried)?;
                 let results = self.value_types(&op.results);
-                ensure_rule(op, results == carried, || "gives what is carried".into())
+                ensure_rule(op, results == carried, || "gives the carried values".into())
             }
             KtirOpKind::If => {
                 ensure_rule(
@@ -62,7 +62,7 @@ impl<'m> KtirChecker<'m> {
                 // Without an `else` there would be no value for the results when the condition is
                 // false.
                 ensure_rule(op, op.regions.len() == 2 || op.results.is_empty(), || {
-                    "gives something, so it needs an `else`".into()
+                    "has results, so it needs an `else`".into()
                 })?;
                 let want = self.value_types(&op.results);
                 for region in &op.regions {
@@ -79,18 +79,18 @@ impl<'m> KtirChecker<'m> {
                 // what the condition passes on. The two lists may differ, so they are checked
                 // separately.
                 ensure_rule(op, self.value_types(&before.args) == carried, || {
-                    "its first region takes what is carried".into()
+                    "its first region takes the carried values".into()
                 })?;
                 let results = self.value_types(&op.results);
                 ensure_rule(op, self.value_types(&after.args) == results, || {
-                    "its second region takes what the condition passes on".into()
+                    "its second region takes the values that the condition passes on".into()
                 })?;
                 let Some(end) = before.ops.last().filter(|e| e.kind == KtirOpKind::Condition)
                 else {
                     return broken_rule(op, "its first region ends in `scf.condition`");
                 };
                 let passed = self.value_types(end.operands.get(1..).unwrap_or(&[]));
-                ensure_rule(end, passed == results, || "passes on what the loop gives".into())?;
+                ensure_rule(end, passed == results, || "passes on the results of the loop".into())?;
                 self.check_yielded(op, after, &carried)
             }
             KtirOpKind::Condition => ensure_rule(

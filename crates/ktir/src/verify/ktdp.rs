@@ -1,4 +1,4 @@
-//! Views, access tiles and what cores tell each other.
+//! Rules of memory views, access tiles and exchanges between cores.
 
 use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::affine::{KtirAffineMap, KtirAffineSet};
@@ -6,7 +6,8 @@ use crate::ir::{DYNAMIC_SIZE, KtirAttr, KtirOp};
 use crate::op::KtirOpKind;
 use crate::types::{KtirElem, KtirType};
 
-/// Points of a set that are counted; of one that is no box and has more, a run finds out.
+/// The largest set, in points, whose points are counted here. A larger set that is not a box is
+/// checked when it runs.
 // A tile of 2^20 numbers of 16 bits fills a core's scratchpad of 2 MiB, so real tiles stay below;
 // counting more would make verifying slower than running.
 const MAX_COUNTED_POINTS: i64 = 1 << 20;
@@ -47,7 +48,7 @@ impl<'m> KtirChecker<'m> {
                     // may differ, because each holds a part.
                     let ok = matches!(self.value_type(*v), KtirType::MemRef(s, e) if s.len() == shape.len() && e == elem);
                     ensure_rule(op, ok, || {
-                        format!("`%{}` is no part of the view", self.name_of_value(*v))
+                        format!("`%{}` is not a partition of the view", self.name_of_value(*v))
                     })?;
                 }
                 Ok(())
@@ -82,7 +83,7 @@ impl<'m> KtirChecker<'m> {
         ensure_rule(op, n == coordinates.iter().product::<i64>(), || {
             format!("a tensor of shape {shape:?} through a tile of shape {coordinates:?}")
         })?;
-        // The elements of the view, where the tile is made in this function.
+        // The element type of the view is known where the tile is made in this function.
         let made = self.made.get(&tile);
         // A tile that is an argument or comes out of a loop has no operation to ask; its element
         // type is then compared when the access runs.
@@ -117,7 +118,7 @@ impl<'m> KtirChecker<'m> {
             // written by the type.
             let same = of.is_none() || *size == DYNAMIC_SIZE || *of == Some(*size);
             ensure_rule(op, same && (*size >= 0 || *size == DYNAMIC_SIZE), || {
-                format!("size {i} is {size}, but the memref says {}", of.unwrap_or(-1))
+                format!("size {i} is {size}, but the memref has {}", of.unwrap_or(-1))
             })?;
         }
         // Operands follow in the order sizes, strides; the count is all that ties them to their
@@ -194,7 +195,7 @@ impl<'m> KtirChecker<'m> {
             return broken_rule(op, "has no indices");
         };
         ensure_rule(op, indices.dims() == op.operands.len() - 1, || {
-            "other indices than values".into()
+            "the numbers of indices and of values differ".into()
         })?;
         // `base_map` is applied to the written indices; without one they are the coordinates
         // themselves.
@@ -227,7 +228,7 @@ impl<'m> KtirChecker<'m> {
         self.check_order(op, "access_tile_order", shape.len())
     }
 
-    /// A set that is a box has as many points as the tile.
+    /// Checks that a set has as many points as the tile.
     fn check_set_fills_tile(&self, op: &KtirOp, set: &KtirAffineSet, tile: &[i64]) -> Result {
         // The box is charged before it is computed, because one alias can be used by thousands of
         // operations.
@@ -329,7 +330,9 @@ impl<'m> KtirChecker<'m> {
         })?;
         self.spend_steps(op, (groups.count_nodes() as u64 + 1) * 2)?;
         // A core finds its group by testing all of them, so there has to be a last one.
-        ensure_rule(op, groups.bounding_box(&[]).is_some(), || "there is no end of groups".into())?;
+        ensure_rule(op, groups.bounding_box(&[]).is_some(), || {
+            "the set of groups has no bounds".into()
+        })?;
         self.check_core_set(op, "producer_tiles_per_group", 1)?;
         let tiles = types.iter().all(|t| matches!(t, KtirType::Tensor(..)));
         ensure_rule(op, tiles && !types.is_empty(), || "partials are tensors".into())?;
@@ -342,13 +345,13 @@ impl<'m> KtirChecker<'m> {
         self.check_yielded(op, region, &types.iter().collect::<Vec<_>>())
     }
 
-    /// A set of cores for a group.
+    /// Checks a set of cores for a group.
     fn check_core_set(&self, op: &KtirOp, key: &str, symbols: usize) -> Result {
         let Some(set) = op.set_attr(key) else { return broken_rule(op, format!("needs {key}")) };
         self.check_arity(op, key, set, 1, symbols)
     }
 
-    /// A region that no core waits in.
+    /// Checks that no operation of a region waits for another core.
     fn check_plain_region(&self, op: &KtirOp, region: &'m crate::ir::KtirBlock) -> Result {
         // A core inside such a region cannot stop for another one: the interpreter would have to
         // keep half of an exchange open inside another exchange. Calls are refused because the
@@ -364,7 +367,7 @@ impl<'m> KtirChecker<'m> {
         match waits {
             None => Ok(()),
             Some(inner) => {
-                broken_rule(inner, format!("has no place in a region of `{}`", op.kind.name()))
+                broken_rule(inner, format!("is not allowed in a region of `{}`", op.kind.name()))
             }
         }
     }
@@ -434,7 +437,7 @@ impl<'m> KtirChecker<'m> {
     }
 }
 
-/// Whether every dimension is one result, and nothing else is.
+/// Whether the results of a map are its dimensions, each exactly once.
 fn covers_every_dim(map: &KtirAffineMap) -> bool {
     map.selected_dims()
         .is_some_and(|dims| dims.len() == map.dims() && (0..map.dims()).all(|d| dims.contains(&d)))

@@ -1,4 +1,4 @@
-//! Structured operations on tiles.
+//! Rules of the structured operations on tiles.
 
 use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::ir::KtirOp;
@@ -6,7 +6,7 @@ use crate::op::KtirOpKind;
 use crate::types::{KtirElem, KtirType};
 
 impl<'m> KtirChecker<'m> {
-    /// Named ones: `ins(..) outs(..)`.
+    /// Checks a named operation: `ins(..) outs(..)`.
     pub(super) fn check_structured(&self, op: &'m KtirOp) -> Result {
         self.check_region_count(op, 0)?;
         // Structured operations are destination-passing in MLIR: `outs` gives the result its shape
@@ -124,7 +124,7 @@ impl<'m> KtirChecker<'m> {
         })
     }
 
-    /// A list of different dimensions.
+    /// Reads a list of distinct dimensions.
     pub(super) fn find_distinct_dims(
         &self,
         op: &KtirOp,
@@ -139,7 +139,7 @@ impl<'m> KtirChecker<'m> {
                 None => {
                     return broken_rule(
                         op,
-                        format!("{key} {list:?} are not different ones of {rank}"),
+                        format!("{key} {list:?} are not distinct dimensions below {rank}"),
                     );
                 }
             }
@@ -165,7 +165,7 @@ impl<'m> KtirChecker<'m> {
         Ok(())
     }
 
-    /// A body of operations on elements.
+    /// Checks a body of operations on elements.
     fn check_body(&self, op: &'m KtirOp, args: &[KtirType], yields: &[KtirType]) -> Result {
         self.check_region_count(op, 1)?;
         let region = &op.regions[0];
@@ -183,7 +183,7 @@ impl<'m> KtirChecker<'m> {
                     KtirOpKind::ArithConstant | KtirOpKind::LinalgIndex | KtirOpKind::LinalgYield
                 );
             ensure_rule(inner, plain, || {
-                format!("has no place in the body of `{}`", op.kind.name())
+                format!("is not allowed in the body of `{}`", op.kind.name())
             })?;
         }
         self.check_yielded(op, region, &yields.iter().collect::<Vec<_>>())
@@ -291,7 +291,7 @@ impl<'m> KtirChecker<'m> {
         }
     }
 
-    /// A combiner by name takes so many elements of a type.
+    /// Checks that a named combiner takes this many elements of this type.
     fn check_combiner(&self, op: &KtirOp, name: &str, operands: usize, ty: &KtirType) -> Result {
         let kind = KtirOpKind::from_name(name);
         let form = kind.map(KtirOpKind::form);
@@ -328,7 +328,7 @@ impl<'m> KtirChecker<'m> {
     }
 }
 
-/// The list as a permutation of so many.
+/// Returns the list as a permutation of `rank` dimensions, if it is one.
 pub(crate) fn as_permutation(list: &[i64], rank: usize) -> Option<Vec<usize>> {
     let dims: Vec<usize> = list
         .iter()

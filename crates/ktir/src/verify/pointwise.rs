@@ -1,22 +1,23 @@
-//! Element by element.
+//! Rules of elementwise operations.
 
 use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::ir::{KtirAttr, KtirLiteral, KtirOp};
 use crate::op::{KtirOpForm, KtirOpKind};
 use crate::types::{KtirElem, KtirType};
 
-/// Comparisons of integers.
+/// The predicates of `arith.cmpi`.
 pub(crate) const INT_PREDICATES: [&str; 10] =
     ["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"];
 
-/// Comparisons of floats: ordered ones are false where a NaN is compared, unordered ones true.
+/// The predicates of `arith.cmpf`: an ordered comparison with a NaN is false, an unordered one is
+/// true.
 // The names and their meaning are those of `arith.cmpf`; `false` and `true` belong to them.
 pub(crate) const FLOAT_PREDICATES: [&str; 16] = [
     "false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord", "ueq", "ugt", "uge", "ult", "ule",
     "une", "uno", "true",
 ];
 
-/// Whether the operands are floats; none where that does not matter.
+/// Whether the operands have to be floats; `None` where both kinds are accepted.
 fn takes_floats(kind: KtirOpKind) -> Option<bool> {
     use KtirOpKind::{
         AbsI, AddI, AndI, CeilDivSI, CeilDivUI, CmpI, DivSI, DivUI, FloorDivSI, MaxSI, MaxUI,
@@ -108,14 +109,16 @@ impl<'m> KtirChecker<'m> {
         };
         match (op.attr("value"), ty) {
             (Some(KtirAttr::Literal(l)), KtirType::Scalar(_)) => {
-                ensure_rule(op, fits(l), || format!("the number is none of type {ty}"))
+                ensure_rule(op, fits(l), || format!("the number does not fit into the type {ty}"))
             }
             (Some(KtirAttr::Dense(list)), KtirType::Tensor(shape, _)) => {
                 let n = shape.iter().product::<i64>();
                 let m = i64::try_from(list.len()).unwrap_or(i64::MAX);
                 // One number is MLIR's splat: it stands for every element.
                 ensure_rule(op, m == 1 || m == n, || format!("{m} numbers for the {n} of {ty}"))?;
-                ensure_rule(op, list.iter().all(fits), || format!("a number is none of {ty}"))
+                ensure_rule(op, list.iter().all(fits), || {
+                    format!("a number does not fit into {ty}")
+                })
             }
             _ => broken_rule(op, format!("has no value of type {ty}")),
         }

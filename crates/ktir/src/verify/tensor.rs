@@ -1,4 +1,4 @@
-//! Making, cutting and joining tiles.
+//! Rules of operations that make, slice and concatenate tiles.
 
 use super::{KtirChecker, Result, broken_rule, ensure_rule};
 use crate::ir::{DYNAMIC_SIZE, KtirOp};
@@ -88,7 +88,7 @@ impl<'m> KtirChecker<'m> {
                         && shape.len() == want.len()
                         && (0..want.len()).all(|i| i == dim || shape[i] == want[i]);
                     ensure_rule(op, fits, || {
-                        format!("{} is no part of {result}", self.value_type(*v))
+                        format!("{} does not fit into {result}", self.value_type(*v))
                     })?;
                     // Saturating is enough: a sum that does not fit cannot equal the size of the
                     // result.
@@ -110,7 +110,7 @@ impl<'m> KtirChecker<'m> {
         }
     }
 
-    /// A body that takes the coordinates of an element and gives it.
+    /// Checks a body that computes an element from its coordinates.
     fn check_element_body(&self, op: &'m KtirOp, rank: usize, elem: &KtirType) -> Result {
         self.check_region_count(op, 1)?;
         let region = &op.regions[0];
@@ -125,7 +125,7 @@ impl<'m> KtirChecker<'m> {
                     KtirOpKind::ArithConstant | KtirOpKind::TensorYield | KtirOpKind::AffineApply
                 );
             ensure_rule(inner, plain, || {
-                format!("has no place in the body of `{}`", op.kind.name())
+                format!("is not allowed in the body of `{}`", op.kind.name())
             })?;
         }
         self.check_yielded(op, region, &[elem])
@@ -162,9 +162,9 @@ impl<'m> KtirChecker<'m> {
                 let dims = g.iter().filter_map(|d| many.get(usize::try_from(*d).ok()?));
                 dims.product::<i64>() == *n
             });
-        // A rank of 0 has no groups, and everything else is 1.
+        // A tile of rank 0 has no groups of dimensions, so all sizes on the other side are 1.
         let scalar = few.is_empty() && groups.is_empty() && many.iter().all(|n| *n == 1);
-        ensure_rule(op, fits || scalar, || format!("{groups:?} does not take {a:?} to {b:?}"))
+        ensure_rule(op, fits || scalar, || format!("{groups:?} does not reshape {a:?} to {b:?}"))
     }
 
     fn check_slice(&self, op: &KtirOp) -> Result {
@@ -192,7 +192,7 @@ impl<'m> KtirChecker<'m> {
             // A tile is charged to the scratchpad when it is made, so its size has to be in its
             // type.
             ensure_rule(op, key == "offsets" || !list.contains(&DYNAMIC_SIZE), || {
-                format!("{key} must be numbers: tiles have sizes that are known")
+                format!("{key} must be constants: tiles have constant sizes")
             })?;
             lists.push(list);
         }
@@ -212,7 +212,10 @@ impl<'m> KtirChecker<'m> {
                 && offset >= 0
                 && (size == 0 || last.is_some_and(|last| last < whole[i]));
             ensure_rule(op, fits, || {
-                format!("dimension {i} has {} elements, the slice leaves it", whole[i])
+                format!(
+                    "dimension {i} has {} elements, and the slice reaches beyond them",
+                    whole[i]
+                )
             })?;
         }
         // MLIR's rank-reducing slices may drop dimensions of size 1, and only those.
