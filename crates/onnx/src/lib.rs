@@ -1,12 +1,13 @@
-//! ONNX models as graphs.
+//! Reads ONNX models as graphs.
 //!
-//! A [`OnnxModel`] is read from the bytes of an `.onnx` file; for given values of its symbols it becomes a
-//! [`zellige_graph::Graph`] and the weights of it. Elements of weights are not copied: a [`ImportedWeight`] says
-//! where in the file they lie, and a [`ModelFile`] reads them when they are asked for.
+//! A [`OnnxModel`] is read from the bytes of an `.onnx` file; with values for its symbols it
+//! becomes a [`zellige_graph::Graph`] and its weights. The elements of weights are not copied: an
+//! [`ImportedWeight`] has their position in the file, and a [`ModelFile`] reads them on demand.
 //!
-//! What only concerns shapes (`Shape`, `Gather`, `Concat` and what exporters put between) is computed
-//! here, as every size is known; what is left are the operations of the card's table. An operation or an
-//! attribute without an equivalent is refused by name.
+//! Nodes that only compute shapes (`Shape`, `Gather`, `Concat` and the nodes that exporters put
+//! between them) are evaluated here, because every size is known; the remaining nodes become
+//! operations of the card's table. An operation or an attribute without an equivalent is refused by
+//! name.
 //!
 //! ```
 //! use std::collections::BTreeMap;
@@ -41,7 +42,7 @@
 //! | `file`, `skeleton` | files without the elements of large weights, external data |
 //!
 //! # What it may not do
-//! Run anything on the card, or believe a length of the file.
+//! Run anything on the card, or trust a length in the file.
 
 #![forbid(unsafe_code)]
 

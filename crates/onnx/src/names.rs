@@ -1,21 +1,21 @@
-//! Names of a model as names that the text of a graph can hold.
+//! Turns names of a model into names that the text of a graph allows.
 
 use std::collections::{HashMap, HashSet};
 
-/// Words that mean something where a name of a graph could stand.
+/// Words that are keywords where a name of a graph could stand.
 const RESERVED: [&str; 4] = ["return", "pin", "split", "at"];
 
-/// The names of a graph, each given once.
+/// The names of a graph, each used once.
 #[derive(Debug, Default)]
 pub(crate) struct GraphNames<'a> {
     of: HashMap<&'a str, String>,
     taken: HashSet<String>,
-    /// The last number behind a name that many want.
+    /// The last number that was appended to each name.
     last: HashMap<String, usize>,
 }
 
 impl<'a> GraphNames<'a> {
-    /// The name of a value of the model: the same every time.
+    /// The name of a value of the model, the same every time.
     pub(crate) fn name_for(&mut self, name: &'a str) -> String {
         if let Some(known) = self.of.get(name) {
             return known.clone();
@@ -25,7 +25,7 @@ impl<'a> GraphNames<'a> {
         made
     }
 
-    /// A name that nothing has, like this one.
+    /// A free name that begins like this one.
     pub(crate) fn unused_name(&mut self, like: &str) -> String {
         if self.taken.insert(like.to_string()) {
             return like.to_string();
@@ -43,7 +43,7 @@ impl<'a> GraphNames<'a> {
     }
 }
 
-/// Letters, digits, `_`, and dots between them; `/` is a dot.
+/// Keeps letters, digits, `_` and single dots between them; `/` becomes a dot.
 pub(crate) fn sanitize_name(name: &str) -> String {
     let mapped: String = name
         .chars()

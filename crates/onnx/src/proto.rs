@@ -1,10 +1,11 @@
-//! The messages of ONNX that graphs are made of. Texts and elements stay where they are in the file.
+//! Decodes the messages of ONNX that describe graphs. Texts and elements are not copied: they
+//! borrow from the file.
 
 use crate::error::{OnnxError, Result, quote_start};
 use crate::wire::{WireField, WireMessage};
 use std::ops::Range;
 
-/// Messages of one file: beyond, it is none that a program wrote.
+/// The largest number of messages in one file. No exporter writes more.
 // A message takes two bytes of the file and about a hundred of memory, so a file of a gigabyte
 // could ask for fifty. The largest exported models have some hundred thousand nodes.
 const MAX_MESSAGES: usize = 1 << 22;
@@ -13,13 +14,13 @@ const MAX_MESSAGES: usize = 1 << 22;
 #[derive(Debug, Default)]
 pub(crate) struct ModelProto<'a> {
     pub(crate) graph: GraphProto<'a>,
-    /// Domains with their versions.
+    /// The imported domains with their opsets.
     pub(crate) opsets: Vec<(&'a str, i64)>,
-    /// Functions that it brings along.
+    /// The functions that the model defines.
     pub(crate) functions: Vec<FunctionProto<'a>>,
 }
 
-/// A function of the model: nodes that stand for one node of its name.
+/// A function of the model: the nodes that replace a node of its name.
 #[derive(Debug, Default)]
 pub(crate) struct FunctionProto<'a> {
     pub(crate) name: &'a str,
@@ -27,7 +28,7 @@ pub(crate) struct FunctionProto<'a> {
     pub(crate) overload: &'a str,
     pub(crate) inputs: Vec<&'a str>,
     pub(crate) outputs: Vec<&'a str>,
-    /// Attributes that a call may leave out.
+    /// The default values of attributes that a call may leave out.
     pub(crate) defaults: Vec<AttributeProto<'a>>,
     pub(crate) nodes: Vec<NodeProto<'a>>,
     pub(crate) opsets: Vec<(&'a str, i64)>,
@@ -71,14 +72,14 @@ pub(crate) enum AttributeValue<'a> {
     Ints(Vec<i64>),
     Texts(Vec<&'a [u8]>),
     Graph(Box<GraphProto<'a>>),
-    /// The attribute of the function's call that has this name.
+    /// A reference to the attribute of this name of the function call.
     Reference(&'a str),
-    /// Something without a use here: its name.
+    /// A kind of value without a use here, by its name.
     Other(&'static str),
 }
 
 impl AttributeValue<'_> {
-    /// What kind of value it is.
+    /// The kind of the value, for messages.
     pub(crate) fn value_kind(&self) -> &'static str {
         match self {
             AttributeValue::Float(_) => "a float",
@@ -101,9 +102,9 @@ pub(crate) struct TensorProto<'a> {
     pub(crate) name: &'a str,
     pub(crate) dims: Vec<i64>,
     pub(crate) dtype: i64,
-    /// Where in the file the elements lie, as they are in memory.
+    /// The bytes of the file that hold the elements as they are in memory.
     pub(crate) raw: Option<Range<usize>>,
-    /// Fields with the elements one by one: number and value.
+    /// Fields that hold the elements one by one: number and value.
     pub(crate) typed: Vec<WireField<'a>>,
     pub(crate) external: bool,
     pub(crate) entries: Vec<(&'a str, &'a str)>,
@@ -114,14 +115,14 @@ pub(crate) struct TensorProto<'a> {
 #[derive(Debug, Default)]
 pub(crate) struct ValueInfo<'a> {
     pub(crate) name: &'a str,
-    /// What it is, where it is no tensor.
+    /// The kind of value, if it is not a tensor.
     pub(crate) other: Option<&'static str>,
     pub(crate) dtype: i64,
-    /// None where nothing is said of its rank.
+    /// `None` if the file does not give its rank.
     pub(crate) dims: Option<Vec<DeclaredDim<'a>>>,
 }
 
-/// An extent of a declared shape.
+/// A dimension of a declared shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DeclaredDim<'a> {
     Fixed(i64),
@@ -129,18 +130,18 @@ pub(crate) enum DeclaredDim<'a> {
     Unknown,
 }
 
-/// What is read, and how much of it there was.
+/// Decodes messages and counts them.
 pub(crate) struct ProtoDecoder {
     left: usize,
-    /// Graphs inside of graphs that may still follow.
+    /// The remaining depth of nested graphs.
     depth: usize,
 }
 
-/// Graphs inside of each other at most.
+/// The largest depth of nested graphs.
 const MAX_GRAPH_DEPTH: usize = 16;
 
 impl ProtoDecoder {
-    /// The model that a file is.
+    /// Decodes a file as a model.
     pub(crate) fn decode_model(file: &[u8]) -> Result<ModelProto<'_>> {
         let mut d = ProtoDecoder { left: MAX_MESSAGES, depth: MAX_GRAPH_DEPTH };
         let mut model = ModelProto::default();
@@ -234,7 +235,7 @@ impl ProtoDecoder {
         Ok(g)
     }
 
-    /// The graph of an attribute.
+    /// Decodes the graph of an attribute.
     fn decode_inner_graph<'a>(&mut self, m: WireMessage<'a>) -> Result<GraphProto<'a>> {
         let at = m.remaining_range().start;
         self.depth = self.depth.checked_sub(1).ok_or_else(|| {

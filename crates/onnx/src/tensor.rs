@@ -1,4 +1,4 @@
-//! Tensors of a file: their dtypes, their elements, where those lie.
+//! Tensors of a file: their dtypes, their elements and the positions of those.
 
 use crate::carried;
 use crate::error::{OnnxError, Result, quote_start};
@@ -7,20 +7,20 @@ use crate::proto::TensorProto;
 use std::ops::Range;
 use zellige_float::Dtype;
 
-/// Where the elements of a weight are.
+/// The place of the elements of a weight.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WeightData {
     /// In these bytes of the model's file, row-major and little-endian.
     Inside(Range<usize>),
-    /// Here, row-major and little-endian.
+    /// The elements themselves, row-major and little-endian.
     Owned(Vec<u8>),
     /// In another file.
     External {
         /// Its name, relative to the folder of the model.
         location: String,
-        /// The first byte.
+        /// The offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// The number of bytes.
         length: u64,
     },
 }
@@ -64,7 +64,7 @@ const OTHER_CODES: &[(i64, &str)] = &[
 /// The dtype of a code, or what is accepted.
 pub(crate) fn dtype_of_code(code: i64) -> Result<Dtype, String> {
     if let Some((_, dtype)) = DTYPE_CODES.iter().find(|(c, _)| *c == code) {
-        // Nothing tells it from float32 from here on: it is computed as that.
+        // The card has no float64, so it is computed as float32 from here on.
         return Ok(if *dtype == Dtype::Float64 { Dtype::Float32 } else { *dtype });
     }
     let accepted = DTYPE_CODES.iter().map(|(_, d)| d.name()).collect::<Vec<_>>().join(", ");
@@ -76,7 +76,7 @@ pub(crate) fn dtype_of_code(code: i64) -> Result<Dtype, String> {
     Err(format!("{name}; accepted: {accepted}"))
 }
 
-/// The dtype of a code, as files store it.
+/// The dtype of a code, as files store it, float64 included.
 pub(crate) fn stored_dtype_of_code(code: i64) -> Option<Dtype> {
     DTYPE_CODES.iter().find(|(c, _)| *c == code).map(|(_, d)| *d)
 }
@@ -117,10 +117,11 @@ impl TensorProto<'_> {
             .div_ceil(8))
     }
 
-    /// Its elements where they lie; those of typed fields are brought together.
+    /// Locates its elements; those of typed fields are collected.
     ///
     /// # Errors
-    /// Another number of elements than the shape has, unknown dtypes, external data without a place.
+    /// A number of elements that differs from the shape, unknown dtypes, external data without a
+    /// location.
     pub(crate) fn locate_data(&self) -> Result<WeightData> {
         let need = self.byte_count()?;
         // `data_location` decides even where other fields hold something, as the specification
@@ -149,13 +150,12 @@ impl TensorProto<'_> {
         Ok(WeightData::Owned(bytes))
     }
 
-    /// The elements of typed fields, as they lie in memory.
+    /// Collects the elements of typed fields, as they are in memory.
     fn typed_bytes(&self) -> Result<Vec<u8>> {
         let dtype = self.stored_dtype()?;
-        // The field that a dtype is stored in, and the one of each value.
-        // The assignment of dtypes to fields is that of onnx.proto: 4 is `float_data`, 5
-        // `int32_data` (everything of 32 bits and less), 7 `int64_data`, 10 `double_data`, 11
-        // `uint64_data` (uint32 and uint64).
+        // The number of the field that a dtype is stored in. The assignment of dtypes to fields is
+        // that of onnx.proto: 4 is `float_data`, 5 `int32_data` (everything of 32 bits and less), 7
+        // `int64_data`, 10 `double_data`, 11 `uint64_data` (uint32 and uint64).
         let field = match dtype {
             Dtype::Float32 => 4,
             Dtype::Float64 => 10,
@@ -176,7 +176,8 @@ impl TensorProto<'_> {
             }
         }
         let width = usize::try_from(dtype.bits() / 8).unwrap_or(1).max(1);
-        // Floats of 16 and 8 bits are stored as their bits: the low bytes, as of whole numbers.
+        // Floats of 16 and 8 bits are stored as their bits in an integer, so the low bytes are the
+        // element.
         out.extend(ints.iter().flat_map(|v| v.to_le_bytes().into_iter().take(width)));
         Ok(out)
     }
@@ -219,7 +220,7 @@ impl TensorProto<'_> {
         Ok(WeightData::External { location: location.into(), offset, length })
     }
 
-    /// Its elements as a literal, where they are few and in this file.
+    /// Reads its elements as a literal, if they are few and in this file.
     pub(crate) fn read_literal(&self, file: &[u8]) -> Result<Option<TensorLiteral>> {
         let dtype = self.element_dtype()?;
         // Floats are mostly weights, and a weight that became a literal would be copied into the

@@ -136,7 +136,7 @@ fn a_loop_with_a_known_number_of_turns_is_written_out() {
     // The body ends it after two turns: in the second one 1 < 1 is false.
     assert_eq!(run(&net(3, 1, "last"), &[1.0, -2.0]), [4.0, -8.0]);
     let long = net(1 << 20, 1 << 30, "last").refusal();
-    assert!(long.contains("more than 16384 turns; each is written out"), "{long}");
+    assert!(long.contains("more than 16384 iterations; each is unrolled"), "{long}");
 }
 
 /// Results have the names of the model's outputs, whatever the body of a loop calls its own values.

@@ -1,4 +1,4 @@
-//! Attention as one operation, from opset 23 on: with caches, masks, windows and capped scores.
+//! The rule for Attention (opset 23 and newer), with caches, masks, windows and capped scores.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: RuleTable = &[("Attention", lower_attention)];
 
-/// An operand with its heads in dimension 1.
+/// Brings the heads of an operand into dimension 1.
 fn split_heads(n: &mut NodeLowering<'_, '_>, k: usize, count: i64, part: &str) -> Result<TensorId> {
     let (x, size) = (n.operand_tensor(k)?, n.operand_size(k)?);
     match size[..] {
@@ -42,16 +42,16 @@ fn split_heads(n: &mut NodeLowering<'_, '_>, k: usize, count: i64, part: &str) -
     }
 }
 
-/// The attributes of a node.
+/// The attributes of an Attention node.
 struct AttentionAttributes {
     causal: bool,
     scale: Option<f64>,
     softcap: f64,
-    /// Which of the scores the fourth result has.
+    /// Which stage of the scores is the fourth result.
     scores: i64,
     /// The dtype of the softmax.
     precision: Option<Dtype>,
-    /// Keys before and after a query that it sees; -1 for all.
+    /// The number of keys before and after a query that it sees; -1 for all.
     window: [i64; 2],
 }
 
@@ -125,7 +125,7 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(made)
 }
 
-/// The operation of the card.
+/// Emits the fused operation of the card.
 fn emit_fused(
     n: &mut NodeLowering<'_, '_>,
     asked: &AttentionAttributes,
@@ -146,7 +146,7 @@ fn emit_fused(
     n.emit_step("scaled_dot_product_attention", &operands, Json::Object(attributes))
 }
 
-/// The same operation by operation, and the scores that were asked for.
+/// Emits attention operation by operation; returns the result and the requested scores.
 fn emit_decomposed(
     n: &mut NodeLowering<'_, '_>,
     asked: &AttentionAttributes,
@@ -165,7 +165,7 @@ fn emit_decomposed(
         k = n.emit_step("repeat_interleave", &[k], each.clone())?;
         v = n.emit_step("repeat_interleave", &[v], each)?;
     }
-    // The root of the scale for either factor, so that products of 16 bits stay small.
+    // Each factor gets the square root of the scale, so that products in 16 bits stay small.
     let scale = asked.scale.unwrap_or_else(|| 1.0 / (size[3] as f64).sqrt()).sqrt();
     let q = n.emit_with_number("mul", q, scale)?;
     let k = n.emit_with_number("mul", k, scale)?;
@@ -193,7 +193,7 @@ fn emit_decomposed(
         scores = n.emit_step("cast", &[scores], json!({"dtype": precision.name()}))?;
     }
     let mut shares = n.emit_step("softmax", &[scores], json!({"dim": -1}))?;
-    // A query that sees no key has zeros, and not what a sum of nothing would give.
+    // A query that sees no key gets zeros; its softmax has no value.
     let mut seen = allowed;
     if let Some(bias) = bias {
         let finite = n.emit_part("seen", "gt", &[GraphOperand::Tensor(bias), below], Json::Null)?;
@@ -225,7 +225,7 @@ fn emit_decomposed(
     Ok((y, told))
 }
 
-/// What is added to the scores, and which of them count.
+/// The bias that is added to the scores, and the mask of the visible keys.
 fn score_masks(
     n: &mut NodeLowering<'_, '_>,
     asked: &AttentionAttributes,
@@ -240,7 +240,7 @@ fn score_masks(
         let missing = keys - size.last().copied().unwrap_or(keys);
         let truth = dtype == Dtype::Bool;
         if missing > 0 && size.last() != Some(&1) {
-            // Keys that the mask does not reach are not seen.
+            // Keys beyond the end of the mask are not visible.
             let value = if truth { json!(0) } else { json!("-inf") };
             mask = n.emit_step("pad", &[mask], json!({"pad": [0, missing], "value": value}))?;
         }
@@ -273,7 +273,8 @@ fn score_masks(
                 n.emit_constant(&TensorLiteral { dtype: Dtype::Bool, shape, data }, "seen")?
             }
             Some(lengths) => {
-                // How far a key is ahead of a query, whose place follows from the keys of its batch.
+                // The position of a key minus that of a query; the position of the first query
+                // follows from the number of keys of its batch.
                 let all = (0..queries).flat_map(|i| (0..keys).map(move |j| j - i + queries));
                 let data = LiteralNumbers::Int(all.collect());
                 let shape = vec![1, 1, queries, keys];

@@ -1,4 +1,4 @@
-//! Constants, sequences, and shapes as numbers.
+//! Rules for constants, ranges, and shapes as numbers.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -95,7 +95,7 @@ fn lower_constant_of_shape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValu
     }
 }
 
-/// The shape of an operand, or a part of it; every size is known.
+/// The shape of an operand, or a part of it, as a constant: every size is known.
 fn lower_shape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let size = n.operand_size(0)?;
@@ -139,7 +139,7 @@ fn lower_range(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
 }
 
 impl NodeLowering<'_, '_> {
-    /// A tensor of an attribute as a weight.
+    /// Adds the tensor of an attribute as a weight.
     fn add_attribute_weight(&mut self, t: &crate::proto::TensorProto<'_>) -> Result<ModelValue> {
         let made: Result<(Vec<i64>, Dtype, Dtype, WeightData)> = t.element_count().and_then(|_| {
             Ok((t.dims.clone(), t.element_dtype()?, t.stored_dtype()?, t.locate_data()?))

@@ -1,12 +1,12 @@
-//! GELU as exporters write it out before opset 20: `x * (1 + erf(x / sqrt 2)) * 0.5`.
+//! Recognizes GELU as exporters write it before opset 20: `x * (1 + erf(x / sqrt 2)) * 0.5`.
 //!
-//! As one operation it is rounded once, and the card has it, while it has no `erf`.
+//! One operation rounds once, and the card has a GELU and no `erf`.
 
 use crate::node::NodeLowering;
 use std::f64::consts::{FRAC_1_SQRT_2, SQRT_2};
 use zellige_graph::{GraphOperand, TensorId};
 
-/// The `x` of which this product is the GELU, in whatever order its three factors were multiplied.
+/// The `x` of which this product is the GELU, whatever the order of its three factors.
 pub(super) fn match_written_gelu(
     n: &NodeLowering<'_, '_>,
     operands: &[GraphOperand; 2],
@@ -37,7 +37,7 @@ fn producing_operation<'n>(
     n.import.made.get(id).map(|(op, operands)| (op.as_str(), operands.as_slice()))
 }
 
-/// `x`, where `gate` is `1 + erf(x / sqrt 2)`. Constants may be rounded to 16 bits.
+/// Returns `x` if `gate` is `1 + erf(x / sqrt 2)`. Constants may be rounded to 16 bits.
 fn match_gelu_gate(
     n: &NodeLowering<'_, '_>,
     x: &GraphOperand,

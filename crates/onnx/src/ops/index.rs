@@ -1,4 +1,4 @@
-//! Elements looked up by index.
+//! Rules for elements that are looked up by index.
 
 use super::RuleTable;
 use super::rearrange::take_along_dim;
@@ -21,7 +21,7 @@ pub(super) const TABLE: RuleTable = &[
     ("Compress", lower_compress),
 ];
 
-/// Known indices with those from the end counted from the start.
+/// Checks known indices and counts negative ones from the start.
 fn wrap_indices(
     n: &NodeLowering<'_, '_>,
     index: &TensorLiteral,
@@ -39,7 +39,7 @@ fn wrap_indices(
     Ok(TensorLiteral { data, ..index.clone() })
 }
 
-/// The indices of operand 1 as a tensor. Those that are computed count from the start.
+/// The indices of operand 1 as a tensor. Computed indices must not be negative.
 fn index_tensor(n: &mut NodeLowering<'_, '_>, extent: i64) -> Result<TensorId> {
     match n.operand_literal(1)? {
         // ONNX allows indices from -n to n - 1, and the card counts from the start only. Known ones
@@ -111,7 +111,7 @@ fn lower_gather_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
     Ok(vec![n.emit_result("gather", &operands, json!({"dim": dim}))?])
 }
 
-/// One tensor of indices for each leading dimension, from the last dimension of operand 1.
+/// One tensor of indices for each leading dimension, taken from the last dimension of operand 1.
 fn leading_indices(n: &mut NodeLowering<'_, '_>) -> Result<Vec<GraphOperand>> {
     let (size, index) = (n.operand_size(0)?, n.operand_size(1)?);
     let Some(count) = index.last().and_then(|c| usize::try_from(*c).ok()) else {
@@ -189,7 +189,7 @@ fn lower_scatter_nd(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![n.emit_result("index_put", &operands, json!({"accumulate": add}))?])
 }
 
-/// `on` in the place of an index along a new dimension, `off` elsewhere.
+/// `on` at the index along a new dimension, `off` elsewhere.
 fn lower_one_hot(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 3)?;
     let axis = n.int_attribute("axis", -1)?;
@@ -204,7 +204,7 @@ fn lower_one_hot(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let depth = depth as i64;
     let index = n.operand_tensor(0)?;
     let index = n.cast_tensor(index, zellige_float::Dtype::Int64)?;
-    // Those from -depth on count from the end; what is outside is nowhere.
+    // Indices from -depth on count from the end; an index out of range selects no position.
     let below = n.emit_with_number("lt", index, 0.0)?;
     let moved = n.emit_part(
         "moved",
@@ -227,7 +227,7 @@ fn lower_one_hot(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![n.emit_result_as(dtype, "where", &operands, Json::Null)?])
 }
 
-/// The slices that a condition, which has to be known, is true for.
+/// The slices for which a condition is true. The condition must be known.
 fn lower_compress(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
     let condition =

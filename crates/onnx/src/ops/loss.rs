@@ -1,4 +1,4 @@
-//! Losses: the negative log of what was predicted for the right class.
+//! Rules for losses: the negative logarithm of the probability predicted for the right class.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -23,7 +23,8 @@ pub(super) const TABLE: RuleTable = &[
     }),
 ];
 
-/// The loss of logarithms `[batch, classes, ..]` at the classes of operand 1, weighted by operand 2.
+/// The loss for logarithms `[batch, classes, ..]` at the classes of operand 1, weighted by operand
+/// 2.
 fn emit_class_loss(n: &mut NodeLowering<'_, '_>, x: TensorId) -> Result<ModelValue> {
     let (size, target) = (n.tensor_size(x), n.operand_size(1)?);
     if size.len() < 2

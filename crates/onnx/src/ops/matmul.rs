@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Rules for products of matrices.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -33,7 +33,7 @@ fn transpose_operand(
     }
 }
 
-/// `alpha * A' * B' + beta * C`: a linear layer where it is written as one.
+/// `alpha * A' * B' + beta * C`, as a linear layer where it has that form.
 fn lower_gemm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 3)?;
     let (alpha, beta) = (n.float_attribute("alpha", 1.0)?, n.float_attribute("beta", 1.0)?);

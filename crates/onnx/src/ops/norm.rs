@@ -1,4 +1,4 @@
-//! Normalisations.
+//! Rules for normalisations.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -19,7 +19,7 @@ pub(super) const TABLE: RuleTable = &[
     ("LRN", lower_local_response),
 ];
 
-/// A scale or a bias of the normalized shape, which it may broadcast to.
+/// Broadcasts a scale or a bias to the normalized shape.
 fn fill_parameter(n: &mut NodeLowering<'_, '_>, k: usize, shape: &[i64]) -> Result<TensorId> {
     let x = n.operand_tensor(k)?;
     if n.tensor_size(x) == shape {
@@ -49,7 +49,7 @@ fn lower_row_norm(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelV
     Ok(vec![n.emit_result(ours, &operands, json!({"normalized_shape": shape, "eps": eps}))?])
 }
 
-/// A normalisation of rows that also gives their means and the inverses of their deviations.
+/// A row normalisation that also returns the means and the inverse standard deviations.
 fn emit_with_statistics(
     n: &mut NodeLowering<'_, '_>,
     first: usize,
@@ -78,7 +78,8 @@ fn emit_with_statistics(
     Ok([y, mean, inverse].map(ModelValue::Tensor).to_vec())
 }
 
-/// With the statistics of training; scale and bias are operands 1 and 2, mean and variance 3 and 4.
+/// Batch normalisation in inference; scale and bias are operands 1 and 2, mean and variance 3 and
+/// 4.
 fn lower_batch_norm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(5, 5)?;
     n.require_attribute_is("training_mode", 0)?;
@@ -104,7 +105,7 @@ fn normalize_groups(
     let mut operands = vec![GraphOperand::Tensor(n.operand_tensor(0)?)];
     for k in [1, 2] {
         let mut x = n.operand_tensor(k)?;
-        // Before opset 21 there was one number for each group.
+        // Before opset 21 scale and bias have one number for each group.
         if scales && n.tensor_size(x) == [groups] && groups > 0 && groups != channels {
             let each = json!({"repeats": channels / groups, "dim": 0});
             let part = if k == 1 { "scale" } else { "bias" };
@@ -137,7 +138,7 @@ fn lower_lp_norm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
     let norm = json!({"p": p, "dim": dim, "keepdim": true});
     let norm = GraphOperand::Tensor(n.emit_part("norm", "norm", std::slice::from_ref(&x), norm)?);
-    // What is all zeros stays so.
+    // A line of zeros has norm 0 and stays zero.
     let zero = n.emit_part("zero", "eq", &[norm.clone(), GraphOperand::Number(0.0)], Json::Null)?;
     let by = n.emit_part(
         "by",
@@ -168,7 +169,7 @@ fn lower_mean_variance(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> 
     Ok(vec![n.emit_result("div", &operands, Json::Null)?])
 }
 
-/// Every element by a power of the squares of its neighbours along the channels.
+/// Divides every element by a power of the sum of squares of its neighbours along the channels.
 fn lower_local_response(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (alpha, beta) = (n.float_attribute("alpha", 1e-4)?, n.float_attribute("beta", 0.75)?);

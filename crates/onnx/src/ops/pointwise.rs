@@ -1,4 +1,4 @@
-//! Operations on elements.
+//! Rules for elementwise operations.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -40,12 +40,12 @@ pub(super) const TABLE: RuleTable = &[
     ("Shrink", lower_shrink),
 ];
 
-/// The names of those that the table of operations knows: one operation, without attributes.
+/// The names in the column `onnx` of the table of operations: they need no rule here.
 pub(super) fn plain_operations() -> impl Iterator<Item = &'static str> {
     TensorOp::all_rows().filter_map(|row| row.onnx)
 }
 
-/// Those that are one operation of the card, without attributes.
+/// Lowers a node that is one operation of the card, without attributes.
 pub(super) fn lower_plain(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<ModelValue>>> {
     let op = n.op();
     let Some(row) = TensorOp::all_rows().find(|row| row.onnx == Some(op)) else { return Ok(None) };
@@ -72,7 +72,7 @@ pub(super) fn lower_plain(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<Mod
     lower_binary(n, ours, Json::Null).map(Some)
 }
 
-/// The value of an operand as it is.
+/// Passes the value of an operand on.
 pub(super) fn pass_operand(n: &mut NodeLowering<'_, '_>, k: usize) -> Result<ModelValue> {
     match n.operand_literal(k)? {
         Some(literal) => Ok(ModelValue::Known(literal)),
@@ -119,7 +119,7 @@ fn fold_unary(op: &str, x: &TensorLiteral) -> Option<TensorLiteral> {
     TensorLiteral { dtype: x.dtype, shape: x.shape.clone(), data }.round_to_dtype()
 }
 
-/// Two known operands, for what shapes are computed with.
+/// Folds two known operands, as computations of shapes need it.
 fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<TensorLiteral>> {
     type IntFold = fn(i64, i64) -> Option<i64>;
     type FloatFold = fn(f64, f64) -> f64;
@@ -139,7 +139,7 @@ fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<
                 "Mul" => (i64::checked_mul, |a, b| a * b),
                 "Div" => (i64::checked_div, |a, b| a / b),
                 "Mod" => (
-                    // The sign of the divisor.
+                    // The result has the sign of the divisor.
                     |a, b| {
                         a.checked_rem(b)
                             .map(|r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r })
@@ -165,7 +165,7 @@ fn fold_known(n: &mut NodeLowering<'_, '_>, op: &str) -> Result<Option<Vec<Model
     Ok(None)
 }
 
-/// Two operands, at most one of them a number.
+/// Two operands, of which at most one is a plain number.
 fn binary_operands(n: &mut NodeLowering<'_, '_>) -> Result<[GraphOperand; 2]> {
     let (a, b) = (n.operand_size(0)?.len(), n.operand_size(1)?.len());
     let second = n.number_or_tensor(1, a)?;
@@ -214,7 +214,7 @@ fn lower_binary(
     Ok(vec![n.emit_result_as(dtype, ours, &operands, attributes)?])
 }
 
-/// Whole numbers are divided towards zero.
+/// Integers are divided toward zero.
 fn lower_div(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let whole = !is_float(n.operand_dtype(0)?);
     // ONNX's integer division truncates, as in C; PyTorch's plain `div` would give floats.
@@ -222,7 +222,7 @@ fn lower_div(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
 }
 
 fn lower_mod(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
-    // `fmod` has the sign of the dividend, the usual one that of the divisor.
+    // With `fmod` the result has the sign of the dividend, otherwise that of the divisor.
     let fmod = n.flag_attribute("fmod", false)?;
     if fmod {
         n.check_arity(2, 2)?;
@@ -244,7 +244,7 @@ fn lower_shift(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     }
 }
 
-/// Any number of operands, two at a time.
+/// Combines any number of operands, two at a time.
 fn lower_chain(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelValue>> {
     let count = n.operand_count();
     match count {
@@ -341,7 +341,7 @@ fn lower_clip(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 3)?;
     let (dtype, x) = (n.operand_dtype(0)?, n.operand_tensor(0)?);
     let mut bounds = serde_json::Map::new();
-    // Before opset 11 they are attributes.
+    // Before opset 11 the bounds are attributes.
     for name in ["min", "max"] {
         let bound = n.float_attribute(name, 0.0)?;
         if n.has_attribute(name) {
@@ -396,8 +396,8 @@ fn convert_operand(n: &mut NodeLowering<'_, '_>, dtype: Dtype) -> Result<Vec<Mod
     Ok(vec![n.convert_result(x, dtype)?])
 }
 
-/// What `saturate` asks for, where the conversion itself does otherwise: float8_e4m3fn always
-/// saturates, the other float8 formats never do.
+/// Adds the clamp of `saturate`, where the conversion itself does not have that effect: conversions
+/// to float8_e4m3fn always saturate, those to the other float8 formats never do.
 fn convert_saturating(
     n: &mut NodeLowering<'_, '_>,
     dtype: Dtype,
@@ -439,7 +439,7 @@ fn lower_cast_like(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     convert_saturating(n, dtype, saturate)
 }
 
-/// One operand and an attribute of another name.
+/// An operation of one operand whose attribute has another name here.
 fn lower_with_attribute(
     n: &mut NodeLowering<'_, '_>,
     ours: &str,
@@ -558,7 +558,7 @@ fn lower_is_inf(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         (true, false) => f64::NEG_INFINITY,
         (false, false) => f64::NAN,
     };
-    // Nothing is equal to NaN.
+    // No element is equal to NaN, so the comparison is false everywhere.
     Ok(vec![n.emit_result(
         "eq",
         &[GraphOperand::Tensor(x), GraphOperand::Number(inf)],
@@ -566,7 +566,7 @@ fn lower_is_inf(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     )?])
 }
 
-/// Nothing is dropped outside of training, and where the ratio is 0; the mask says that all is kept.
+/// Nothing is dropped in inference or with the ratio 0; the mask is true everywhere.
 fn lower_dropout(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 3)?;
     n.int_attribute("seed", 0)?;
@@ -584,7 +584,7 @@ fn lower_dropout(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     if n.result_count() > 1 {
         let size = n.operand_size(0)?;
         let name = n.free_name("mask");
-        // Before opset 10 the mask has the type of the operand.
+        // Before opset 10 the mask has the dtype of the operand.
         let dtype = if n.opset() < 10 { n.operand_dtype(0)? } else { Dtype::Bool };
         let attributes = json!({"size": size, "value": 1, "dtype": dtype.name()});
         let attributes = attributes.as_object().cloned().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Quantized numbers: whole numbers or float8 times a scale, and products of them.
+//! Rules for quantized numbers: integers or float8 times a scale, and products of them.
 
 use super::RuleTable;
 use super::window;
@@ -22,8 +22,8 @@ pub(super) const TABLE: RuleTable = &[
     ("QLinearConv", lower_quantized_conv),
 ];
 
-/// A scale or a zero point that broadcasts with a tensor of this size: one number, one for each slice of an
-/// axis, or one for each block of it.
+/// Broadcasts a scale or a zero point to a tensor of this size: one number, one for each slice of
+/// an axis, or one for each block of it.
 fn spread_parameter(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -65,7 +65,8 @@ fn spread_parameter(
     n.emit_step("slice", &[each], json!({"dim": dim, "start": 0, "end": size[dim]}))
 }
 
-/// Numbers rounded to whole ones around a zero point and kept in the range of a dtype; float8 as they are.
+/// Rounds numbers to integers, adds a zero point and clamps them to the range of a dtype; float8 is
+/// only clamped.
 fn round_and_store(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -128,7 +129,7 @@ fn lower_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![round_and_store(n, x, zero, dtype)?])
 }
 
-/// Whole numbers or float8 as float32, less their zero point.
+/// Converts integers or float8 to float32 and subtracts their zero point.
 fn center_operand(
     n: &mut NodeLowering<'_, '_>,
     k: usize,
@@ -140,7 +141,7 @@ fn center_operand(
     if !n.has_operand(zero) || is_float(n.operand_dtype(zero)?) {
         return n.cast_tensor(x, Dtype::Float32);
     }
-    // Whole numbers are subtracted as such: float32 does not hold all of 32 bits.
+    // Integers are subtracted as integers, because float32 does not hold all 32 bits.
     let (x, point) = (n.cast_tensor(x, Dtype::Int32)?, n.operand_tensor(zero)?);
     let point = n.cast_tensor(point, Dtype::Int32)?;
     let point = spread_parameter(n, point, &size, axis, block)?;
@@ -167,7 +168,7 @@ fn lower_dequantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![n.convert_result(y, dtype)?])
 }
 
-/// Into 8 bits without a sign, by the range of the numbers themselves.
+/// Quantizes to unsigned 8 bits, with a scale from the range of the numbers.
 fn lower_dynamic_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let x = n.operand_tensor(0)?;
@@ -188,7 +189,8 @@ fn lower_dynamic_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     Ok(vec![y, ModelValue::Tensor(scale), ModelValue::Tensor(point)])
 }
 
-/// A factor of a product of whole numbers, less its zero point: one number, or one for each row or column.
+/// Subtracts the zero point from a factor of an integer product: one number, or one for each row or
+/// column.
 fn center_factor(
     n: &mut NodeLowering<'_, '_>,
     k: usize,
@@ -206,7 +208,8 @@ fn center_factor(
     n.emit_step("sub", &[x, point], Json::Null)
 }
 
-/// A scale or zero point of a matrix: one number, one for each slice of an axis, or of the matrix's own rank.
+/// Broadcasts a scale or zero point of a matrix: one number, one for each slice of an axis, or a
+/// tensor of the matrix's rank.
 fn spread_over_matrix(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -233,7 +236,7 @@ fn lower_conv_integer(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![n.convert_result(y, Dtype::Int32)?])
 }
 
-/// A product of whole numbers with its scales, quantized by those of the result.
+/// Multiplies an integer product by its scales and quantizes it with those of the result.
 fn rescale_product(
     n: &mut NodeLowering<'_, '_>,
     product: TensorId,
@@ -270,7 +273,7 @@ fn lower_quantized_matmul(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     Ok(vec![rescale_product(n, product, [scales[0], scales[1]], [6, 7])?])
 }
 
-/// As the product, with a bias of 32 bits as operand 8.
+/// As for the matrix product, with a bias of 32 bits as operand 8.
 fn lower_quantized_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(8, 9)?;
     let (x, w) = (center_factor(n, 0, 2, 1)?, center_factor(n, 3, 5, 0)?);

@@ -1,4 +1,5 @@
-//! Resized images: every axis by itself, as a product with the weights of its interpolation.
+//! Rules for resized images. Each axis is resized by itself, as a product with a matrix of
+//! interpolation weights.
 
 use super::RuleTable;
 use super::pointwise::pass_operand;
@@ -11,13 +12,13 @@ use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: RuleTable = &[("Resize", lower_resize), ("Upsample", lower_upsample)];
 
-/// How an axis is resized.
+/// The resizing of one axis.
 struct ResizedAxis {
     dim: usize,
     from: i64,
     to: i64,
     scale: f64,
-    /// The part of the axis that is taken, for `tf_crop_and_resize`.
+    /// The cropped part of the axis, for `tf_crop_and_resize`.
     region: [f64; 2],
 }
 
@@ -51,7 +52,7 @@ fn lower_upsample(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
 }
 
 impl ResizeRule {
-    /// The one rule that there was before coordinates could be chosen.
+    /// The only rule before opset 11, which introduced the choice of coordinates.
     fn before_opset_11(mode: String) -> ResizeRule {
         ResizeRule {
             mode,
@@ -67,7 +68,7 @@ impl ResizeRule {
     }
 }
 
-/// Numbers that have to be known.
+/// Reads numbers that must be known.
 fn require_floats(n: &mut NodeLowering<'_, '_>, k: usize, what: &str) -> Result<Vec<f64>> {
     let literal = n.require_literal(k, what)?;
     Ok((0..literal.len()).map(|i| literal.number_at(i)).collect())
@@ -158,7 +159,7 @@ fn lower_resize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     interpolate_axes(n, &axes, &rule)
 }
 
-/// Axes of given sizes, which a policy may change so that all have one scale.
+/// Axes with given sizes, which a policy may change so that all axes have one scale.
 fn axes_from_sizes(
     n: &NodeLowering<'_, '_>,
     size: &[i64],
@@ -226,7 +227,7 @@ fn interpolate_axes(
     }
 }
 
-/// One axis.
+/// Interpolates one axis.
 fn interpolate_axis(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -277,7 +278,7 @@ fn interpolate_axis(
     Ok(made)
 }
 
-/// Where element `i` of the result lies between those of the operand.
+/// The coordinate of element `i` of the result among the elements of the operand.
 fn source_coordinate(
     n: &NodeLowering<'_, '_>,
     i: f64,
@@ -346,13 +347,13 @@ fn round_nearest(n: &NodeLowering<'_, '_>, at: f64, how: &str) -> Result<i64> {
     } as i64)
 }
 
-/// The elements that one of the result is made of, with their weights, which add up to 1. Those past an end
-/// stand for the one at the end, unless they are excluded.
+/// The elements that contribute to one element of the result, with their weights, which add up to
+/// 1. Elements past an end are replaced by the last one, unless they are excluded.
 #[expect(clippy::cast_possible_truncation, reason = "coordinates are near the extent of an axis")]
 fn interpolation_taps(at: f64, axis: &ResizedAxis, rule: &ResizeRule) -> Vec<(i64, f64)> {
     let cubic = rule.mode == "cubic";
     let reach = if cubic { 2.0 } else { 1.0 };
-    // Antialiasing widens the window where elements are thrown away.
+    // Antialiasing widens the window when the axis shrinks.
     let squeeze = if rule.antialias { axis.scale.min(1.0) } else { 1.0 };
     let kernel = |x: f64| {
         let (x, a) = (x.abs(), rule.cubic);

@@ -1,4 +1,4 @@
-//! Other shapes of the same elements: of tensors as views, of what is known at once.
+//! Rules that change shapes: of tensors as views, of known values directly.
 
 use super::RuleTable;
 use super::pointwise::pass_operand;
@@ -23,13 +23,13 @@ pub(super) const TABLE: RuleTable = &[
     ("Split", lower_split),
 ];
 
-/// Operand 0 in another shape of as many elements.
+/// Operand 0 in another shape with the same number of elements.
 fn reshape_operand(n: &mut NodeLowering<'_, '_>, shape: Vec<i64>) -> Result<Vec<ModelValue>> {
     let size = n.operand_size(0)?;
     if element_count(&shape) != element_count(&size) {
         return Err(n.refuse_node(
             "bad_operand",
-            format!("{size:?} has not as many elements as {shape:?}"),
+            format!("{size:?} has another number of elements than {shape:?}"),
         ));
     }
     if let Some(x) = n.operand_literal(0)? {
@@ -42,7 +42,7 @@ fn reshape_operand(n: &mut NodeLowering<'_, '_>, shape: Vec<i64>) -> Result<Vec<
     Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(x)], json!({"size": shape}))?])
 }
 
-/// 0 keeps the extent of that place, and one -1 takes what is left.
+/// 0 keeps the size of that dimension, and one -1 takes the remaining elements.
 fn lower_reshape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let keep = !n.flag_attribute("allowzero", false)?;
     let size = n.operand_size(0)?;
@@ -85,7 +85,7 @@ fn lower_reshape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     reshape_operand(n, shape)
 }
 
-/// A matrix: the dimensions before the axis, and those from it on.
+/// Flattens to a matrix: the dimensions before the axis, and those from it on.
 fn lower_flatten(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let size = n.operand_size(0)?;
@@ -103,7 +103,7 @@ fn lower_flatten(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     reshape_operand(n, shape)
 }
 
-/// The axes of an attribute, as before opset 13, or of operand 1.
+/// The axes, from an attribute (before opset 13) or from operand 1.
 fn listed_axes(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<i64>>> {
     match n.ints_attribute("axes")? {
         None if n.has_operand(1) => n.require_ints(1, "the axes").map(Some),
@@ -202,7 +202,7 @@ fn lower_expand(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![n.emit_result("expand", &[GraphOperand::Tensor(x)], json!({"size": shape}))?])
 }
 
-/// A part of one dimension: its first element, how many, and the step to the next.
+/// A slice of one dimension: its first element, the number of elements, and the step.
 struct DimSlice {
     dim: usize,
     start: i64,
@@ -210,7 +210,7 @@ struct DimSlice {
     step: i64,
 }
 
-/// The part of an extent that ONNX's start, end and step choose; both ends are clamped.
+/// The slice that ONNX's start, end and step select; both ends are clamped.
 fn clamp_slice(dim: usize, extent: i64, start: i64, end: i64, step: i64) -> DimSlice {
     let wrap = |v: i64| if v < 0 { v.saturating_add(extent) } else { v };
     let (start, end) = (wrap(start), wrap(end));
@@ -227,7 +227,7 @@ fn clamp_slice(dim: usize, extent: i64, start: i64, end: i64, step: i64) -> DimS
     DimSlice { dim, start: start.max(0), count, step }
 }
 
-/// Operand 0 with each dimension cut to its part.
+/// Slices each dimension of operand 0.
 fn slice_operand(n: &mut NodeLowering<'_, '_>, parts: &[DimSlice]) -> Result<ModelValue> {
     let size = n.operand_size(0)?;
     if let Some(x) = n.operand_literal(0)? {
@@ -272,7 +272,7 @@ fn slice_operand(n: &mut NodeLowering<'_, '_>, parts: &[DimSlice]) -> Result<Mod
 
 fn lower_slice(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let size = n.operand_size(0)?;
-    // Before opset 10 they are attributes.
+    // Before opset 10 starts and ends are attributes.
     let (starts, ends) = match (n.ints_attribute("starts")?, n.ints_attribute("ends")?) {
         (Some(starts), Some(ends)) => (starts, ends),
         _ => {

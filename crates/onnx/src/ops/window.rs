@@ -1,4 +1,4 @@
-//! Convolutions and pooling.
+//! Rules for convolutions and pooling.
 
 use super::RuleTable;
 use super::unfold::SpatialWindows;
@@ -57,8 +57,8 @@ impl SpatialWindows {
         Ok(SpatialWindows { kernel, stride, dilation, before, after })
     }
 
-    /// The operand padded with a number, and paddings of the operation left to do: those that are the
-    /// same on both sides and at most `most` are its own.
+    /// Pads the operand with a number and returns the paddings that the operation itself can do:
+    /// those that are equal on both sides and at most `most`.
     fn pad_operand(
         &self,
         n: &mut NodeLowering<'_, '_>,
@@ -80,7 +80,7 @@ impl SpatialWindows {
     }
 }
 
-/// A list of integers with one for each of `count`, none below `least`.
+/// Reads a list of `count` integers, none below `least`.
 pub(super) fn ints_per_dim(
     n: &mut NodeLowering<'_, '_>,
     name: &'static str,
@@ -115,7 +115,7 @@ pub(super) fn spatial_extents(n: &NodeLowering<'_, '_>) -> Result<Vec<i64>> {
     Ok(size[2..].to_vec())
 }
 
-/// The bias of channels, added.
+/// Adds a bias for each channel.
 pub(super) fn add_bias(
     n: &mut NodeLowering<'_, '_>,
     y: TensorId,
@@ -128,7 +128,7 @@ pub(super) fn add_bias(
     n.emit_step("add", &[y, bias], Json::Null)
 }
 
-/// The windows of a convolution with this kernel.
+/// Reads the windows of a convolution with this kernel.
 fn conv_windows(
     n: &mut NodeLowering<'_, '_>,
     extents: &[i64],
@@ -150,7 +150,7 @@ fn conv_windows(
     SpatialWindows::read_windows(n, extents, kernel)
 }
 
-/// A convolution of whole numbers, whose sums are exact.
+/// A convolution of integers, whose sums are exact.
 pub(super) fn convolve_integers(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -191,7 +191,7 @@ fn lower_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![n.emit_result(ours, &operands, attributes)?])
 }
 
-/// The windows of a pooling.
+/// Reads the windows of a pooling.
 fn pool_windows(n: &mut NodeLowering<'_, '_>, extents: &[i64]) -> Result<SpatialWindows> {
     n.check_arity(1, 1)?;
     let rank = extents.len();
@@ -207,7 +207,8 @@ fn pool_windows(n: &mut NodeLowering<'_, '_>, extents: &[i64]) -> Result<Spatial
     SpatialWindows::read_windows(n, extents, kernel)
 }
 
-/// The operand of a pooling in two spatial dimensions, and its windows there; whether one was added.
+/// Brings the operand of a pooling and its windows to two spatial dimensions; returns whether one
+/// was added.
 fn pooling_operand(
     n: &mut NodeLowering<'_, '_>,
     mut w: SpatialWindows,
@@ -297,7 +298,7 @@ fn lower_average_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     emit_pool(n, "avg_pool2d", x, attributes, line)
 }
 
-/// The sum of every window by the number of its elements that count.
+/// The sum of every window divided by the number of its counted elements.
 fn emit_counted_average(
     n: &mut NodeLowering<'_, '_>,
     w: &SpatialWindows,
@@ -341,7 +342,7 @@ fn lower_lp_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let w = pool_windows(n, &extents)?;
     let x = n.operand_tensor(0)?;
     let windows = w.unfold_windows(n, x, &json!(0), ceil)?;
-    // Elements of a window in one dimension, which a norm goes along.
+    // The elements of a window are flattened into one dimension, along which the norm is computed.
     let size = n.tensor_size(windows);
     let rank = extents.len();
     let inner: i64 = size[rank + 2..].iter().product();
