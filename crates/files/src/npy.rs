@@ -1,4 +1,4 @@
-//! The header of a `.npy` file, or of an entry of a `.npz` file.
+//! Reads and writes the header of a `.npy` file, or of an entry of a `.npz` file.
 //!
 //! ```text
 //! \x93NUMPY  major minor  length (2 bytes, from version 2 on 4)  {'descr': ..., }  padding \n
@@ -14,26 +14,26 @@ use zellige_float::Dtype;
 
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Bytes of a header that are read; only lists of fields, refused anyhow, need more.
+/// The longest header that is read; only records with many fields, which are refused, need more.
 // A header of 64 extents takes about 1400 bytes. Version 2 of the format was made for longer ones,
 // which only records with many fields have.
 const MAX_HEADER: u64 = 1 << 16;
 
-/// Where elements begin in files that are written: a multiple of this.
+/// The alignment of the elements in written files.
 pub(crate) const DATA_ALIGNMENT: u64 = 64;
 
 const REQUIRED_KEYS: &str = "the three keys 'descr', 'fortran_order' and 'shape', once each";
 
-/// What a header says.
+/// The contents of a header.
 #[derive(Debug, PartialEq)]
 pub(crate) struct NpyHeader {
     pub(crate) dtype: Dtype,
     pub(crate) endian: ByteOrder,
     pub(crate) order: DimensionOrder,
     pub(crate) shape: Vec<i64>,
-    /// Bytes of the elements.
+    /// The number of bytes of the elements.
     pub(crate) bytes: u64,
-    /// Bytes in front of them.
+    /// The number of bytes before them.
     pub(crate) length: u64,
 }
 
@@ -131,7 +131,7 @@ fn header_error(error: &io::Error, at: u64, what: &str, spot: FileSpot<'_>) -> c
     }
 }
 
-/// The dictionary of a header.
+/// Interprets the dictionary of a header.
 fn interpret_header(text: &[u8], length: u64, spot: FileSpot<'_>) -> Result<NpyHeader> {
     let root = literal::parse_literal(text).map_err(|refused| {
         spot.malformed_error(refused.at as u64, refused.what, refused.accepted)
@@ -228,7 +228,8 @@ fn interpret_descr(descr: &PythonLiteral, spot: FileSpot<'_>) -> Result<(Dtype, 
     }
 }
 
-/// The bytes in front of the elements: row-major, little-endian, a multiple of [`DATA_ALIGNMENT`] long.
+/// Builds the bytes before the elements: row-major, little-endian, padded to a multiple of
+/// [`DATA_ALIGNMENT`].
 pub(crate) fn write_header(dtype: Dtype, shape: &[i64]) -> Result<Vec<u8>, String> {
     let descr = dtype::to_descr(dtype)?;
     let comma = if shape.len() == 1 { "," } else { "" };

@@ -6,7 +6,8 @@ use crate::input::{FileSpot, InputFile};
 use crate::{npy, zip};
 use flate2::read::DeflateDecoder;
 
-/// Every array of an archive, and what else is in it with the reason why it is no tensor.
+/// Reads every array of an archive, and lists its other entries with the reasons why they are not
+/// tensors.
 pub(crate) fn read_archive(input: &InputFile) -> Result<FileContents> {
     let mut contents = FileContents::default();
     for entry in zip::read_entries(input)? {

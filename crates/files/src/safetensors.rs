@@ -1,6 +1,6 @@
 //! `.safetensors`: the length of a JSON header in 8 bytes, the header, the bytes of all tensors.
 //!
-//! The bytes of the tensors follow each other without a gap and end with the file.
+//! The bytes of the tensors are contiguous and end with the file.
 
 use crate::dtype;
 use crate::error::{FileError, Result, quote_start};
@@ -18,12 +18,12 @@ use std::marker::PhantomData;
 /// The longest header: the limit of the format's own library.
 const MAX_HEADER: u64 = 100_000_000;
 
-/// Where tensors begin in files that are written: a multiple of this.
+/// The alignment of the first tensor in written files.
 const DATA_ALIGNMENT: usize = 64;
 
 const METADATA_KEY: &str = "__metadata__";
 
-/// One tensor of the header, as it is written there.
+/// One tensor as the header describes it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TensorEntry {
@@ -135,7 +135,7 @@ fn interpret_tensor(
     })
 }
 
-/// That the ranges follow each other from the first byte of the data to the last of the file.
+/// Checks that the ranges tile the data, from its first byte to the end of the file.
 fn check_tiling(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &InputFile) -> Result<()> {
     const ACCEPTED: &str = "tensors that follow each other and end with the file";
     ranges.sort_unstable();
@@ -165,10 +165,10 @@ fn check_tiling(mut ranges: Vec<((u64, u64), &str)>, data: u64, input: &InputFil
     Ok(())
 }
 
-/// The header of a file with these tensors, and where the bytes of each begin.
+/// Builds the header of a file with these tensors, and the offsets of their bytes.
 ///
-/// Wide elements come first: then each tensor begins at a multiple of its element size, as gaps
-/// are not allowed.
+/// Wide elements come first, so that each tensor begins at a multiple of its element size although
+/// the format allows no gaps.
 pub(crate) fn write_header(
     tensors: &[(&NewTensor, u64)],
     metadata: &FileMetadata,
@@ -210,7 +210,7 @@ pub(crate) fn write_header(
     Ok(([&size.to_le_bytes()[..], &header].concat(), offsets))
 }
 
-/// The members of a JSON object in order, so that a name that occurs twice is seen.
+/// The members of a JSON object in order, so that a repeated name is detected.
 struct JsonMembers<V>(Vec<(String, V)>);
 
 impl<'de, V: Deserialize<'de>> Deserialize<'de> for JsonMembers<V> {
@@ -236,19 +236,19 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for JsonMembers<V> {
     }
 }
 
-/// Where a part of the text begins in it.
+/// The position of a part of the text.
 fn position_in_text(part: &str, text: &str) -> u64 {
     (part.as_ptr().addr()).saturating_sub(text.as_ptr().addr()) as u64
 }
 
-/// A refusal of the JSON parser, whose line and column become a byte.
+/// Turns an error of the JSON parser into one with a byte position.
 fn json_error(error: &serde_json::Error, text: &str, spot: FileSpot<'_>) -> FileError {
     let lines = text.split_inclusive('\n').take(error.line().saturating_sub(1));
     let at = lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1);
     let accepted = "{\"name\": {\"dtype\": \"F32\", \"shape\": [..], \"data_offsets\": [begin, end]}, \
                     ..} with an optional \"__metadata__\" of strings";
     let what = error.to_string();
-    // It may quote a name of any length.
+    // The parser may quote a name of any length.
     let what: String =
         what.split(" at line ").next().unwrap_or_default().chars().take(200).collect();
     let what = zellige_notation::make_visible(&what);

@@ -1,4 +1,4 @@
-//! The directory of a zip archive: where each entry lies, checked against the file.
+//! Reads the directory of a zip archive: the position of each entry, checked against the file.
 //!
 //! Names of entries are names of tensors and never paths: nothing is unpacked.
 
@@ -13,12 +13,12 @@ pub(crate) const END64: u32 = 0x0606_4b50;
 pub(crate) const LOCATOR64: u32 = 0x0706_4b50;
 /// The field of extra data that holds numbers of 64 bits.
 pub(crate) const EXTRA64: u16 = 1;
-/// In a field of 32 bits: the number is in the extra data.
+/// The value of a 32-bit field whose number is in the extra data.
 pub(crate) const WIDE32: u32 = u32::MAX;
-/// In a field of 16 bits: the number is in the zip64 end record.
+/// The value of a 16-bit field whose number is in the zip64 end record.
 pub(crate) const WIDE16: u16 = u16::MAX;
 
-/// Bytes of a directory that are read: enough for a million entries.
+/// The largest directory that is read, in bytes: enough for a million entries.
 // An entry of the directory takes 46 bytes and its name, so 128 MB hold more than a million of
 // them.
 const MAX_DIRECTORY: u64 = 1 << 27;
@@ -32,27 +32,27 @@ const MAX_RATIO: u64 = 1032;
 #[derive(Debug)]
 pub(crate) struct ZipEntry {
     pub(crate) name: String,
-    /// First byte of its content, as it lies in the file.
+    /// The first byte of its content in the file.
     pub(crate) start: u64,
-    /// Bytes of its content in the file, perhaps compressed.
+    /// The number of bytes of its content in the file, perhaps compressed.
     pub(crate) packed: u64,
-    /// Bytes of its content.
+    /// The number of bytes of its content when decompressed.
     pub(crate) size: u64,
     pub(crate) deflated: bool,
     pub(crate) crc: u32,
-    /// Where the directory lists it.
+    /// The position of its directory entry.
     pub(crate) listed: u64,
     header: u64,
 }
 
-/// Where the directory lies.
+/// The position of the directory.
 struct ZipDirectory {
     start: u64,
     size: u64,
     entries: u64,
 }
 
-/// Every entry, in the order of the directory.
+/// Reads every entry, in the order of the directory.
 pub(crate) fn read_entries(input: &InputFile) -> Result<Vec<ZipEntry>> {
     let directory = find_directory(input)?;
     if directory.size > MAX_DIRECTORY {
@@ -89,7 +89,7 @@ pub(crate) fn read_entries(input: &InputFile) -> Result<Vec<ZipEntry>> {
     Ok(entries)
 }
 
-/// The end record, and behind it the zip64 one where numbers did not fit.
+/// Finds the end record, and the zip64 end record if numbers do not fit in the first one.
 fn find_directory(input: &InputFile) -> Result<ZipDirectory> {
     const SIZE: u64 = 22;
     let spot = input.start_spot();
@@ -98,7 +98,8 @@ fn find_directory(input: &InputFile) -> Result<ZipDirectory> {
     // tail.
     let tail_at = input.len - input.len.min(SIZE + u64::from(u16::MAX));
     let tail = input.read_bytes(tail_at, input.len - tail_at, "the end of the archive")?;
-    // A comment may hold the mark too; the right one is followed by a comment that ends the file.
+    // A comment may contain the signature too; after the right one the comment ends exactly with
+    // the file.
     let ends_file = |at: &usize| {
         let rest = &tail[*at..];
         rest.starts_with(&END_SIGNATURE.to_le_bytes())
@@ -121,7 +122,7 @@ fn find_directory(input: &InputFile) -> Result<ZipDirectory> {
     let counts = (cursor.take_u16()?, cursor.take_u16()?);
     let (size, start) = (cursor.take_u32()?, cursor.take_u32()?);
     let wide = counts.1 == WIDE16 || size == WIDE32 || start == WIDE32;
-    // The largest numbers may also be meant as they are: then there is no zip64 record.
+    // The largest numbers may also be meant literally: then there is no zip64 record.
     let (directory, stop) = match if wide { find_zip64_directory(end, input)? } else { None } {
         Some(found) => found,
         None if disks != (0, 0) || counts.0 != counts.1 => {
@@ -141,8 +142,8 @@ fn find_directory(input: &InputFile) -> Result<ZipDirectory> {
     Ok(directory)
 }
 
-/// The directory by the zip64 end record, and the byte where that record begins; `None` where no
-/// such record is announced.
+/// The directory according to the zip64 end record, and the byte where that record begins; `None`
+/// if there is no such record.
 fn find_zip64_directory(end: u64, input: &InputFile) -> Result<Option<(ZipDirectory, u64)>> {
     let spot = input.start_spot();
     // The zip64 locator has 20 bytes and stands directly in front of the end record.
@@ -185,7 +186,7 @@ fn find_zip64_directory(end: u64, input: &InputFile) -> Result<Option<(ZipDirect
     Ok(Some((ZipDirectory { start, size, entries: counts.1 }, record_at)))
 }
 
-/// The next entry of the directory; where its content begins is not known yet.
+/// Reads the next entry of the directory; the position of its content is not known yet.
 fn read_directory_entry(cursor: &mut RecordCursor<'_>) -> Result<ZipEntry> {
     let at = cursor.byte_position();
     let spot = cursor.spot;
@@ -231,7 +232,7 @@ fn read_directory_entry(cursor: &mut RecordCursor<'_>) -> Result<ZipEntry> {
         }
     }
     let (packed, size, header): (u64, u64, u64) = (packed64, size64, header64);
-    // Bit 0: encrypted; 6: strongly; 13: the headers too.
+    // Bit 0: encrypted; bit 6: strong encryption; bit 13: encrypted headers.
     if flags & 0x2041 != 0 {
         return Err(bad(format!("`{}` is encrypted", quote_start(&name)), "entries in the clear"));
     }
@@ -272,7 +273,7 @@ fn find_zip64_extra(mut extra: &[u8]) -> Option<&[u8]> {
     None
 }
 
-/// Reads the header in front of an entry, which must agree with the directory.
+/// Reads the local header of an entry, which must agree with the directory.
 fn locate_content(entry: &mut ZipEntry, directory: &ZipDirectory, input: &InputFile) -> Result<()> {
     const SIZE: u64 = 30;
     let what = format!("the header of `{}`", quote_start(&entry.name));
@@ -320,7 +321,7 @@ fn locate_content(entry: &mut ZipEntry, directory: &ZipDirectory, input: &InputF
     Ok(())
 }
 
-/// That no two entries share bytes.
+/// Checks that no two entries share bytes.
 fn check_disjoint(entries: &[ZipEntry], input: &InputFile) -> Result<()> {
     let mut order: Vec<&ZipEntry> = entries.iter().collect();
     order.sort_by_key(|entry| entry.header);
@@ -339,7 +340,7 @@ fn check_disjoint(entries: &[ZipEntry], input: &InputFile) -> Result<()> {
     Ok(())
 }
 
-/// Little-endian numbers one after another.
+/// Reads little-endian numbers one after another.
 struct RecordCursor<'a> {
     bytes: &'a [u8],
     at: usize,
