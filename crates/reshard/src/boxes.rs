@@ -1,23 +1,24 @@
-//! The tensor that holds the shard of a rank, in a file or in a process.
+//! The box of a tensor that the shard of a rank holds, in a file or in a process.
 //!
-//! A layout pads every shard to the longest one; tensors hold what there is. Where a shard is a box of the tensor, row-major, its tensor has
-//! the extents of the box, and addresses in the padded shard become those in the box.
+//! A layout pads every shard to the longest one, while files and processes hold only existing
+//! elements. If a shard is a row-major box of the tensor, it is stored with the extents of the box,
+//! and addresses in the padded shard are converted to addresses in the box.
 
 use crate::sharded::{ChunkedTensor, ShardedLayout};
 use zellige_layout::PaddedExtent;
 use zellige_layout::int::div_ceil;
 use zellige_movement::{CopyLoop, CopyNest};
 
-/// Extents of a shard, padded and as they are.
+/// The extents of a shard, padded and actual.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardBox {
-    /// Those of the longest shard.
+    /// The extents of the longest shard.
     pub padded: Vec<i64>,
-    /// Those of what the rank has.
+    /// The extents of the shard of this rank.
     pub actual: Vec<i64>,
-    /// Per dimension, which of its parts the shard is, and of how many.
+    /// Per dimension, the index of the shard's part and the number of parts.
     pub(crate) part: Vec<(i64, i64)>,
-    /// The first element of the tensor, where the shard is an interval of every dimension.
+    /// The coordinates of the first element, if the shard is an interval in every dimension.
     pub(crate) begin: Option<Vec<i64>>,
 }
 
@@ -45,7 +46,7 @@ impl ShardBox {
         let (mut padded, mut actual, mut part) =
             (vec![1; count], vec![1; count], vec![(0, 1); count]);
         let (mut begin, mut interval) = (vec![0; count], true);
-        // Iters in turn, window by window.
+        // The iters are assigned to windows in order.
         let windows: Vec<PaddedExtent> = match sharded.layout().window() {
             Some(window) => window.dims().to_vec(),
             None => shape.iter().map(|n| PaddedExtent::without_padding(*n)).collect(),
@@ -99,7 +100,7 @@ impl ShardBox {
         Some(ShardBox { padded, actual, part, begin: interval.then_some(begin) })
     }
 
-    /// The box of a chunk of chunks.
+    /// The box of a rank of a tensor that is chunked repeatedly.
     fn of_chunk(
         sharded: &ShardedLayout,
         chunked: &ChunkedTensor,
@@ -133,7 +134,7 @@ impl ShardBox {
         Some(ShardBox { begin: Some(begin), ..found })
     }
 
-    /// An address of the padded shard, in the box.
+    /// Converts an address of the padded shard to one in the box.
     pub(crate) fn address_in_box(&self, address: i64) -> i64 {
         let (mut rest, mut weight, mut out) = (address, 1, 0);
         for (padded, actual) in self.padded.iter().zip(&self.actual).rev() {
@@ -147,7 +148,7 @@ impl ShardBox {
     }
 }
 
-/// Nests between padded shards as nests between boxes, where there are some.
+/// Converts nests between padded shards to nests between boxes, on the sides that have a box.
 pub(crate) fn map_nests_to_boxes(
     nests: Vec<CopyNest>,
     from: Option<&ShardBox>,

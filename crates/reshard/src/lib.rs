@@ -1,7 +1,8 @@
-//! Moving tensors between shardings.
+//! Plans that move tensors between shardings.
 //!
-//! A sharding is a layout whose device axes say which rank holds an element and whose memory axis says where in the shard. Two of
-//! them over one shape, on any meshes, are a [`Reshard`]: who sends what to whom, as loop nests between addresses in the shards.
+//! A sharding is a layout whose device axes give the rank that holds an element and whose memory
+//! axis gives its address in the shard. Two shardings of one shape, on any meshes, define a
+//! [`Reshard`]: the messages between ranks, as loop nests between addresses in the shards.
 //!
 //! ```
 //! use zellige_layout::{Axis, Iter, Layout, TileLayout};
@@ -22,18 +23,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! - **A plan is a formula.** Both layouts are refined to common digits by `zellige_movement::MovePlan::between`, the one planner, over
-//!   addresses that hold the rank too. What remains is a list of loop nests whose steps move ranks and addresses on both sides; the
-//!   digits of a rank fix the loops that move it, and what is left are its peers and their blocks. Only a dimension that DTensor divides
-//!   unevenly, and then again, has no layout; blocks are then listed pair by pair.
-//! - **Nothing travels twice.** A rank receives what it needs and does not have, each element once. Who sends is chosen among
-//!   replicas: those who hold a block share the requests for it evenly, to one element ([`Reshard::between`]), or as a
-//!   [`Topology`] of links asks for ([`Reshard::balance_links`]).
-//! - **One process** ([`RankProcess`]) finds its copies and the messages of its rounds in a plan; Python's `zellige.distributed` runs them.
-//! - **A certificate** ([`certify_plan`]) checks that by enumerating elements, with none of the planner's code.
+//! - **A plan is a formula.** Both layouts are refined to common digits by
+//!   `zellige_movement::MovePlan::between`, the one planner, over addresses that contain the rank
+//!   too. The result is a list of loop nests whose steps move ranks and addresses on both sides;
+//!   the digits of a rank fix the loops that move it, and the remaining loops enumerate its peers
+//!   and their blocks. Only a dimension that DTensor divides unevenly, and then divides again, has
+//!   no layout; blocks are then listed pair by pair.
+//! - **No element travels twice.** A rank receives what it needs and does not have, each element
+//!   once. The sender is chosen among replicas: the holders of a block share the requests for it
+//!   evenly, to one element ([`Reshard::between`]), or so that the links of a [`Topology`] are
+//!   balanced ([`Reshard::balance_links`]).
+//! - **One process** ([`RankProcess`]) derives its copies and the messages of its rounds from a
+//!   plan; Python's `zellige.distributed` runs them.
+//! - **A certificate** ([`certify_plan`]) checks a plan by enumerating elements, with none of the
+//!   planner's code.
 //!
 //! # What it may not do
-//! Open a socket: who moves the bytes runs the plan. There is no `unsafe` here.
+//! Open a socket: the caller that moves the bytes runs the plan. There is no `unsafe` here.
 
 #![forbid(unsafe_code)]
 

@@ -1,17 +1,17 @@
-//! Exchanges that need little memory: the same one in several rounds.
+//! Divides an exchange into several rounds, so that it needs less memory.
 
 use crate::error::{ReshardError, Result};
 use crate::part::TransferPart;
 use crate::reshard::Reshard;
 
-/// How many rounds, and what they need.
+/// The number of rounds, and the memory that they need.
 ///
 /// In round `i` of `n` every part sends its `i`-th slice, `TransferPart::slice_of(i, n)`: all rounds load the links alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoundPlan {
-    /// How many.
+    /// The number of rounds.
     pub count: i64,
-    /// Bytes that the busiest rank holds at once in buffers to send and to receive.
+    /// The bytes that the busiest rank holds at once in send and receive buffers.
     pub staging: u64,
 }
 
@@ -19,7 +19,7 @@ impl Reshard {
     /// The fewest rounds in which no rank holds more than `most` bytes in buffers, with elements of `width` bytes.
     ///
     /// # Errors
-    /// Fewer bytes than one element for every part of some rank.
+    /// Too few bytes for one element of every part of some rank.
     pub fn choose_rounds(&self, width: u64, most: u64) -> Result<RoundPlan> {
         let mut ranks: Vec<Vec<u64>> = Vec::new();
         for rank in 0..self.rank_count() {

@@ -1,4 +1,4 @@
-//! Links between ranks, from a text.
+//! Links between ranks, read from a text.
 //!
 //! ```toml
 //! name = "nodes of 8"
@@ -18,21 +18,21 @@ use crate::error::{ReshardError, Result};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Groups of ranks, each with a link out and a link in.
+/// A level of groups of ranks, each with an outgoing and an incoming link.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinkLevel {
-    /// What a group is.
+    /// The name of the groups.
     pub name: String,
-    /// Ranks of a group: those from a multiple of it on.
+    /// The number of ranks of a group; groups begin at its multiples.
     pub ranks: i64,
-    /// Bytes per second of either link.
+    /// The bandwidth of each link in bytes per second.
     pub bandwidth: f64,
-    /// Where the figure comes from.
+    /// The source of the figure.
     pub source: String,
 }
 
-/// A tree of links: what goes from one rank to another passes, at every level where they are in different groups, out of the one
-/// and into the other.
+/// A tree of links. A message passes, at every level where sender and receiver are in different
+/// groups, the outgoing link of the one group and the incoming link of the other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Topology {
     name: String,
@@ -50,7 +50,7 @@ const BANDWIDTH_UNITS: [(&str, f64); 6] = [
 ];
 
 impl Topology {
-    /// Every rank with one link out and one in, of this many bytes per second.
+    /// One outgoing and one incoming link for every rank, of this many bytes per second.
     pub fn with_flat_links(bandwidth: f64) -> Result<Topology> {
         let source = "given".to_string();
         let rank = LinkLevel { name: "rank".into(), ranks: 1, bandwidth, source };
