@@ -1,4 +1,4 @@
-//! Hashes everything that decides what the engine answers.
+//! Hashes everything that determines the answers of the engine.
 
 #[path = "src/parts.rs"]
 mod parts;
@@ -54,7 +54,7 @@ fn main() {
     println!("cargo::rustc-env=ZELLIGE_SOURCES={}", hash.finalize().to_hex());
 }
 
-/// A file, or all files below a folder, in one order on every machine.
+/// Lists a file, or all files below a folder, in the same order on every machine.
 fn list_files(place: &Path) -> Vec<PathBuf> {
     if !place.is_dir() {
         return vec![place.to_path_buf()];

@@ -1,4 +1,4 @@
-//! Layouts as text: refused with a place inside of the text, or printed and read back the same.
+//! Layouts as text: refused with a place inside of the text, or printed and read back unchanged.
 
 use crate::budget::run_bounded;
 use serde_json::Value;
@@ -22,7 +22,8 @@ pub(crate) fn fuzz_layout_text(data: &[u8]) {
                 let again = parse_as(&parsed.notation_text(), parsed.notation(), &axes);
                 let again = again.expect("its own text");
                 assert_eq!(again, parsed);
-                // Device layouts are equal whatever they are bound to.
+                // Equality of device layouts ignores the host layout that they are bound to, so it
+                // is compared too.
                 let bound = |p: &ParsedText| p.stick_layout().and_then(|s| s.host().cloned());
                 assert_eq!(bound(&again), bound(&parsed));
                 if let Some(layout) = parsed.algebra_layout() {
@@ -40,17 +41,18 @@ pub(crate) fn fuzz_layout_text(data: &[u8]) {
     }
 }
 
-/// Elements of a layout that a conversion is compared for.
+/// The largest layout whose conversion is compared, in elements.
 const MAX_COMPARED_ELEMENTS: i64 = 1 << 10;
 
-/// Shapes for texts that are layouts of any shape.
+/// Shapes for texts that do not have a shape of their own.
 const SHAPES: &[&[i64]] =
     &[&[8], &[16, 16], &[4, 6], &[2, 3, 8], &[64, 32], &[3, 5, 7, 2], &[1, 2, 4, 2, 3]];
 
-/// A layout of one notation in another: the first byte says which, the second one the shape where the text has none.
+/// Converts a layout to another notation: the first byte selects the notation, the second one the
+/// shape if the text has none.
 ///
-/// A text that comes out is read as the same function, place by place; a refusal has a reason, and its witness is an
-/// element.
+/// The printed text has to be read as the same function, element by element; a refusal has a
+/// reason, and its witness is an element.
 pub(crate) fn fuzz_conversion(data: &[u8]) {
     let [to, which, text @ ..] = data else { return };
     let Ok(text) = std::str::from_utf8(text) else { return };
@@ -113,7 +115,7 @@ fn check_json_round_trip(layout: &Layout, axes: &AxisTable) {
     assert_eq!(json::layout_from_json(&json::layout_to_json(layout), axes).as_ref(), Ok(layout));
 }
 
-/// A refusal underlines a part of the text and can be drawn.
+/// Checks that a refusal underlines a part of the text and can be rendered.
 pub(crate) fn check_refusal(text: &str, d: &Diagnostic) {
     assert!(d.span.start <= d.span.end && d.span.end <= text.len(), "{d:?}");
     assert!(!d.render(text, false).is_empty());

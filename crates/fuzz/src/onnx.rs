@@ -1,4 +1,5 @@
-//! ONNX models: refused with a message, or a graph that is written and read back the same.
+//! ONNX models: refused with a message, or imported as a graph that is printed and read back
+//! unchanged.
 
 use crate::budget::run_bounded;
 use std::collections::BTreeMap;

@@ -1,11 +1,11 @@
-//! The lists of `deny.toml`, held against the lock file.
+//! Checks the lock file against the lists of `deny.toml`.
 
 use crate::graph::CrateGraph;
 use crate::license::is_accepted;
 use std::collections::BTreeMap;
 use toml::de::{DeTable, DeValue};
 
-/// Everything that `deny.toml` does not accept, one line each.
+/// Lists everything that `deny.toml` does not accept, one line each.
 ///
 /// # Errors
 /// A file that does not have the lists.
@@ -24,7 +24,7 @@ pub fn find_complaints(deny: &str, packages: &CrateGraph) -> Result<Vec<String>,
     let licenses = words(["licenses", "allow"])?;
     let registries = words(["sources", "allow-registry"])?;
     let repositories = words(["sources", "allow-git"])?;
-    // `name@version` of crates that there may be besides another version.
+    // `name@version` of crates that may exist besides another version.
     let skipped: Vec<&str> = list(["bans", "skip"])?
         .into_iter()
         .filter_map(|v| v.as_table()?.get("crate")?.get_ref().as_str())

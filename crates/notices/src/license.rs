@@ -1,7 +1,7 @@
 //! Licence expressions of SPDX, as far as crates use them.
 
-/// Whether an expression can be met by licences that are accepted: one side of every `OR`, both of
-/// every `AND`. The older `MIT/Apache-2.0` is an `OR`, and `WITH` belongs to its licence.
+/// Whether accepted licences satisfy an expression: one side of every `OR`, both of every `AND`.
+/// The older `MIT/Apache-2.0` is an `OR`, and `WITH` belongs to its licence.
 ///
 /// ```
 /// use zellige_notices::license::is_accepted;
@@ -13,7 +13,7 @@
 /// ```
 ///
 /// # Errors
-/// An expression that is none.
+/// An invalid expression.
 pub fn is_accepted(expression: &str, allow: &dyn Fn(&str) -> bool) -> Result<bool, String> {
     // Before SPDX expressions Cargo allowed `MIT/Apache-2.0`, and old crates still have it.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");

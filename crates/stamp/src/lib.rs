@@ -1,7 +1,8 @@
-//! Which engine this is.
+//! Identifies this build of the engine.
 //!
-//! A result that is kept for later is a result of one engine: another build may decide otherwise. So its key
-//! holds [`ENGINE`]. It is computed when the engine is built (`build.rs`), and costs nothing at run time.
+//! A cached result belongs to one build of the engine, because another build may decide
+//! differently. Its key therefore contains [`ENGINE`], which is computed when the engine is built
+//! (`build.rs`) and costs nothing at run time.
 
 #![forbid(unsafe_code)]
 
