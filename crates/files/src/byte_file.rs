@@ -38,7 +38,7 @@ impl ByteFile {
         let root = disk::canonicalize_path(folder).map_err(failed)?;
         let place = disk::canonicalize_path(&path).map_err(failed)?;
         check_below(&path, &root, &place)?;
-        // Opening a device or a pipe can block or have effects, so its kind is asked for by name
+        // Opening a device or a pipe can block or have effects, so its kind is checked by name
         // first.
         let kind = disk::stat_no_link(&place).map_err(failed)?;
         if !kind.is_file() {

@@ -17,7 +17,7 @@ use zellige_host::{AlignedBuffer, try_zeroed_vec};
 /// Opens a file for reading, without waiting for the other end of a pipe.
 pub(crate) fn open_file(path: &Path) -> io::Result<File> {
     fault_point(SystemCall::Open)?;
-    // Without O_NONBLOCK opening a pipe waits until somebody writes to it, perhaps forever.
+    // Without O_NONBLOCK opening a pipe waits for a writer, perhaps forever.
     OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
 }
 

@@ -79,8 +79,8 @@ impl<'a> TensorFeed<'a> {
         Ok(TensorFeed { info, elements, width, window: disk::aligned_buffer(most).map_err(held)? })
     }
 
-    /// The same with a given window, for a tensor that is not compressed;
-    /// [`TensorFeed::into_window`] gives it back.
+    /// A feed with a given window, for a tensor that is not compressed; [`TensorFeed::into_window`]
+    /// returns the window.
     ///
     /// # Errors
     /// A compressed tensor.

@@ -20,14 +20,14 @@ impl HostTensor {
         HostTensor::from_container(&Arc::new(Container::open(path)?), name)
     }
 
-    /// The same from an open file, which all its tensors share.
+    /// The tensor of that name from an open file, which all its tensors share.
     pub fn from_container(container: &Arc<Container>, name: Option<&str>) -> Result<HostTensor> {
         let info = container.tensor_or_only(name)?.clone();
         Ok(HostTensor { container: Arc::clone(container), info })
     }
 
-    /// The same from `FILE`, or from `FILE:NAME` for a file with several tensors. A file whose own
-    /// name contains a colon takes precedence.
+    /// Parses `FILE`, or `FILE:NAME` for a file with several tensors. A file whose own name
+    /// contains a colon takes precedence.
     pub fn parse(text: &str) -> Result<HostTensor> {
         let named = text.rsplit_once(':').filter(|(file, _)| {
             // A colon is a valid character of a file name, so an existing file of the whole name

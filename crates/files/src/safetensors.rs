@@ -36,7 +36,7 @@ struct TensorEntry {
 pub(crate) fn read_header(input: &InputFile) -> Result<FileContents> {
     let size = input.read_bytes(0, 8, "the length of the header")?;
     let size = size.iter().rev().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
-    // Checked before memory is asked for: the length comes from the file and could be 2^64 - 1.
+    // Checked before memory is allocated: the length comes from the file and could be 2^64 - 1.
     if size > MAX_HEADER {
         let what = format!("a header of {size} bytes");
         return Err(input.start_spot().malformed_error(

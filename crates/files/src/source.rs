@@ -132,7 +132,7 @@ impl<'a> TensorReader<'a> {
         let extent = self.info.extent;
         if let EntryStream::Deflated(decoder) = &mut self.stream {
             let more =
-                // One byte more is asked for: a stream that goes on holds more than the directory
+                // One more byte is requested: a stream that continues holds more than the directory
                 // says, and one that has ended has used exactly its bytes of the file.
                 decoder.read(&mut [0]).map_err(|e| unpack_error(self.input, self.info, &e))?;
             if more != 0 || decoder.total_in() != extent.length {

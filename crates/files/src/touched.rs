@@ -10,7 +10,7 @@ const MAX_COLLECTED_RANGES: usize = 1 << 16;
 /// `gap` elements between two of them.
 ///
 /// **Law**: every element that the plan reads is in one of them, and no range begins or ends with
-/// another element or has more than `gap` other elements in a row.
+/// another element or has more than `gap` consecutive other elements.
 pub(crate) fn source_ranges(plan: &MovePlan, gap: i64) -> Vec<(i64, i64)> {
     let mut out = Vec::new();
     let mut limit = MAX_COLLECTED_RANGES;

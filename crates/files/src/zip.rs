@@ -68,8 +68,8 @@ pub(crate) fn read_entries(input: &InputFile) -> Result<Vec<ZipEntry>> {
     while !cursor.is_at_end() {
         entries.push(read_directory_entry(&mut cursor)?);
     }
-    // A directory that is longer or shorter than its announced number was written by somebody who
-    // wants two readers to see two archives.
+    // Readers that go by the number and readers that go by the entries would see different
+    // archives.
     if entries.len() as u64 != directory.entries {
         let what = format!("{} entries listed, {} announced", entries.len(), directory.entries);
         return Err(input.start_spot().malformed_error(directory.start, what, "the same number"));

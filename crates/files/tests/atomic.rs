@@ -475,7 +475,10 @@ fn a_disk_without_room_is_told_before_anything_is_written() {
             );
             if call == SystemCall::Reserve {
                 let error = made.unwrap_err();
-                assert!(error.is_write() && error.to_string().contains("reserve disk space"), "{error}");
+                assert!(
+                    error.is_write() && error.to_string().contains("reserve disk space"),
+                    "{error}"
+                );
             }
         }
         // The calls one after the other: none writes before there is room.

@@ -9,8 +9,8 @@ const MAX_ANSWER_BYTES: usize = 2 << 30;
 /// Checks that an answer is not an internal error and was not stopped by the limits of a request.
 pub(crate) fn check_answer(reply: &Value) {
     let kind = &reply["error"]["kind"];
-    // The two limits protect a server from requests that nobody foresaw. Here they count as
-    // findings, because each operation has to bound its own work.
+    // The two limits protect a server from unforeseen requests. Here they count as findings,
+    // because each operation has to bound its own work.
     let stopped = ["internal", "over_time", "over_memory"].iter().any(|k| kind == k);
     assert!(!stopped, "{reply}");
 }

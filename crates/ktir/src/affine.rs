@@ -1,8 +1,8 @@
 //! Affine expressions, maps and sets: they describe which elements a tile has.
 //!
-//! Dimensions and symbols are numbered; a text may use any names for them. Division and remainder
-//! round toward minus infinity: `floordiv` rounds toward minus infinity and `mod` is never
-//! negative. Factors and divisors are constants.
+//! Dimensions and symbols are numbered; a text may use any names for them. `floordiv` rounds toward
+//! minus infinity, `ceildiv` toward plus infinity, and `mod` is never negative. Factors and
+//! divisors are constants.
 
 mod bounds;
 mod show;
@@ -223,9 +223,9 @@ impl Sub for KtirAffineExpr {
 pub struct KtirAffineError {
     /// `dimension` or `symbol`.
     pub what: &'static str,
-    /// Which one.
+    /// Its index.
     pub index: usize,
-    /// How many there are.
+    /// How many the map or set has.
     pub count: usize,
 }
 
@@ -242,7 +242,7 @@ impl KtirAffineMap {
     /// Makes a map with this many dimensions and symbols.
     ///
     /// # Errors
-    /// A result that mentions others.
+    /// A result that mentions other dimensions or symbols.
     pub fn new(
         dims: usize,
         symbols: usize,
@@ -264,7 +264,7 @@ impl KtirAffineMap {
     /// `(d0, .., dn) -> (d_i for i in dims)`: a permutation, or a projection.
     ///
     /// # Errors
-    /// A dimension that is not there.
+    /// A dimension out of range.
     pub fn select_dims(rank: usize, dims: &[usize]) -> Result<KtirAffineMap, KtirAffineError> {
         KtirAffineMap::new(rank, 0, dims.iter().map(|d| KtirAffineExpr::dim(*d)).collect())
     }
@@ -338,7 +338,7 @@ impl KtirAffineSet {
     /// Makes a set with this many dimensions and symbols.
     ///
     /// # Errors
-    /// A condition that mentions others.
+    /// A condition that mentions other dimensions or symbols.
     pub fn new(
         dims: usize,
         symbols: usize,

@@ -20,7 +20,7 @@ pub struct KtirModule {
     pub functions: Vec<KtirFunction>,
 }
 
-/// What an alias stands for.
+/// The set or map that an alias names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum KtirAlias {
     /// A set.

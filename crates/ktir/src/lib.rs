@@ -37,10 +37,10 @@
 //! | [`affine`] | expressions, maps, sets |
 //! | `ir`, `op`, `types` | modules, functions, operations, types; the table of operations |
 //! | `build` | [`KtirBuilder`]: functions in code |
-//! | [`text`] | reading and writing |
-//! | [`verify_module()`] | the rules |
-//! | `pointers` | which elements a kernel finds behind its arguments |
-//! | `run` | [`KtirRun`]: kernels on simulated cores, what they cost |
+//! | [`text`] | parsing and printing |
+//! | [`verify_module()`] | the rules of a module |
+//! | `pointers` | the element types that a kernel reads through its arguments |
+//! | `run` | [`KtirRun`]: kernels on simulated cores, and their cost |
 //!
 //! # What it may not do
 //! Depend on graphs. A compiler that emits kernels depends on this crate and uses the

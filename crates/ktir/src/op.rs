@@ -217,8 +217,8 @@ ops! {
     IndirectTile "ktdp.construct_indirect_access_tile" Own, Free;
     Load "ktdp.load" Own, Own;
     Store "ktdp.store" Own, Own;
-    // Producing is free and receiving is charged: a partial that nobody takes never travels over
-    // the ring.
+    // Producing is free and receiving is charged: a partial that no core receives never travels
+    // over the ring.
     Produce "ktdp.inter_tile_produce" Own, Free;
     Consume "ktdp.inter_tile_consume" Own, Own;
     InterReduce "ktdp.inter_tile_reduce" Own, Own;

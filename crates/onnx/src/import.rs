@@ -15,8 +15,8 @@ use zellige_float::Dtype;
 use zellige_graph::{Graph, GraphBuilder, InputRole};
 
 /// The oldest opset that is read.
-// Before opset 7 elementwise operations broadcast only where an attribute said so, and along an
-// axis of its own.
+// Before opset 7 elementwise operations broadcast only if an attribute allowed it, and along an
+// axis given by another attribute.
 const MIN_OPSET: i64 = 7;
 
 /// An ONNX model, read and checked as far as possible without the values of its symbols.

@@ -35,11 +35,11 @@
 //! | `wire` | the wire format of protocol buffers |
 //! | `proto` | the messages of ONNX |
 //! | `carried` | element types that the card does not store |
-//! | `tensor`, `literal` | elements: where they lie, and those that are known at once |
-//! | `import`, `walk`, `scope` | a model for given sizes, the walk over its nodes, what names mean on the way |
-//! | `node`, `emit` | a node as rules see it, and what it adds to the graph |
-//! | `ops` | what each operation becomes |
-//! | `file`, `skeleton` | files without the elements of large weights, external data |
+//! | `tensor`, `literal` | elements: their positions in the file, and small constants |
+//! | `import`, `walk`, `scope` | the import for given sizes, the traversal of the nodes, the scopes of names |
+//! | `node`, `emit` | a node as rules see it, and the operations that it adds to the graph |
+//! | `ops` | the rules that lower each operation |
+//! | `file`, `skeleton` | files read without the elements of large weights, external data |
 //!
 //! # What it may not do
 //! Run anything on the card, or trust a length in the file.

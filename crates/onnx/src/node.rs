@@ -260,8 +260,9 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
     // Attributes
 
     fn find_attribute(&mut self, name: &'static str) -> Option<&'a AttributeValue<'a>> {
-        // Rules ask for every attribute that they understand. What nobody asked for is refused in
-        // the end, because ignoring an attribute would compute something else than the model says.
+        // Rules read every attribute that they understand. An attribute that no rule has read is
+        // refused in the end, because ignoring an attribute would compute something else than the
+        // model says.
         self.taken.push(name);
         let given = &self.proto.attributes.iter().find(|a| a.name == name)?.value;
         self.resolve_attribute(given)
@@ -370,7 +371,7 @@ impl<'i, 'a> NodeLowering<'i, 'a> {
             if name.is_empty() {
                 continue;
             }
-            // A result that nobody named need not exist: rules make the results that the card has.
+            // A result without a name need not exist: rules make the results that the card has.
             let Some(value) = made.get(k) else {
                 let message = format!(
                     "result {k} `{}` has no equivalent; accepted: the first {}",

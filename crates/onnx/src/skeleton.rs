@@ -50,8 +50,8 @@ impl MessageKind {
 /// What cannot be read or held in memory. A file that is not a model is read whole, because the
 /// decoder reports best what is wrong with it.
 pub(crate) fn read_skeleton(file: &ByteFile) -> Result<Vec<u8>> {
-    // Pages of fresh memory that nobody writes to are not backed by the machine, so a skeleton of a
-    // file of gigabytes takes only what was read.
+    // Pages of fresh memory that are never written to are not backed by physical memory, so a
+    // skeleton of a file of gigabytes takes only what was read.
     let mut walk = SkeletonReader { file, bytes: file.zeroed_memory()?, reached: 0 };
     let end = file.byte_len();
     if walk.read_message(MessageKind::Model, 0, end)?.is_none() {

@@ -54,7 +54,7 @@ impl<'a> WireMessage<'a> {
         self.at..self.end
     }
 
-    /// Those bytes.
+    /// The bytes of the file that are still to be read.
     pub(crate) fn remaining_bytes(&self) -> &'a [u8] {
         &self.file[self.at..self.end]
     }

@@ -104,8 +104,8 @@ impl Reshard {
             for chunk in &mut chunks {
                 let (first, to) = chunk.pair;
                 let at = |copy: i64| first + offsets[usize::try_from(copy).unwrap_or(0)];
-                // The chunk leaves the links before it is placed anew, or it would compete with
-                // itself.
+                // The load of the chunk is removed before the chunk is assigned again, or it would
+                // compete with itself.
                 if pass > 0 {
                     loads.add_elements(at(chunk.copy), to, -chunk.elements);
                 }

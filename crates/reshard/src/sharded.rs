@@ -111,7 +111,7 @@ impl ShardedLayout {
         let mut reach = 0;
         for d in digits.iter().rev() {
             // Otherwise two different combinations of digits would be one rank, and the rank would
-            // hold two parts of which nobody can tell where they lie.
+            // hold two parts at the same addresses.
             if d.stride.abs() <= reach {
                 return refuse(format!(
                     "a step of {} ranks and smaller ones that reach {reach} ranks: a rank does not tell which part it holds",

@@ -37,7 +37,8 @@ impl KtirBuilder {
         self.add_single_result_op(KtirOpKind::Extract, &operands, ty, vec![], "extract")
     }
 
-    /// `tensor.expand_shape` or `tensor.collapse_shape`, whichever takes the tile to the shape.
+    /// `tensor.expand_shape` or `tensor.collapse_shape`, depending on the ranks of the tile and the
+    /// shape.
     pub fn reassociate_tile(
         &mut self,
         tile: KtirValue,
@@ -66,8 +67,8 @@ impl KtirBuilder {
         let (long, short) =
             if from.len() > shape.len() { (&from[..], shape) } else { (shape, &from[..]) };
         // One operation suffices where every dimension of the shorter shape is a product of
-        // neighbouring dimensions of the longer one. Equal ranks never are, unless the shapes are
-        // the same.
+        // neighbouring dimensions of the longer one. Different shapes of equal rank need both
+        // operations, because each of them changes the rank.
         if long.len() > short.len()
             && let Some(groups) = group_dimensions(long, short)
         {
@@ -81,7 +82,7 @@ impl KtirBuilder {
         self.reassociate_tile(flat, &all(shape.len()), shape)
     }
 
-    /// `tensor.extract_slice` at numbers, with stride 1.
+    /// `tensor.extract_slice` at constant offsets, with stride 1.
     pub fn extract_slice(&mut self, tile: KtirValue, offsets: &[i64], sizes: &[i64]) -> KtirValue {
         let elem = self.value_type(tile).elem().unwrap_or(KtirElem::Index);
         let attrs = slice_attributes(offsets, sizes);
@@ -94,7 +95,7 @@ impl KtirBuilder {
         )
     }
 
-    /// `tensor.insert_slice` at numbers, with stride 1.
+    /// `tensor.insert_slice` at constant offsets, with stride 1.
     pub fn insert_slice(&mut self, part: KtirValue, into: KtirValue, offsets: &[i64]) -> KtirValue {
         let sizes = self.value_type(part).shape().unwrap_or(&[]).to_vec();
         let ty = self.value_type(into).clone();

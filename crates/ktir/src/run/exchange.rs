@@ -201,8 +201,8 @@ impl<'m> KtirCore<'m> {
                 }
             }
             KtirOpKind::Consume | KtirOpKind::Scatter => {
-                // Consume and scatter hand over what one producer made; with several there would be
-                // no rule which one.
+                // Consume and scatter deliver the values of a single producer; with several it
+                // would not be defined which one.
                 let [only] = partials.as_slice() else {
                     let n = partials.len();
                     let me = self.id;
