@@ -1,4 +1,4 @@
-//! Kernels that go wrong while they run: which core, which operation, which element.
+//! Kernels that fail while they run: the error names the core, the operation and the element.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! What is refused, and how that is told.
+//! Refused models and their messages.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -219,7 +219,8 @@ fn external_data_lies_beside_the_model_and_nowhere_else() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-/// Weights stay in the file until they are asked for, and a file that was cut meanwhile is an error.
+/// Weights are read from the file on demand, and a file that was truncated meanwhile gives an
+/// error.
 #[test]
 fn large_weights_are_read_late_and_a_cut_file_is_an_error() {
     let elements: Vec<u8> = (0..4 * 50_000u32).map(|i| i.to_le_bytes()[0]).collect();
