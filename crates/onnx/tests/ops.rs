@@ -1,4 +1,4 @@
-//! What each family of operations becomes.
+//! The lowered operations of each family.
 
 #![allow(
     clippy::unwrap_used,

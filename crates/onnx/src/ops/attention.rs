@@ -1,4 +1,4 @@
-//! Attention as one operation, from opset 23 on: with caches, masks, windows and capped scores.
+//! The rule for Attention (opset 23 and newer), with caches, masks, windows and capped scores.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use zellige_graph::{GraphOperand, TensorId};
 
 pub(super) const TABLE: RuleTable = &[("Attention", lower_attention)];
 
-/// An operand with its heads in dimension 1.
+/// Brings the heads of an operand into dimension 1.
 fn split_heads(n: &mut NodeLowering<'_, '_>, k: usize, count: i64, part: &str) -> Result<TensorId> {
     let (x, size) = (n.operand_tensor(k)?, n.operand_size(k)?);
     match size[..] {
@@ -42,16 +42,16 @@ fn split_heads(n: &mut NodeLowering<'_, '_>, k: usize, count: i64, part: &str) -
     }
 }
 
-/// The attributes of a node.
+/// The attributes of an Attention node.
 struct AttentionAttributes {
     causal: bool,
     scale: Option<f64>,
     softcap: f64,
-    /// Which of the scores the fourth result has.
+    /// Which stage of the scores is the fourth result.
     scores: i64,
     /// The dtype of the softmax.
     precision: Option<Dtype>,
-    /// Keys before and after a query that it sees; -1 for all.
+    /// The number of keys before and after a query that it sees; -1 for all.
     window: [i64; 2],
 }
 
@@ -59,6 +59,7 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 7)?;
     let asked = AttentionAttributes {
         causal: n.flag_attribute("is_causal", false)?,
+        // A missing scale means 1 / sqrt(width), which is not a constant default.
         scale: Some(n.float_attribute("scale", 0.0)?).filter(|_| n.has_attribute("scale")),
         softcap: n.float_attribute("softcap", 0.0)?,
         scores: n.int_attribute("qk_matmul_output_mode", 0)?,
@@ -87,11 +88,15 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             rows
         }
         (false, false) => 0,
+        // The specification allows a cache only as a pair, because the results `present_*` continue
+        // both.
         _ => return Err(n.refuse_node("bad_operand", "past_key and past_value come together")),
     };
     let rows = n.tensor_size(k)[2];
     let short =
         n.has_operand(3) && n.operand_size(3)?.last().is_some_and(|c| *c != rows && *c != 1);
+    // The card's attention has a mask or a causal rule, and nothing else of this operator.
+    // Everything beyond is written out below, operation by operation.
     let plain = past == 0
         && !n.has_operand(4)
         && !n.has_operand(6)
@@ -120,7 +125,7 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(made)
 }
 
-/// The operation of the card.
+/// Emits the fused operation of the card.
 fn emit_fused(
     n: &mut NodeLowering<'_, '_>,
     asked: &AttentionAttributes,
@@ -128,6 +133,8 @@ fn emit_fused(
 ) -> Result<TensorId> {
     let mut attributes = Map::new();
     attributes.insert("is_causal".into(), json!(asked.causal));
+    // Fewer heads of keys than of queries are grouped-query attention, which PyTorch asks to be
+    // named.
     attributes.insert("enable_gqa".into(), json!(n.tensor_size(q)[1] != n.tensor_size(k)[1]));
     if let Some(scale) = asked.scale {
         attributes.insert("scale".into(), json!(scale));
@@ -139,7 +146,7 @@ fn emit_fused(
     n.emit_step("scaled_dot_product_attention", &operands, Json::Object(attributes))
 }
 
-/// The same operation by operation, and the scores that were asked for.
+/// Emits attention operation by operation; returns the result and the requested scores.
 fn emit_decomposed(
     n: &mut NodeLowering<'_, '_>,
     asked: &AttentionAttributes,
@@ -158,7 +165,7 @@ fn emit_decomposed(
         k = n.emit_step("repeat_interleave", &[k], each.clone())?;
         v = n.emit_step("repeat_interleave", &[v], each)?;
     }
-    // The root of the scale for either factor, so that products of 16 bits stay small.
+    // Each factor gets the square root of the scale, so that products in 16 bits stay small.
     let scale = asked.scale.unwrap_or_else(|| 1.0 / (size[3] as f64).sqrt()).sqrt();
     let q = n.emit_with_number("mul", q, scale)?;
     let k = n.emit_with_number("mul", k, scale)?;
@@ -175,6 +182,7 @@ fn emit_decomposed(
     if let Some(bias) = bias {
         scores = n.emit_step("add", &[scores, bias], Json::Null)?;
     }
+    // A key with a score of minus infinity has the share 0 after the softmax.
     let below = GraphOperand::Number(f64::NEG_INFINITY);
     if let Some(allowed) = allowed {
         let operands = [GraphOperand::Tensor(allowed), GraphOperand::Tensor(scores), below.clone()];
@@ -185,7 +193,7 @@ fn emit_decomposed(
         scores = n.emit_step("cast", &[scores], json!({"dtype": precision.name()}))?;
     }
     let mut shares = n.emit_step("softmax", &[scores], json!({"dim": -1}))?;
-    // A query that sees no key has zeros, and not what a sum of nothing would give.
+    // A query that sees no key gets zeros; its softmax has no value.
     let mut seen = allowed;
     if let Some(bias) = bias {
         let finite = n.emit_part("seen", "gt", &[GraphOperand::Tensor(bias), below], Json::Null)?;
@@ -217,7 +225,7 @@ fn emit_decomposed(
     Ok((y, told))
 }
 
-/// What is added to the scores, and which of them count.
+/// The bias that is added to the scores, and the mask of the visible keys.
 fn score_masks(
     n: &mut NodeLowering<'_, '_>,
     asked: &AttentionAttributes,
@@ -228,10 +236,11 @@ fn score_masks(
     if n.has_operand(3) {
         let (mut mask, size, dtype) =
             (n.operand_tensor(3)?, n.operand_size(3)?, n.operand_dtype(3)?);
+        // A mask may be shorter than the keys; the specification continues it with minus infinity.
         let missing = keys - size.last().copied().unwrap_or(keys);
         let truth = dtype == Dtype::Bool;
         if missing > 0 && size.last() != Some(&1) {
-            // Keys that the mask does not reach are not seen.
+            // Keys beyond the end of the mask are not visible.
             let value = if truth { json!(0) } else { json!("-inf") };
             mask = n.emit_step("pad", &[mask], json!({"pad": [0, missing], "value": value}))?;
         }
@@ -249,6 +258,8 @@ fn score_masks(
     let lengths = if n.has_operand(6) { Some(n.operand_tensor(6)?) } else { None };
     let [left, right] = asked.window;
     if asked.causal || left >= 0 || right >= 0 {
+        // `ahead` is the position of the key minus that of the query, where queries begin behind
+        // the past keys.
         let rule = |ahead: i64| {
             (!asked.causal || ahead <= 0)
                 && (left < 0 || -ahead <= left)
@@ -262,7 +273,8 @@ fn score_masks(
                 n.emit_constant(&TensorLiteral { dtype: Dtype::Bool, shape, data }, "seen")?
             }
             Some(lengths) => {
-                // How far a key is ahead of a query, whose place follows from the keys of its batch.
+                // The position of a key minus that of a query; the position of the first query
+                // follows from the number of keys of its batch.
                 let all = (0..queries).flat_map(|i| (0..keys).map(move |j| j - i + queries));
                 let data = LiteralNumbers::Int(all.collect());
                 let shape = vec![1, 1, queries, keys];

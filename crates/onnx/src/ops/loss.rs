@@ -1,4 +1,4 @@
-//! Losses: the negative log of what was predicted for the right class.
+//! Rules for losses: the negative logarithm of the probability predicted for the right class.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -16,12 +16,15 @@ pub(super) const TABLE: RuleTable = &[
     ("SoftmaxCrossEntropyLoss", |n| {
         n.check_arity(2, 3)?;
         let x = n.operand_tensor(0)?;
+        // The classes are dimension 1 by definition, and the logarithms are the optional second
+        // result.
         let logs = n.emit_step("log_softmax", &[x], json!({"dim": 1}))?;
         Ok(vec![emit_class_loss(n, logs)?, ModelValue::Tensor(logs)])
     }),
 ];
 
-/// The loss of logarithms `[batch, classes, ..]` at the classes of operand 1, weighted by operand 2.
+/// The loss for logarithms `[batch, classes, ..]` at the classes of operand 1, weighted by operand
+/// 2.
 fn emit_class_loss(n: &mut NodeLowering<'_, '_>, x: TensorId) -> Result<ModelValue> {
     let (size, target) = (n.tensor_size(x), n.operand_size(1)?);
     if size.len() < 2
@@ -52,6 +55,8 @@ fn emit_class_loss(n: &mut NodeLowering<'_, '_>, x: TensorId) -> Result<ModelVal
             &[GraphOperand::Tensor(classes), GraphOperand::Whole(ignored)],
             Json::Null,
         )?;
+        // `ignore_index` may lie outside of the classes (-100 in PyTorch), so a lookup would fail.
+        // Class 0 takes its place, and its loss is weighted with 0 below.
         at = n.emit_step("masked_fill", &[classes, mask], json!({"value": 0}))?;
         gone = Some(mask);
     }
@@ -69,6 +74,7 @@ fn emit_class_loss(n: &mut NodeLowering<'_, '_>, x: TensorId) -> Result<ModelVal
         let kept = n.emit_step("logical_not", &[mask], Json::Null)?;
         weights = Some(n.emit_step("cast", &[kept], json!({"dtype": dtype.name()}))?);
     }
+    // Ignored elements took the weight of class 0 in the lookup above.
     if let (Some(each), Some(mask), true) = (weights, gone, n.has_operand(2)) {
         weights = Some(n.emit_step("masked_fill", &[each, mask], json!({"value": 0}))?);
     }
@@ -80,6 +86,8 @@ fn emit_class_loss(n: &mut NodeLowering<'_, '_>, x: TensorId) -> Result<ModelVal
         ("none", _) => n.emit_result("identity", &[loss], Json::Null),
         ("sum", _) => n.emit_result("sum", &[loss], Json::Null),
         (_, None) => n.emit_result("mean", &[loss], Json::Null),
+        // The mean of a weighted loss divides by the sum of the weights, not by the number of
+        // elements.
         (_, Some(weights)) => {
             let sum = n.emit_part("sum", "sum", &[loss], Json::Null)?;
             let total = n.emit_step("sum", &[weights], Json::Null)?;

@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Rules for products of matrices.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -33,7 +33,7 @@ fn transpose_operand(
     }
 }
 
-/// `alpha * A' * B' + beta * C`: a linear layer where it is written as one.
+/// `alpha * A' * B' + beta * C`, as a linear layer where it has that form.
 fn lower_gemm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 3)?;
     let (alpha, beta) = (n.float_attribute("alpha", 1.0)?, n.float_attribute("beta", 1.0)?);
@@ -43,10 +43,14 @@ fn lower_gemm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             return Err(n.refuse_operand(k, format!("{:?} is no matrix", n.operand_size(k)?)));
         }
     }
+    // With `transB` the rows of B are the columns of the product.
     let columns = n.operand_size(1)?[usize::from(!turn_b)];
     let added = n.has_operand(2) && beta != 0.0;
     let a = GraphOperand::Tensor(transpose_operand(n, 0, turn_a, "left")?);
+    // C may broadcast from any shape; only one number per column is the bias of a linear layer.
     let is_bias = !added || (n.operand_size(2)? == [columns] && beta == 1.0);
+    // This is how exporters write `torch.nn.Linear`: transB = 1 and a bias. One operation keeps the
+    // weight as it is stored and adds the bias before rounding.
     if turn_b && alpha == 1.0 && is_bias {
         let mut operands = vec![a, GraphOperand::Tensor(n.operand_tensor(1)?)];
         if added {

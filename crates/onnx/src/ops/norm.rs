@@ -1,4 +1,4 @@
-//! Normalisations.
+//! Rules for normalisations.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -19,7 +19,7 @@ pub(super) const TABLE: RuleTable = &[
     ("LRN", lower_local_response),
 ];
 
-/// A scale or a bias of the normalized shape, which it may broadcast to.
+/// Broadcasts a scale or a bias to the normalized shape.
 fn fill_parameter(n: &mut NodeLowering<'_, '_>, k: usize, shape: &[i64]) -> Result<TensorId> {
     let x = n.operand_tensor(k)?;
     if n.tensor_size(x) == shape {
@@ -37,6 +37,8 @@ fn lower_row_norm(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelV
     let axis = n.int_attribute("axis", -1)?;
     let first = n.normalize_dim(axis, size.len())?;
     let shape = size[first..].to_vec();
+    // The card's normalisation keeps its statistics to itself, so a model that asks for them gets
+    // the formula.
     if n.result_count() > 1 {
         return emit_with_statistics(n, first, eps);
     }
@@ -47,7 +49,7 @@ fn lower_row_norm(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelV
     Ok(vec![n.emit_result(ours, &operands, json!({"normalized_shape": shape, "eps": eps}))?])
 }
 
-/// A normalisation of rows that also gives their means and the inverses of their deviations.
+/// A row normalisation that also returns the means and the inverse standard deviations.
 fn emit_with_statistics(
     n: &mut NodeLowering<'_, '_>,
     first: usize,
@@ -56,6 +58,7 @@ fn emit_with_statistics(
     let x = n.operand_tensor(0)?;
     let dims: Vec<usize> = (first..n.operand_size(0)?.len()).collect();
     let over = json!({"dim": dims, "keepdim": true});
+    // `stash_type` 1: the statistics are float32 whatever the operand is.
     let wide = n.cast_tensor(x, Dtype::Float32)?;
     let mean = n.emit_step("mean", &[wide], over.clone())?;
     let centered = n.emit_step("sub", &[wide, mean], Json::Null)?;
@@ -75,14 +78,17 @@ fn emit_with_statistics(
     Ok([y, mean, inverse].map(ModelValue::Tensor).to_vec())
 }
 
-/// With the statistics of training; scale and bias are operands 1 and 2, mean and variance 3 and 4.
+/// Batch normalisation in inference; scale and bias are operands 1 and 2, mean and variance 3 and
+/// 4.
 fn lower_batch_norm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(5, 5)?;
     n.require_attribute_is("training_mode", 0)?;
+    // An attribute up to opset 8; 0 would mean statistics per element.
     n.require_attribute_is("spatial", 1)?;
     n.float_attribute("momentum", 0.9)?;
     let eps = n.float_attribute("epsilon", 1e-5)?;
     let mut operands = Vec::new();
+    // ONNX orders scale, bias, mean, variance; PyTorch mean, variance, scale, bias.
     for k in [0, 3, 4, 1, 2] {
         operands.push(GraphOperand::Tensor(n.operand_tensor(k)?));
     }
@@ -99,7 +105,7 @@ fn normalize_groups(
     let mut operands = vec![GraphOperand::Tensor(n.operand_tensor(0)?)];
     for k in [1, 2] {
         let mut x = n.operand_tensor(k)?;
-        // Before opset 21 there was one number for each group.
+        // Before opset 21 scale and bias have one number for each group.
         if scales && n.tensor_size(x) == [groups] && groups > 0 && groups != channels {
             let each = json!({"repeats": channels / groups, "dim": 0});
             let part = if k == 1 { "scale" } else { "bias" };
@@ -132,7 +138,7 @@ fn lower_lp_norm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
     let norm = json!({"p": p, "dim": dim, "keepdim": true});
     let norm = GraphOperand::Tensor(n.emit_part("norm", "norm", std::slice::from_ref(&x), norm)?);
-    // What is all zeros stays so.
+    // A line of zeros has norm 0 and stays zero.
     let zero = n.emit_part("zero", "eq", &[norm.clone(), GraphOperand::Number(0.0)], Json::Null)?;
     let by = n.emit_part(
         "by",
@@ -146,6 +152,7 @@ fn lower_lp_norm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
 fn lower_mean_variance(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let rank = n.operand_size(0)?.len();
+    // The default of the specification, for images [N, C, H, W].
     let axes = n.ints_attribute("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
     let dims = axes.iter().map(|a| n.normalize_dim(*a, rank)).collect::<Result<Vec<_>>>()?;
     let over = json!({"dim": dims, "keepdim": true});
@@ -155,12 +162,14 @@ fn lower_mean_variance(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> 
     let squares = n.emit_step("square", &[centered], Json::Null)?;
     let variance = n.emit_step("mean", &[squares], over)?;
     let deviation = n.emit_step("sqrt", &[variance], Json::Null)?;
+    // The function body in the specification adds its epsilon to the deviation and not to the
+    // variance.
     let deviation = n.emit_with_number("add", deviation, 1e-9)?;
     let operands = [centered, deviation].map(GraphOperand::Tensor);
     Ok(vec![n.emit_result("div", &operands, Json::Null)?])
 }
 
-/// Every element by a power of the squares of its neighbours along the channels.
+/// Divides every element by a power of the sum of squares of its neighbours along the channels.
 fn lower_local_response(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (alpha, beta) = (n.float_attribute("alpha", 1e-4)?, n.float_attribute("beta", 0.75)?);
@@ -175,6 +184,7 @@ fn lower_local_response(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     let squares = n.emit_step("square", &[x], Json::Null)?;
     let mut pads = vec![0; 2 * (size.len() - 1)];
     let last = pads.len();
+    // Channels from c - floor((size - 1) / 2) to c + ceil((size - 1) / 2), as in the specification.
     (pads[last - 2], pads[last - 1]) = ((count - 1) / 2, count - 1 - (count - 1) / 2);
     let wide = n.emit_step("pad", &[squares], json!({"pad": pads}))?;
     let windows = n.emit_step("unfold", &[wide], json!({"dim": 1, "size": count, "step": 1}))?;

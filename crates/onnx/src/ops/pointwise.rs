@@ -1,4 +1,4 @@
-//! Operations on elements.
+//! Rules for elementwise operations.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -40,12 +40,12 @@ pub(super) const TABLE: RuleTable = &[
     ("Shrink", lower_shrink),
 ];
 
-/// The names of those that the table of operations knows: one operation, without attributes.
+/// The names in the column `onnx` of the table of operations: they need no rule here.
 pub(super) fn plain_operations() -> impl Iterator<Item = &'static str> {
     TensorOp::all_rows().filter_map(|row| row.onnx)
 }
 
-/// Those that are one operation of the card, without attributes.
+/// Lowers a node that is one operation of the card, without attributes.
 pub(super) fn lower_plain(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<ModelValue>>> {
     let op = n.op();
     let Some(row) = TensorOp::all_rows().find(|row| row.onnx == Some(op)) else { return Ok(None) };
@@ -72,7 +72,7 @@ pub(super) fn lower_plain(n: &mut NodeLowering<'_, '_>) -> Result<Option<Vec<Mod
     lower_binary(n, ours, Json::Null).map(Some)
 }
 
-/// The value of an operand as it is.
+/// Passes the value of an operand on.
 pub(super) fn pass_operand(n: &mut NodeLowering<'_, '_>, k: usize) -> Result<ModelValue> {
     match n.operand_literal(k)? {
         Some(literal) => Ok(ModelValue::Known(literal)),
@@ -104,6 +104,7 @@ fn fold_unary(op: &str, x: &TensorLiteral) -> Option<TensorLiteral> {
                 "Sqrt" => f64::sqrt,
                 "Floor" => f64::floor,
                 "Ceil" => f64::ceil,
+                // `Round` of ONNX rounds halves to even, unlike `round` of C.
                 "Round" => f64::round_ties_even,
                 "Reciprocal" => f64::recip,
                 "Exp" => f64::exp,
@@ -118,7 +119,7 @@ fn fold_unary(op: &str, x: &TensorLiteral) -> Option<TensorLiteral> {
     TensorLiteral { dtype: x.dtype, shape: x.shape.clone(), data }.round_to_dtype()
 }
 
-/// Two known operands, for what shapes are computed with.
+/// Folds two known operands, as computations of shapes need it.
 fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<TensorLiteral>> {
     type IntFold = fn(i64, i64) -> Option<i64>;
     type FloatFold = fn(f64, f64) -> f64;
@@ -138,7 +139,7 @@ fn fold_binary(op: &str, a: &TensorLiteral, b: &TensorLiteral) -> Result<Option<
                 "Mul" => (i64::checked_mul, |a, b| a * b),
                 "Div" => (i64::checked_div, |a, b| a / b),
                 "Mod" => (
-                    // The sign of the divisor.
+                    // The result has the sign of the divisor.
                     |a, b| {
                         a.checked_rem(b)
                             .map(|r| if r != 0 && (r < 0) != (b < 0) { r + b } else { r })
@@ -164,7 +165,7 @@ fn fold_known(n: &mut NodeLowering<'_, '_>, op: &str) -> Result<Option<Vec<Model
     Ok(None)
 }
 
-/// Two operands, at most one of them a number.
+/// Two operands, of which at most one is a plain number.
 fn binary_operands(n: &mut NodeLowering<'_, '_>) -> Result<[GraphOperand; 2]> {
     let (a, b) = (n.operand_size(0)?.len(), n.operand_size(1)?.len());
     let second = n.number_or_tensor(1, a)?;
@@ -187,6 +188,8 @@ fn lower_binary(
         return Ok(made);
     }
     let (a, b) = (n.operand_meta(0)?, n.operand_meta(1)?);
+    // ONNX does not promote types: both operands share T. Pow has a type of its own for the
+    // exponent since opset 12.
     if a.1 != b.1 && n.op() != "Pow" {
         return Err(
             n.refuse_operand(1, format!("it is {} beside {}; both are of one type", b.1, a.1))
@@ -202,6 +205,8 @@ fn lower_binary(
     let dtype = if truth { Dtype::Bool } else { a.1 };
     let operands = binary_operands(n)?;
     if ours == "mul"
+        // The last product of a written-out GELU is a `mul`, so this is where the pattern is
+        // complete.
         && let Some(x) = super::gelu::match_written_gelu(n, &operands)
     {
         return Ok(vec![n.emit_result("gelu", &[GraphOperand::Tensor(x)], Json::Null)?]);
@@ -209,14 +214,15 @@ fn lower_binary(
     Ok(vec![n.emit_result_as(dtype, ours, &operands, attributes)?])
 }
 
-/// Whole numbers are divided towards zero.
+/// Integers are divided toward zero.
 fn lower_div(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let whole = !is_float(n.operand_dtype(0)?);
+    // ONNX's integer division truncates, as in C; PyTorch's plain `div` would give floats.
     lower_binary(n, "div", if whole { json!({"rounding_mode": "trunc"}) } else { Json::Null })
 }
 
 fn lower_mod(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
-    // `fmod` has the sign of the dividend, the usual one that of the divisor.
+    // With `fmod` the result has the sign of the dividend, otherwise that of the divisor.
     let fmod = n.flag_attribute("fmod", false)?;
     if fmod {
         n.check_arity(2, 2)?;
@@ -238,7 +244,7 @@ fn lower_shift(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     }
 }
 
-/// Any number of operands, two at a time.
+/// Combines any number of operands, two at a time.
 fn lower_chain(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelValue>> {
     let count = n.operand_count();
     match count {
@@ -335,7 +341,7 @@ fn lower_clip(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 3)?;
     let (dtype, x) = (n.operand_dtype(0)?, n.operand_tensor(0)?);
     let mut bounds = serde_json::Map::new();
-    // Before opset 11 they are attributes.
+    // Before opset 11 the bounds are attributes.
     for name in ["min", "max"] {
         let bound = n.float_attribute(name, 0.0)?;
         if n.has_attribute(name) {
@@ -359,6 +365,8 @@ fn lower_clip(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
     }
     let given = [1, 2].into_iter().filter(|k| n.has_operand(*k)).count();
+    // Both bounds are constants in nearly all models. Computed ones are tensors, which `clamp` does
+    // not take.
     if bounds.len() == given {
         return Ok(vec![n.emit_result_as(
             dtype,
@@ -388,8 +396,8 @@ fn convert_operand(n: &mut NodeLowering<'_, '_>, dtype: Dtype) -> Result<Vec<Mod
     Ok(vec![n.convert_result(x, dtype)?])
 }
 
-/// What `saturate` asks for, where the conversion itself does otherwise: float8_e4m3fn always
-/// saturates, the other float8 formats never do.
+/// Adds the clamp of `saturate`, where the conversion itself does not have that effect: conversions
+/// to float8_e4m3fn always saturate, those to the other float8 formats never do.
 fn convert_saturating(
     n: &mut NodeLowering<'_, '_>,
     dtype: Dtype,
@@ -416,6 +424,7 @@ fn convert_saturating(
 fn lower_cast(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let saturate = n.int_attribute("saturate", 1)? != 0;
+    // It concerns float8e8m0 only, a type that is refused.
     n.word_attribute("round_mode", "up")?;
     let code = n.int_attribute("to", 0)?;
     let dtype = dtype_of_code(code)
@@ -430,7 +439,7 @@ fn lower_cast_like(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     convert_saturating(n, dtype, saturate)
 }
 
-/// One operand and an attribute of another name.
+/// An operation of one operand whose attribute has another name here.
 fn lower_with_attribute(
     n: &mut NodeLowering<'_, '_>,
     ours: &str,
@@ -473,6 +482,8 @@ fn lower_prelu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
     let rank = n.operand_size(0)?.len();
     let slope = n.number_or_tensor(1, rank)?;
+    // A product and a choice: `where` keeps the bits of positive elements, which a formula with max
+    // and min may not.
     let falling =
         GraphOperand::Tensor(n.emit_part("falling", "mul", &[x.clone(), slope], Json::Null)?);
     let mask =
@@ -484,6 +495,7 @@ fn lower_hard_sigmoid(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (alpha, beta) = (n.float_attribute("alpha", 0.2)?, n.float_attribute("beta", 0.5)?);
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
+    // PyTorch's hardsigmoid is x / 6 + 1 / 2, and this is how its exporter writes it.
     if (alpha - 1.0 / 6.0).abs() < 1e-6 && beta == 0.5 {
         return Ok(vec![n.emit_result("hardsigmoid", &[x], Json::Null)?]);
     }
@@ -546,7 +558,7 @@ fn lower_is_inf(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         (true, false) => f64::NEG_INFINITY,
         (false, false) => f64::NAN,
     };
-    // Nothing is equal to NaN.
+    // No element is equal to NaN, so the comparison is false everywhere.
     Ok(vec![n.emit_result(
         "eq",
         &[GraphOperand::Tensor(x), GraphOperand::Number(inf)],
@@ -554,7 +566,7 @@ fn lower_is_inf(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     )?])
 }
 
-/// Nothing is dropped outside of training, and where the ratio is 0; the mask says that all is kept.
+/// Nothing is dropped in inference or with the ratio 0; the mask is true everywhere.
 fn lower_dropout(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 3)?;
     n.int_attribute("seed", 0)?;
@@ -572,7 +584,7 @@ fn lower_dropout(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     if n.result_count() > 1 {
         let size = n.operand_size(0)?;
         let name = n.free_name("mask");
-        // Before opset 10 the mask has the type of the operand.
+        // Before opset 10 the mask has the dtype of the operand.
         let dtype = if n.opset() < 10 { n.operand_dtype(0)? } else { Dtype::Bool };
         let attributes = json!({"size": size, "value": 1, "dtype": dtype.name()});
         let attributes = attributes.as_object().cloned().unwrap_or_default();

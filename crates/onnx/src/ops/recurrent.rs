@@ -1,4 +1,4 @@
-//! Recurrent layers, written out step by step along the sequence.
+//! Rules for recurrent layers, unrolled step by step along the sequence.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -16,7 +16,7 @@ pub(super) const TABLE: RuleTable = &[
     ("LSTM", |n| lower_recurrent(n, RecurrentCell::Lstm)),
 ];
 
-/// Steps of a sequence at most: each is written out.
+/// The largest number of steps of a sequence, each of which is unrolled.
 const MOST_STEPS: i64 = 1 << 14;
 
 #[derive(Clone, Copy, PartialEq)]
@@ -44,7 +44,7 @@ impl RecurrentCell {
     }
 }
 
-/// A function between gates, with its parameters.
+/// An activation function of a gate, with its parameters.
 #[derive(Clone)]
 struct GateActivation {
     name: String,
@@ -54,11 +54,11 @@ struct GateActivation {
 
 /// One direction of a layer.
 struct LayerDirection {
-    /// `[steps, batch, gates * hidden]`: operands times their weights, with the bias.
+    /// `[steps, batch, gates * hidden]`: the input times its weights, plus the input bias.
     inner: TensorId,
     /// `[hidden, gates * hidden]`.
     recurrent: TensorId,
-    /// The bias of the recurrent part `[gates * hidden]`, where it is added apart.
+    /// The bias of the recurrent part `[gates * hidden]`, which is added separately.
     bias: Option<TensorId>,
     /// Peepholes of LSTM: `[hidden]` for input, output and forget gate.
     peepholes: Option<[TensorId; 3]>,
@@ -110,6 +110,7 @@ fn lower_recurrent(n: &mut NodeLowering<'_, '_>, cell: RecurrentCell) -> Result<
         );
         return Err(n.refuse_node("bad_operand", message));
     }
+    // Without the attribute nothing is clipped; 0 would clip everything.
     let clip = Some(n.float_attribute("clip", 0.0)?).filter(|_| n.has_attribute("clip"));
     let input_forget = cell == RecurrentCell::Lstm && n.flag_attribute("input_forget", false)?;
     let reset_after =
@@ -143,7 +144,7 @@ fn lower_recurrent(n: &mut NodeLowering<'_, '_>, cell: RecurrentCell) -> Result<
     layer_results(n, &shape, batch_first, &all, &last, &cells)
 }
 
-/// The activations of every direction.
+/// Reads the activations of every direction.
 fn read_activations(
     n: &mut NodeLowering<'_, '_>,
     cell: RecurrentCell,
@@ -181,7 +182,7 @@ fn read_activations(
     Ok(all.chunks(usual.len()).map(<[GateActivation]>::to_vec).collect())
 }
 
-/// For every step, which sequences reach it `[batch, 1]`; none where all do.
+/// For every step, a mask `[batch, 1]` of the sequences that reach it; `None` if all do.
 fn step_masks(
     n: &mut NodeLowering<'_, '_>,
     lengths: Option<TensorId>,
@@ -199,7 +200,7 @@ fn step_masks(
         .collect()
 }
 
-/// Weights and biases of a direction, and the products of all steps.
+/// Reads the weights and biases of a direction, and multiplies the input of all steps.
 fn read_direction(
     n: &mut NodeLowering<'_, '_>,
     cell: RecurrentCell,
@@ -218,6 +219,8 @@ fn read_direction(
     let w = n.emit_step("transpose", &[w], turn.clone())?;
     let r = pick(n, 2)?;
     let recurrent = n.emit_step("transpose", &[r], turn)?;
+    // The input's part of all steps is one product; only the recurrent part depends on the step
+    // before.
     let mut inner = n.emit_step("matmul", &[x, w], Json::Null)?;
     let mut bias = None;
     if n.has_operand(3) {
@@ -226,6 +229,8 @@ fn read_direction(
         let cut = |n: &mut NodeLowering<'_, '_>, start: i64| {
             n.emit_step("slice", &[both], json!({"dim": 0, "start": start, "end": start + width}))
         };
+        // B is the concatenation [Wb, Rb]. They stay apart, because GRU with `linear_before_reset`
+        // multiplies Rb by the reset gate.
         let (outer, own) = (cut(n, 0)?, cut(n, width)?);
         inner = n.emit_step("add", &[inner, outer], Json::Null)?;
         bias = Some(own);
@@ -242,7 +247,7 @@ fn read_direction(
     Ok(LayerDirection { inner, recurrent, bias, peepholes, activations, backward })
 }
 
-/// The state before the first step `[batch, hidden]`: of an operand, or zeros.
+/// The state before the first step `[batch, hidden]`: an operand, or zeros.
 fn initial_state(
     n: &mut NodeLowering<'_, '_>,
     k: usize,
@@ -260,7 +265,8 @@ fn initial_state(
     n.emit_constant(&zeros, "start")
 }
 
-/// All steps of a direction: the state after each, the last state, the last cell.
+/// Runs all steps of a direction; returns the state after each step, the last state and the last
+/// cell.
 fn run_direction(
     n: &mut NodeLowering<'_, '_>,
     cell: RecurrentCell,
@@ -287,7 +293,7 @@ fn run_direction(
         };
         let mut row = next;
         if let Some(mask) = masks.get(usize::try_from(t).unwrap_or(0)).copied().flatten() {
-            // Past its end a sequence keeps its state, and gives zeros.
+            // After its end a sequence keeps its state, and its results are zero.
             row = n.emit_part(
                 "row",
                 "where",
@@ -308,12 +314,14 @@ fn run_direction(
         c = cell_next;
     }
     if direction.backward {
+        // The results of the backward direction stand at the steps that they belong to, not in the
+        // order of computing.
         rows.reverse();
     }
     Ok((rows, h, c))
 }
 
-/// The sums of all gates.
+/// The weighted sums of all gates.
 fn sum_gates(
     n: &mut NodeLowering<'_, '_>,
     direction: &LayerDirection,
@@ -328,7 +336,7 @@ fn sum_gates(
     }
 }
 
-/// Gate `k` of a row of gates.
+/// Slices gate `k` out of a row of gates.
 fn slice_gate(
     n: &mut NodeLowering<'_, '_>,
     shape: &LayerShape,
@@ -368,6 +376,7 @@ fn lstm_step(
     };
     let sum = peep(n, sums[0], 0, c)?;
     let input = apply_activation(n, shape, f, sum)?;
+    // `input_forget` couples the gates: forget = 1 - input.
     let forget = if shape.input_forget {
         let one = n.emit_with_number("mul", input, -1.0)?;
         n.emit_with_number("add", one, 1.0)?
@@ -379,6 +388,7 @@ fn lstm_step(
     let kept = n.emit_step("mul", &[forget, c], Json::Null)?;
     let added = n.emit_step("mul", &[input, new], Json::Null)?;
     let cell = n.emit_step("add", &[kept, added], Json::Null)?;
+    // The output gate looks at the new cell state, the other two at the old one.
     let sum = peep(n, sums[1], 1, cell)?;
     let output = apply_activation(n, shape, f, sum)?;
     let told = apply_activation(n, shape, last, cell)?;
@@ -430,7 +440,7 @@ fn gru_step(
     n.emit_step("add", &[new, moved], Json::Null)
 }
 
-/// An activation of sums, which are clipped before it where the layer says so.
+/// Applies an activation to sums, which are clipped first if the layer has a bound.
 fn apply_activation(
     n: &mut NodeLowering<'_, '_>,
     shape: &LayerShape,
@@ -515,7 +525,7 @@ fn layer_results(
     Ok([y].into_iter().chain(ends).map(ModelValue::Tensor).collect())
 }
 
-/// Tensors of one shape as slices of a new first dimension.
+/// Stacks tensors of one shape along a new first dimension.
 fn stack_rows(n: &mut NodeLowering<'_, '_>, rows: &[TensorId]) -> Result<TensorId> {
     match rows {
         [one] => n.emit_step("unsqueeze", &[*one], json!({"dim": 0})),

@@ -1,4 +1,4 @@
-//! Reductions, and what goes along a dimension.
+//! Rules for reductions, and for operations along one dimension.
 
 use super::RuleTable;
 use super::pointwise::pass_operand;
@@ -32,13 +32,15 @@ pub(super) const TABLE: RuleTable = &[
     ("TopK", lower_topk),
 ];
 
-/// The dimensions that are reduced, of an attribute or of operand 1, and whether they stay as 1; none
-/// where nothing is reduced.
+/// The reduced dimensions, from an attribute or operand 1, and whether they are kept with size 1;
+/// `None` if nothing is reduced.
 fn reduced_dims(n: &mut NodeLowering<'_, '_>) -> Result<Option<(Vec<usize>, bool)>> {
     n.check_arity(1, 2)?;
     let rank = n.operand_size(0)?.len();
     let keep = n.flag_attribute("keepdims", true)?;
     let noop = n.flag_attribute("noop_with_empty_axes", false)?;
+    // The axes of ReduceSum are an input since opset 13, those of the other reductions since opset
+    // 18.
     let listed = n.ints_attribute("axes")?;
     let axes = match listed {
         Some(axes) => axes,
@@ -46,9 +48,11 @@ fn reduced_dims(n: &mut NodeLowering<'_, '_>) -> Result<Option<(Vec<usize>, bool
         None => Vec::new(),
     };
     if axes.is_empty() {
+        // No axes mean all of them, unless `noop_with_empty_axes` makes the node an identity.
         return Ok(if noop { None } else { Some(((0..rank).collect(), keep)) });
     }
     let mut dims = axes.iter().map(|a| n.normalize_dim(*a, rank)).collect::<Result<Vec<_>>>()?;
+    // A dimension may be named twice, once from the front and once from the end.
     dims.sort_unstable();
     dims.dedup();
     Ok(Some((dims, keep)))
@@ -59,6 +63,7 @@ fn reduction_attributes(dims: &[usize], keep: bool, more: Json) -> Json {
         Json::Object(map) => map,
         _ => Map::new(),
     };
+    // PyTorch's reductions, whose attributes these are, take a missing `dim` as all dimensions.
     if !dims.is_empty() {
         map.insert("dim".into(), json!(dims));
     }
@@ -82,8 +87,9 @@ fn lower_reduce(n: &mut NodeLowering<'_, '_>, ours: &str, more: Json) -> Result<
     )?])
 }
 
-/// A known list of integers to one: what shapes are computed with.
+/// Folds a known list of integers to one number, as computations of shapes do.
 fn fold_list(ours: &str, x: &TensorLiteral, keep: bool) -> Option<TensorLiteral> {
+    // Only lists: they are what `ReduceProd` of a shape has. Larger known tensors go to the card.
     let list = x.whole_numbers().filter(|_| x.shape.len() == 1)?;
     let value = match ours {
         "sum" => list.iter().try_fold(0i64, |a, b| a.checked_add(*b))?,
@@ -96,7 +102,7 @@ fn fold_list(ours: &str, x: &TensorLiteral, keep: bool) -> Option<TensorLiteral>
     Some(TensorLiteral { dtype: x.dtype, shape, data: LiteralNumbers::Int(vec![value]) })
 }
 
-/// A sum with something before it, or after it.
+/// A sum with an elementwise operation before or after it.
 fn lower_wrapped_sum(
     n: &mut NodeLowering<'_, '_>,
     before: Option<&str>,
@@ -121,7 +127,7 @@ fn lower_wrapped_sum(
     }
 }
 
-/// Operand 0 and the dimension of the attribute `axis`.
+/// Reads operand 0 and the dimension of the attribute `axis`.
 fn read_axis(n: &mut NodeLowering<'_, '_>, default: i64) -> Result<(TensorId, usize)> {
     let (x, rank) = (n.operand_tensor(0)?, n.operand_size(0)?.len());
     let axis = n.int_attribute("axis", default)?;
@@ -142,7 +148,7 @@ fn lower_arg(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelValue>
             attributes,
         )?]);
     }
-    // The last of several is the first from the other end.
+    // The last of several equal elements is the first one of the reversed tensor.
     let end = n.operand_size(0)?[dim] - 1;
     let turned = n.emit_step("flip", &[x], json!({"dims": [dim]}))?;
     let at = n.emit_step(ours, &[turned], attributes)?;
@@ -151,11 +157,13 @@ fn lower_arg(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<ModelValue>
     Ok(vec![n.emit_result_as(Dtype::Int64, "add", &operands, Json::Null)?])
 }
 
-/// One in the place of the first largest element of a line, zeros elsewhere.
+/// 1 at the first largest element of each line, 0 elsewhere.
 fn lower_hardmax(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let (x, dim, together) = flatten_line(n)?;
     let size = n.tensor_size(x);
+    // The specification wants exactly one 1 per line even where the largest element occurs twice,
+    // so the mask compares positions and not values.
     let at = n.emit_step("argmax", &[x], json!({"dim": dim, "keepdim": true}))?;
     let mut shape = vec![1; size.len()];
     shape[dim] = size[dim];
@@ -167,12 +175,16 @@ fn lower_hardmax(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     restore_size(n, made, together)
 }
 
-/// Operand 0 and the dimension that an operation goes along; before opset 13 that is all dimensions from the
-/// axis on, which become one. The size to go back to in the end.
+/// Returns operand 0, the dimension that the operation works along, and the size to restore in the
+/// end. Before opset 13 the operation works along all dimensions from the axis on, which are
+/// flattened.
 fn flatten_line(n: &mut NodeLowering<'_, '_>) -> Result<(TensorId, usize, Option<Vec<i64>>)> {
+    // Opset 13 changed Softmax, LogSoftmax and Hardmax: before, the input was coerced to a matrix
+    // at `axis` (default 1); since then the operation goes along that one axis (default -1).
     let old = n.opset() < 13;
     let (x, dim) = read_axis(n, if old { 1 } else { -1 })?;
     let size = n.operand_size(0)?;
+    // The last axis alone is the same line in both versions.
     if !old || dim + 1 == size.len() {
         return Ok((x, dim, None));
     }
@@ -203,7 +215,7 @@ fn lower_along_line(n: &mut NodeLowering<'_, '_>, ours: &str) -> Result<Vec<Mode
     restore_size(n, made, together)
 }
 
-/// Sums or products of all elements up to each; `exclusive` leaves out the element itself.
+/// Cumulative sums or products; `exclusive` leaves out the element itself.
 fn lower_cumulative(
     n: &mut NodeLowering<'_, '_>,
     ours: &str,
@@ -220,10 +232,11 @@ fn lower_cumulative(
     let dim = n.normalize_dim(at, size.len())?;
     let mut x = n.operand_tensor(0)?;
     if reverse {
+        // A sum from the end is a sum of the reversed tensor, reversed again.
         x = n.emit_step("flip", &[x], json!({"dims": [dim]}))?;
     }
     if exclusive {
-        // One further, with the neutral element in front.
+        // Shifted by one element, with the neutral element in front.
         let mut pads = vec![0; 2 * (size.len() - dim)];
         pads[2 * (size.len() - dim) - 2] = 1;
         x = n.emit_step("pad", &[x], json!({"pad": pads, "value": neutral}))?;
@@ -243,7 +256,7 @@ fn lower_cumulative(
 
 fn lower_topk(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let (x, dim) = read_axis(n, -1)?;
-    // Before opset 10 the number is an attribute.
+    // Before opset 10 the number k is an attribute.
     let k = match n.int_attribute("k", -1)? {
         -1 => {
             n.check_arity(2, 2)?;
@@ -252,6 +265,7 @@ fn lower_topk(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         k => vec![k],
     };
     let [k] = k[..] else { return Err(n.refuse_operand(1, "it is one integer")) };
+    // Both attributes exist since opset 11; before, the largest were meant, sorted.
     let (largest, sorted) = (n.flag_attribute("largest", true)?, n.flag_attribute("sorted", true)?);
     let attributes = json!({"k": k, "dim": dim, "largest": largest, "sorted": sorted});
     n.emit_results("topk", &[GraphOperand::Tensor(x)], attributes, 2)

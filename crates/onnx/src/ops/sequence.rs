@@ -1,4 +1,5 @@
-//! Parts of language models: rotated positions, gates, attention with a state in the place of a cache.
+//! Rules for parts of language models: rotary embeddings, gates, and linear attention, which has a
+//! state in place of a cache.
 
 use super::RuleTable;
 use crate::error::Result;
@@ -15,7 +16,7 @@ pub(super) const TABLE: RuleTable = &[
     ("LinearAttention", lower_linear_attention),
 ];
 
-/// Steps of a sequence at most: each is written out.
+/// The largest number of steps of a sequence, each of which is unrolled.
 const MOST_STEPS: i64 = 1 << 14;
 
 fn slice_range(
@@ -28,7 +29,8 @@ fn slice_range(
     n.emit_step("slice", &[x], json!({"dim": dim, "start": start, "end": end}))
 }
 
-/// Pairs of elements turned by the angle of their position: operand 0, cosines, sines, positions.
+/// Rotates pairs of elements by the angle of their position. Operands: the tensor, cosines, sines,
+/// positions.
 fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 4)?;
     let (count, pairs) =
@@ -51,10 +53,11 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
     };
     let whole = n.tensor_size(x);
+    // 0 is the default of `rotary_embedding_dim` and means the whole head.
     let width = if asked == 0 { whole[3] } else { asked };
     if width % 2 != 0 || !(2..=whole[3]).contains(&width) {
         let message =
-            format!("{width} of {} elements are turned; accepted: an even number", whole[3]);
+            format!("{width} of {} elements are rotated; accepted: an even number", whole[3]);
         return Err(n.refuse_node("bad_attribute", message));
     }
     let half = width / 2;
@@ -63,6 +66,8 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         let mut table = n.operand_tensor(k)?;
         if n.has_operand(3) {
             let places = n.operand_tensor(3)?;
+            // With positions the tables have a row per position; without, a row per row of the
+            // operand.
             table = n.emit_step("embedding", &[table, places], Json::Null)?;
         }
         let size = n.tensor_size(table);
@@ -71,10 +76,13 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
                 n.refuse_operand(k, format!("{size:?}; accepted: {half} angles for each row"))
             );
         }
+        // A dimension of 1 for the heads, which share the angles.
         tables.push(n.emit_step("unsqueeze", &[table], json!({"dim": 2}))?);
     }
     let (cos, sin) = (tables[0], tables[1]);
     let turned = slice_range(n, x, 3, 0, width)?;
+    // Interleaved pairs are neighbours; otherwise an element of the first half pairs with one of
+    // the second.
     let (a, b) = if pairs {
         let every = |start: i64| json!({"dim": 3, "start": start, "end": width, "step": 2});
         (n.emit_step("slice", &[turned], every(0))?, n.emit_step("slice", &[turned], every(1))?)
@@ -105,7 +113,7 @@ fn lower_rotary(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     }])
 }
 
-/// Operand 0 as the gate of operand 1.
+/// Operand 0, through SiLU, gates operand 1.
 fn lower_swiglu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 2)?;
     let alpha = n.float_attribute("alpha", 1.0)?;
@@ -124,7 +132,8 @@ fn lower_swiglu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     )?])
 }
 
-/// Attention that reads from a sum of products of keys and values, which may fade and be corrected, in float32.
+/// Linear attention: the state is a sum of products of keys and values, which may decay and be
+/// corrected; computed in float32.
 fn lower_linear_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 6)?;
     let rule = n.word_attribute("update_rule", "gated_delta")?;
@@ -211,7 +220,8 @@ fn lower_linear_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
             state = n.emit_step("mul", &[state, share], Json::Null)?;
         }
         if let Some(beta) = beta {
-            // What the state already gives for this key is taken off first.
+            // The delta rule: the value that the state already holds for this key is subtracted
+            // first.
             let line = n.emit_step("unsqueeze", &[key], json!({"dim": 2}))?;
             let had = n.emit_step("matmul", &[line, state], Json::Null)?;
             let new = n.emit_step("sub", &[row, had], Json::Null)?;

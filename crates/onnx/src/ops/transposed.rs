@@ -1,4 +1,4 @@
-//! Convolutions the other way, those that carry a state, and columns of windows as images.
+//! Rules for transposed convolutions, convolutions with a state, and Col2Im.
 
 use super::RuleTable;
 use super::unfold::SpatialWindows;
@@ -15,7 +15,8 @@ pub(super) const TABLE: RuleTable = &[
     ("Col2Im", lower_col2im),
 ];
 
-/// A convolution the other way: with zeros between the elements of the operand, and the kernel turned around.
+/// A transposed convolution: a convolution of the operand with zeros between its elements, and with
+/// the flipped kernel.
 fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 3)?;
     let extents = spatial_extents(n)?;
@@ -45,7 +46,7 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     if wanted.as_ref().is_some_and(|w| w.len() != rank) {
         return Err(n.refuse_node(
             "bad_attribute",
-            format!("attribute `output_shape` has not {rank} numbers"),
+            format!("attribute `output_shape` must have {rank} numbers"),
         ));
     }
     match auto.as_str() {
@@ -54,8 +55,10 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
         "NOTSET" | "" | "SAME_UPPER" | "SAME_LOWER" => {
             for d in 0..rank {
                 let out = wanted.as_ref().map_or(extents[d] * stride[d], |w| w[d]);
+                // The specification's formula for total_padding. Only SAME_UPPER puts the smaller
+                // half in front.
                 let total = stride[d] * (extents[d] - 1) + extra[d] + reach(d) - out;
-                // A result that is larger than all that is reached ends in zeros.
+                // A result that is larger than all windows reach ends in zeros.
                 extra[d] -= total.min(0);
                 let total = total.max(0);
                 let (small, large) = (total / 2, total - total / 2);
@@ -72,6 +75,8 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     }
     let mut x = n.operand_tensor(0)?;
     for d in 0..rank {
+        // A transposed convolution is a convolution of the input with stride - 1 zeros between its
+        // elements, padded by the reach of the kernel, with the kernel flipped.
         x = insert_zeros(n, x, d + 2, stride[d])?;
         let (left, right) = (reach(d) - 1 - before[d], reach(d) - 1 - after[d] + extra[d]);
         x = pad_or_crop(n, x, d + 2, left, right)?;
@@ -100,7 +105,7 @@ fn lower_conv_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
     Ok(vec![n.emit_result(ours, &operands, attributes)?])
 }
 
-/// A dimension with `step - 1` zeros between its elements.
+/// Inserts `step - 1` zeros between the elements of a dimension.
 fn insert_zeros(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -115,7 +120,7 @@ fn insert_zeros(
     let mut pads = vec![0; 2 * (size.len() - dim)];
     let last = pads.len() - 1;
     pads[last] = step - 1;
-    // The new dimension is the one behind `dim`.
+    // The new dimension follows `dim`.
     let x = n.emit_step("pad", &[x], json!({"pad": &pads[..]}))?;
     let extent = size[dim];
     size[dim] = extent * step;
@@ -123,7 +128,7 @@ fn insert_zeros(
     n.emit_step("slice", &[x], json!({"dim": dim, "start": 0, "end": (extent - 1) * step + 1}))
 }
 
-/// A dimension with so many zeros more at its ends; less than none cuts elements off.
+/// Pads a dimension with zeros at its ends; a negative number crops elements.
 fn pad_or_crop(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -146,7 +151,8 @@ fn pad_or_crop(
     Ok(x)
 }
 
-/// The weights `[in, out of a group, ..]` of operand 1 as `[out, in of a group, ..]`, turned around.
+/// The weights `[in, out of a group, ..]` of operand 1 as `[out, in of a group, ..]`, flipped in
+/// space.
 fn flip_weights(n: &mut NodeLowering<'_, '_>, weight: &[i64], groups: i64) -> Result<TensorId> {
     let dims: Vec<usize> = (2..weight.len()).collect();
     let w = n.operand_tensor(1)?;
@@ -159,7 +165,7 @@ fn flip_weights(n: &mut NodeLowering<'_, '_>, weight: &[i64], groups: i64) -> Re
     n.emit_step("reshape", &[w], json!({"size": together}))
 }
 
-/// A convolution of every channel by itself with what came before: `[batch, channels, length]`, weights,
+/// A causal convolution of each channel by itself. Operands: `[batch, channels, length]`, weights,
 /// bias, the last elements of the past.
 fn lower_causal_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 4)?;
@@ -198,7 +204,7 @@ fn lower_causal_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![y, ModelValue::Tensor(n.emit_step("slice", &[whole], last)?)])
 }
 
-/// Columns of windows added up where they lie in the image: the transpose of taking windows.
+/// Adds columns of windows into the image at their positions: the transpose of unfolding windows.
 fn lower_col2im(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(3, 3)?;
     let (image, block) =
@@ -229,7 +235,7 @@ fn lower_col2im(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     if counts.iter().product::<i64>() != *columns {
         return Err(n.refuse_operand(0, format!("{columns} columns; accepted: {counts:?} of them")));
     }
-    // Where in the image every element of every block belongs; what lies in padding goes to one place more.
+    // The pixel of every element of every block; elements in the padding get an additional index.
     let pixels: i64 = image.iter().product();
     let mut index = Vec::new();
     for k in 0..inner {
@@ -253,6 +259,8 @@ fn lower_col2im(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let channels = rows / inner;
     let x = n.operand_tensor(0)?;
     let x = n.emit_step("reshape", &[x], json!({"size": [batch * channels, count]}))?;
+    // One place more than there are pixels: it collects what falls into the padding, and is cut
+    // off.
     let full = json!({"size": [batch * channels, pixels + 1], "value": 0, "dtype": dtype.name()});
     let zeros = n.emit_part("image", "full", &[], full)?;
     let sums = n.emit_step("index_add", &[zeros, index, x], json!({"dim": 1}))?;

@@ -1,4 +1,4 @@
-//! Convolutions and pooling.
+//! Rules for convolutions and pooling.
 
 use super::RuleTable;
 use super::unfold::SpatialWindows;
@@ -35,6 +35,9 @@ impl SpatialWindows {
             "VALID" => (before, after) = (vec![0; rank], vec![0; rank]),
             "SAME_UPPER" | "SAME_LOWER" => {
                 for d in 0..rank {
+                    // SAME pads so that the result has ceil(extent / stride) elements; an odd total
+                    // puts the additional element at the end for SAME_UPPER and at the beginning
+                    // for SAME_LOWER.
                     let steps = (spatial[d] + stride[d] - 1) / stride[d];
                     let reach = (kernel[d] - 1).saturating_mul(dilation[d]);
                     let left = (steps - 1).saturating_mul(stride[d]).saturating_add(1);
@@ -54,8 +57,8 @@ impl SpatialWindows {
         Ok(SpatialWindows { kernel, stride, dilation, before, after })
     }
 
-    /// The operand padded with a number, and paddings of the operation left to do: those that are the
-    /// same on both sides and at most `most` are its own.
+    /// Pads the operand with a number and returns the paddings that the operation itself can do:
+    /// those that are equal on both sides and at most `most`.
     fn pad_operand(
         &self,
         n: &mut NodeLowering<'_, '_>,
@@ -64,6 +67,8 @@ impl SpatialWindows {
         most: impl Fn(usize) -> i64,
     ) -> Result<(TensorId, Vec<i64>)> {
         let rank = self.before.len();
+        // The card's operations take one padding per dimension, as PyTorch's do, and its pools at
+        // most half of a window; everything else is an operation of its own in front.
         let own = |d: usize| self.before[d] == self.after[d] && self.before[d] <= most(d);
         if (0..rank).all(own) {
             return Ok((x, self.before.clone()));
@@ -75,7 +80,7 @@ impl SpatialWindows {
     }
 }
 
-/// A list of integers with one for each of `count`, none below `least`.
+/// Reads a list of `count` integers, none below `least`.
 pub(super) fn ints_per_dim(
     n: &mut NodeLowering<'_, '_>,
     name: &'static str,
@@ -97,6 +102,8 @@ pub(super) fn ints_per_dim(
 /// The spatial extents of operand 0.
 pub(super) fn spatial_extents(n: &NodeLowering<'_, '_>) -> Result<Vec<i64>> {
     let size = n.operand_size(0)?;
+    // The specification has no bound. Windows double the spatial dimensions, so that eight
+    // dimensions become fourteen; PyTorch has convolutions of five at most.
     if size.len() < 3 || size.len() > 8 {
         let message = format!(
             "{size:?} has {} dimensions; accepted: [batch, channels, width], [batch, channels, height, \
@@ -108,7 +115,7 @@ pub(super) fn spatial_extents(n: &NodeLowering<'_, '_>) -> Result<Vec<i64>> {
     Ok(size[2..].to_vec())
 }
 
-/// The bias of channels, added.
+/// Adds a bias for each channel.
 pub(super) fn add_bias(
     n: &mut NodeLowering<'_, '_>,
     y: TensorId,
@@ -121,7 +128,7 @@ pub(super) fn add_bias(
     n.emit_step("add", &[y, bias], Json::Null)
 }
 
-/// The windows of a convolution with this kernel.
+/// Reads the windows of a convolution with this kernel.
 fn conv_windows(
     n: &mut NodeLowering<'_, '_>,
     extents: &[i64],
@@ -131,6 +138,8 @@ fn conv_windows(
         return Err(n.refuse_operand(1, format!("{weight:?} beside {:?}", n.operand_size(0)?)));
     }
     let kernel = weight[2..].to_vec();
+    // The attribute repeats the shape of the weights; a difference means that one of the two is
+    // wrong.
     if let Some(said) = n.ints_attribute("kernel_shape")?
         && said != kernel
     {
@@ -141,7 +150,7 @@ fn conv_windows(
     SpatialWindows::read_windows(n, extents, kernel)
 }
 
-/// A convolution of whole numbers, whose sums are exact.
+/// A convolution of integers, whose sums are exact.
 pub(super) fn convolve_integers(
     n: &mut NodeLowering<'_, '_>,
     x: TensorId,
@@ -182,7 +191,7 @@ fn lower_conv(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     Ok(vec![n.emit_result(ours, &operands, attributes)?])
 }
 
-/// The windows of a pooling.
+/// Reads the windows of a pooling.
 fn pool_windows(n: &mut NodeLowering<'_, '_>, extents: &[i64]) -> Result<SpatialWindows> {
     n.check_arity(1, 1)?;
     let rank = extents.len();
@@ -198,7 +207,8 @@ fn pool_windows(n: &mut NodeLowering<'_, '_>, extents: &[i64]) -> Result<Spatial
     SpatialWindows::read_windows(n, extents, kernel)
 }
 
-/// The operand of a pooling in two spatial dimensions, and its windows there; whether one was added.
+/// Brings the operand of a pooling and its windows to two spatial dimensions; returns whether one
+/// was added.
 fn pooling_operand(
     n: &mut NodeLowering<'_, '_>,
     mut w: SpatialWindows,
@@ -234,12 +244,15 @@ fn emit_pool(
 }
 
 fn lower_max_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
+    // It changes only the optional second result, the indices, which is refused if it is asked for.
     n.int_attribute("storage_order", 0)?;
     let ceil = n.flag_attribute("ceil_mode", false)?;
     let extents = spatial_extents(n)?;
     let w = pool_windows(n, &extents)?;
     let dtype = n.operand_dtype(0)?;
     let float = crate::literal::is_float(dtype);
+    // The card's pool is for floats in two dimensions. Others take the maximum over windows as
+    // views.
     if extents.len() > 2 || !float {
         let lowest = match crate::carried::integer_range(dtype) {
             Some((low, _)) => json!(low),
@@ -255,6 +268,7 @@ fn lower_max_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             over,
         )?]);
     }
+    // Padding of a maximum must never win, so it is minus infinity.
     let (x, w, padding, line) = pooling_operand(n, w, f64::NEG_INFINITY)?;
     let attributes = json!({
         "kernel_size": w.kernel, "stride": w.stride, "padding": padding,
@@ -270,6 +284,7 @@ fn lower_average_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let w = pool_windows(n, &extents)?;
     let rank = extents.len();
     let plain = rank < 3
+        // PyTorch's average pool has no dilation, and neither has the card's.
         && w.dilation.iter().all(|d| *d == 1)
         && (0..rank).all(|d| w.before[d] == w.after[d] && w.before[d] <= w.kernel[d] / 2);
     if !plain {
@@ -283,7 +298,7 @@ fn lower_average_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     emit_pool(n, "avg_pool2d", x, attributes, line)
 }
 
-/// The sum of every window by the number of its elements that count.
+/// The sum of every window divided by the number of its counted elements.
 fn emit_counted_average(
     n: &mut NodeLowering<'_, '_>,
     w: &SpatialWindows,
@@ -298,6 +313,8 @@ fn emit_counted_average(
     let mut shape = Vec::new();
     for (d, extent) in extents.iter().enumerate() {
         let windows = w.window_count(d, *extent, ceil);
+        // `count_include_pad` counts the padding that the node asks for, but not what `ceil_mode`
+        // adds behind it.
         let there = if counted { -w.before[d]..extent + w.after[d] } else { 0..*extent };
         let own: Vec<f64> = (0..windows)
             .map(|i| i * w.stride[d] - w.before[d])
@@ -325,7 +342,7 @@ fn lower_lp_pool(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let w = pool_windows(n, &extents)?;
     let x = n.operand_tensor(0)?;
     let windows = w.unfold_windows(n, x, &json!(0), ceil)?;
-    // Elements of a window in one dimension, which a norm goes along.
+    // The elements of a window are flattened into one dimension, along which the norm is computed.
     let size = n.tensor_size(windows);
     let rank = extents.len();
     let inner: i64 = size[rank + 2..].iter().product();
