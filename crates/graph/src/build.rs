@@ -5,6 +5,7 @@ use crate::graph::{
     Graph, GraphNode, GraphTensor, InputRole, NodeId, RequestedMemory, SliceHints, TensorId,
     TensorOrigin,
 };
+use crate::op_call::OpCall;
 use crate::view;
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -130,6 +131,19 @@ impl GraphBuilder {
     ) -> Result<Vec<TensorId>> {
         let what = format!("{} = {op}", results.first().copied().unwrap_or("_"));
         self.add_checked_op(op, operands, attributes, results).map_err(|e| e.with_op(what))
+    }
+
+    /// Adds an operation or a view that code makes, and names its results.
+    ///
+    /// # Errors
+    /// As [`GraphBuilder::add_op`].
+    pub fn add_call(
+        &mut self,
+        call: &OpCall,
+        operands: &[GraphOperand],
+        results: &[&str],
+    ) -> Result<Vec<TensorId>> {
+        self.add_op(call.name(), operands, call.attributes(), results)
     }
 
     fn add_checked_op(

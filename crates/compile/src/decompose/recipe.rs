@@ -1,12 +1,13 @@
 //! How an operation is taken apart: its recipe, the operation that it is given, and the parts that it makes.
 
 use crate::error::CompileError;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::fmt;
 use zellige_device::StoragePolicy;
 use zellige_float::{Dtype, Format, largest_finite};
 use zellige_graph::{
-    Graph, GraphBuilder, GraphError, GraphNode, GraphOperand, TensorId, TensorOrigin, VIEW_OPS,
+    Graph, GraphBuilder, GraphError, GraphNode, GraphOperand, OpCall, TensorId, TensorOrigin,
+    VIEW_OPS,
 };
 use zellige_op::TensorOp;
 use zellige_op::is_float;
@@ -211,9 +212,8 @@ impl<'b> PartBuilder<'b> {
     pub(crate) fn add_part(
         &mut self,
         part: &str,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Value,
     ) -> Result<GraphOperand, DecompositionRefusal> {
         let base = format!("{}.{part}", self.graph.get(self.node.outputs[0]).name);
         let free =
@@ -222,39 +222,38 @@ impl<'b> PartBuilder<'b> {
             .chain((2..).map(|k| format!("{base}{k}")))
             .find(free)
             .expect("some name is free");
-        Ok(GraphOperand::Tensor(self.add_named(op, operands, attributes, &[&name])?[0]))
+        Ok(GraphOperand::Tensor(self.add_named(&call.into(), operands, &[&name])?[0]))
     }
 
     /// The part that gives result `k`, under its name. A pin or a place does not hold for a view: then a copy has it.
     pub(crate) fn add_result(
         &mut self,
         k: usize,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Value,
     ) -> Result<TensorId, DecompositionRefusal> {
+        let call = call.into();
         let t = self.graph.get(self.node.outputs[k]);
-        let is_view = VIEW_OPS.iter().any(|(name, _)| *name == op);
+        let is_view = VIEW_OPS.iter().any(|(name, _)| *name == call.name());
         if is_view && (t.pin.is_some() || t.place.is_some()) {
-            let seen = self.add_part("seen", op, operands, attributes)?;
-            return Ok(self.add_named("clone", &[seen], Value::Null, &[&t.name])?[0]);
+            let seen = self.add_part("seen", call, operands)?;
+            return Ok(self.add_named(&"clone".into(), &[seen], &[&t.name])?[0]);
         }
-        Ok(self.add_named(op, operands, attributes, &[&t.name])?[0])
+        Ok(self.add_named(&call, operands, &[&t.name])?[0])
     }
 
     /// A part with several results, all on the way.
     pub(crate) fn add_parts(
         &mut self,
         names: &[&str],
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Value,
     ) -> Result<Vec<GraphOperand>, DecompositionRefusal> {
         let result = &self.graph.get(self.node.outputs[0]).name;
         let names: Vec<String> = names.iter().map(|n| format!("{result}.{n}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         Ok(self
-            .add_named(op, operands, attributes, &names)?
+            .add_named(&call.into(), operands, &names)?
             .into_iter()
             .map(GraphOperand::Tensor)
             .collect())
@@ -262,21 +261,16 @@ impl<'b> PartBuilder<'b> {
 
     fn add_named(
         &mut self,
-        op: &str,
+        call: &OpCall,
         operands: &[GraphOperand],
-        attributes: Value,
         names: &[&str],
     ) -> Result<Vec<TensorId>, DecompositionRefusal> {
-        let attributes = match attributes {
-            Value::Object(map) => map,
-            _ => Map::new(),
-        };
-        let made = self.builder.add_op(op, operands, &attributes, names)?;
+        let made = self.builder.add_call(call, operands, names)?;
         if let Some(at) = &self.node.at {
             self.builder.set_source_location(made[0], at.clone());
         }
         let known = TensorOp::all_rows().map(|e| e.name).chain(VIEW_OPS.iter().map(|(n, _)| *n));
-        self.made.extend(known.into_iter().find(|n| *n == op));
+        self.made.extend(known.into_iter().find(|n| *n == call.name()));
         Ok(made)
     }
 }
