@@ -1,8 +1,9 @@
 //! Splits element by element operations on merged views into the dimensions of the tensors behind them.
 //!
-//! `x.flatten(0, 1) + y` reads a dimension that is spread over two dimensions of `x` on the device. A kernel
-//! cannot step along it, so that it would be copied first, as torch-spyre does. The operation is the same in the dimensions of `x`: `y` is seen with its
-//! first dimension split, which costs nothing, and so is the result, whose name is then a merged view of it.
+//! `x.flatten(0, 1) + y` reads a dimension that is spread over two dimensions of `x` on the device. A kernel cannot
+//! step along it, so that it would be copied first, as torch-spyre does. The operation is the same in the dimensions of
+//! `x`: `y` is seen with its first dimension split, which costs nothing, and so is the result, whose name is then a
+//! merged view of it.
 //!
 //! A dimension is split where the view of an operand passes from one dimension of its tensor to the next. The operands
 //! may ask for several splits of one dimension; those must divide each other.

@@ -12,7 +12,7 @@
 //! }";
 //! let graph = zellige_graph::text::parse(text)?;
 //! assert_eq!(graph.tensor("y").unwrap().size, [64, 256]);
-//! assert_eq!(zellige_graph::text::parse(&zellige_graph::text::print(&graph))?, graph);
+//! assert_eq!(zellige_graph::text::parse(&zellige_graph::text::print_graph(&graph))?, graph);
 //! # Ok::<(), zellige_notation::Diagnostic>(())
 //! ```
 //!

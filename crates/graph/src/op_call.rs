@@ -1,9 +1,9 @@
 //! An operation with its attributes, written with types instead of JSON.
 //!
-//! The attributes of an operation are JSON in files, in texts and in [`GraphNode`](crate::GraphNode), because a file may
-//! hold any. Code that makes operations knows which ones it makes: an [`OpCall`] says them with parameters, so that a
-//! misspelled attribute or a list in the place of a number does not compile. What has no constructor of its own takes its
-//! attributes one by one.
+//! The attributes of an operation are JSON in files, in texts and in [`GraphNode`](crate::GraphNode), because a file
+//! may hold any. Code that makes operations knows which ones it makes: an [`OpCall`] says them with parameters, so that
+//! a misspelled attribute or a list in the place of a number does not compile. What has no constructor of its own takes
+//! its attributes one by one.
 //!
 //! ```
 //! use zellige_graph::{GraphBuilder, GraphOperand, InputRole, OpCall};
@@ -88,7 +88,8 @@ impl OpCall {
     /// The same with a number that may be infinite or none.
     #[must_use]
     pub fn with_number(self, name: &str, value: f64) -> OpCall {
-        // JSON has no such numbers, and serde_json writes `null` for them, which would be an attribute that is not there.
+        // JSON has no such numbers, and serde_json writes `null` for them, which would be an attribute that is not
+        // there.
         match value {
             f64::INFINITY => self.with(name, "inf"),
             f64::NEG_INFINITY => self.with(name, "-inf"),
@@ -175,8 +176,8 @@ impl OpCall {
         OpCall::new("pad").with_list("pad", around).with_number("value", value)
     }
 
-    /// A reduction (`sum`, `mean`, `amax` ...) along some dimensions, which the result has as one element where they are
-    /// kept.
+    /// A reduction (`sum`, `mean`, `amax` ...) along some dimensions, which the result has as one element where they
+    /// are kept.
     pub fn reduce<D: Into<DimNumber>>(
         name: &'static str,
         dims: impl IntoIterator<Item = D>,

@@ -31,16 +31,16 @@
 
 #![forbid(unsafe_code)]
 
-mod eager;
 mod error;
 mod host_array;
 mod model;
 mod numbers;
 mod timeline;
+mod uncompiled;
 
-pub use eager::run_graph_eagerly;
 pub use error::{ProgramRunError, Result};
 pub use host_array::HostArray;
 pub use model::{LoadedModel, RunOutcome};
 pub use numbers::{NumberLoss, NumberLossKind};
 pub use timeline::program_timeline;
+pub use uncompiled::run_graph_eagerly;

@@ -1,10 +1,10 @@
 //! Attention: `softmax(scale Q K^T + mask) V` by products, a mask and a softmax.
 //!
-//! A score that a mask of truth values or the causal rule takes out is [`LOWEST_SCORE`]; a mask of numbers is
+//! A score that a mask of truth values or the causal rule excludes is [`LOWEST_SCORE`]; a mask of numbers is
 //! added. A row without any key left gives zeros, as the whole operation does: its largest score counts
 //! as a floor, so that every exponential is 0, and a sum of them counts as 1. The floor is [`SCORE_FLOOR`], or
 //! beside a mask of numbers the lowest finite number of the stored format, which is above minus infinity
-//! and above the number that stands for it in 16 bits. Where a row has a key, the largest exponential is 1
+//! and above its encoding in 16 bits. Where a row has a key, the largest exponential is 1
 //! and neither changes anything, for scores above the floor.
 
 use super::recipe::{
@@ -16,9 +16,10 @@ use zellige_graph::{GraphOperand, OpCall};
 /// A score that no key has: the lowest float16.
 const LOWEST_SCORE: f64 = -65504.0;
 /// Below all scores, and far above [`LOWEST_SCORE`].
+// A masked score less the floor is -35504: a finite float16 whose exponential is 0.
 const SCORE_FLOOR: f64 = -30000.0;
 
-/// How an attention is taken apart.
+/// The decomposition of an attention.
 pub(crate) fn find_attention_recipe(op: &str) -> Option<DecompositionRecipe> {
     (op == "scaled_dot_product_attention").then_some(decompose_attention as DecompositionRecipe)
 }
@@ -31,10 +32,13 @@ fn decompose_attention(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> Decompos
         return Err(DecompositionRefusal::Whole("it has no elements"));
     }
     let (masked, causal) = (g.operand_count() > 3, g.flag_attribute("is_causal"));
+    // PyTorch refuses the two together.
     if masked && causal {
         return Err(DecompositionRefusal::Whole("it has a mask and is causal"));
     }
     let heads = SharedHeadGroups::from_operands(g);
+    // The scale goes to the query, which is smaller than the scores wherever there are more keys than elements of a
+    // head.
     let scale = g.number_attribute("scale", 1.0 / (e as f64).sqrt())?;
     let mut query = g.operand(0);
     if scale != 1.0 {

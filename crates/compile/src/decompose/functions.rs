@@ -1,7 +1,7 @@
-//! Operations that the card runs as one kernel and the form of its kernels has no function for: what they are made of.
+//! Decompositions of operations that the card runs as one kernel, but for which SuperDSC has no function.
 //!
-//! Programs keep these operations whole. Only who writes a program as the functions of the device
-//! ([`emit`](crate::emit)) asks for their parts, which round their results as all parts do.
+//! Programs keep these operations whole. Only the emitter ([`emit`](crate::emit)), which writes a program as functions
+//! of the device, uses their parts, which round their results as all parts do.
 
 use super::recipe::{
     DecompositionRecipe, DecompositionRefusal, DecompositionResult, PartBuilder, RecipeInput,
@@ -9,12 +9,14 @@ use super::recipe::{
 use serde_json::Value;
 use zellige_graph::{GraphOperand, OpCall};
 
-/// The lowest number of float16: what lies around an image whose largest elements are asked for.
+/// The lowest number of float16: what surrounds an image before a maximum is taken over its windows.
 const LOWEST_FLOAT16: f64 = -65504.0;
 /// The most windows that become an operation each.
+// Each position of a window is an operation of its own; without a limit a global pooling of a large image would be
+// thousands of kernels.
 const MAX_WINDOW_OPS: i64 = 256;
 
-/// How an operation becomes functions.
+/// The decomposition of an operation into functions.
 pub(crate) fn find_function_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
         "add" => |p, g| decompose_scaled_sum(p, g, "add"),
@@ -32,7 +34,7 @@ pub(crate) fn find_function_recipe(op: &str) -> Option<DecompositionRecipe> {
     })
 }
 
-/// The last of several operations in a row: each has the result of the one before it as its first operand.
+/// Operations one after the other, each with the result of the one before it as its first operand.
 struct DecompositionChain(Vec<(&'static str, Vec<GraphOperand>)>);
 
 impl DecompositionChain {
@@ -159,6 +161,7 @@ fn decompose_group_norm(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> Decompo
             chain.push_op(op, Some(by));
         }
     }
+    // The last reshape would be the result, and a view has no memory of its own.
     if chain.0.is_empty() {
         at = p.add_part("whole", "clone", &[at])?;
     }
@@ -209,7 +212,7 @@ impl SlidingImageWindows {
         self.kernel[0] * self.kernel[1]
     }
 
-    /// The image with what lies around it.
+    /// The image with its border.
     fn pad_image(
         &self,
         p: &mut PartBuilder<'_>,
@@ -246,7 +249,8 @@ impl SlidingImageWindows {
     }
 }
 
-/// A product for every place of the kernel, and their sum: rows are the places of the image, and channels are summed.
+/// A matrix product for every position of the kernel window, and their sum: rows are the positions of the image, and
+/// channels are summed.
 fn decompose_convolution(
     p: &mut PartBuilder<'_>,
     g: &RecipeInput<'_>,
@@ -313,6 +317,8 @@ fn decompose_convolution(
         let size = [places, rows, channels];
         let columns = p.add_part("rows", OpCall::reshape(size), &[columns])?;
         let turned = p.add_part("turned", OpCall::permute([2, 3, 1, 0]), &[filter])?;
+        // A view of the transposed filters could not be reshaped into matrices: the elements have to be in row-major
+        // order.
         let turned = p.add_part("filters", "clone", &[turned])?;
         let size = [places, channels, made];
         let turned = p.add_part("matrices", OpCall::reshape(size), &[turned])?;
@@ -390,6 +396,7 @@ fn fold_windows(
 fn decompose_max_pool(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     let (windows, _) = find_pooling_windows(g)?;
     let x = windows.pad_image(p, g.operand(0), LOWEST_FLOAT16)?;
+    // The border is the lowest number, so that it is never the maximum of a window with an element of the image.
     let most = fold_windows(p, &windows, &x, "maximum")?;
     Ok(vec![p.add_result(0, "clone", &[most])?])
 }
@@ -416,6 +423,7 @@ fn decompose_adaptive_pool(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> Deco
         return Err(DecompositionRefusal::Whole("it has no elements"));
     }
     let (from, to) = ([x[lead], x[lead + 1]], [out[lead], out[lead + 1]]);
+    // Windows of one size are dimensions of a view, so that the whole pooling is a single mean.
     if from[0] % to[0] == 0 && from[1] % to[1] == 0 {
         let split = [to[0], from[0] / to[0], to[1], from[1] / to[1]];
         let size = [&x[..lead], &split].concat();

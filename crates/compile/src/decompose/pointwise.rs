@@ -6,7 +6,7 @@ use super::recipe::{
 use zellige_float::Dtype;
 use zellige_graph::{GraphOperand, OpCall};
 
-/// How a pointwise operation is taken apart.
+/// The decomposition of a pointwise operation.
 pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
         "sign" | "sgn" => decompose_sign,
@@ -35,9 +35,11 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
             let neg = add_unary(p, "neg", "neg", g.operand(0))?;
             add_final_result(p, "sub", &[neg, number_operand(1.0)])
         },
+        // NaN is the only number that differs from itself.
         "isnan" => |p, g| add_final_result(p, "ne", &[g.operand(0), g.operand(0)]),
         "isfinite" => |p, g| {
             require_infinities(g)?;
+            // A number less itself is 0, and an infinity less itself is NaN.
             let zero = p.add_part("zero", "sub", &[g.operand(0), g.operand(0)])?;
             add_final_result(p, "eq", &[zero, number_operand(0.0)])
         },
@@ -86,6 +88,7 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
         "threshold" => |p, g| {
             g.require_floats()?;
             let limit = g.number_attribute("threshold", 0.0)?;
+            // A number next to the threshold would change sides if the card rounded the threshold.
             if !is_short(limit) {
                 return Err(DecompositionRefusal::Whole("its threshold would be rounded"));
             }
@@ -118,6 +121,7 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
             let most = p.add_part("max", "maximum", &[g.operand(0), g.operand(1)])?;
             let far = p.add_part("far", "sub", &[g.operand(0), g.operand(1)])?;
             let gap = add_unary(p, "gap", "abs", far)?;
+            // `max + softplus(-|a - b|)`: the exponential of a negative number never overflows.
             let low = add_unary(p, "neg", "neg", gap)?;
             let more = add_unary(p, "more", "softplus", low)?;
             add_final_result(p, "add", &[most, more])
@@ -126,7 +130,7 @@ pub(crate) fn find_pointwise_recipe(op: &str) -> Option<DecompositionRecipe> {
     })
 }
 
-/// Arithmetic tells infinities from numbers only where they are no numbers themselves.
+/// Refuses formats that encode infinities as numbers: arithmetic cannot distinguish the two there.
 fn require_infinities(g: &RecipeInput<'_>) -> Result<(), DecompositionRefusal> {
     if g.is_float(0) {
         return Err(DecompositionRefusal::Whole("numbers of 16 bits stand for infinities"));
@@ -165,7 +169,7 @@ fn is_short(x: f64) -> bool {
 fn decompose_sign(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     let dtype = g.operand_dtype(0);
     if dtype == Dtype::Bool {
-        return Err(DecompositionRefusal::Whole("truth values are not taken apart"));
+        return Err(DecompositionRefusal::Whole("truth values are not decomposed"));
     }
     let mut side = |part: &str, as_number: &str, op: &'static str| {
         let truth = p.add_part(part, op, &[g.operand(0), number_operand(0.0)])?;
@@ -239,9 +243,11 @@ fn decompose_scaled_addend(
     add_final_result(p, sum, &[g.operand(0), part])
 }
 
-/// Exponents that have an instruction or two.
+/// Exponents for which one or two instructions suffice.
 fn decompose_power(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     let x = || g.operand(0);
+    // Other exponents need `exp(y log(x))`, whose rounded logarithm loses digits that the exponential then
+    // multiplies.
     let exponent =
         g.constant_operand(1).ok_or(DecompositionRefusal::Whole("its exponent is no constant"))?;
     if exponent != 2.0 && exponent != 3.0 {

@@ -3,7 +3,7 @@
 use super::recipe::{DecompositionRecipe, DecompositionResult, PartBuilder, RecipeInput};
 use zellige_graph::{GraphOperand, OpCall};
 
-/// How a product is taken apart.
+/// The decomposition of a product.
 pub(crate) fn find_product_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
         "linear" => decompose_linear,
@@ -39,6 +39,7 @@ fn decompose_addmm(
 ) -> DecompositionResult {
     let (alpha, beta) = (g.number_attribute("alpha", 1.0)?, g.number_attribute("beta", 1.0)?);
     let pair = [g.operand(1), g.operand(2)];
+    // With beta 0 PyTorch does not read the addend, so that a NaN in it does not reach the result.
     if beta == 0.0 && alpha == 1.0 {
         return Ok(vec![p.add_result(0, op, &pair)?]);
     }

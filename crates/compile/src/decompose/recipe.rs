@@ -1,4 +1,4 @@
-//! How an operation is taken apart: its recipe, the operation that it is given, and the parts that it makes.
+//! What a decomposition is: its recipe, the operation that the recipe gets, and the parts that it makes.
 
 use crate::error::CompileError;
 use serde_json::Value;
@@ -12,7 +12,7 @@ use zellige_graph::{
 use zellige_op::TensorOp;
 use zellige_op::is_float;
 
-/// How an operation is taken apart: its results, made of parts.
+/// The decomposition of an operation: makes its results from parts.
 pub(crate) type DecompositionRecipe =
     fn(&mut PartBuilder<'_>, &RecipeInput<'_>) -> DecompositionResult;
 
@@ -22,9 +22,9 @@ pub(crate) type DecompositionResult = Result<Vec<TensorId>, DecompositionRefusal
 /// Why an operation stays whole.
 #[derive(Debug)]
 pub(crate) enum DecompositionRefusal {
-    /// By the rules of this pass.
+    /// A rule of this pass.
     Whole(&'static str),
-    /// By those of the graph.
+    /// A rule of the graph.
     Refused(GraphError),
 }
 
@@ -52,7 +52,7 @@ impl From<GraphError> for DecompositionRefusal {
     }
 }
 
-/// The operation that is taken apart.
+/// The operation that is decomposed.
 pub(crate) struct RecipeInput<'a> {
     graph: &'a Graph,
     node: &'a GraphNode,
@@ -72,12 +72,12 @@ impl<'a> RecipeInput<'a> {
     }
 
     /// The lowest finite number of the format in which operand `k` is stored: every other number is
-    /// above it, and what stands for minus infinity below.
+    /// above it, and the encoding of minus infinity below.
     pub(crate) fn lowest_stored(&self, k: usize) -> GraphOperand {
         GraphOperand::Number(-largest_finite(self.stored_format(k).unwrap_or(Format::F16)))
     }
 
-    /// Whether operand `k` is stored in a format where a number stands for an infinity.
+    /// Whether operand `k` is stored in a format that encodes infinities as numbers.
     pub(crate) fn encodes_infinity(&self, k: usize) -> bool {
         self.stored_format(k) == Some(Format::DL16INF)
     }
@@ -180,7 +180,7 @@ impl<'a> RecipeInput<'a> {
         if floats {
             Ok(())
         } else {
-            Err(DecompositionRefusal::Whole("integers are not taken apart"))
+            Err(DecompositionRefusal::Whole("integers are not decomposed"))
         }
     }
 }
@@ -218,6 +218,7 @@ impl<'b> PartBuilder<'b> {
         let base = format!("{}.{part}", self.graph.get(self.node.outputs[0]).name);
         let free =
             |n: &String| self.graph.tensor_id(n).is_none() && self.builder.tensor_id(n).is_none();
+        // Parts of two operations may want one name, where a graph was decomposed before: the second gets a number.
         let name = std::iter::once(base.clone())
             .chain((2..).map(|k| format!("{base}{k}")))
             .find(free)
@@ -235,6 +236,7 @@ impl<'b> PartBuilder<'b> {
         let call = call.into();
         let t = self.graph.get(self.node.outputs[k]);
         let is_view = VIEW_OPS.iter().any(|(name, _)| *name == call.name());
+        // A view has the layout and the place of its base, which may have other readers.
         if is_view && (t.pin.is_some() || t.place.is_some()) {
             let seen = self.add_part("seen", call, operands)?;
             return Ok(self.add_named(&"clone".into(), &[seen], &[&t.name])?[0]);

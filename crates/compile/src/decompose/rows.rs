@@ -1,11 +1,11 @@
-//! Operations on whole lines.
+//! Operations along whole rows: softmax and extremes.
 
 use super::recipe::{
     DecompositionRecipe, DecompositionRefusal, DecompositionResult, PartBuilder, RecipeInput,
 };
 use zellige_graph::OpCall;
 
-/// How an operation on lines is taken apart.
+/// The decomposition of an operation along rows.
 pub(crate) fn find_row_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
         "softmax" => |p, g| decompose_softmax(p, g, false),
@@ -18,7 +18,7 @@ pub(crate) fn find_row_recipe(op: &str) -> Option<DecompositionRecipe> {
 
 /// With `d = x - max(x)`: `exp(d) / sum(exp(d))`, or `d - log(sum(exp(d)))`.
 ///
-/// A row of nothing but minus infinities is NaN. In 16 bits of the card a number stands for them, and its
+/// A row of nothing but minus infinities is NaN. In 16 bits the card encodes them as a number, whose
 /// difference from itself is 0: there the largest counts as the lowest finite number at least, so that all
 /// exponentials of such a row are 0, and 0 / 0 is NaN. No other row has a lower maximum.
 fn decompose_softmax(

@@ -6,7 +6,7 @@ use super::recipe::{
 use serde_json::Value;
 use zellige_graph::{GraphOperand, OpCall};
 
-/// How such an operation is taken apart.
+/// The decomposition of an operation of this family.
 pub(crate) fn find_shape_recipe(op: &str) -> Option<DecompositionRecipe> {
     Some(match op {
         "stack" => decompose_stack,
@@ -19,7 +19,7 @@ pub(crate) fn find_shape_recipe(op: &str) -> Option<DecompositionRecipe> {
 /// The most dimensions of a tensor on the way.
 const MAX_INTERMEDIATE_RANK: usize = 8;
 
-/// Tensors with a dimension more, one behind the other along it.
+/// A `cat` of the tensors along a new dimension.
 fn decompose_stack(p: &mut PartBuilder<'_>, g: &RecipeInput<'_>) -> DecompositionResult {
     let dim = g.dim_attribute("dim", 0, g.result_size().len())?;
     let mut list = Vec::with_capacity(g.operand_count());

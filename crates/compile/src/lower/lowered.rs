@@ -1,8 +1,7 @@
 //! A lowered program: steps and buffers, of which nothing is divided and nothing has an address.
 
-use crate::choose::LayoutAssignment;
 use crate::divide::StepDivision;
-use crate::options::CompilerOptions;
+use crate::options::{CompilePolicy, CompilerOptions};
 use crate::program::{BufferId, BufferRead, ElementOrigin, StepAction};
 use std::rc::Rc;
 use zellige_device::{LoopSpan, TensorLayout};
@@ -28,7 +27,7 @@ pub(crate) struct LoweredBuffer {
     pub(crate) name: String,
     /// The tensor of the graph.
     pub(crate) tensor: TensorId,
-    /// How it lies.
+    /// Its layout.
     pub(crate) laid: TensorLayout,
     /// Where its elements come from.
     pub(crate) origin: ElementOrigin,
@@ -88,8 +87,8 @@ pub(crate) struct LoweredProgram {
     pub(crate) graph: Rc<Graph>,
     /// What was asked.
     pub(crate) options: CompilerOptions,
-    /// The layouts and what is proved of them.
-    pub(crate) assignment: LayoutAssignment,
+    /// Who divides the steps, as the choice of layouts says.
+    pub(crate) division_policy: CompilePolicy,
     /// All buffers.
     pub(crate) buffers: Vec<LoweredBuffer>,
     /// All steps, in an order in which they can run.

@@ -8,6 +8,7 @@ use zellige_machine::{LoopCharge, OperationCharges, PartialSums, WorkKind};
 use zellige_op::TensorOp;
 
 /// Dimensions of an iteration space at most.
+// The search recurses over the dimensions, so that their number bounds the depth of its stack.
 pub(super) const MOST_DIMS: usize = 64;
 
 /// One loop of an operation.
@@ -85,8 +86,12 @@ impl IterationSpace {
             let Some(d) = t.stick_loop() else { continue };
             if dims[d].granularity.is_some() {
                 let (dim, tensor) = (dims[d].name.clone(), t.name.clone());
+                // The number of sticks of a symbolic dimension is not known when it is compiled, and a split of it
+                // could cut a stick.
                 return Err(CompileError::SymbolicStick { dim, tensor });
             }
+            // torch-spyre's rule: a loop along lanes counts in the longest sticks of the tensors that share it, so
+            // that no slice begins inside a stick of any of them.
             units[d] = t.eps().max(units[d]);
         }
         let mut volume = 1_u64;
@@ -105,6 +110,8 @@ impl IterationSpace {
             if d.allowed.as_ref().is_some_and(|a| a.is_empty() || a.contains(&0)) {
                 return Err(bad("the accepted splits are 1 or more, and at least one".into()));
             }
+            // Checked here once, so that all later products of sizes and costs stay below 64 bits and need no checks
+            // of their own.
             let padded = d.size.div_ceil(*unit).max(1).checked_mul(*unit);
             volume = padded.and_then(|p| volume.checked_mul(p)).ok_or_else(|| {
                 CompileError::Overflow { what: format!("the iteration space up to `{}`", d.name) }
@@ -121,6 +128,8 @@ impl IterationSpace {
         };
         let PointCost { macs, sfu, transcendental, .. } = effort;
         let charge = LoopCharge { loops: loops(true), macs, sfu, transcendental, finishing: false };
+        // Partial sums travel as float32 whatever the stored dtype: they are sums that are not finished and not
+        // rounded yet.
         let partial = PartialSums { loops: loops(false), bytes: 4 };
         let mut space = IterationSpace {
             dims,
@@ -135,6 +144,7 @@ impl IterationSpace {
             .filter(|i| space.tensors[*i].role == AccessRole::Read)
             .filter(|i| !space.is_finishing_operand(&space.tensors[*i]))
             .collect();
+        // A bias is read by a product too, but only where the sum is finished: it is no factor.
         if let ([a, b], true) = (&reads[..], macs > 0) {
             space.product = Some([*a, *b]);
         }
@@ -144,12 +154,13 @@ impl IterationSpace {
     /// The iteration space of an operation on tensors in these layouts, as the device charges it. Loops are `M`,
     /// `N`, `K` and `B`, `B1`, ... of a product, else `c0`, `c1`, ...
     ///
-    /// **Law**: the [`plan_core_work`](super::plan_core_work) of a division takes as long as the device's own account of it.
+    /// **Law**: the [`plan_core_work`](super::plan_core_work) of a division takes as long as the device's own account
+    /// of it.
     ///
     /// None for operations whose work is no plain function of slices of loops.
     ///
     /// # Errors
-    /// Tensors that are not those of the operation, or that kernels cannot read as they lie; overflow.
+    /// Tensors that are not those of the operation, or whose layouts kernels cannot read; overflow.
     pub fn from_op(
         op: &TensorOp,
         inputs: &[TensorLayout],
@@ -191,6 +202,8 @@ impl IterationSpace {
             transcendental: sum(|c| c.transcendental),
         };
         let space = IterationSpace::new(dims, tensors, effort)?;
+        // The device's own units take the place of those derived from lanes: a kernel may need larger ones, and its
+        // division is the one that runs.
         let units = spans.iter().map(|s| s.unit.max(1) as u64).collect();
         let OperationCharges { each, partial, product, unread, .. } = charges;
         // Operands that are not read are no tensors of the space.
@@ -320,6 +333,7 @@ fn name_loops(loops: &OpLoops, charges: &OperationCharges, inputs: usize) -> Vec
     let (mut batches, mut names) = (0, Vec::new());
     // The last loop that only A has are the rows; before it, those are batches that B does not know.
     let outer = || (0..loops.loop_spans().len()).filter(|l| !loops.loop_spans()[*l].reduced);
+    // torch-spyre's hints and reports call the loops of a product by these letters, so that the same names work here.
     let rows = outer().rev().find(|l| follows(a, *l) && !follows(b, *l));
     let columns = outer().rev().find(|l| follows(b, *l) && !follows(a, *l));
     for l in 0..loops.loop_spans().len() {
