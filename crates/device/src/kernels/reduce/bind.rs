@@ -37,6 +37,7 @@ pub(super) fn bind_reduction(
     from: &[Format],
     to: &[Format],
 ) -> BoundReduction {
+    // A sum into an integer dtype adds integers: PyTorch converts the operand to the dtype of the result first.
     let adds =
         matches!(reduction, ReductionKind::Sum | ReductionKind::Prod | ReductionKind::NanSum);
     let ints = !from[0].is_float() || (adds && !to[0].is_float());
@@ -200,6 +201,7 @@ fn bind_norm(p: f32, b: ReductionFormats<'_>) -> BoundReduction {
     } else if p == 2.0 {
         b.bind_one_result(0f32, |a, x: f32| a + x * x, join, |a, _| canonicalize_nan(sqrt(a)))
     } else {
+        // The power of every number is transcendental, unlike the terms of the norms above.
         let b = ReductionFormats { slow: true, ..b };
         b.bind_one_result(
             0f32,

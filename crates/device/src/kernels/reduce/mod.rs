@@ -58,6 +58,8 @@ impl OpKernel for ReduceOp {
         let (lead, want) = settle_operand(&inputs[0], LaneDemand::Any)?;
         let mut wants = vec![want];
         for other in &inputs[1..] {
+            // Further operands are read in step with the first, so that their lanes have to run as those of the
+            // first do.
             wants.push(
                 settle_operand(other, lead.stick.map_or(LaneDemand::Sparse, LaneDemand::Along))?.1,
             );
@@ -161,6 +163,7 @@ pub(crate) fn settle_operand(
             LaneDemand::Along(d) => lies.stick == Some(d) || lies.size[d] == 1,
             LaneDemand::Sparse => lies.stick.is_none(),
         };
+        // A tensor without elements fits every layout.
         if fits || lies.numel() == 0 {
             return Ok((lies, LayoutNeed::AsIs));
         }

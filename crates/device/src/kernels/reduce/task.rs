@@ -104,6 +104,8 @@ impl<I: KernelNumber, A: PassAccumulator> ReductionTask<I, A> {
                         start + at[operand] + k * inner.step[operand]
                     };
                     let number = number.wrapping_add(wrapping_multiple(inner.count, k));
+                    // A chunk is a multiple of the accumulators, so that the accumulator of a number does not
+                    // depend on how a line is cut.
                     for from in (0..line.n).step_by(CHUNK_NUMBERS) {
                         let n = CHUNK_NUMBERS.min(line.n - from);
                         let x = &mut room[..n];
@@ -153,6 +155,7 @@ impl<I: KernelNumber, A: PassAccumulator> ReductionTask<I, A> {
     ) {
         let kind = |operand: usize| slice.walk.row_lanes(operand + 1);
         let lanes = rows.lanes;
+        // What a run begins with. In the second pass it differs from lane to lane, as it holds the mean of each.
         let start = acc.to_vec();
         let mut run = start.clone();
         let mut taken = 0;
