@@ -135,11 +135,12 @@ fn numbers_of_format(format: Format) -> FormatNumbers {
 /// The payload of a NaN does not count, nor do the bits of a bool that stand for true.
 ///
 /// ```
-/// use zellige_float::{Format, losses};
-/// assert!(losses(Format::F16, Format::F32).is_empty());
-/// let told: Vec<String> = losses(Format::F32, Format::F16).iter().map(|l| l.to_string()).collect();
+/// use zellige_float::{Format, conversion_losses};
+/// assert!(conversion_losses(Format::F16, Format::F32).is_empty());
+/// let losses = conversion_losses(Format::F32, Format::F16);
+/// let sentences: Vec<String> = losses.iter().map(|l| l.to_string()).collect();
 /// assert_eq!(
-///     told,
+///     sentences,
 ///     ["values are rounded to 11 significant bits", "magnitudes past 65504 become infinite"]
 /// );
 /// ```
@@ -194,10 +195,10 @@ pub fn conversion_losses(from: Format, to: Format) -> Vec<ConversionLoss> {
 /// maximum and a minimum unchanged.
 ///
 /// ```
-/// use zellige_float::{Format, bounds};
-/// assert_eq!(bounds(Format::F16), (f64::NEG_INFINITY, f64::INFINITY));
-/// assert_eq!(bounds(Format::F8E4M3FN), (-448.0, 448.0));
-/// assert_eq!(bounds(Format::U8), (0.0, 255.0));
+/// use zellige_float::{Format, format_bounds};
+/// assert_eq!(format_bounds(Format::F16), (f64::NEG_INFINITY, f64::INFINITY));
+/// assert_eq!(format_bounds(Format::F8E4M3FN), (-448.0, 448.0));
+/// assert_eq!(format_bounds(Format::U8), (0.0, 255.0));
 /// ```
 #[must_use]
 pub fn format_bounds(format: Format) -> (f64, f64) {
@@ -215,9 +216,9 @@ pub fn format_bounds(format: Format) -> (f64, f64) {
 /// The largest finite number of a format.
 ///
 /// ```
-/// use zellige_float::{Format, largest};
-/// assert_eq!(largest(Format::F16), 65504.0);
-/// assert_eq!(largest(Format::DL16INF), 4_282_384_384.0);
+/// use zellige_float::{Format, largest_finite};
+/// assert_eq!(largest_finite(Format::F16), 65504.0);
+/// assert_eq!(largest_finite(Format::DL16INF), 4_282_384_384.0);
 /// ```
 #[must_use]
 pub fn largest_finite(format: Format) -> f64 {

@@ -6,11 +6,11 @@
 //! its [`OpForm`] is what it computes, as data, and infers sizes and dtypes of results.
 //!
 //! ```
-//! use zellige_op::{Op, TensorType};
+//! use zellige_op::{TensorOp, TensorType};
 //! use zellige_float::Dtype;
-//! let op = Op::new("sum", &serde_json::json!({"dim": 1}))?;
+//! let op = TensorOp::new("sum", &serde_json::json!({"dim": 1}))?;
 //! let x = TensorType { size: vec![3, 5], dtype: Dtype::Int32 };
-//! assert_eq!(op.infer(&[x])?[0], TensorType { size: vec![3], dtype: Dtype::Int64 });
+//! assert_eq!(op.infer_types(&[x])?[0], TensorType { size: vec![3], dtype: Dtype::Int64 });
 //! assert_eq!((op.row().neutral, op.row().superdsc.map(|f| f.function)), (Some(0.0), Some("sum")));
 //! # Ok::<(), zellige_op::OpError>(())
 //! ```

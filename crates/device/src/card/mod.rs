@@ -25,12 +25,12 @@ use zellige_op::CoverageProfile;
 ///
 /// ```
 /// use zellige_device::{Card, StreamId};
-/// use zellige_machine::{CoreWork, Hardware, WorkKind, Work};
-/// let card = Card::new(0, Hardware::ktir())?;
+/// use zellige_machine::{CoreWork, Hardware, OperationWork, WorkKind};
+/// let card = Card::new(0, Hardware::ktir_preset())?;
 /// let each = CoreWork { sfu: 128, ..CoreWork::default() };
-/// let add = Work::uniform("add", WorkKind::Pointwise, 32, each);
-/// let three = card.run(StreamId::DEFAULT, &add, || Ok(1 + 2))?;
-/// assert_eq!((three, card.now(StreamId::DEFAULT).nanoseconds()), (3, 2.0));
+/// let add = OperationWork::uniform_cores("add", WorkKind::Pointwise, 32, each);
+/// let three = card.run_work(StreamId::DEFAULT, &add, || Ok(1 + 2))?;
+/// assert_eq!((three, card.stream_time(StreamId::DEFAULT).nanoseconds()), (3, 2.0));
 /// # Ok::<(), zellige_device::DeviceError>(())
 /// ```
 #[derive(Clone)]

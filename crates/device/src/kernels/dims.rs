@@ -11,6 +11,7 @@ pub(crate) fn drop_unit_stick(t: &StickForm) -> StickForm {
         && t.size[s] == 1
     {
         t.stick = None;
+        // No step leads anywhere along one element; a zero makes forms that differ in this alone equal.
         t.stride[s] = 0;
     }
     t
@@ -46,6 +47,7 @@ pub(crate) fn restore_dims(t: &StickForm, gone: &[usize], rank: usize) -> StickF
         stick: None,
         ..t.clone()
     };
+    // The dimensions that remain keep their order, which is the only thing that says which is which.
     for (own, d) in (0..rank).filter(|d| !gone.contains(d)).enumerate() {
         full.size[d] = t.size[own];
         full.stride[d] = t.stride[own];
@@ -68,6 +70,7 @@ pub(crate) fn lanes_per_unit<'a>(
 /// The loops of a tensor that broadcasts to loops of these extents, the last dimensions together.
 pub(crate) fn follow_loops(t: &StickForm, loops: &[usize]) -> FollowedLoops {
     let lead = loops.len().saturating_sub(t.rank());
+    // A dimension of another extent is one that broadcasts: every core reads it whole.
     let meets = |d: usize| loops.get(lead + d) == Some(&t.size[d]);
     (0..t.rank()).map(|d| meets(d).then_some(lead + d)).collect()
 }

@@ -48,6 +48,8 @@ impl FactoryNumbers for FactoryValue {
             FactoryValue::Normal { mean, std, seed } => {
                 f64::from(mean + random_normal(i, seed) * std)
             }
+            // Drawn as integers and then rounded: a draw in float64 would not reach every number of a range past
+            // 2^53.
             FactoryValue::Integer { .. } => self.whole_numbers().map_or(0.0, |f| f(i) as f64),
             FactoryValue::Kept { p, seed } => f64::from(random_uniform(i, seed) >= p),
             _ => self.scalar_at(i).to_f64(),
@@ -137,6 +139,8 @@ impl OpKernel for FactoryOp {
         let walks =
             cut_walks(self.name, &[], &counters, out, division, self.value.is_transcendental())?;
         let (value, dtype, lane) = (self.value, self.dtype, lane_step(out, &weight) as u64);
+        // Random numbers are drawn in float32; whole numbers in 64 bits, because float64 does not hold every int64;
+        // everything else in float64.
         Ok(if value.is_float(dtype) {
             let row = move |first: u64, row: &mut [f32]| value.fill_floats(first, lane, row);
             Box::new(FactoryTask {
@@ -152,6 +156,7 @@ impl OpKernel for FactoryOp {
                 for (l, number) in row.iter_mut().enumerate() {
                     let n = whole(first + l as u64 * lane);
                     *number = if truth { i64::from(n != 0) } else { n };
+                    // A uint8 is stored in 32 bits here, so that storing it would not wrap it.
                     *number &= if byte { 0xff } else { -1 };
                 }
             };
@@ -187,6 +192,7 @@ impl<T: KernelNumber, F: Fn(u64, &mut [T]) + Send + Sync> WalkTask for FactoryTa
     unsafe fn run_walk(&self, walk: &StickWalk, memory: &TensorPointers) {
         let most = walk.rows_for_numbers(1024);
         let mut numbers = vec![T::default(); most * walk.lanes];
+        // Rows of a constant are computed once and stored many times.
         if self.constant {
             (self.row)(0, &mut numbers);
         }

@@ -68,6 +68,8 @@ impl OpKernel for MaskedOp {
     ) -> Result<Box<dyn KernelTask>> {
         let out = &outputs[0];
         let weights = counter_weights(self, &out.size);
+        // Counters are operands of the walk: an element then has the same random number in every layout and on
+        // every core.
         let counters: Vec<StickForm> = weights.iter().map(|w| linear_counter(out, w)).collect();
         let walks = cut_walks(self.name, inputs, &counters, out, division, false)?;
         let lanes: Vec<usize> = weights.iter().map(|w| lane_step(out, w)).collect();
@@ -114,11 +116,13 @@ fn mask_float_row(rule: MaskRule, place: &MaskedRow<'_>, x: &mut [f32]) {
         fill_uniform(place.start[0] as u64, place.lane[0] as u64, seed, 0.0, 1.0, drawn);
     };
     // A row is a stick, which has at most as many lanes as bytes.
+    // On the stack, because this runs once per row.
     let mut drawn = [0.0; 128];
     let drawn = &mut drawn[..x.len()];
     match rule {
         MaskRule::Dropout { p, seed } => {
             draw(seed, drawn);
+            // With p of 1 nothing is kept, and the quotient would be an infinity that makes NaN of zeros.
             let scale = if p < 1.0 { 1.0 / (1.0 - p) } else { 0.0 };
             for (x, u) in x.iter_mut().zip(drawn) {
                 *x = if *u < p { 0.0 } else { *x * scale };
@@ -148,6 +152,8 @@ fn mask_triangle<T: KernelNumber>(rule: MaskRule, place: &MaskedRow<'_>, x: &mut
             _ => true,
         }
     };
+    // The lanes that are kept are one range, so that both ends tell whether all are. Most rows of a large triangle
+    // have no boundary in them.
     if x.is_empty() || (keep(0) && keep(x.len() - 1)) {
         return;
     }

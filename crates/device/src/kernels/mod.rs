@@ -255,6 +255,7 @@ pub(crate) fn charge_shared_streams(
         }
         work.padding_bytes += padding;
         work.lx_bytes += bursts.total_bytes();
+        // A streamed tensor needs two buffers of a scratchpad and not more, however large it is.
         work.lx_peak += bursts.total_bytes().min(STREAMED_TENSOR_BYTES);
     }
     work
@@ -298,11 +299,13 @@ pub(crate) unsafe fn execute_task(
     memory: &TensorPointers,
     threads: usize,
 ) {
+    // All slices in one call, which a task may run faster together than one by one.
     if threads <= 1 {
         // SAFETY: by the contract of this function.
         unsafe { task.run_slices(cores, memory) };
         return;
     }
+    // `share_pieces` returns when all pieces are done, which is the barrier that the next phase needs.
     for phase in 0..task.phase_count() {
         // SAFETY: by the contract of this function; every core is taken once.
         crew::share_pieces(threads, cores, &|core| unsafe { task.run_slice(phase, core, memory) });

@@ -84,9 +84,13 @@ impl OpKernel for PointwiseOp {
         let float = |(i, t): (usize, &StickForm)| {
             self.counts_for_dtype(i) && !t.truth && t.format.is_float()
         };
+        // One float operand makes the arithmetic float, as promotion did with the dtype of the result. A truth
+        // value holds 0 or 1 in any format, so that it does not count.
         let ints = !inputs.iter().enumerate().any(float);
         let long = out.format == Format::I64 || formats.contains(&Format::I64);
         match (self.int, self.float) {
+            // Integers are computed with 64 bits only where a tensor has them: 32 bits are what the card has, and
+            // give twice the numbers per register.
             (Some(f), _) if ints && long => {
                 let run = Arc::new(move |x: &[&[i64]], out: &mut [i64]| f.apply_i64(x, out));
                 Ok(Box::new(PointwiseTask::new(
@@ -108,6 +112,8 @@ impl OpKernel for PointwiseOp {
                 )))
             }
             (_, Some(f)) => {
+                // DLFloat16 has exponents past those of float16, so only a tensor that the host sees as float16 can
+                // hold finite numbers that the host would read as infinities.
                 let run: SliceFunction<f32> = if self.infinities && inputs.iter().any(|t| t.float16)
                 {
                     let halves: Vec<bool> = inputs.iter().map(|t| t.float16).collect();
@@ -117,6 +123,8 @@ impl OpKernel for PointwiseOp {
                 };
                 let work = PointwiseTask::new(run, None, &formats, out.format, cut);
                 let work = if self.infinities { work.with_infinities(&formats) } else { work };
+                // A table is for one operand, because two of 16 bits would need 2^32 entries; and a cheap function
+                // does not earn the time that making the table takes.
                 let costly = self.transcendental && formats.len() == 1;
                 Ok(Box::new(if costly {
                     work.with_table(f, out.numel())
@@ -197,6 +205,8 @@ pub(crate) fn broadcast_needs(inputs: &[TensorLayout], out: &StickForm) -> Vec<L
 
 /// The dimensions of the output; its sticks stay whole in every operand.
 pub(crate) fn result_spans(inputs: &[StickForm], out: &StickForm) -> Vec<LoopSpan> {
+    // A core gets whole sticks of the operand with the longest ones, because a slice cannot begin inside of a
+    // stick. Lengths of sticks divide each other, so that those of the others are whole too.
     let widest = inputs.iter().chain([out]).map(|t| t.eps).max().unwrap_or(1);
     let unit = |d: usize| if out.stick == Some(d) { widest } else { 1 };
     (0..out.rank()).map(|d| LoopSpan::for_output(out.size[d], unit(d))).collect()
@@ -286,6 +296,8 @@ pub(crate) fn cut_walks(
             refuse(m.operand, "its lanes run along another dimension than the result's".into())
         })
     };
+    // Also made where the cores run on their own, so that an operand that does not fit is refused before anything
+    // is written.
     let whole = walk(out, &wide)?;
     let mut cores = Vec::with_capacity(division.core_count());
     for core in 0..division.core_count() {
@@ -425,6 +437,8 @@ impl<T: KernelNumber> PointwiseTask<T> {
     unsafe fn run_in_memory(&self, walk: &StickWalk, memory: &TensorPointers) -> bool {
         let to = memory.outputs[0].cast::<T>();
         let aligned = |at: *const u8| at.cast::<T>().is_aligned();
+        // Rust's slices have to be aligned, and a mutable one may not overlap the others, which a result in the
+        // block of an operand would.
         let numbers = self.store.format() == T::FORMAT
             && self.loads.iter().all(|load| load.format() == T::FORMAT)
             && memory.inputs.iter().all(|from| aligned(*from) && *from != to.cast_const().cast())
@@ -470,6 +484,8 @@ impl<T: KernelNumber> WalkTask for PointwiseTask<T> {
             return;
         }
         let rows = walk.rows_for_numbers(CHUNK_NUMBERS);
+        // A few rows at a time, so that the unpacked numbers stay in the first-level cache from the load to the
+        // store.
         let wide = rows * walk.lanes;
         let mut scratch: SmallVec<[T; ON_STACK]> =
             SmallVec::from_elem(T::default(), wide * (self.loads.len() + 1));

@@ -41,10 +41,13 @@ impl KeyedNumber for f32 {
 
     fn sort_key(self, index: u32, descending: bool) -> u64 {
         if self.is_nan() {
+            // After infinity, whose key is below this one, whichever payload the NaN has.
             return pack_sort_key(u32::MAX, index, descending);
         }
         // Both zeros become the positive one.
         let bits = (self + 0.0).to_bits();
+        // Bits of positive floats are in their order; those of negative ones are in the reverse order, so that all
+        // of them are flipped. The sign then separates both halves.
         pack_sort_key(if bits & SIGN_BIT == 0 { bits | SIGN_BIT } else { !bits }, index, descending)
     }
 
@@ -70,9 +73,12 @@ impl KeyedNumber for i32 {
 }
 
 impl KeyedNumber for i64 {
+    // A pair, because 64 bits of key leave no room for an index.
     type SortKey = (i64, u32);
 
     fn sort_key(self, index: u32, descending: bool) -> (i64, u32) {
+        // The complement reverses the order of all integers, which the negation does not: the smallest one has
+        // none.
         (if descending { !self } else { self }, index)
     }
 
@@ -83,10 +89,13 @@ impl KeyedNumber for i64 {
 
 /// The indices of the first `k` numbers of a sorted line, in order.
 fn sorted_indices<T: KeyedNumber>(x: &[T], descending: bool, k: usize) -> Vec<usize> {
+    // Keys with the index inside are all different, so that an unstable sort gives the stable order, and comparing
+    // them is one comparison of integers.
     let mut list: Vec<T::SortKey> =
         x.iter().zip(0..).map(|(x, i)| x.sort_key(i, descending)).collect();
     if k < list.len() {
         if k > 0 {
+            // The first k in any order take linear time; only these are sorted.
             list.select_nth_unstable(k - 1);
         }
         list.truncate(k);

@@ -57,9 +57,13 @@ impl StickWalk {
     pub(crate) fn new(out: &StickForm, operands: &[StickForm]) -> Result<StickWalk, LaneMismatch> {
         let stick = out.stick;
         let along = |o: &StickForm| o.stick.is_some() && o.stick == stick;
+        // A row is as wide as the widest stick, because formats of 8, 16 and 32 bits have 128, 64 and 32 elements
+        // per stick: the wide row takes several sticks of the narrower formats.
         let mut lanes = if stick.is_some() { out.eps } else { 1 };
         for (operand, o) in operands.iter().enumerate() {
             let spread = stick.is_some_and(|s| o.stride[s] != 0);
+            // An operand without a stick has one element per stick. Along the lanes it may only repeat that one,
+            // otherwise every lane would be gathered from another stick.
             if !along(o) && (o.stick.is_some() || spread) {
                 return Err(LaneMismatch { operand });
             }
@@ -78,6 +82,8 @@ impl StickWalk {
         if out.numel() == 0 {
             return Ok(walk);
         }
+        // Dimensions of one element move nothing, and as levels they would keep the levels around them from being
+        // fused.
         let dims = (0..out.rank()).filter(|d| Some(*d) != stick && out.size[*d] > 1);
         let levels: Vec<WalkLevel> = dims
             .map(|d| WalkLevel { n: out.size[d], step: all().map(|o| o.stride[d]).collect() })
@@ -100,6 +106,8 @@ impl StickWalk {
             levels.push(WalkLevel { n: full, ..blocks.clone() });
             walk.parts.push(WalkPart::new(levels, lanes, start.clone()));
         }
+        // The last sticks of a row may be padded in one tensor and filled in another with longer sticks: what is
+        // left is a part of its own, with fewer lanes.
         if full * lanes < size {
             let tail = start.iter().zip(&blocks.step).map(|(a, step)| a + full * step).collect();
             walk.parts.push(WalkPart::new(levels, size - full * lanes, tail));
@@ -144,6 +152,8 @@ impl StickWalk {
         for part in &self.parts {
             let mut digits: SmallVec<[usize; 6]> = SmallVec::from_elem(0, part.outer.len());
             loop {
+                // Addresses are summed anew for every run of rows instead of stepped, as a run is long and a carry
+                // would have to take back all lower digits.
                 let mut at = part.start.clone();
                 for (level, digit) in part.outer.iter().zip(&digits) {
                     for (a, step) in at.iter_mut().zip(&level.step) {
@@ -186,9 +196,12 @@ impl WalkPart {
     fn new(mut levels: Vec<WalkLevel>, lanes: usize, start: SmallVec<[usize; 4]>) -> WalkPart {
         // A loop of one round steps nowhere, and its step would keep the loops around it apart.
         levels.retain(|level| level.n != 1);
+        // In the order of the result's addresses, because a store that misses the cache costs a read of its line
+        // too. Operands that are laid out alike are then in order as well.
         levels.sort_by_key(|l| std::cmp::Reverse(l.step[0]));
         let mut fused: Vec<WalkLevel> = Vec::new();
         for inner in levels {
+            // Two loops are one where the outer step is the whole inner loop, for every tensor.
             let one_line = |outer: &WalkLevel| {
                 outer.step.iter().zip(&inner.step).all(|(o, i)| *o == i * inner.n)
             };
@@ -226,6 +239,7 @@ impl WalkRows<'_> {
                 RowLanes::Along { eps, .. } if eps == self.lanes && step == eps => {
                     load.load_adjacent(base, start, into);
                 }
+                // The same row for all: converted once, then copied.
                 _ if step == 0 => {
                     load.load_row(base, start, kind, &mut into[..self.lanes]);
                     for row in 1..self.count {

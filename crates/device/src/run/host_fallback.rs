@@ -2,17 +2,13 @@
 
 use crate::card::Card;
 use crate::error::Result;
-use crate::run::eager::tensor_layouts;
+use crate::run::compute::tensor_layouts;
+use crate::run::run_op::RunOp;
 use crate::tensor::Tensor;
 use crate::tensor::format::host_format;
 use crate::tensor::tensor_layout::TensorLayout;
 use zellige_machine::account::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
 use zellige_op::TensorOp;
-
-/// Whether the host does it, by the card's profile.
-pub(super) fn runs_on_host(op: &TensorOp, card: &Card) -> bool {
-    card.profile().runs_on_host(op.layer())
-}
 
 /// What is charged: the work of the cores, or the round trip to the host.
 pub(super) fn charge_op(
@@ -22,7 +18,7 @@ pub(super) fn charge_op(
     operands: &[Tensor],
     results: &[Tensor],
 ) -> Result<OperationWork> {
-    if runs_on_host(op, card) {
+    if op.runs_on_host(card) {
         plan_round_trip(op, &tensor_layouts(operands), &tensor_layouts(results))
     } else {
         Ok(work)

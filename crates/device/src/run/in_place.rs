@@ -4,10 +4,11 @@ use crate::card::Card;
 use crate::error::refuse_operand;
 use crate::error::{DeviceError, Result};
 use crate::kernels::find_kernel;
-use crate::run::eager::{
-    ComputedOp, OpOutcome, compute_op, gather_operands, launch_kernel, settle_results,
+use crate::run::compute::{
+    ComputedOp, OpOutcome, compute_op, gather_operands, settle_results, tensor_layouts,
 };
 use crate::run::host_fallback::charge_op;
+use crate::run::launch::launch_kernel;
 use crate::run::prepared::PreparedLaunch;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
@@ -24,7 +25,7 @@ use zellige_op::{TensorOp, TensorType};
 /// otherwise it is computed beside and copied, and the copy is charged.
 ///
 /// # Errors
-/// As [`RunOp::run`](super::RunOp::run); another number of outputs than of results, other sizes, dtypes that cannot
+/// As [`RunOp::run_op`](super::run_op::RunOp::run_op); another number of outputs than of results, other sizes, dtypes that cannot
 /// take the result (a float one in an integer output), views with two elements in one place.
 pub(super) fn run_into(
     op: &TensorOp,
@@ -139,9 +140,7 @@ fn compute_in_place(
         return Ok(None);
     };
     let same = results.iter().zip(outputs).all(|(r, to)| r.dtype == to.dtype());
-    let Some(wants) =
-        find_kernel(op).operand_needs(&crate::run::eager::tensor_layouts(inputs), &forms)
-    else {
+    let Some(wants) = find_kernel(op).operand_needs(&tensor_layouts(inputs), &forms) else {
         return Ok(None);
     };
     let alone = outputs.iter().zip(&forms).all(|(to, form)| fills_whole_sticks(to, form));

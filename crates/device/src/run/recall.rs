@@ -5,11 +5,12 @@
 
 use crate::card::Card;
 use crate::error::Result;
+use crate::run::compute::OpOutcome;
 use crate::run::division::WorkDivision;
-use crate::run::eager::{OpOutcome, run_in_stream};
 use crate::run::in_place::run_into;
 use crate::run::prepared::{PreparedLaunch, have_layouts, shared_operands};
 use crate::run::recording::{KnownWork, LaunchRecording};
+use crate::run::run_op::RunOp;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
 use crate::tensor::tensor_layout::TensorLayout;
@@ -40,7 +41,7 @@ struct SettledOp {
     works: Vec<KnownWork>,
 }
 
-/// As [`RunOp::run_in_stream`](super::RunOp::run_in) on all cores, or [`RunOp::run_into`](super::RunOp::run_into) where results go into tensors that exist;
+/// As [`RunOp::run_in_stream`] on all cores, or [`RunOp::run_into`] where results go into tensors that exist;
 /// what is settled on the way is kept for the next time that this operation meets operands of the
 /// same layouts.
 ///
@@ -61,7 +62,7 @@ pub(super) fn run_again(
     }
     let mut ran = match into {
         Some(outputs) => run_into(op, card, stream, inputs, outputs)?,
-        None => run_in_stream(op, card, stream, inputs, card.core_count())?,
+        None => op.run_in_stream(card, stream, inputs, card.core_count())?,
     };
     if let Some(recording) = ran.recording.take() {
         let works = KnownWork::from_receipts(std::mem::take(&mut ran.works), &ran.receipts);

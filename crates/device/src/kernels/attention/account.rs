@@ -44,12 +44,15 @@ pub(super) fn charge_attention(
     let (bursts, padding) = out.stick_traffic();
     work.writes.merge_traffic(&bursts);
     work.padding_bytes += padding;
+    // Rows per block: as many as fit beside the two streamed tensors, each with its depth of Q, its scores and its
+    // sums in float32.
     let lines = q.size[row] as u64;
     let resident = depth * q.format.byte_size() as u64 + keys * 4 + width * 4;
     let block =
         ((KERNEL_SCRATCHPAD - 2 * STREAMED_TENSOR_BYTES) / resident.max(1)).clamp(1, lines.max(1));
     work.lx_peak = (block * resident + 2 * STREAMED_TENSOR_BYTES).min(KERNEL_SCRATCHPAD);
     let batches: u64 = q.size[..row].iter().map(|n| *n as u64).product();
+    // K and V are larger than a block and are not kept between blocks.
     let times = batches * lines.div_ceil(block);
     for (t, share) in [(k, shares.keys), (v, shares.values)] {
         let (bursts, padding) = t.stick_traffic();

@@ -55,11 +55,13 @@ impl ProductSlices<'_> {
         let mut work = CoreWork::default();
         charge_units(&mut work, self.charges, self.ranges, self.group);
 
+        // Batches that only one operand has are more rows or columns of one large matrix.
         let only = |own: &StickForm, other: &StickForm| -> u64 {
             let batches = (0..mi).filter(|d| moves_along(own, *d) && !moves_along(other, *d));
             batches.map(|d| c.size[d] as u64).product()
         };
         let (rows, columns) = (m * only(a, b), np * only(b, a));
+        // What the streamed operand and the result need is set aside; the rest may hold the resident operand.
         let room = KERNEL_SCRATCHPAD - 2 * STREAMED_TENSOR_BYTES;
         let (of_a, of_b) = (a.stick_traffic(), b.stick_traffic());
         let factor = |t: &StickForm, bytes: u64| ProductOperand {
@@ -77,6 +79,7 @@ impl ProductSlices<'_> {
         }
         work.lx_peak = (resident + 2 * STREAMED_TENSOR_BYTES).min(KERNEL_SCRATCHPAD);
 
+        // The last core of a group has the whole sum, finishes and writes it.
         if self.group.is_last() {
             for (t, share) in self.extras.iter().zip(&self.shares[2..]) {
                 let (bursts, padding) = t.stick_traffic();
@@ -89,6 +92,7 @@ impl ProductSlices<'_> {
             work.padding_bytes += padding;
             unique += bursts.total_bytes();
         }
+        // Sticks that are read again are counted once here, so that reports can tell traffic from size.
         work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique / 128);
         work.lx_bytes = work.reads.total_bytes() + work.writes.total_bytes();
         work

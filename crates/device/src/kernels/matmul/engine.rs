@@ -83,9 +83,9 @@ impl<T: ProductNumber> TileScratch<T> {
         TileScratch(vec![CacheLine([T::ZERO; 16]); len.div_ceil(16)])
     }
 
-    /// At least as many numbers as asked for.
+    /// All numbers, of which there are at least as many as were requested.
     pub(crate) fn as_mut_slice(&mut self) -> &mut [T] {
-        // SAFETY: a line is 16 numbers of four bytes, as long as its alignment: there is no padding.
+        // SAFETY: a line is 16 numbers of four or eight bytes, a multiple of its alignment: there is no padding.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len() * 16) }
     }
 }
@@ -103,6 +103,8 @@ const MAX_TILES_OF_ROW: usize = 64;
 impl<T: ProductNumber> PackedOperands<T> {
     /// For blocks of at most so many rows, and panels of `width`.
     pub(crate) fn new(rows: usize, width: usize) -> PackedOperands<T> {
+        // One row is unpacked whole, so that a panel is read from end to end; more rows would not fit into the
+        // first-level cache so deep.
         let tiles = if rows == 1 { MAX_TILES_OF_ROW } else { 1 };
         PackedOperands {
             left: TileScratch::new(rows * tiles * DEPTH),
@@ -126,7 +128,10 @@ pub(crate) fn multiply_block<T: ProductNumber>(
 ) {
     let (rows, width) = (block.rows.len(), block.width);
     let c = &mut c[..block.len()];
+    // The sum starts from +0.0 and is not copied from the first product, because -0.0 plus +0.0 is +0.0 by the law
+    // above.
     c.fill(T::ZERO);
+    // The kernels of every instruction set take strips of 16, 32 or 64 columns without a remainder.
     assert!(width.is_multiple_of(32), "panels are 32 columns or a multiple");
     if rows == 0 {
         return;
@@ -139,6 +144,8 @@ pub(crate) fn multiply_block<T: ProductNumber>(
         assert!(tile.depth <= DEPTH, "tiles are at most {DEPTH} deep");
         let a = packed.left.as_mut_slice();
         left.fill_tile(tile, block.rows.clone(), &mut a[..rows * DEPTH]);
+        // Several rows use every unpacked panel several times, which pays for unpacking it. One row would only pay
+        // for it: see below.
         if rows > 1 {
             for (panel, c) in panels().zip(c.chunks_exact_mut(rows * width)) {
                 work.multiply_tile(tile, panel, &a[..rows * DEPTH], b, c);
@@ -154,6 +161,8 @@ pub(crate) fn multiply_block<T: ProductNumber>(
             all.depth += next.depth;
         }
         for (panel, c) in panels().zip(c.chunks_exact_mut(width)) {
+            // A panel with a code that the kernel does not read (an infinity or a NaN of DL16) leaves the sums
+            // unchanged, and is multiplied tile by tile.
             if work.multiply_row(all, panel, a, c) {
                 continue;
             }
@@ -186,6 +195,8 @@ impl<R> PanelMultiplier<'_, R> {
     {
         let b = match self.right.stored_panel(tile, panel) {
             Some(StoredPanel { at, format })
+                // Numbers that are stored as they are computed with need no copy; the kernels read whole numbers,
+                // which have to be aligned.
                 if format == T::FORMAT && at.cast::<T>().is_aligned() =>
             {
                 at.cast()
@@ -222,6 +233,7 @@ impl<R> PanelMultiplier<'_, R> {
         R: RightOperand<T>,
     {
         assert!(tile.depth <= a.len() && c.len() == self.width, "one row");
+        // Row kernels are written for panels of one width, that of a stick of 16-bit elements.
         let stored = self.right.stored_panel(tile, panel).filter(|_| self.width == PANEL_COLUMNS);
         let kernel = stored.and_then(|b| T::row_kernel(self.isa, b.format).map(|run| (run, b.at)));
         // SAFETY: `a` is as long as the tile is deep, `c` as the panel is wide.

@@ -76,6 +76,7 @@ impl<T: ProductNumber> ProductFinish<T> {
                 },
             }
         }
+        // Only after all steps, because every step rounds in the numbers of the sum and not in the stored format.
         c.iter_mut().for_each(|x| *x = x.stored_value(self.format));
     }
 }
@@ -102,6 +103,7 @@ impl<T: ProductNumber> ExtraOperand<T> {
             let end = (first + width).min(self.columns.size);
             let mut held = None;
             for (place, c) in places.iter().zip(c.chunks_exact_mut(width)) {
+                // A bias has the same place for every row, so that its line is read once per panel.
                 if held != Some(*place) {
                     held = Some(*place);
                     if self.columns.is_broadcast() {

@@ -50,6 +50,8 @@ impl ProductMatrices {
             })
         };
         let (left, right) = (as_matrix(meeting.a, &inputs[a]), as_matrix(meeting.b, &inputs[b]));
+        // Further operands broadcast to the result before dimensions are inserted, as PyTorch's rule for them is
+        // that of the result.
         let (extras, steps) = finish_steps(product, inputs.len());
         let extras = extras.into_iter().map(|i| {
             let expanded = inputs[i].expand_to(&outputs[0].size);
@@ -83,6 +85,7 @@ impl ProductMatrices {
                 "the left matrix does not lie along the summed dimension",
             ));
         }
+        // The dot product: a single column would have one element per stick if it were laid out along the columns.
         let column = self.b.size[n] == 1 && self.b.stick == Some(m);
         if self.b.numel() > 0 && !lies(&self.b, n) && !column {
             return Err(refuse_operand(
@@ -112,6 +115,8 @@ impl ProductMatrices {
             let right = tensors().skip(1).map(|t| eps(t, rank - 1));
             space.push(LoopSpan::for_output(self.c.size[rank - 1], right.max().unwrap_or(1)));
         }
+        // A range of the sum begins with a whole stick in both operands, otherwise a core would read parts of
+        // sticks.
         let unit = eps(&self.a, rank - 1).max(eps(&self.b, rank - 2));
         space.push(LoopSpan::for_reduction(self.a.size[rank - 1], unit));
         space
@@ -123,6 +128,7 @@ impl ProductMatrices {
         let outer = self.c.rank() - 2;
         let (m, n) = (outer, outer + 1);
         let mut part = self.clone();
+        // Loops in the order of `iteration_space`; those that the pairing leaves out have no range.
         let mut rest = ranges.iter().cloned();
         for d in 0..outer {
             let range = rest.next().unwrap_or(0..0);
@@ -163,6 +169,7 @@ impl ProductMatrices {
         let depth = (outer.len(), eps(&self.a, n).max(eps(&self.b, m)));
         let all: Vec<(usize, usize)> = outer.iter().copied().chain([depth]).collect();
         let products =
+            // The units multiply whole sticks, so that padding costs what elements cost.
             LoopCharge { loops: all, macs: 1, sfu: 0, transcendental: 0, finishing: false };
         let steps = LoopCharge {
             loops: outer.clone(),
@@ -194,6 +201,8 @@ impl ProductMatrices {
         };
         let of = |t: &StickForm, other: Option<usize>| {
             CoreShare::from_division(division, core, |l| {
+                // Cores that split the sum have different depths of B, and only one of them finishes the sum with
+                // the further operands.
                 l != depth && (other == Some(along(l)) || !moves_along(t, along(l)))
             })
         };

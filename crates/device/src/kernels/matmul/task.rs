@@ -124,6 +124,8 @@ impl<T: ProductNumber> ProductTask<T> {
                 format: c.format,
             },
             ranges,
+            // A panel is a stick of B, so that a depth of it is read with one copy. Without sticks along the
+            // columns any width will do, and 32 is the narrowest that kernels take.
             width: if b.stick == Some(n) { b.eps.max(32) } else { 32 },
             cores: division.core_count(),
             kind: product_work_kind(a, b, c),
@@ -134,10 +136,14 @@ impl<T: ProductNumber> ProductTask<T> {
     /// The blocks of a result: how many rows and panels each has.
     fn block_extents(&self) -> (usize, usize) {
         let rows = self.rows.line_count();
+        // Blocks of nearly equal size rather than full ones and a remainder, so that no core waits for another; 12
+        // rows are a multiple of what every kernel takes at once.
         let parts = rows.div_ceil(MAX_BLOCK_ROWS).max(1);
         let each = rows.div_ceil(parts).next_multiple_of(if parts > 1 { 12 } else { 1 });
         let all = self.columns.size.div_ceil(self.width);
         let panels = match rows {
+            // With one row nothing is used twice but the row itself, so that blocks only have to go around the
+            // cores.
             1 => (all / self.cores).min(MAX_ROW_PANELS),
             2..=MAX_SINGLE_PANEL_ROWS => 1,
             _ => MAX_BLOCK_COLUMNS / self.width,
@@ -173,11 +179,15 @@ impl<T: ProductNumber> KernelTask for ProductTask<T> {
         let row_blocks = self.rows.line_count().div_ceil(rows);
         let panel_blocks = all_panels.div_ceil(panels);
         let blocks = self.batch.line_count() * row_blocks * panel_blocks;
+        // Blocks are handed out by number and not by the slices of the division: who computes an element does not
+        // change it.
         if core >= blocks {
             return;
         }
         let mut packed = PackedOperands::new(rows, self.width);
         let mut sums = TileScratch::<T>::new(rows * panels * self.width);
+        // A sum that is split over cores is added up range by range as on the card; otherwise the second buffer is
+        // not needed.
         let split = self.ranges.len() > 1;
         let mut parts = TileScratch::<T>::new(if split { rows * panels * self.width } else { 0 });
         for id in (core..blocks).step_by(self.cores) {

@@ -18,14 +18,17 @@
 //! |---|---|
 //! | `fold` | the loops |
 //! | `order`, `moments` | extremes with places; reductions in two passes |
+//! | `bind` | the formula of every reduction |
 //! | `plan` | slices of cores and what they cost |
 //! | `task` | the passes and phases |
+//! | `results` | results from accumulators, stored |
 
 mod bind;
 mod fold;
 mod moments;
 pub(crate) mod order;
 mod plan;
+mod results;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -55,6 +58,8 @@ impl OpKernel for ReduceOp {
         let (lead, want) = settle_operand(&inputs[0], LaneDemand::Any)?;
         let mut wants = vec![want];
         for other in &inputs[1..] {
+            // Further operands are read in step with the first, so that their lanes have to run as those of the
+            // first do.
             wants.push(
                 settle_operand(other, lead.stick.map_or(LaneDemand::Sparse, LaneDemand::Along))?.1,
             );
@@ -100,15 +105,11 @@ impl OpKernel for ReduceOp {
         let (x, rank) = (drop_unit_stick(&inputs[0]), inputs[0].rank());
         let gone = self.reduced_dims(rank).ok()?;
         let formats = |list: &[StickForm]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
-        // The task would be made for this cost.
-        let mut asked = None;
-        let ask = |cost| {
-            asked = Some(cost);
-            Err(refuse_operand(self.name, None, "only its cost is asked for"))
-        };
-        drop(bind::bind_reduction(self.what, ask, &formats(inputs), &formats(outputs)));
+        let cost = bind::bind_reduction(self.what, &formats(inputs), &formats(outputs)).cost;
         // A second pass reads again where a group needs it, which is no plain function of the slices.
-        let cost = asked.filter(|c| c.passes == 1)?;
+        if cost.passes > 1 {
+            return None;
+        }
         Some(cost.pass_charges(plan::reduction_work_kind(&x, &gone), outputs[0].rank(), gone.len()))
     }
 
@@ -121,17 +122,16 @@ impl OpKernel for ReduceOp {
         let (ins, outs) = (drop_unit_sticks(inputs), drop_unit_sticks(outputs));
         let gone = self.reduced_dims(ins[0].rank())?;
         let formats = |list: &[StickForm]| list.iter().map(|t| t.format).collect::<Vec<Format>>();
-        let (from, to) = (formats(inputs), formats(outputs));
-        let make = |cost| {
-            plan::ReductionPlan::new(&ins, &outs, &gone, division, cost).map_err(|_| {
-                refuse_operand(
-                    self.name,
-                    None,
-                    "operands and results do not have their lanes along one dimension",
-                )
-            })
-        };
-        bind::bind_reduction(self.what, make, &from, &to)
+        let reduction = bind::bind_reduction(self.what, &formats(inputs), &formats(outputs));
+        let plan = plan::ReductionPlan::new(&ins, &outs, &gone, division, reduction.cost);
+        let plan = plan.map_err(|_| {
+            refuse_operand(
+                self.name,
+                None,
+                "operands and results do not have their lanes along one dimension",
+            )
+        })?;
+        Ok(reduction.into_task(plan))
     }
 }
 
@@ -163,6 +163,7 @@ pub(crate) fn settle_operand(
             LaneDemand::Along(d) => lies.stick == Some(d) || lies.size[d] == 1,
             LaneDemand::Sparse => lies.stick.is_none(),
         };
+        // A tensor without elements fits every layout.
         if fits || lies.numel() == 0 {
             return Ok((lies, LayoutNeed::AsIs));
         }

@@ -148,6 +148,7 @@ impl ReductionPlan {
         if let Some(operand) = inputs.iter().position(|i| i.stick != inputs[0].stick) {
             return Err(LaneMismatch { operand });
         }
+        // Cores that share a result have consecutive numbers, and so are neighbours on the ring.
         let group: usize = division.splits()[outer..].iter().product();
         let n = gone.iter().map(|d| inputs[0].size[*d]).product();
         let kind = reduction_work_kind(&inputs[0], gone);
@@ -176,11 +177,13 @@ impl ReductionPlan {
             let walk = StickWalk::new(&outs[0], &all)?;
             let (mut levels, mut line) = (Vec::new(), None);
             let (mut count, mut first) = (1, 0);
+            // From the last dimension to the first, because the number of a place grows by the extents behind it.
             for (d, range) in gone.iter().zip(&ranges[outer..]).rev() {
                 first += range.start * count;
                 if lanes == Some(*d) {
                     let sticks = ins.iter().map(|t| (t.eps, t.stride[*d])).collect();
                     line = Some(ReducedLine { n: range.len(), sticks, count: wrap_index(count) });
+                // A loop of one place would only cost its overhead.
                 } else if range.len() != 1 {
                     let step = ins.iter().map(|t| t.stride[*d]).collect();
                     levels.push(ReducedLoop { n: range.len(), step, count: wrap_index(count) });
@@ -219,6 +222,8 @@ fn charge_reduction(
     let results = outs[0].numel() as u64;
     let per_result: u64 = ins.iter().map(|t| t.stick_traffic().0.total_bytes()).sum::<u64>()
         / (results / outs[0].stick.map_or(1, |s| outs[0].size[s] as u64)).max(1);
+    // Within a group the second pass waits for the sums of other cores, and has to read its whole part again. A
+    // core of its own reads again only what does not fit.
     if cost.passes > 1 && (place.group > 1 || per_result > MAX_RESIDENT_BYTES) {
         for _ in 1..cost.passes {
             work.reads.merge_traffic(&read);

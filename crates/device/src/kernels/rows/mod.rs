@@ -173,6 +173,7 @@ impl<K: LineOpKernel> OpKernel for LineForm<K> {
         outputs: &[StickForm],
     ) -> Option<Vec<FollowedLoops>> {
         let x = &inputs[0];
+        // The dimensions of a line belong to one core whole, so that only the others are loops.
         let along = self.0.line_dims(&x.size).ok()?;
         let outer: PerDimension<usize> = (0..x.rank()).filter(|d| !along.contains(d)).collect();
         let of = |d: usize| outer.iter().position(|o| *o == d);

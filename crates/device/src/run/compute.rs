@@ -2,16 +2,15 @@
 
 use crate::card::{Card, WorkReceipt};
 use crate::error::{DeviceError, Result};
-use crate::kernels::find_kernel;
-use crate::kernels::{LayoutNeed, moves};
+use crate::kernels::{LayoutNeed, find_kernel};
 use crate::run::division::WorkDivision;
-use crate::run::host_fallback::{charge_op, runs_on_host};
-use crate::run::plan::settle_division;
-use crate::run::prepared::{PreparedLaunch, run_task};
+use crate::run::host_fallback::charge_op;
+use crate::run::launch::launch_kernel;
+use crate::run::prepared::PreparedLaunch;
 use crate::run::recording::LaunchRecording;
+use crate::run::run_op::RunOp;
 use crate::stream::StreamId;
 use crate::tensor::Tensor;
-use crate::tensor::sticks::StickForm;
 use crate::tensor::tensor_layout::TensorLayout;
 use smallvec::SmallVec;
 use zellige_machine::account::{OperationCost, OperationWork, WorkKind};
@@ -38,20 +37,6 @@ impl OpOutcome {
     pub fn step_costs(&self) -> Vec<OperationCost> {
         self.receipts.iter().map(|r| r.cost.clone()).collect()
     }
-}
-
-/// The same in a stream of the card.
-///
-/// # Errors
-/// As [`RunOp::run_on_cores`](super::RunOp::run_on).
-pub(super) fn run_in_stream(
-    op: &TensorOp,
-    card: &Card,
-    stream: StreamId,
-    inputs: &[Tensor],
-    cores: usize,
-) -> Result<OpOutcome> {
-    compute_op(op, card, inputs, cores)?.enter_accounts(card, stream)
 }
 
 /// An operation that has run, before anything is entered into the accounts.
@@ -82,7 +67,7 @@ impl ComputedOp {
 /// Runs an operation; nothing is entered into the accounts.
 ///
 /// # Errors
-/// As [`RunOp::run_on_cores`](super::RunOp::run_on).
+/// As [`RunOp::run_on_cores`].
 pub(super) fn compute_op(
     op: &TensorOp,
     card: &Card,
@@ -162,7 +147,7 @@ pub(super) fn gather_operands(
             continue;
         }
         let (copy, moved) = t.to_layout(&want.fitting_layout(t)?)?;
-        if !runs_on_host(op, card) {
+        if !op.runs_on_host(card) {
             let name =
                 format!("restickify operand {operand} of {}: {}", op.name(), want.misfit_reason(t));
             works.push(moved.device_work(name, WorkKind::Restickify, cores));
@@ -175,61 +160,4 @@ pub(super) fn gather_operands(
         operands.push(copy);
     }
     Ok(GatheredOperands { operands, works, recording })
-}
-
-/// Elements of all tensors of an operation below which one host thread does it.
-pub(crate) const MIN_THREADED_ELEMENTS: usize = 1 << 14;
-
-/// What a launch did, and what the next one on tensors of the same layouts need not settle again.
-#[derive(Debug)]
-pub struct LaunchOutcome {
-    /// How the work was divided.
-    pub division: WorkDivision,
-    /// What each core did.
-    pub work: OperationWork,
-    /// The same launch again; none where it cannot be repeated without looking at the elements, or where the task holds
-    /// something of this run.
-    pub prepared: Option<PreparedLaunch>,
-}
-
-/// Runs a kernel on tensors that are laid out as it wants, with a division or the default one; and the launch itself for
-/// the next time.
-///
-/// # Errors
-/// Tensors of other layouts than the operation reads, and divisions that do not fit.
-pub(crate) fn launch_kernel(
-    op: &TensorOp,
-    inputs: &[Tensor],
-    outputs: &[Tensor],
-    division: Option<&WorkDivision>,
-    cores: usize,
-) -> Result<LaunchOutcome> {
-    if let Some(list) =
-        find_kernel(op).plan_moves(&tensor_layouts(inputs), &tensor_layouts(outputs))?
-    {
-        let work = moves::perform_moves(op.name(), &list, inputs, outputs, cores)?;
-        let division = WorkDivision::on_one_core(outputs.first().map_or(0, |t| t.size().len()));
-        let prepared = PreparedLaunch::from_moves(&list, inputs, outputs)?;
-        return Ok(LaunchOutcome { division, work, prepared });
-    }
-    let forms =
-        |list: &[Tensor]| list.iter().map(|t| t.stick_form()).collect::<Result<Vec<StickForm>>>();
-    let (ins, outs) = (forms(inputs)?, forms(outputs)?);
-    let division = settle_division(op, &ins, &outs, division, cores)?;
-    if outs.iter().all(|o| o.numel() == 0) {
-        let work = OperationWork::new(op.name(), WorkKind::Other, Vec::new());
-        return Ok(LaunchOutcome { division, work, prepared: None });
-    }
-    let task = find_kernel(op).bind_task(&ins, &outs, &division)?;
-    // A thread costs more than a small operation.
-    let elements: usize = ins.iter().chain(&outs).map(StickForm::numel).sum();
-    let most = outputs.first().map_or(1, |t| t.card().host_threads());
-    let threads = if elements < MIN_THREADED_ELEMENTS { 1 } else { most };
-    // SAFETY: the task was made for these tensors, and results are blocks of their own or take the place of operands
-    // of a kernel that allows it.
-    unsafe { run_task(task.as_ref(), division.core_count(), threads, inputs, outputs)? };
-    let slices = (0..division.core_count()).map(|core| task.core_work(core)).collect();
-    let work = OperationWork::new(op.name(), task.work_kind(), slices);
-    let prepared = PreparedLaunch::from_task(task, division.core_count(), threads, inputs, outputs);
-    Ok(LaunchOutcome { division, work, prepared })
 }
