@@ -73,7 +73,7 @@ impl fmt::Display for ExecutionScope {
     }
 }
 
-/// What an axis ranges over.
+/// The kind of an axis: addresses, members of an execution scope, or devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AxisKind {
     /// Addresses, in elements of a memory space.
@@ -200,7 +200,7 @@ impl Axis {
         self.name == other.name
     }
 
-    /// What it ranges over.
+    /// The kind of the axis.
     pub fn kind(&self) -> AxisKind {
         self.kind
     }

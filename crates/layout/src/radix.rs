@@ -268,7 +268,7 @@ impl RadixFunction {
     ///
     /// All arguments must stay inside the domain. Digits that the stride steps over whole stay
     /// constant and are dropped; a stride that divides the innermost extent turns the question
-    /// into [`RadixFunction::restrict_to_range`]; what is left is scanned.
+    /// into [`RadixFunction::restrict_to_range`]; all other cases are scanned.
     pub(crate) fn restrict_to_progression(
         &self,
         o: i128,

@@ -1,4 +1,4 @@
-//! Blocked layouts: what the notations of tiles and blocks (XLA, oneDNN, `linalg.pack`, memrefs) have in common.
+//! Blocked layouts: the common part of the notations of tiles and blocks (XLA, oneDNN, `linalg.pack`, memrefs).
 //!
 //! In each of them the address of an element is a sum of one function per dimension, and each of those
 //! functions splits its index over **digits**: `extent` steps of `stride`, as

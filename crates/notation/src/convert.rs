@@ -175,7 +175,7 @@ pub fn convert_or_refine(
     }
 }
 
-/// The text of what was read, over a shape, in another notation. As [`convert_layout`], except between two
+/// The text of a parsed layout, over a shape, in another notation. As [`convert_layout`], except between two
 /// notations of shardings, which both state how the devices of a mesh are numbered: the algebra does not.
 pub fn translate_notation(
     parsed: &ParsedText,

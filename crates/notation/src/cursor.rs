@@ -8,7 +8,7 @@ type Result<T> = std::result::Result<T, Diagnostic>;
 /// A parsed value with its span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spanned<T> {
-    /// What was read.
+    /// The value.
     pub value: T,
     /// Its bytes in the text.
     pub span: Range<usize>,

@@ -43,7 +43,7 @@ pub(crate) struct NotationRow {
     pub(crate) name: &'static str,
     /// What it is, in a few words.
     pub(crate) doc: &'static str,
-    /// A text of it, as it is printed.
+    /// An example text, as it is printed.
     pub(crate) example: &'static str,
     /// Whether a text has the outward form of this notation. If several notations recognise a text and read
     /// different layouts, the user has to name one.

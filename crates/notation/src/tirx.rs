@@ -67,7 +67,7 @@ pub(crate) static ROW: NotationRow = NotationRow {
     needs_dtype: false,
 };
 
-/// Reads a layout; axis names are looked up in `axes`, and in what the text declares.
+/// Reads a layout; axis names are looked up in `axes` and in the declarations of the text.
 pub fn parse(text: &str, axes: &AxisTable) -> Result<Layout> {
     let resolved = resolve_symbols(text)?;
     parse_without_symbols(&resolved.text, axes).map_err(|e| resolved.place_in_written_text(e))

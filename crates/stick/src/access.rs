@@ -22,9 +22,9 @@ pub struct AccessTerm {
     pub var: usize,
     /// Factor of the quotient.
     pub multiplier: i64,
-    /// What the remainder is divided by.
+    /// The divisor of the remainder.
     pub divisor: i64,
-    /// What the variable is reduced by, where it is.
+    /// The modulus of the variable, if it is reduced.
     pub modulus: Option<i64>,
 }
 

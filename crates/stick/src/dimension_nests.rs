@@ -1,9 +1,9 @@
 //! Transfers as the device's tools write them: one loop for every device dimension.
 //!
-//! In the strides of its own, a dense tensor's elements are the numbers `0..n`, and the device dimensions that
-//! have strides are the digits of such a number, the largest stride first. Where a stride does not divide the
-//! block above it, the block ends inside a digit: the whole steps are one nest, and what is left is another.
-//! A tensor whose own strides leave gaps is several such blocks, nested in one another.
+//! In the strides of its own, a dense tensor's elements are the numbers `0..n`, and the device dimensions
+//! that have strides are the digits of such a number, the largest stride first. If a stride does not divide
+//! the block above it, the block ends inside a digit: the whole steps are one nest, and the rest is
+//! another. A tensor whose own strides leave gaps is several such blocks, nested in one another.
 
 use crate::NamedNest;
 use crate::{LaneArrangement, StickLayout};
@@ -14,7 +14,7 @@ use zellige_layout::StridedLayout;
 const MOST_NESTS: usize = 256;
 
 /// The nests between a host tensor and a device layout that is bound to it, with as many loops as there are
-/// device dimensions, outermost first: whole sticks, then what is left of them.
+/// device dimensions, outermost first: whole sticks, then the partial ones.
 ///
 /// A device dimension of stride 0 holds replicas: on the way to the device its loop writes them all, on the
 /// way back the first is read.
@@ -99,7 +99,7 @@ struct DigitBox {
     own: i64,
     /// The device position of its first element.
     device: i64,
-    /// Per digit, whether it is what is left after the whole steps.
+    /// Per digit, whether the box is the rest after the whole steps.
     left: Vec<bool>,
 }
 

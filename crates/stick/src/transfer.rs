@@ -63,11 +63,11 @@ pub struct TransferDescriptor {
     pub dataformat_src_: String,
     /// Format written.
     pub dataformat_dst_: String,
-    /// Shape of what is read, innermost first.
+    /// Shape of the source, innermost first.
     pub input_shape_: Vec<i64>,
-    /// Shape of what is written, innermost first.
+    /// Shape of the destination, innermost first.
     pub output_shape_: Vec<i64>,
-    /// The loop nests: whole sticks, then what is left of them.
+    /// The loop nests: whole sticks, then the partial ones.
     pub dcsi_: Vec<Dcsi>,
 }
 

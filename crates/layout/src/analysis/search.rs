@@ -8,7 +8,7 @@ use crate::proof::{StepBudget, swizzled_bounds_within};
 use crate::swizzle::Swizzle;
 use crate::tile::{Iter, TileLayout};
 
-/// What was changed.
+/// The change to the layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConflictRemedy {
     /// Nothing helps, or nothing is needed.
@@ -29,7 +29,7 @@ pub enum ConflictRemedy {
 pub struct SwizzleChoice {
     /// The layout to use.
     pub layout: Layout,
-    /// What was changed.
+    /// The change to the layout.
     pub remedy: ConflictRemedy,
     /// The worst conflict of each access.
     pub ways: Vec<usize>,

@@ -61,8 +61,8 @@ pub fn count_bank_conflicts(
 }
 
 /// The shared memory layout for a store from `src` and a load to `dst`, of elements of `bits` bits, with
-/// the fewest bank conflicts: vectors of what both keep in registers, rows that swap what one of them keeps
-/// in lanes.
+/// the fewest bank conflicts: its vectors are elements that both layouts keep in registers, and its rows
+/// exchange elements that one of them keeps in lanes.
 ///
 /// # Errors
 /// As [`count_bank_conflicts`]; tensors of different shapes; layouts that do not reach every element;

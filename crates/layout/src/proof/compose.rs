@@ -249,7 +249,7 @@ pub(crate) fn compose_through(
     TileLayout::new(shard, a.replica().to_vec(), offset)
 }
 
-/// `weight` is what one step of the refused digit counts in the flat index.
+/// The error for a refused digit; `weight` is its weight in the flat index of `b`.
 fn composition_refusal(refusal: NotLinear, weight: i128) -> LayoutError {
     let not_expressible = |reason: &str, i: i128| {
         let index = i64::try_from(i * weight).unwrap_or(i64::MAX);

@@ -336,7 +336,7 @@ fn prove_axis_digits(
     }
 }
 
-/// The digits of a coordinate on one axis; their start is what its zero contributes.
+/// The digits of a coordinate on one axis; their start is the index part of coordinate 0.
 fn find_axis_digits(tile: &TileLayout, axis: Axis, chain: &[WeightedIter]) -> Result<Digits> {
     let mut digits: Vec<(i64, i64)> = Vec::new();
     let mut base = 0;

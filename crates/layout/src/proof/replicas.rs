@@ -182,8 +182,9 @@ const MAX_DECOMPOSITION_TRIES: u32 = 1 << 10;
 
 /// Progressions (extent, stride) whose sums are the set, which holds 0 and nothing below.
 ///
-/// The smallest step must be a stride. Its extent is tried from the longest down; what is left are
-/// all starts from which the whole progression stays inside, or just as many as are needed.
+/// The smallest step must be a stride. Its extent is tried from the longest down; the rest of the
+/// decomposition is that of the set of all starts from which the whole progression stays inside, or of as
+/// few of them as cover the set.
 fn decompose_progressions(set: &PlaceSet, tries: &mut u32) -> Option<Vec<(i64, i64)>> {
     *tries = tries.checked_sub(1)?;
     let Some(stride) = set.iter().find(|v| **v > 0).copied() else { return Some(Vec::new()) };

@@ -27,8 +27,8 @@ impl Layout {
     ///
     /// On each axis no such layout has a larger `n`: either no element is at the next physical coordinate,
     /// or every longer candidate was searched. Above 65,536 elements, or where elements share physical
-    /// coordinates in so many ways that the search is cut off, `n` is what the chain of iters gives whose
-    /// strides are 1, then the product of the extents before.
+    /// coordinates in so many ways that the search is cut off, `n` is the length of the chain of iters
+    /// whose strides are 1, then the product of the extents before.
     ///
     /// Where `L` is swizzled, `R` may be: no swizzle gives a longer one, up to 4,096 elements.
     ///

@@ -192,7 +192,7 @@ pub enum SwizzleTarget {
 pub struct LayoutText {
     /// A pointer or iterator at the very front.
     pub engine: Option<TensorEngine>,
-    /// A swizzle, and what it acts on.
+    /// A swizzle and its operand.
     pub swizzle: Option<(SwizzleText, SwizzleTarget)>,
     /// `shape:stride`.
     pub modes: WrittenModes,

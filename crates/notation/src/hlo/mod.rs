@@ -73,7 +73,7 @@ enum HloShardingKind {
         /// Parts of every dimension; the last numbers are those of `last`.
         parts: Vec<i64>,
         devices: DeviceOrder,
-        /// What the devices along the last numbers hold; one where all hold copies.
+        /// The kinds of the last numbers of parts; one entry if all of them are copies.
         last: Vec<&'static str>,
     },
 }

@@ -19,7 +19,7 @@ pub struct LayoutPreset {
     pub name: String,
     /// What it is.
     pub title: String,
-    /// What it belongs to, for a list with headings: `Shared memory`, `Triton`.
+    /// Its group in a list with headings: `Shared memory`, `Triton`.
     pub group: &'static str,
     /// The logical shape.
     pub shape: Vec<i64>,
@@ -27,7 +27,7 @@ pub struct LayoutPreset {
     pub dtype: &'static str,
     /// The layout, in a notation that [`crate::parse()`] reads.
     pub text: String,
-    /// Of a thread-value layout of CuTe: who holds each element, which is what the layout is about.
+    /// For a thread-value layout of CuTe, the owner of each element.
     pub owners: Option<OwnerMap>,
 }
 

@@ -510,7 +510,7 @@ pub(crate) fn layout_of_sharding_text(
     Ok(text.sharding_over_shape(shape)?.layout_over_shape(shape)?)
 }
 
-/// The sharding of what was read in any notation of shardings.
+/// The sharding of a text that was parsed in any notation of shardings.
 pub(crate) fn sharding_of_parsed(
     parsed: &ParsedText,
     shape: &[i64],
@@ -531,7 +531,7 @@ pub(crate) fn sharding_of_parsed(
     None
 }
 
-/// The device axes of the mesh of what was read in a notation of shardings, with their sizes, slowest
+/// The device axes of the mesh of a sharding, parsed in any of their notations, with their sizes, slowest
 /// first: devices are numbered with the last axis fastest.
 ///
 /// # Errors

@@ -1,9 +1,9 @@
 //! From attributes to linear layouts: the tensors that threads hold.
 //!
-//! Every layout is a product of identities, from the innermost to the outermost: what one thread holds, the
-//! lanes of a warp, the warps of a CTA. [`fit_cta_to_shape`] fits that to a shape: registers repeat it if
-//! the shape is larger, bits past the shape become broadcasts, and CTAs take the high bits of every
-//! dimension. The constructions follow Triton's `LinearLayoutConversions.cpp`.
+//! Every layout is a product of identities, from the innermost to the outermost: the elements of one
+//! thread, the lanes of a warp, the warps of a CTA. [`fit_cta_to_shape`] fits that to a shape: registers
+//! repeat it if the shape is larger, bits past the shape become broadcasts, and CTAs take the high bits of
+//! every dimension. The constructions follow Triton's `LinearLayoutConversions.cpp`.
 
 use super::attribute::{BlockedEncoding, DimBases, NvidiaMma};
 use zellige_layout::{LayoutError, LinearLayout};

@@ -134,8 +134,8 @@ fn counts_per_dim(bases: &[Vec<i64>], order: &[usize], rank: usize) -> Option<Ve
     Some(counts)
 }
 
-/// The only blocked attribute of an order that can have these bases: as many threads and warps along a dimension as
-/// bases say, and per thread what is below them.
+/// The only blocked attribute of an order that can have these bases: as many threads and warps along a
+/// dimension as the bases give, and per thread the elements below them.
 fn blocked_candidate(
     bases: &LinearLayout,
     shape: &[i64],

@@ -8,7 +8,7 @@ use zellige_layout::{LayoutError, LinearLayout};
 
 type Result<T> = std::result::Result<T, LayoutError>;
 
-/// What one CTA holds of a shape.
+/// The part of a shape that one CTA holds.
 fn shape_per_cta(cga: &DimBases, shape: &[i64]) -> Vec<i64> {
     let split = |d: usize| {
         cga.iter().filter_map(|b| b.get(d)).fold(1i64, |n, v| n.max(v.saturating_mul(2)))
@@ -84,7 +84,7 @@ fn bulk_copy_block(s: &NvmmaShared, held: &[i64]) -> Vec<i64> {
 }
 
 /// Shared memory as tensor cores and bulk copies read it: 8 rows as wide as the swizzle, XORed in units of
-/// 16 bytes; then the rest of what one copy moves, then the other copies.
+/// 16 bytes; then the rest of one copy's block, then the other blocks.
 pub(super) fn nvmma_shared_layout(s: &NvmmaShared, shape: &[i64]) -> Result<LinearLayout> {
     if !is_power_of_two(s.element_bit_width) || s.element_bit_width > 128 {
         let accepted = "elements have 8, 16, 32 or 64 bits".to_string();

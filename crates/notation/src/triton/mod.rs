@@ -11,7 +11,7 @@
 //! tensor<128x64xf16, #blocked>
 //! ```
 //!
-//! [`ttgir::list_layout_choices`] lists what a pasted module has, and [`ttgir::pick_layout`] chooses one;
+//! [`ttgir::list_layout_choices`] lists the layouts of a pasted module, and [`ttgir::pick_layout`] chooses one;
 //! [`ttgir::survey_layouts`] lists also where parts of it cannot be read.
 //!
 //! **Law**: `parse(print(a)) == a`.

@@ -37,7 +37,7 @@ const MAX_DEPTH: usize = 64;
 // Keys are compared pairwise for duplicates, so their number is bounded.
 const MOST_FIELDS: usize = 64;
 
-/// What a dictionary is read with: the aliases of a module.
+/// Lookup of the aliases of a module while an attribute is parsed.
 pub(super) trait AliasLookup {
     fn find_alias(&self, name: &str) -> Option<TritonAttribute>;
     fn alias_names(&self) -> Vec<String>;

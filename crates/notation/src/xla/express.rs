@@ -14,7 +14,7 @@ use crate::convert::{ConversionRefusal, not_expressible};
 use zellige_layout::Layout;
 
 /// The most dimensions in memory after all tiles. A tile over the last `n` dimensions adds `n` of them, so
-/// that an order that takes many tiles, each over what the one before has left, doubles them again and
+/// that an order that takes many tiles, each over the result of the one before, doubles them again and
 /// again.
 const MAX_TILED_DIMS: usize = 256;
 
