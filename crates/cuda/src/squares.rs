@@ -106,7 +106,7 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
         bytes: 16,
         piece: 16,
     };
-    let turn = KernelStmt::Turn { from: 0, into: 1, width: all.unit.src };
+    let turn = KernelStmt::Transpose { from: 0, into: 1, width: all.unit.src };
     body.extend(guard_statements(
         inside,
         vec![

@@ -156,7 +156,7 @@ impl Nvrtc {
             )
         })?;
         let count = c_int::try_from(pointers.len()).unwrap_or(0);
-        // SAFETY: a program that was just made, and as many texts as are said.
+        // SAFETY: a program that was just made, and as many texts as are given.
         let code = unsafe { (self.call.compile)(program.handle, count, pointers.as_ptr()) };
         if code != 0 {
             let log =
@@ -221,7 +221,7 @@ impl NvrtcCompilation<'_> {
         // SAFETY: the program lives, and one number is written.
         self.nvrtc.check_call(call, unsafe { size(self.handle, &raw mut bytes) })?;
         let mut found = vec![0u8; bytes];
-        // SAFETY: as many bytes are written as were just said.
+        // SAFETY: as many bytes are written as were just reported.
         self.nvrtc.check_call(call, unsafe { take(self.handle, found.as_mut_ptr().cast()) })?;
         Ok(found)
     }

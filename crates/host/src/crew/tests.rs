@@ -65,7 +65,7 @@ fn ranges_are_all_pieces_once_and_shrink_towards_the_end() {
 fn helpers_help() {
     static QUIET: ThreadCrew = ThreadCrew::new(CoreOutlook::new(|| None));
     QUIET.insist_while_running(|| {
-        // Each piece waits until another thread has come; the caller gives up after a while, for a machine
+        // Each piece waits until another thread has begun one; the caller gives up after a while, for a machine
         // that has no more threads.
         let come = AtomicUsize::new(0);
         let begin = Instant::now();
@@ -117,7 +117,7 @@ fn helpers_leave_where_others_come_and_come_again() {
         return;
     }
     let (caller, helped) = (current().id(), AtomicUsize::new(0));
-    // Waits until a helper has come, on a machine that has other things to do.
+    // Waits until a helper has begun, because the machine may be busy.
     let meet = |after: usize| {
         let begin = Instant::now();
         while helped.load(Ordering::Relaxed) <= after && begin.elapsed() < Duration::from_secs(20) {

@@ -145,7 +145,7 @@ mod x86 {
     }
 }
 
-/// Whether runs of `bytes`, sorted by destination, come in groups that are whole lines.
+/// Whether runs of `bytes`, sorted by destination, form groups that are whole lines.
 pub(super) fn runs_fill_lines(starts: &[(isize, isize)], bytes: usize) -> bool {
     // Starts are sorted by destination, so the runs of a line are neighbours in the table.
     let per_line = LINE_BYTES / bytes.clamp(1, LINE_BYTES);

@@ -104,7 +104,7 @@ pub enum MoveError {
     /// A source buffer that begins behind the first address that the plan reads.
     #[error("the source begins at address {begins}, but the plan reads from {reads} on")]
     Begins {
-        /// The address at which the buffer was said to begin.
+        /// The given address of the first element of the buffer.
         begins: i64,
         /// The first address that is read.
         reads: i64,
@@ -116,7 +116,7 @@ pub enum MoveError {
 
 impl Mover {
     /// Plans the move of a tensor of `shape` from `src` to `dst` and makes it ready, in one call:
-    /// [`MovePlan::between`], then [`Mover::new`] or [`Mover::with_conversion`] as the elements ask for.
+    /// [`MovePlan::between`], then [`Mover::new`] or [`Mover::with_conversion`], depending on the elements.
     ///
     /// # Errors
     /// [`MoveError::Plan`] with the witness of the planner: layouts that are not of this shape or do
@@ -285,7 +285,7 @@ impl Mover {
         // 51 to 86 ns in all (bench/README.md, 18 November 2026).
         let fills = !(self.fills.is_empty() && self.first.is_empty());
         let pattern = fill.filter(|_| fills).map(job::repeat_fill_element);
-        // SAFETY: the plan was built by this crate: its addresses lie in `[0, src_len)` and
+        // SAFETY: the plan was built by this crate: its addresses are in `[0, src_len)` and
         // `[0, dst_len)` elements, which the buffers were just checked to hold; `src` and `dst` are
         // distinct borrows and so do not overlap.
         unsafe { self.run_raw(src.as_ptr(), dst.as_mut_ptr(), pattern.as_ref(), threads) };

@@ -139,7 +139,7 @@ fn cut_nearest_loops(x: ByteLoop, y: ByteLoop, bytes: usize) -> RowTile {
 }
 
 /// In the caches the loop whose rows follow one another is better inside: in the source, or in the
-/// destination where those of the source do not follow one another, or stand still. Otherwise the longer
+/// destination where those of the source do not follow one another, or where the source does not move. Otherwise the longer
 /// loop is, because every start of an inner loop costs as much as some short rows.
 fn order_for_caches(tile: RowTile, bytes: usize) -> RowTile {
     let RowTile { x, y, steps } = tile;

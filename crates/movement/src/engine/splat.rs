@@ -60,7 +60,7 @@ unsafe fn splat_rows<L: CopyLane, const E: usize, const STREAM: bool>(
     y: ByteLoop,
 ) {
     // SAFETY: offsets are those of the loops, which the caller vouches for. The last register ends
-    // with the row: it is moved back by a multiple of `E`, and the same bytes come again.
+    // with the row: it is moved back by a multiple of `E`, and the same bytes are written again.
     unsafe {
         for i in 0..x.n {
             for j in 0..y.n {

@@ -1,13 +1,12 @@
 //! Which kernel copies a nest: an ordered table of strategies, of which the first that fits is taken.
 //!
-//! A strategy is a way to copy a nest of loops whose elements keep their bytes. `fits` is a cheap question to
-//! the loops; `build` plans the job, and returns none where the plan turns out not to pay, so that the next
-//! row is tried. The last row fits every nest.
+//! A strategy is a way to copy a nest of loops whose elements keep their bytes. `fits` is a cheap test of the
+//! loops; `build` plans the job, and returns none where the plan would be slower than those of later rows. The last row fits every nest.
 //!
 //! **Order.** A kernel is as fast as the stretches that it reads and writes are long. The table therefore
-//! asks for the longest stretches first: what is repeated (a stretch is made once and copied), then runs that
+//! tries the longest stretches first: what is repeated (a stretch is made once and copied), then runs that
 //! are adjacent on both sides, then what is adjacent in the destination alone, and at last single elements.
-//! Each row says beside itself why it comes before the next one.
+//! A comment at each row gives the reason for its position.
 //!
 //! **Law.** Every row copies the same elements to the same places: the table decides about speed alone.
 
@@ -123,8 +122,8 @@ static STRATEGIES: [CopyStrategy; 12] = [
         fits: |nest| nest.find_reversed_loop().is_some(),
         build: build_reverse,
     },
-    // What is left is adjacent on one side at most in any single loop. Loops that read backwards are turned
-    // to read forwards now: the kernels below know adjacent elements in rising order alone. Small tiles come
+    // Every loop that is left is adjacent on one side at most. Loops that read backwards are reversed
+    // now: the kernels below know adjacent elements in rising order alone. Small tiles come
     // before the transpose because they refuse loops that are long enough for it.
     CopyStrategy {
         name: "small tiles",
@@ -192,7 +191,7 @@ impl NestLoops {
         matches!(self.unit, 1 | 2 | 4 | 8 | 16)
     }
 
-    /// Whether the source stands still along a loop. Several starts are several sources, so that a stretch
+    /// Whether the source does not move along some loop. Several starts are several sources, so that a stretch
     /// would have to be made for each of them.
     fn has_repeat_loop(&self) -> bool {
         self.starts.len() == 1 && self.all.iter().any(|l| l.src == 0)

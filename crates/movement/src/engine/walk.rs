@@ -301,7 +301,7 @@ impl NestJob {
         // The part of a row before its first whole line has no whole line to store.
         let stores = if i < cut.shift.0 { StoreMode::Usual } else { cut.stores };
         let stream = stores.is_non_temporal();
-        // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
+        // SAFETY: the tile is inside the loops of the nest, whose addresses the caller vouches for.
         unsafe {
             match &self.kernel {
                 JobKernel::Table { run, bytes } => {

@@ -44,7 +44,7 @@ impl Guarded {
     }
 
     pub fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: `start .. start + len` lies inside the mapping and is borrowed with `self`.
+        // SAFETY: `start .. start + len` is inside the mapping and is borrowed with `self`.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }

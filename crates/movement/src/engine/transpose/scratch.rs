@@ -110,7 +110,7 @@ impl Scratch {
     /// `bytes` are readable at `from` and writable at `to`.
     pub(super) unsafe fn write_column(&self, from: *const u8, to: *mut u8, bytes: usize) {
         let (begin, end) = self.trim.written_range(to, bytes);
-        // SAFETY: by the contract of this function: the range lies inside of the column.
+        // SAFETY: by the contract of this function: the range is inside of the column.
         unsafe { copy_bytes::<PortableLane, true>(from.add(begin), to.add(begin), end - begin) };
     }
 
@@ -171,7 +171,7 @@ impl Scratch {
         let p = &mut self.pending;
         for _ in 0..rows.min(p.left) {
             let (begin, end) = p.trim.written_range(p.to, p.bytes);
-            // SAFETY: `from` holds `left` columns at its pitch, and their places are writable; the range lies
+            // SAFETY: `from` holds `left` columns at its pitch, and their places are writable; the range is
             // inside of a column.
             unsafe { copy_bytes::<L, true>(p.from.add(begin), p.to.add(begin), end - begin) };
             p.from = p.from.wrapping_add(COLUMN_PITCH_BYTES);
