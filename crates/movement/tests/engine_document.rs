@@ -51,7 +51,7 @@ fn every_constant_and_file_of_the_document_exists() {
     let is_constant = |word: &&str| {
         word.contains('_') && word.chars().all(|c| c.is_ascii_uppercase() || c == '_')
     };
-    // Blocks of drawings have no quotes, but three of them.
+    // Drawings are between triple quotes, which are no quotes of words.
     let prose: String = document.split("```").step_by(2).collect();
     let constants: BTreeSet<&str> = quoted_words(&prose).filter(is_constant).collect();
     for name in &constants {

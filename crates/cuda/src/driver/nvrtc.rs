@@ -108,7 +108,10 @@ impl Nvrtc {
         let mut archs = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: it writes as many integers as were just counted.
         if !known || unsafe { (call.archs)(archs.as_mut_ptr()) } != 0 {
-            return Err(format!("{}: it does not say what it compiles for", name.display()));
+            return Err(format!(
+                "{}: it does not report the architectures that it compiles for",
+                name.display()
+            ));
         }
         archs.sort_unstable();
         Ok(Nvrtc { call, describe, version: (major, minor), archs })

@@ -94,7 +94,7 @@ impl LineCarries {
     ) {
         let carry = &mut self.lines[row];
         // SAFETY: by the contract of this function: what is carried is part of an earlier row, and every
-        // line that is streamed is inside of what was given to this function.
+        // line that is stored past the caches is inside of what was given to this function.
         unsafe {
             // Tiles usually follow one another along the row; behind the end of a row another one begins.
             let follows = carry.end > 0 && carry.line.wrapping_add(carry.end) == to;
@@ -177,7 +177,7 @@ unsafe fn copy_line<L: CopyLane>(from: *const u8, to: *mut u8) {
 mod tests {
     use super::*;
 
-    /// Rows in pieces of any length, at any place, are the rows.
+    /// Rows that are handed over in pieces of any length, at any address, are written whole.
     #[test]
     fn pieces_make_up_their_rows() {
         let source: Vec<u8> = (0..4000u32).map(|i| (i % 251).to_le_bytes()[0]).collect();

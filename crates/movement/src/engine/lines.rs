@@ -37,7 +37,7 @@ pub(super) fn select_line_table(bytes: usize) -> Option<TableCopyKernel> {
 ///
 /// # Safety
 /// Every run of the loops and starts is readable at `src` and writable at `dst`, the two do not overlap,
-/// and places of the destination are multiples of 16.
+/// and addresses of the destination are multiples of 16.
 unsafe fn copy_line_table<const N: usize>(
     src: *const u8,
     dst: *mut u8,

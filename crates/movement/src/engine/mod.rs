@@ -313,7 +313,7 @@ impl Mover {
         if let Some(pattern) = fill {
             for job in &self.first {
                 let cut = job.cut_for_buffers(pattern.as_ptr(), dst);
-                // On this thread alone, because the copies write the same places and may not begin before.
+                // On this thread alone, because the copies write the same addresses and may not begin before.
                 // SAFETY: by the contract of this function; it reads only its pattern, and nothing
                 // else is written before it is done.
                 unsafe { job.run_tiles(0..job.tile_count(cut), pattern.as_ptr(), dst, cut) };
@@ -355,7 +355,7 @@ impl Mover {
                 let items = job.tile_count(cut);
                 let range = items * range.start / count..items * range.end / count;
                 // SAFETY: as above; the ranges of the pieces are disjoint sets of tiles, every piece is taken
-                // once, and a plan writes every place once.
+                // once, and a plan writes every address once.
                 unsafe { job.run_tiles(range, *from, shared.dst, cut) };
             }
         });

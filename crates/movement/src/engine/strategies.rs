@@ -8,7 +8,7 @@
 //! are adjacent on both sides, then what is adjacent in the destination alone, and at last single elements.
 //! A comment at each row gives the reason for its position.
 //!
-//! **Law.** Every row copies the same elements to the same places: the table decides about speed alone.
+//! **Law.** Every row copies the same elements to the same addresses: the table decides about speed alone.
 
 use super::elements;
 use super::job::{
@@ -49,8 +49,11 @@ pub(super) struct NestLoops {
 
 /// A way to copy a nest.
 struct CopyStrategy {
-    /// How the design document calls it.
-    #[cfg_attr(not(test), allow(dead_code, reason = "tests say by it which row was taken"))]
+    /// Its name in `docs/engine.md`.
+    #[cfg_attr(
+        not(test),
+        allow(dead_code, reason = "tests compare it with the row that was chosen")
+    )]
     name: &'static str,
     /// Whether loops that read backwards are reversed before this row is tried. Rows before the first one
     /// with this mark want to see them as they are.
@@ -371,8 +374,8 @@ fn build_transpose(nest: &mut NestLoops) -> Option<NestJob> {
     // Whole rows that follow one another leave together.
     let joined = x.n <= rows && y.dst == burst.cast_signed() && burst >= LINE_BYTES;
     if joined && stream {
-        // Their places are far apart in any order, so the order is that of the source, which is then read
-        // in long stretches.
+        // Their addresses are far apart in any order, so the order is that of the source, which is then
+        // read in long stretches.
         outer.sort_by_key(|l| std::cmp::Reverse(l.src.unsigned_abs()));
     }
     let long = if joined { burst * y.n.min(tile.1).unsigned_abs() } else { burst };

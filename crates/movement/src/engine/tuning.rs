@@ -42,32 +42,32 @@ pub(super) const MIN_PIECES_PER_THREAD: usize = 4;
 /// Bytes of a piece below which there are no more pieces than threads. Not recorded.
 pub(super) const MIN_PIECE_BYTES: usize = 1 << 15;
 
-// Rates of one core, in picoseconds. They decide alone whether a thread is woken, so they need to hold within a
+// Times on one core, in picoseconds. All they decide is whether a thread is woken, so they need to hold within a
 // factor of two or three on the machines that were measured (17 November; the single values are not recorded).
 
-/// Bytes that memory takes from one core: about 15 GB/s each way.
+/// Of a byte that memory reads and writes for one core: about 15 GB/s each way.
 pub(super) const MEMORY_PS_PER_BYTE: usize = 65;
-/// Bytes that the caches take, where a move is not one row: about twice as many.
+/// Of a byte that the caches read and write, where a move is not one row: about half of that.
 pub(super) const CACHES_PS_PER_BYTE: usize = 30;
-/// A row, whatever its length, and each of its bytes.
+/// Of a row, whatever its length.
 pub(super) const ROW_PS: usize = 1500;
-/// As [`ROW_PS`].
+/// Of each byte of a row, in addition.
 pub(super) const ROW_PS_PER_BYTE: usize = 30;
-/// A byte of a row of one element, which is written and not read.
+/// Of a byte of a row of one element, which is written and not read.
 pub(super) const SPLAT_PS_PER_BYTE: usize = 20;
-/// A byte of a reversed row.
+/// Of a byte of a reversed row.
 pub(super) const REVERSE_PS_PER_BYTE: usize = 60;
-/// An element of a transpose, whatever its width, and each of its bytes.
+/// Of an element of a transpose, whatever its width.
 pub(super) const TRANSPOSE_PS_PER_ELEMENT: usize = 100;
-/// As [`TRANSPOSE_PS_PER_ELEMENT`].
+/// Of each byte of such an element, in addition.
 pub(super) const TRANSPOSE_PS_PER_BYTE: usize = 100;
-/// A run that is converted, and each of its elements.
+/// Of a run that is converted, whatever its length.
 pub(super) const CONVERT_PS: usize = 2000;
-/// As [`CONVERT_PS`].
+/// Of each element of such a run, in addition.
 pub(super) const CONVERT_PS_PER_ELEMENT: usize = 150;
-/// An element that moves by itself.
+/// Of an element that moves by itself.
 pub(super) const ELEMENT_PS: usize = 1000;
-/// A byte of what no other rate describes: small tiles, repeats, conversions through a stage.
+/// Of a byte of the kernels that no other rate describes: small tiles, repeats, conversions through a stage.
 pub(super) const OTHER_PS_PER_BYTE: usize = 500;
 
 // ---- Non-temporal stores -------------------------------------------------------------------------------

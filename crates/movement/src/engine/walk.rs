@@ -231,7 +231,7 @@ impl NestJob {
             let next = if last { current } else { place(start, &digits, i, j) };
             let ahead = src.wrapping_offset(next.a);
             // SAFETY: by the contract of this function: these are offsets of the nest, and the
-            // scratch is as long as a streamed tile needs.
+            // scratch is as long as a tile with non-temporal stores needs.
             unsafe {
                 self.run_one_tile(
                     current,

@@ -9,7 +9,7 @@ pub use against::{check, config};
 pub use layouts::*;
 pub use sticks::{Random, padded_dims, side};
 
-/// Bytes between two pages that must not be touched; the end (or the start) lies at the guard.
+/// Bytes between two pages that must not be touched; the end (or the start) is at the guard.
 pub struct Guarded {
     map: *mut u8,
     mapped: usize,
