@@ -33,9 +33,9 @@ use crate::engine::tuning::{
 
 /// A nest of copies, in bytes, while a kernel is looked for.
 pub(super) struct NestLoops {
-    /// All loops, as the plan has them.
-    all: Vec<ByteLoop>,
-    /// Those around the run that is adjacent on both sides, where there is one; otherwise all of them.
+    /// The run that is adjacent on both sides, where there is one, and its position among the loops of the plan.
+    run: Option<(usize, ByteLoop)>,
+    /// The loops around the run.
     around: Vec<ByteLoop>,
     /// Bytes of that run, or of an element: what a kernel moves as one.
     unit: usize,
@@ -180,13 +180,11 @@ impl NestLoops {
         stream: bool,
     ) -> NestLoops {
         let w = width.cast_signed();
-        let run = loops.iter().position(|l| l.src == w && l.dst == w);
-        let unit = run.map_or(width, |i| loops[i].n.unsigned_abs() * width);
-        let mut around = loops.clone();
-        if let Some(i) = run {
-            around.remove(i);
-        }
-        NestLoops { all: loops, around, unit, width, starts, stream }
+        let mut around = loops;
+        let run = around.iter().position(|l| l.src == w && l.dst == w);
+        let run = run.map(|i| (i, around.remove(i)));
+        let unit = run.map_or(width, |(_, l)| l.n.unsigned_abs() * width);
+        NestLoops { run, around, unit, width, starts, stream }
     }
 
     /// Whether the unit is moved as one element: a register of some width holds it.
@@ -197,12 +195,18 @@ impl NestLoops {
     /// Whether the source does not move along some loop. Several starts are several sources, so that a stretch
     /// would have to be made for each of them.
     fn has_repeat_loop(&self) -> bool {
-        self.starts.len() == 1 && self.all.iter().any(|l| l.src == 0)
+        self.starts.len() == 1 && self.around.iter().any(|l| l.src == 0)
     }
 
     /// The loops of a repeat, where those inside it fill a stretch without gaps.
     fn split_repeat(&self) -> Option<RepeatSplit> {
-        repeat::split_repeat_loop(&self.all, self.width)
+        // The run is inside of the stretch, so it is a loop like the others here. Most nests have no repeat, and
+        // keep a single list of loops.
+        let mut all = self.around.clone();
+        if let Some((at, run)) = self.run {
+            all.insert(at, run);
+        }
+        repeat::split_repeat_loop(&all, self.width)
     }
 
     /// Whether the nest is a single run of more than one chunk.

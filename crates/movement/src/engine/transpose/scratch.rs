@@ -131,7 +131,8 @@ impl Scratch {
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + set)
     }
 
-    /// Memory for [`MAX_TILE_ROW_BYTES`] stretches of [`STAGE_ROW_BYTES`] bytes, [`STAGE_PITCH_BYTES`] apart.
+    /// Memory for [`MAX_TILE_ROW_BYTES`] stretches of [`STAGE_ROW_BYTES`](crate::engine::tuning::STAGE_ROW_BYTES) bytes,
+    /// [`STAGE_PITCH_BYTES`] apart.
     #[inline(always)]
     pub(super) fn stage_memory(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + 2 * COLUMNS_BYTES)
