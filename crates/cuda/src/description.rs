@@ -179,7 +179,7 @@ pub enum KernelStmt {
         kind: MoveElement,
     },
     /// Transposes a square of elements of `width` bytes: `16 / width` registers each.
-    Turn {
+    Transpose {
         /// The array that is read.
         from: usize,
         /// The array that is written.
@@ -189,7 +189,7 @@ pub enum KernelStmt {
     },
     /// Copies 16 bytes of the source to shared memory, without registers where the hardware can. They may be read after
     /// the next [`KernelStmt::Sync`].
-    Bring {
+    CopyAsync {
         /// The address in the source.
         from: KernelExpr,
         /// The address in shared memory.

@@ -22,7 +22,7 @@ pub struct Gpu {
     pub skewed_shared: i64,
     /// The constants of the estimate by which kernels are chosen.
     pub costs: KernelCosts,
-    /// Where the figures come from.
+    /// The source of the figures.
     pub source: &'static str,
 }
 

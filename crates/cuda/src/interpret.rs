@@ -208,7 +208,7 @@ impl BlockInterpreter<'_, '_> {
                     put_element(&mut thread.registers[to], i64::from(e), kind, one)?;
                 }
             }
-            KernelStmt::Turn { from, into, width } => {
+            KernelStmt::Transpose { from, into, width } => {
                 let n = (16 / width) as usize;
                 let width = *width as usize;
                 let (a, b) = (self.first_register(*from), self.first_register(*into));
@@ -224,7 +224,7 @@ impl BlockInterpreter<'_, '_> {
                     }
                 }
             }
-            KernelStmt::Bring { from, to } => {
+            KernelStmt::CopyAsync { from, to } => {
                 let (from, to) =
                     (self.evaluate_expr(thread, from)?, self.evaluate_expr(thread, to)?);
                 let data = self.read_memory(thread, AddressSpace::Src, from, 16)?;

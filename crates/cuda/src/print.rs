@@ -63,7 +63,7 @@ pub(crate) fn print_program(
 /// The helpers at the beginning of every text.
 //
 // Loads are marked to leave the cache first and stores to stay: measured on an H200 (18 November 2026), stores that stay
-// in the cache are faster than streamed ones, which cost the memory its writes before the kernel ends and the next
+// in the cache are faster than evict-first ones, which cost the memory its writes before the kernel ends and the next
 // kernel a read.
 const HELPER_SOURCE: &str = "\
 typedef unsigned char u8;
@@ -326,7 +326,7 @@ impl ProgramPrinter<'_> {
                 let put = format!("put({b}, e, {x}, {});", kind.dst);
                 writeln!(text, "{pad}for (u32 e = 0; e < {count}; e++) {put}")
             }
-            KernelStmt::Turn { from, into, width } => {
+            KernelStmt::Transpose { from, into, width } => {
                 let [a, b] = [from, into].map(|k| self.part.registers[*k].0);
                 let _ = writeln!(text, "{pad}#pragma unroll");
                 let n = 16 / width;
@@ -335,7 +335,7 @@ impl ProgramPrinter<'_> {
                     "{pad}for (u32 r = 0; r < {n}; r++) {b}[r] = turned({a}, r, {width});"
                 )
             }
-            KernelStmt::Bring { from, to } => {
+            KernelStmt::CopyAsync { from, to } => {
                 let (p, q) = (
                     self.print_address(AddressSpace::Src, from),
                     self.print_address(AddressSpace::Shared, to),

@@ -20,8 +20,8 @@ const BLOCK_WARPS: (i64, i64) = (2, 4);
 /// where rows of 16 bytes are not whole, or one digit is both.
 pub(crate) fn transposable_digits(all: &ByteNest) -> Option<(usize, usize)> {
     let width = i64::from(all.unit.src);
-    // Conversions and padding are tested element by element, which registers would have to be taken apart for; elements
-    // of 16 bytes are vectors by themselves.
+    // Conversions and padding act on single elements, for which registers would have to be unpacked; elements of 16
+    // bytes are vectors by themselves.
     if all.unit.convert.is_some() || all.limit.is_some() || width > 8 {
         return None;
     }
@@ -106,7 +106,7 @@ pub(crate) fn describe_square_transpose(all: &ByteNest, (a, b): (usize, usize)) 
         bytes: 16,
         piece: 16,
     };
-    let turn = KernelStmt::Turn { from: 0, into: 1, width: all.unit.src };
+    let turn = KernelStmt::Transpose { from: 0, into: 1, width: all.unit.src };
     body.extend(guard_statements(
         inside,
         vec![

@@ -268,9 +268,9 @@ impl TileWriter<'_> {
             valid = valid.and_also(KernelCond::less_than(count, self.data.clone()));
         }
         let to = self.shared_vector_address(&vector, &row, &values, src_low);
-        let bring = KernelStmt::Bring { from: at.clone(), to: to.clone() };
+        let bring = KernelStmt::CopyAsync { from: at.clone(), to: to.clone() };
         // A vector may reach beyond the bytes that may be read at the two ends of the source alone; inside of it, such a
-        // vector reads bytes of other rows, which nobody uses.
+        // vector reads bytes of other rows, which are not used.
         let load = if rows.whole {
             vec![bring]
         } else {

@@ -121,7 +121,7 @@ impl Drop for AlignedBuffer {
 }
 
 /// Frees the memory of a buffer.
-#[allow(clippy::needless_pass_by_value, reason = "nobody has it any more")]
+#[allow(clippy::needless_pass_by_value, reason = "the memory is gone afterwards")]
 fn free_buffer_memory(memory: FreeMemory) {
     let layout = allocation_layout(memory.len).expect("the layout that it was allocated with");
     // SAFETY: allocated by `try_new_zeroed` with the same layout, and nothing else refers to it.

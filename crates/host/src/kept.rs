@@ -99,7 +99,7 @@ mod tests {
         assert!(kept.keep_and_evict(memory(MIN_KEPT_BYTES), now).is_empty());
         let later = now + MAX_KEPT_TIME + Duration::from_secs(1);
         assert_eq!(lens(kept.keep_and_evict(memory(3 * MIN_KEPT_BYTES), later)), [MIN_KEPT_BYTES]);
-        // Not much longer than what is asked for, the youngest first.
+        // Not much longer than what is requested, the youngest first.
         assert!(kept.keep_and_evict(memory(3 * MIN_KEPT_BYTES + 64), later).is_empty());
         assert!(kept.take_fitting_memory(MIN_KEPT_BYTES).is_none());
         assert_eq!(

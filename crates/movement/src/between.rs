@@ -72,7 +72,7 @@ impl MovePlan {
     }
 }
 
-/// The padding of the destination: in each dimension in turn what lies outside its valid part,
+/// The padding of the destination: in each dimension in turn what is outside its valid part,
 /// earlier dimensions valid, later ones padded.
 fn plan_padding_fills(dst: &Layout) -> Result<Vec<FillNest>> {
     let Some(window) = dst.window() else { return Ok(Vec::new()) };

@@ -1,6 +1,6 @@
 //! Plans that are read from a file: they are checked before they are plans again.
 //!
-//! The engine trusts a plan with memory: its addresses stay inside the buffers that it asks for, and
+//! The engine trusts a plan with memory: its addresses stay inside the buffers that it requires, and
 //! threads write disjoint addresses. A file can claim anything, so both are proved anew.
 
 use crate::plan::{CopyLoop, CopyNest, FillNest, MovePlan};

@@ -44,7 +44,7 @@ impl AddressWalk {
         let mut loops: Vec<(i64, i64)> =
             nest.loops.iter().filter(|l| l.range > 1).map(|l| (l.range, l.dst.abs())).collect();
         loops.sort_unstable_by_key(|(_, by)| std::cmp::Reverse(*by));
-        // Loops that continue one another on this side alone.
+        // Loops that continue one another in the destination are one loop here: what is read does not matter.
         let mut fused: Vec<(i64, i64)> = Vec::with_capacity(loops.len());
         for (n, by) in loops {
             match fused.last_mut() {

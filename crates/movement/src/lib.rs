@@ -51,7 +51,7 @@
 //! slabs for destinations larger than memory. `docs/engine.md` is the design of the planner and the engine.
 //!
 //! # What it may not do
-//! Know of devices or graphs: a device layout comes in as a layout like any other.
+//! Know of devices or graphs: a device layout is a layout like any other.
 
 mod address_function;
 mod between;

@@ -196,7 +196,7 @@ mod tests {
             let list = breaks(&list);
             let is_break = |t: i64| {
                 let at = |b: &LinearBreaks| (t % b.stretch - b.phase).rem_euclid(b.modulus) == 0;
-                // A stretch that begins is a place of its own entry, not of the smaller one.
+                // The beginning of a stretch is a break of its own entry, not of the smaller one.
                 list.iter().any(|b| at(b) && (t % b.stretch != 0 || b.stretch == b.modulus))
             };
             for size in [0, 1, 24, 50, 100, 200, 301] {

@@ -35,7 +35,7 @@ pub enum PaddingError {
     Range {
         /// The dtype.
         dtype: &'static str,
-        /// The number asked for.
+        /// The number that was requested.
         value: String,
         /// The lowest number.
         low: String,
@@ -47,7 +47,7 @@ pub enum PaddingError {
     NoNumbers {
         /// The dtype.
         dtype: &'static str,
-        /// What was asked for.
+        /// The value that was requested.
         asked: String,
     },
 }
@@ -140,7 +140,7 @@ impl PaddingValue {
         };
         let bytes = cast(source, format, &given)?;
         let value = f64_of(format, &bytes)?;
-        // The converter rounds; whether the result still is the number that was asked for is decided here.
+        // The converter rounds; whether the result still is the number that was requested is decided here.
         let held = if format.is_float() {
             // A format without an infinity may saturate to its largest number, which the result alone does not show.
             value.is_nan() == asked.is_nan()

@@ -1,4 +1,4 @@
-//! Plans: loop nests that say which element goes where.
+//! Plans: loop nests that give every element its destination.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -122,7 +122,7 @@ impl MovePlan {
     pub fn cost_in_bytes(&self, src_bytes: i64, dst_bytes: i64) -> PlanCost {
         // Runs are counted as if they began on lines: where they begin is known to the buffers alone.
         let lines_of = |run_bytes: i64| run_bytes / 64 + i64::from(run_bytes % 64 > 0);
-        // Saturating, because a plan for a tensor that no memory holds can be made, and its cost asked for.
+        // Saturating, because a plan for a tensor that no memory holds can be made, and so can its cost.
         let (mut lines, mut runs) = (0i64, 0i64);
         for nest in &self.nests {
             let run = nest.run_length();

@@ -93,7 +93,7 @@ impl CudaDriver {
 mod tests {
     use super::*;
 
-    /// Where there is no driver, that is what is said; where there is one, it has every function.
+    /// Without a driver the error names that; with a driver, every function is found.
     #[test]
     fn a_missing_driver_is_one_sentence() {
         let Err(error) = load_driver() else { return };

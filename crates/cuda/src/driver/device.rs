@@ -69,7 +69,7 @@ impl CudaDevice {
         let mut device: c_int = 0;
         let mut context: DriverHandle = std::ptr::null_mut();
         let mut name = [0; 128];
-        // SAFETY: each writes one value; the name gets at most as many bytes as are said, a zero at the end.
+        // SAFETY: each writes one value; the name gets at most as many bytes as are given, a zero at the end.
         unsafe {
             cuda.check_call("cuDeviceGet", (cuda.device_get)(&raw mut device, ordinal))?;
             cuda.check_call("cuDeviceGetName", (cuda.device_name)(name.as_mut_ptr(), 128, device))?;

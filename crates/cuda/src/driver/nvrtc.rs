@@ -108,7 +108,10 @@ impl Nvrtc {
         let mut archs = vec![0; usize::try_from(count).unwrap_or(0)];
         // SAFETY: it writes as many integers as were just counted.
         if !known || unsafe { (call.archs)(archs.as_mut_ptr()) } != 0 {
-            return Err(format!("{}: it does not say what it compiles for", name.display()));
+            return Err(format!(
+                "{}: it does not report the architectures that it compiles for",
+                name.display()
+            ));
         }
         archs.sort_unstable();
         Ok(Nvrtc { call, describe, version: (major, minor), archs })
@@ -156,7 +159,7 @@ impl Nvrtc {
             )
         })?;
         let count = c_int::try_from(pointers.len()).unwrap_or(0);
-        // SAFETY: a program that was just made, and as many texts as are said.
+        // SAFETY: a program that was just made, and as many texts as are given.
         let code = unsafe { (self.call.compile)(program.handle, count, pointers.as_ptr()) };
         if code != 0 {
             let log =
@@ -221,7 +224,7 @@ impl NvrtcCompilation<'_> {
         // SAFETY: the program lives, and one number is written.
         self.nvrtc.check_call(call, unsafe { size(self.handle, &raw mut bytes) })?;
         let mut found = vec![0u8; bytes];
-        // SAFETY: as many bytes are written as were just said.
+        // SAFETY: as many bytes are written as were just reported.
         self.nvrtc.check_call(call, unsafe { take(self.handle, found.as_mut_ptr().cast()) })?;
         Ok(found)
     }

@@ -125,7 +125,7 @@ impl ThreadCrew {
         helpers.iter().for_each(CrewWorker::recall_call);
         if !call.is_finished() {
             // For about two pieces the end is near; behind that the helper has probably lost its core, and spinning
-            // would take the time of whoever could let it finish.
+            // would use a core on which it could finish.
             let waits = Instant::now();
             worker::spin_then_park_until(&self.outlook, (longest * 2).min(LONGEST_LOOK), || {
                 call.is_finished()

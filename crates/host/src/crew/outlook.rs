@@ -145,7 +145,7 @@ impl CoreOutlook {
     }
 }
 
-/// Microseconds since this was first asked, from 1 on.
+/// Microseconds since the first call of this function, plus 1.
 fn micros_since_start() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
     duration_as_micros(START.get_or_init(Instant::now).elapsed()) + 1
@@ -204,8 +204,8 @@ mod tests {
         );
     }
 
-    /// The answer of these outlooks is fresh for [`MAX_ANSWER_AGE`]; a test that is held up longer than that asks
-    /// anew and is told nothing, so the laws are stated for both.
+    /// The answer of these outlooks is fresh for [`MAX_ANSWER_AGE`]; a test that is delayed for longer asks
+    /// again and gets no answer, so the laws are stated for both.
     fn spare(
         threads: usize,
         cores: usize,

@@ -94,7 +94,7 @@ impl LineCarries {
     ) {
         let carry = &mut self.lines[row];
         // SAFETY: by the contract of this function: what is carried is part of an earlier row, and every
-        // line that is streamed lies inside of what was given to this function.
+        // line that is stored past the caches is inside of what was given to this function.
         unsafe {
             // Tiles usually follow one another along the row; behind the end of a row another one begins.
             let follows = carry.end > 0 && carry.line.wrapping_add(carry.end) == to;
@@ -153,7 +153,7 @@ impl CarriedLine {
     /// Its part of the line is writable.
     unsafe fn write_carried(&mut self) {
         if self.begin < self.end {
-            // SAFETY: by the contract of this function; the part lies inside of a line.
+            // SAFETY: by the contract of this function; the part is inside of a line.
             unsafe {
                 let (from, to) = (self.bytes.as_ptr().add(self.begin), self.line.add(self.begin));
                 copy_bytes::<PortableLane, false>(from, to, self.end - self.begin);
@@ -177,7 +177,7 @@ unsafe fn copy_line<L: CopyLane>(from: *const u8, to: *mut u8) {
 mod tests {
     use super::*;
 
-    /// Rows in pieces of any length, at any place, are the rows.
+    /// Rows that are handed over in pieces of any length, at any address, are written whole.
     #[test]
     fn pieces_make_up_their_rows() {
         let source: Vec<u8> = (0..4000u32).map(|i| (i % 251).to_le_bytes()[0]).collect();
@@ -189,7 +189,7 @@ mod tests {
                 while at + piece <= 1000 {
                     for row in [0, 1] {
                         let from = &source[row * 2000 + at..][..piece];
-                        // SAFETY: rows lie inside of the buffer, which lives until they are finished, and
+                        // SAFETY: rows are inside of the buffer, which lives until they are finished, and
                         // pieces are no longer than the stage.
                         unsafe {
                             carries.stage_memory().copy_from_nonoverlapping(from.as_ptr(), piece);

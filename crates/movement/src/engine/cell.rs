@@ -144,7 +144,7 @@ unsafe fn copy_short_run(s: *const u8, d: *mut u8, bytes: usize) {
         ($t:ty) => {
             if bytes >= size_of::<$t>() {
                 let last = bytes - size_of::<$t>();
-                // SAFETY: both halves lie inside `[0, bytes)`; the accesses are unaligned.
+                // SAFETY: both halves are inside `[0, bytes)`; the accesses are unaligned.
                 unsafe {
                     let (x, y) = (
                         s.cast::<$t>().read_unaligned(),
@@ -159,7 +159,7 @@ unsafe fn copy_short_run(s: *const u8, d: *mut u8, bytes: usize) {
     }
     if bytes >= 32 {
         let last = bytes - 32;
-        // SAFETY: both stretches of 32 bytes lie inside `[0, bytes)`, and runs here are shorter than
+        // SAFETY: both stretches of 32 bytes are inside `[0, bytes)`, and runs here are shorter than
         // 64, so that together they cover it.
         unsafe {
             let head = (PortableLane::load_lane(s), PortableLane::load_lane(s.add(16)));

@@ -6,8 +6,8 @@
 //! line and page which a tile touches is used up while the caches still hold it. An odometer counts the other
 //! loops.
 //!
-//! **Invariant.** Loops are reordered, split and fused, and never changed: a job visits every
-//! combination of the digits of its loops with every start once. A plan writes every address once, so
+//! **Invariant.** Loops are reordered, split, fused and reversed, and what they visit stays the same: a job visits
+//! every combination of the digits of its loops with every start once. A plan writes every address once, so
 //! tiles may run in any order and on any thread, and the bytes are the same.
 //!
 //! **Cost.** Making a job takes time quadratic in the number of loops, whatever the number of
@@ -49,7 +49,7 @@ pub(super) fn repeat_fill_element(element: &[u8]) -> FillPattern {
     element.repeat(FILL_PATTERN_BYTES / element.len().max(1))
 }
 
-/// What is done at every position of the odometer.
+/// The kernel that runs at every position of the odometer.
 #[derive(Debug, Clone)]
 pub(super) enum JobKernel {
     /// Runs of adjacent bytes.
@@ -191,7 +191,7 @@ impl NestJob {
     /// Makes a fill ready: its source is a [`FillPattern`], read from the start by every run.
     ///
     /// A run is written in equal parts that fit the pattern; where those would be short, in whole
-    /// patterns, and what is left behind them by a job of its own.
+    /// patterns, and the remainder by a job of its own.
     pub(super) fn fill_jobs(
         fill: &FillNest,
         width: usize,

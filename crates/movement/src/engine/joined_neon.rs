@@ -140,7 +140,7 @@ mod tests {
                     };
                     let (follow, other) = (step(n, apart, bytes), step(others, n * apart, far));
                     let (x, y) = if along_x { (follow, other) } else { (other, follow) };
-                    // SAFETY: rows lie inside of both buffers, and are whole lines that follow one another.
+                    // SAFETY: rows are inside of both buffers, and are whole lines that follow one another.
                     unsafe {
                         copy_joined_neon(src.as_ptr(), memory.as_mut_ptr().add(start), bytes, x, y)
                     };

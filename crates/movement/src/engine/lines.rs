@@ -37,7 +37,7 @@ pub(super) fn select_line_table(bytes: usize) -> Option<TableCopyKernel> {
 ///
 /// # Safety
 /// Every run of the loops and starts is readable at `src` and writable at `dst`, the two do not overlap,
-/// and places of the destination are multiples of 16.
+/// and addresses of the destination are multiples of 16.
 unsafe fn copy_line_table<const N: usize>(
     src: *const u8,
     dst: *mut u8,
@@ -145,7 +145,7 @@ mod x86 {
     }
 }
 
-/// Whether runs of `bytes`, sorted by destination, come in groups that are whole lines.
+/// Whether runs of `bytes`, sorted by destination, form groups that are whole lines.
 pub(super) fn runs_fill_lines(starts: &[(isize, isize)], bytes: usize) -> bool {
     // Starts are sorted by destination, so the runs of a line are neighbours in the table.
     let per_line = LINE_BYTES / bytes.clamp(1, LINE_BYTES);

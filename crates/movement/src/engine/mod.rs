@@ -104,7 +104,7 @@ pub enum MoveError {
     /// A source buffer that begins behind the first address that the plan reads.
     #[error("the source begins at address {begins}, but the plan reads from {reads} on")]
     Begins {
-        /// The address at which the buffer was said to begin.
+        /// The given address of the first element of the buffer.
         begins: i64,
         /// The first address that is read.
         reads: i64,
@@ -116,7 +116,7 @@ pub enum MoveError {
 
 impl Mover {
     /// Plans the move of a tensor of `shape` from `src` to `dst` and makes it ready, in one call:
-    /// [`MovePlan::between`], then [`Mover::new`] or [`Mover::with_conversion`] as the elements ask for.
+    /// [`MovePlan::between`], then [`Mover::new`] or [`Mover::with_conversion`], depending on the elements.
     ///
     /// # Errors
     /// [`MoveError::Plan`] with the witness of the planner: layouts that are not of this shape or do
@@ -285,7 +285,7 @@ impl Mover {
         // 51 to 86 ns in all (bench/README.md, 18 November 2026).
         let fills = !(self.fills.is_empty() && self.first.is_empty());
         let pattern = fill.filter(|_| fills).map(job::repeat_fill_element);
-        // SAFETY: the plan was built by this crate: its addresses lie in `[0, src_len)` and
+        // SAFETY: the plan was built by this crate: its addresses are in `[0, src_len)` and
         // `[0, dst_len)` elements, which the buffers were just checked to hold; `src` and `dst` are
         // distinct borrows and so do not overlap.
         unsafe { self.run_raw(src.as_ptr(), dst.as_mut_ptr(), pattern.as_ref(), threads) };
@@ -313,7 +313,7 @@ impl Mover {
         if let Some(pattern) = fill {
             for job in &self.first {
                 let cut = job.cut_for_buffers(pattern.as_ptr(), dst);
-                // On this thread alone, because the copies write the same places and may not begin before.
+                // On this thread alone, because the copies write the same addresses and may not begin before.
                 // SAFETY: by the contract of this function; it reads only its pattern, and nothing
                 // else is written before it is done.
                 unsafe { job.run_tiles(0..job.tile_count(cut), pattern.as_ptr(), dst, cut) };
@@ -355,7 +355,7 @@ impl Mover {
                 let items = job.tile_count(cut);
                 let range = items * range.start / count..items * range.end / count;
                 // SAFETY: as above; the ranges of the pieces are disjoint sets of tiles, every piece is taken
-                // once, and a plan writes every place once.
+                // once, and a plan writes every address once.
                 unsafe { job.run_tiles(range, *from, shared.dst, cut) };
             }
         });

@@ -12,12 +12,12 @@ use crate::engine::tuning::{
 pub(super) struct RepeatedStretch {
     body: NestJob,
     bytes: usize,
-    /// From one copy to the next.
+    /// Bytes from one copy to the next.
     step: isize,
     copy: RowCopyKernel,
 }
 
-/// What a repeat takes of some loops, in bytes.
+/// The loops of a nest, divided into those of a repeat and the others, in bytes.
 pub(super) struct RepeatSplit {
     /// The loop along which the source does not move.
     pub(super) over: ByteLoop,
@@ -26,7 +26,7 @@ pub(super) struct RepeatSplit {
     bytes: usize,
 }
 
-/// The outermost loop that can be a repeat: its inner loops fill a stretch without gaps.
+/// Divides loops at the outermost one that can be a repeat: its inner loops fill a stretch without gaps.
 pub(super) fn split_repeat_loop(loops: &[ByteLoop], width: usize) -> Option<RepeatSplit> {
     let still = loops.iter().filter(|l| l.src == 0 && l.n > 1 && l.dst > 0);
     let fits = still.filter_map(|over| {

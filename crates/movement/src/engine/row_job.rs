@@ -29,7 +29,7 @@ impl RowRewrites {
         match self {
             RowRewrites::Copied => true,
             // Conversions were measured to be faster in the order of the source, except for rows of one
-            // size whose places are near one another: float16 to DLFloat16 sticks went from 0.66 to 0.84
+            // size whose addresses are near one another: float16 to DLFloat16 sticks went from 0.66 to 0.84
             // of a copy with AVX2 (18 November 2026).
             RowRewrites::Converted => apart.unsigned_abs() < CONFLICT_STRIDE_BYTES,
             RowRewrites::Narrower => false,
@@ -139,7 +139,7 @@ fn cut_nearest_loops(x: ByteLoop, y: ByteLoop, bytes: usize) -> RowTile {
 }
 
 /// In the caches the loop whose rows follow one another is better inside: in the source, or in the
-/// destination where those of the source do not follow one another, or stand still. Otherwise the longer
+/// destination where those of the source do not follow one another, or where the source does not move. Otherwise the longer
 /// loop is, because every start of an inner loop costs as much as some short rows.
 fn order_for_caches(tile: RowTile, bytes: usize) -> RowTile {
     let RowTile { x, y, steps } = tile;
@@ -158,7 +158,7 @@ fn order_for_caches(tile: RowTile, bytes: usize) -> RowTile {
 }
 
 impl NestJob {
-    /// Where rows of `bytes` at the places of this job are written by non-temporal stores.
+    /// Where rows of `bytes` at the addresses of this job are written by non-temporal stores.
     pub(super) fn choose_stream(&self, asked: bool, bytes: usize) -> StreamRule {
         let loops = self.outer.iter().chain([&self.x, &self.y]).map(|l| l.dst);
         if self.is_table() && lines::runs_fill_lines(&self.starts, bytes) {

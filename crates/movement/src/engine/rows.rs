@@ -84,7 +84,7 @@ unsafe fn copy_table_avx512<const STREAM: bool>(
     unsafe { copy_table::<cell::x86::Avx512, STREAM>(src, dst, bytes, x, y, starts) };
 }
 
-/// The fastest version for this machine and rows of `bytes`.
+/// The fastest kernel for this machine and rows of `bytes`.
 pub(super) fn select_row_kernel(bytes: usize, stream: bool) -> RowCopyKernel {
     // A run of a few registers has no lines to store past the caches, and its length decides the code.
     if !stream && let Some(run) = short::select_short_rows(bytes) {

@@ -51,7 +51,7 @@ fn select_wide_rows(_: usize) -> Option<RowCopyKernel> {
 }
 
 /// Rows of more than `N / 2` registers and at most `N`: half of them from the front, half of them up
-/// to the end. Where these overlap, the same bytes come twice.
+/// to the end. Where these overlap, the same bytes are written twice.
 ///
 /// # Safety
 /// Every row of the two loops is readable at `src` and writable at `dst`, the two do not overlap, rows

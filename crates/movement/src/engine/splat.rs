@@ -12,8 +12,8 @@ use zellige_isa::Isa;
 pub(super) type SplatKernel =
     unsafe fn(src: *const u8, dst: *mut u8, bytes: usize, x: ByteLoop, y: ByteLoop);
 
-/// The fastest kernel for elements of `width` bytes in rows of `bytes`, at least [`MIN_SPLAT_ROW_BYTES`]; with
-/// `stream`, whole lines are stored past the caches.
+/// The fastest kernel for elements of `width` bytes in rows of `bytes`, at least
+/// [`MIN_SPLAT_ROW_BYTES`](super::tuning::MIN_SPLAT_ROW_BYTES); with `stream`, whole lines are stored past the caches.
 pub(super) fn select_splat_kernel(width: usize, bytes: usize, stream: bool) -> SplatKernel {
     macro_rules! widths {
         ($f:ident) => {
@@ -60,7 +60,7 @@ unsafe fn splat_rows<L: CopyLane, const E: usize, const STREAM: bool>(
     y: ByteLoop,
 ) {
     // SAFETY: offsets are those of the loops, which the caller vouches for. The last register ends
-    // with the row: it is moved back by a multiple of `E`, and the same bytes come again.
+    // with the row: it is moved back by a multiple of `E`, and the same bytes are written again.
     unsafe {
         for i in 0..x.n {
             for j in 0..y.n {

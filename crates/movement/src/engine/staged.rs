@@ -1,9 +1,9 @@
 //! Conversion where no run is adjacent on both sides: through a small stage that stays in the caches.
 //!
-//! A converter wants stretches; a transpose, a gather or a scatter wants single elements of one
-//! width. A tile therefore passes through a stage between the two, and the width of the stage is the
-//! narrower of the two formats: narrowing rows are converted first and transposed as narrow
-//! elements, widening ones are transposed first.
+//! A converter is fast on long runs; a transpose, a gather or a scatter moves single elements of one width. A tile
+//! therefore passes through a stage between the two, and the width of the stage is that of the narrower format:
+//! rows that become narrower are converted first and then transposed, rows that become wider are transposed
+//! first.
 
 use super::cell::prefetch_line;
 use super::elements::{self, ElementsKernel};

@@ -1,15 +1,14 @@
 //! Which kernel copies a nest: an ordered table of strategies, of which the first that fits is taken.
 //!
-//! A strategy is a way to copy a nest of loops whose elements keep their bytes. `fits` is a cheap question to
-//! the loops; `build` plans the job, and returns none where the plan turns out not to pay, so that the next
-//! row is tried. The last row fits every nest.
+//! A strategy is a way to copy a nest of loops whose elements keep their bytes. `fits` is a cheap test of the
+//! loops; `build` plans the job, and returns none where the plan would be slower than those of later rows. The last row fits every nest.
 //!
 //! **Order.** A kernel is as fast as the stretches that it reads and writes are long. The table therefore
-//! asks for the longest stretches first: what is repeated (a stretch is made once and copied), then runs that
+//! tries the longest stretches first: what is repeated (a stretch is made once and copied), then runs that
 //! are adjacent on both sides, then what is adjacent in the destination alone, and at last single elements.
-//! Each row says beside itself why it comes before the next one.
+//! A comment at each row gives the reason for its position.
 //!
-//! **Law.** Every row copies the same elements to the same places: the table decides about speed alone.
+//! **Law.** Every row copies the same elements to the same addresses: the table decides about speed alone.
 
 use super::elements;
 use super::job::{
@@ -34,9 +33,9 @@ use crate::engine::tuning::{
 
 /// A nest of copies, in bytes, while a kernel is looked for.
 pub(super) struct NestLoops {
-    /// All loops, as the plan has them.
-    all: Vec<ByteLoop>,
-    /// Those around the run that is adjacent on both sides, where there is one; otherwise all of them.
+    /// The run that is adjacent on both sides, where there is one, and its position among the loops of the plan.
+    run: Option<(usize, ByteLoop)>,
+    /// The loops around the run.
     around: Vec<ByteLoop>,
     /// Bytes of that run, or of an element: what a kernel moves as one.
     unit: usize,
@@ -50,8 +49,11 @@ pub(super) struct NestLoops {
 
 /// A way to copy a nest.
 struct CopyStrategy {
-    /// How the design document calls it.
-    #[cfg_attr(not(test), allow(dead_code, reason = "tests say by it which row was taken"))]
+    /// Its name in `docs/engine.md`.
+    #[cfg_attr(
+        not(test),
+        allow(dead_code, reason = "tests compare it with the row that was chosen")
+    )]
     name: &'static str,
     /// Whether loops that read backwards are reversed before this row is tried. Rows before the first one
     /// with this mark want to see them as they are.
@@ -123,8 +125,8 @@ static STRATEGIES: [CopyStrategy; 12] = [
         fits: |nest| nest.find_reversed_loop().is_some(),
         build: build_reverse,
     },
-    // What is left is adjacent on one side at most in any single loop. Loops that read backwards are turned
-    // to read forwards now: the kernels below know adjacent elements in rising order alone. Small tiles come
+    // Every loop that is left is adjacent on one side at most. Loops that read backwards are reversed
+    // now: the kernels below know adjacent elements in rising order alone. Small tiles come
     // before the transpose because they refuse loops that are long enough for it.
     CopyStrategy {
         name: "small tiles",
@@ -178,13 +180,11 @@ impl NestLoops {
         stream: bool,
     ) -> NestLoops {
         let w = width.cast_signed();
-        let run = loops.iter().position(|l| l.src == w && l.dst == w);
-        let unit = run.map_or(width, |i| loops[i].n.unsigned_abs() * width);
-        let mut around = loops.clone();
-        if let Some(i) = run {
-            around.remove(i);
-        }
-        NestLoops { all: loops, around, unit, width, starts, stream }
+        let mut around = loops;
+        let run = around.iter().position(|l| l.src == w && l.dst == w);
+        let run = run.map(|i| (i, around.remove(i)));
+        let unit = run.map_or(width, |(_, l)| l.n.unsigned_abs() * width);
+        NestLoops { run, around, unit, width, starts, stream }
     }
 
     /// Whether the unit is moved as one element: a register of some width holds it.
@@ -192,15 +192,21 @@ impl NestLoops {
         matches!(self.unit, 1 | 2 | 4 | 8 | 16)
     }
 
-    /// Whether the source stands still along a loop. Several starts are several sources, so that a stretch
+    /// Whether the source does not move along some loop. Several starts are several sources, so that a stretch
     /// would have to be made for each of them.
     fn has_repeat_loop(&self) -> bool {
-        self.starts.len() == 1 && self.all.iter().any(|l| l.src == 0)
+        self.starts.len() == 1 && self.around.iter().any(|l| l.src == 0)
     }
 
     /// The loops of a repeat, where those inside it fill a stretch without gaps.
     fn split_repeat(&self) -> Option<RepeatSplit> {
-        repeat::split_repeat_loop(&self.all, self.width)
+        // The run is inside of the stretch, so it is a loop like the others here. Most nests have no repeat, and
+        // keep a single list of loops.
+        let mut all = self.around.clone();
+        if let Some((at, run)) = self.run {
+            all.insert(at, run);
+        }
+        repeat::split_repeat_loop(&all, self.width)
     }
 
     /// Whether the nest is a single run of more than one chunk.
@@ -372,8 +378,8 @@ fn build_transpose(nest: &mut NestLoops) -> Option<NestJob> {
     // Whole rows that follow one another leave together.
     let joined = x.n <= rows && y.dst == burst.cast_signed() && burst >= LINE_BYTES;
     if joined && stream {
-        // Their places are far apart in any order, so the order is that of the source, which is then read
-        // in long stretches.
+        // Their addresses are far apart in any order, so the order is that of the source, which is then
+        // read in long stretches.
         outer.sort_by_key(|l| std::cmp::Reverse(l.src.unsigned_abs()));
     }
     let long = if joined { burst * y.n.min(tile.1).unsigned_abs() } else { burst };

@@ -1,19 +1,19 @@
-//! Every number of the engine that could be another one: sizes, distances and rates, with where they come from.
+//! Every number of the engine that was chosen: sizes, distances and rates, with the measurement that set each.
 //!
-//! A number stands here where a change of it changes speed and nothing else. Facts of the hardware (a line is
-//! 64 bytes) and sizes that follow from others stay beside the code that uses them.
+//! A number is here if a change of it changes speed and nothing else. Facts of the hardware (a line is 64 bytes)
+//! and sizes that follow from others are beside the code that uses them.
 //!
 //! **Where they were measured.** "Zen 4" is the machine of `bench/README.md`: an AMD EPYC (family 25, model 17)
 //! under KVM with 2 cores, 32 KiB of first and 1 MiB of second level cache a core and 32 MiB of last level
 //! cache; "Zen 4 lowered" is the same machine with `ZELLIGE_ISA=avx2`. Dates are of November 2026, when all of
-//! them were set. *Not recorded* means that neither the history nor the documents say what set the number: it
-//! was chosen for the reason that stands there, and no measurement of another value is known.
+//! them were set. *Not recorded* means that neither the history nor the documents name a measurement of this
+//! number beside others: it was chosen for the reason that is given, if one is.
 
 use super::stream::LINE_BYTES;
 
 // ---- Threads -------------------------------------------------------------------------------------------
 
-/// Threads of one run, at most. Not recorded: it bounds what a caller may ask for.
+/// Threads of one run, at most: a bound on what a caller may request. Not recorded.
 pub(super) const MAX_THREADS: usize = 256;
 
 /// Work for which a thread is woken, at least. Waking takes some microseconds of the caller, and some more
@@ -21,13 +21,13 @@ pub(super) const MAX_THREADS: usize = 256;
 /// microseconds, gained a tenth by a second thread; one of 1 MiB lost half.
 pub(super) const MIN_THREAD_WORK_NS: usize = 50_000;
 
-/// Bytes that a piece writes, about, where the tiles of the jobs allow it: small enough that nobody waits long
-/// for the last one. 18 November, Xeon with 16 cores: pieces of 1 MiB left 16 threads two or three each, and a
+/// Bytes that a piece writes, about, where the tiles of the jobs allow it: small enough that no thread waits
+/// long for the last one. 18 November, Xeon with 16 cores: pieces of 1 MiB left 16 threads two or three each, and a
 /// move took up to twice as long as PyTorch's.
 pub(super) const PIECE_BYTES: usize = 1 << 17;
 
-/// Bytes of the pieces that a thread takes together, while there are many. The first tile of a range is one
-/// that nobody has prefetched, and tiles of a transpose are up to 128 KiB, so ranges of two of them cost a
+/// Bytes of the pieces that a thread takes together, while there are many. The first tile of a range
+/// was prefetched by no other, and tiles of a transpose are up to 128 KiB, so ranges of two of them cost a
 /// third of the speed (18 November; the machine is not recorded).
 pub(super) const RANGE_BYTES: usize = 1 << 20;
 
@@ -42,32 +42,32 @@ pub(super) const MIN_PIECES_PER_THREAD: usize = 4;
 /// Bytes of a piece below which there are no more pieces than threads. Not recorded.
 pub(super) const MIN_PIECE_BYTES: usize = 1 << 15;
 
-// Rates of one core, in picoseconds. They decide alone whether a thread is woken, so they need to hold within a
+// Times on one core, in picoseconds. All they decide is whether a thread is woken, so they need to hold within a
 // factor of two or three on the machines that were measured (17 November; the single values are not recorded).
 
-/// Bytes that memory takes from one core: about 15 GB/s each way.
+/// Of a byte that memory reads and writes for one core: about 15 GB/s each way.
 pub(super) const MEMORY_PS_PER_BYTE: usize = 65;
-/// Bytes that the caches take, where a move is not one row: about twice as many.
+/// Of a byte that the caches read and write, where a move is not one row: about half of that.
 pub(super) const CACHES_PS_PER_BYTE: usize = 30;
-/// A row, whatever its length, and each of its bytes.
+/// Of a row, whatever its length.
 pub(super) const ROW_PS: usize = 1500;
-/// As [`ROW_PS`].
+/// Of each byte of a row, in addition.
 pub(super) const ROW_PS_PER_BYTE: usize = 30;
-/// A byte of a row of one element, which is written and not read.
+/// Of a byte of a row of one element, which is written and not read.
 pub(super) const SPLAT_PS_PER_BYTE: usize = 20;
-/// A byte of a reversed row.
+/// Of a byte of a reversed row.
 pub(super) const REVERSE_PS_PER_BYTE: usize = 60;
-/// An element of a transpose, whatever its width, and each of its bytes.
+/// Of an element of a transpose, whatever its width.
 pub(super) const TRANSPOSE_PS_PER_ELEMENT: usize = 100;
-/// As [`TRANSPOSE_PS_PER_ELEMENT`].
+/// Of each byte of such an element, in addition.
 pub(super) const TRANSPOSE_PS_PER_BYTE: usize = 100;
-/// A run that is converted, and each of its elements.
+/// Of a run that is converted, whatever its length.
 pub(super) const CONVERT_PS: usize = 2000;
-/// As [`CONVERT_PS`].
+/// Of each element of such a run, in addition.
 pub(super) const CONVERT_PS_PER_ELEMENT: usize = 150;
-/// An element that moves by itself.
+/// Of an element that moves by itself.
 pub(super) const ELEMENT_PS: usize = 1000;
-/// A byte of what no other rate describes: small tiles, repeats, conversions through a stage.
+/// Of a byte of the kernels that no other rate describes: small tiles, repeats, conversions through a stage.
 pub(super) const OTHER_PS_PER_BYTE: usize = 500;
 
 // ---- Non-temporal stores -------------------------------------------------------------------------------
@@ -204,8 +204,8 @@ pub(super) const FAR_ELEMENT_TILE_STEPS: (isize, isize) = (64, 4096);
 // ---- Transposes ----------------------------------------------------------------------------------------
 
 /// Bytes of a row of the destination that one tile writes, at most. With registers of half a line,
-/// non-temporal stores reach the speed of memory from 512 bytes on and half of it with 256 (17 November; the
-/// source says Zen 3).
+/// non-temporal stores reach the speed of memory from 512 bytes on and half of it with 256 (17 November; measured on
+/// Zen 3).
 pub(super) const MAX_TILE_ROW_BYTES: usize = 512;
 
 /// Adjacent bytes that a tile writes and reads through registers of a whole line, which need shorter bursts.
@@ -216,7 +216,7 @@ pub(super) const LINE_REGISTER_WRITE_BYTES: usize = 256;
 pub(super) const LINE_REGISTER_READ_BYTES: usize = 4096;
 
 /// Adjacent bytes that a tile reads through registers of half a line: reads reach the speed of memory from
-/// here on (17 November; the source says Zen 3).
+/// here on (17 November; measured on Zen 3).
 pub(super) const HALF_REGISTER_READ_BYTES: usize = 256;
 
 /// Adjacent bytes that a tile in the caches writes, at most. 15 November; not recorded.

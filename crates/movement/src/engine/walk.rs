@@ -18,7 +18,8 @@ type TileCarries = LineCarries;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 type TileCarries = ();
 
-/// A tile: its first steps of the two loops, and its offsets in bytes.
+/// A tile: its first steps `i` of loop `x` and `j` of loop `y`, and its offsets `a` in the source and `b` in the
+/// destination, in bytes.
 #[derive(Debug, Clone, Copy)]
 struct TilePosition {
     i: isize,
@@ -66,9 +67,9 @@ impl NestJob {
     /// that a tile begins anywhere.
     pub(super) fn cut_for_pieces(&self, src: *const u8, dst: *mut u8, pieces: usize) -> JobCut {
         let mut cut = self.cut_for_buffers(src, dst);
-        // Tiles of a transpose are as large as its registers and lines want them, small tiles have tables of
-        // their size, and a repeat makes its stretch anew for every tile; joined rows follow one another inside
-        // a tile. Smaller tiles of these would cost more than the threads gain.
+        // The tile of a transpose is a compromise of registers, lines and caches; small tiles have tables of their
+        // size; a repeat makes its stretch anew for every tile; joined rows follow one another inside a tile.
+        // Dividing any of these would cost more than more threads gain.
         let divides = match self.kernel {
             JobKernel::Rows { .. } => !matches!(cut.stores, StoreMode::Joined(_)),
             JobKernel::Linear { .. }
@@ -203,7 +204,7 @@ impl NestJob {
         let mut carries = ();
         let mut current = place(start.min(self.starts.len() - 1), &digits, i, j);
         for item in items.clone() {
-            // The next tile: fastest first.
+            // The digits of the next tile, the fastest first.
             let (fast, slow) = if self.x_first { (&mut i, &mut j) } else { (&mut j, &mut i) };
             let (fast_end, slow_end) = if self.x_first { (tx, ty) } else { (ty, tx) };
             *fast += 1;
@@ -227,11 +228,11 @@ impl NestJob {
                 }
             }
             let last = item + 1 == items.end;
-            // Behind the last tile nothing is prefetched that is not in the caches already.
+            // The last tile prefetches itself: its lines are in the caches already, so this costs nothing from memory.
             let next = if last { current } else { place(start, &digits, i, j) };
             let ahead = src.wrapping_offset(next.a);
             // SAFETY: by the contract of this function: these are offsets of the nest, and the
-            // scratch is as long as a streamed tile needs.
+            // scratch is as long as a tile with non-temporal stores needs.
             unsafe {
                 self.run_one_tile(
                     current,
@@ -301,7 +302,7 @@ impl NestJob {
         // The part of a row before its first whole line has no whole line to store.
         let stores = if i < cut.shift.0 { StoreMode::Usual } else { cut.stores };
         let stream = stores.is_non_temporal();
-        // SAFETY: the tile lies inside the loops of the nest, whose addresses the caller vouches for.
+        // SAFETY: the tile is inside the loops of the nest, whose addresses the caller vouches for.
         unsafe {
             match &self.kernel {
                 JobKernel::Table { run, bytes } => {

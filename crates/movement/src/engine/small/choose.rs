@@ -27,8 +27,7 @@ pub(in super::super) fn select_small_tiles(
     {
         return None;
     }
-    // Squares first: they move a register of the source by two loads and stores, a gather by as many windows as
-    // its elements need.
+    // Squares first: they load each byte of the source once, a gather as often as windows have it.
     let tile = plan_square_tile(loops, width, stream).or_else(|| plan_gather_tile(loops, width))?;
     let SmallTile { program, row, inside, x, y, parts, outer } = tile;
     // Rows begin at sums of the steps of all loops that are not inside a row, and of tiles along a cut row.

@@ -39,7 +39,7 @@ unsafe fn run_gather<const K: usize>(
     n: isize,
     along: ByteLoop,
 ) {
-    // SAFETY: windows lie inside of the stretch that they are read for, and registers inside of the one
+    // SAFETY: windows are inside of the stretch that they are read for, and registers inside of the one
     // that they are written to; the last stretch is moved back to end with the loop. Masks are two
     // registers long, and what they do not pick is past the register, which gives zero.
     unsafe {

@@ -119,7 +119,7 @@ impl SquareTile {
             .cast_signed();
         let staged = stream.then(|| (0..rows.len().cast_signed()).map(|r| r * pitch).collect());
         let row = rows.len() * width;
-        // Columns that follow one another leave as one.
+        // Columns that follow one another are stored as one.
         let follow = columns.windows(2).all(|w| w[1] - w[0] == row.cast_signed());
         let pitch = if follow { row } else { row + LINE_BYTES }.cast_signed();
         let leaving = (0..(16 / width).cast_signed()).map(|c| c * pitch).collect();

@@ -42,7 +42,7 @@ unsafe fn run_gather<const K: usize>(
     n: isize,
     along: ByteLoop,
 ) {
-    // SAFETY: windows lie inside of the stretch that they are read for, and registers inside of the one
+    // SAFETY: windows are inside of the stretch that they are read for, and registers inside of the one
     // that they are written to; the last stretch is moved back to end with the loop.
     unsafe {
         if n < g.steps {
@@ -170,7 +170,7 @@ unsafe fn transpose_every_square<const E: usize, const R: usize>(
 /// Two squares side by side, one in each half of the registers.
 ///
 /// # Safety
-/// As [`transpose_every_square`], for `R` rows of either half and `R` columns; `at` says where those rows are.
+/// As [`transpose_every_square`], for `R` rows of either half and `R` columns; `at` has the positions of these rows.
 #[inline(always)]
 unsafe fn transpose_two_squares<const E: usize, const R: usize>(
     src: *const u8,

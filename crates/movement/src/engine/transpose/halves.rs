@@ -144,7 +144,7 @@ unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
 ) {
     let side = 4 * R;
     // SAFETY: columns of `na * E <= MAX_TILE_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
-    // last one of each direction is moved back to end with it, and the same bytes come again. All
+    // last one of each direction is moved back to end with it, and the same bytes are written again. All
     // of a column is gathered before it is handed over.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;

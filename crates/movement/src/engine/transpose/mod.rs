@@ -358,7 +358,7 @@ unsafe fn transpose_width<V: TransposeLanes, L: CopyLane, const E: usize, const 
 /// # Safety
 /// As [`transpose_sized`] with `STREAM`.
 unsafe fn transpose_by_column<const E: usize>(src: *const u8, dst: *mut u8, t: TransposeTile) {
-    // A column is made whole first, because only whole lines may be stored around the caches.
+    // A column is made whole first, because only whole lines may be stored past the caches.
     let mut column = [0u8; MAX_TILE_ROW_BYTES];
     for b in 0..t.nb {
         // SAFETY: `a` and `b` are inside the tile, and a column is no longer than `MAX_TILE_ROW_BYTES`.

@@ -1,7 +1,7 @@
 //! Tiles of which one side, or both, has 8 to 15 bytes: half of a register's lane.
 //!
 //! Rows of 8 bytes are interleaved in pairs as they are loaded, so that half as many registers hold the
-//! block. Columns of 8 bytes come out in pairs, and are stored by halves.
+//! block. Columns of 8 bytes are the two halves of a register, and are stored one by one.
 
 use super::{TransposeLanes, TransposeTile, for_each_block, interleave_rounds, unrolled};
 use std::arch::x86_64::*;

@@ -54,18 +54,18 @@ unsafe fn gather_to_stage<L: CopyLane>(
     }
 }
 
-/// A tile in which a square of lines fits, through the stage; `turn` transposes what the stage holds.
+/// A tile in which a square of lines fits, through the stage; `transpose` is called for what the stage holds.
 ///
 /// # Safety
 /// As [`super::transpose_sized`] with non-temporal stores; `na` and `nb` are at least `64 / E`, the machine has the
-/// instructions of `L`, and `turn` may be called with any tile of `na` rows and at least as many columns
+/// instructions of `L`, and `transpose` may be called with any tile of `na` rows and at least as many columns
 /// as a line has elements.
 #[inline(always)]
 pub(super) unsafe fn transpose_staged<L: CopyLane, const E: usize>(
     src: *const u8,
     dst: *mut u8,
     t: TransposeTile,
-    turn: impl Fn(*const u8, *mut u8, TransposeTile),
+    transpose: impl Fn(*const u8, *mut u8, TransposeTile),
 ) {
     // SAFETY: `na * E <= MAX_TILE_ROW_BYTES`, so that many rows of `STAGE_ROW_BYTES` bytes fit the stage. Stretches stay inside
     // the tile: the last one is moved back to be a line long, and writes the same bytes again.
@@ -79,12 +79,12 @@ pub(super) unsafe fn transpose_staged<L: CopyLane, const E: usize>(
             let next = if end < t.nb { from.wrapping_add(count * E) } else { t.next };
             gather_to_stage::<L>(from, &t, count * E, stage, next);
             let (sa, next_step) = (STAGE_PITCH_BYTES.cast_signed(), t.sa);
-            let turned = TransposeTile { sa, nb: count, next, next_step, ..t };
-            turn(stage, dst.offset(b.cast_signed() * t.db), turned);
+            let compact = TransposeTile { sa, nb: count, next, next_step, ..t };
+            transpose(stage, dst.offset(b.cast_signed() * t.db), compact);
             if end >= t.nb {
                 return;
             }
-            // The last stretch has a line at least: `turn` takes no less.
+            // The last stretch has a line at least: `transpose` takes no less.
             b = end.min(t.nb - LINE_BYTES / E);
         }
     }

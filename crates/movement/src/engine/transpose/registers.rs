@@ -4,7 +4,7 @@
 //! A register takes 16 bytes of each of several rows, as far apart as a lane has elements, and is a whole
 //! line of the destination, or half of one, after the rounds of interleaving. No line is kept in memory on
 //! the way: stores are done in order, so a usual store behind non-temporal ones waits for all of them, and
-//! whatever is kept in memory comes to wait for the destination. Measured on Zen 4, tiles that are compact
+//! a load of what was kept in memory waits for the destination. Measured on Zen 4, tiles that are compact
 //! on both sides reach the speed of a copy this way and half of it by squares.
 //!
 //! A line of the source is read four times, so it has to stay near: this is for few rows, or near ones.

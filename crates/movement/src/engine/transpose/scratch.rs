@@ -43,7 +43,7 @@ impl Trim {
     /// All bytes.
     pub(in super::super) const WHOLE: Trim = Trim { first: true, own: usize::MAX };
 
-    /// From where to where a column of `bytes` that begins at `to` is written.
+    /// The first and the end of the bytes that are written of a column of `bytes` at `to`.
     #[inline(always)]
     fn written_range(self, to: *const u8, bytes: usize) -> (usize, usize) {
         let next_line =
@@ -72,7 +72,7 @@ struct PendingColumns {
     trim: Trim,
 }
 
-/// The distance between gathered columns of `bytes` that go to places `step` apart: those that follow one
+/// The distance between gathered columns of `bytes` that are stored `step` apart: those that follow one
 /// another there are gathered so, and leave as one.
 #[inline(always)]
 pub(super) fn column_pitch(bytes: usize, step: isize) -> usize {
@@ -110,7 +110,7 @@ impl Scratch {
     /// `bytes` are readable at `from` and writable at `to`.
     pub(super) unsafe fn write_column(&self, from: *const u8, to: *mut u8, bytes: usize) {
         let (begin, end) = self.trim.written_range(to, bytes);
-        // SAFETY: by the contract of this function: the range lies inside of the column.
+        // SAFETY: by the contract of this function: the range is inside of the column.
         unsafe { copy_bytes::<PortableLane, true>(from.add(begin), to.add(begin), end - begin) };
     }
 
@@ -131,17 +131,18 @@ impl Scratch {
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + set)
     }
 
-    /// Memory for [`MAX_TILE_ROW_BYTES`] stretches of [`STAGE_ROW_BYTES`] bytes, [`STAGE_PITCH_BYTES`] apart.
+    /// Memory for [`MAX_TILE_ROW_BYTES`] stretches of [`STAGE_ROW_BYTES`](crate::engine::tuning::STAGE_ROW_BYTES) bytes,
+    /// [`STAGE_PITCH_BYTES`] apart.
     #[inline(always)]
     pub(super) fn stage_memory(&mut self) -> *mut u8 {
         self.memory.as_mut_ptr().cast::<u8>().wrapping_add(SQUARES_BYTES + 2 * COLUMNS_BYTES)
     }
 
-    /// Hands over the columns just gathered: `count` of them, each `bytes` long, to places `step`
+    /// Hands over the columns just gathered: `count` of them, each `bytes` long, to addresses `step`
     /// apart. Those handed over before are written first.
     ///
     /// # Safety
-    /// All these places stay writable until they are written, the columns hold what goes there, and
+    /// All these addresses stay writable until they are written, the columns hold what goes there, and
     /// the machine has the instructions of `L`.
     #[inline(always)]
     pub(super) unsafe fn hand_over_columns<L: CopyLane>(
@@ -165,13 +166,13 @@ impl Scratch {
     /// Writes up to `rows` of the columns handed over.
     ///
     /// # Safety
-    /// Their places are still writable, and the machine has the instructions of `L`.
+    /// Their addresses are still writable, and the machine has the instructions of `L`.
     #[inline(always)]
     pub(super) unsafe fn flush_columns<L: CopyLane>(&mut self, rows: usize) {
         let p = &mut self.pending;
         for _ in 0..rows.min(p.left) {
             let (begin, end) = p.trim.written_range(p.to, p.bytes);
-            // SAFETY: `from` holds `left` columns at its pitch, and their places are writable; the range lies
+            // SAFETY: `from` holds `left` columns at its pitch, and their places are writable; the range is
             // inside of a column.
             unsafe { copy_bytes::<L, true>(p.from.add(begin), p.to.add(begin), end - begin) };
             p.from = p.from.wrapping_add(COLUMN_PITCH_BYTES);

@@ -35,8 +35,8 @@ impl LinePrefetcher {
                 self.at += 64;
                 lines -= 1;
             }
-            // The row is over; where the tile is too, prefetching goes on behind it, which is harmless and
-            // spares a count of rows.
+            // The row is over; where the tile is too, the prefetches continue behind it, which is harmless
+            // and saves a count of rows.
             if self.at >= self.bytes {
                 self.at = 0;
                 self.row = self.row.wrapping_offset(self.step);
@@ -198,7 +198,7 @@ unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
 ) {
     let side = 4 * R;
     // SAFETY: columns of `na * E <= MAX_TILE_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
-    // last one of each direction is moved back to end with it, and the same bytes come again. All
+    // last one of each direction is moved back to end with it, and the same bytes are written again. All
     // of a column is gathered before it is handed over.
     unsafe {
         let scratch: &mut Scratch = &mut *t.scratch;
