@@ -123,6 +123,7 @@ pub(crate) const fn row(
         form,
         neutral: None,
         decomposition: match layer {
+            // The rule; a row that the compiler leaves whole says so and why.
             UpstreamLayer::Decomposed => OpDecomposition::Parts,
             _ => OpDecomposition::None,
         },
@@ -181,6 +182,7 @@ impl OpRow {
     /// The fewest operands and, unless there may be any number, the most.
     pub fn arity(&self) -> (usize, Option<usize>) {
         let optional = self.operands.iter().filter(|o| o.ends_with('?')).count();
+        // One operand that stands for several makes the number of operands unbounded.
         let open = self.operands.iter().any(|o| o.ends_with("..."));
         let most = self.operands.len();
         (most - optional, (!open).then_some(most))

@@ -36,9 +36,11 @@ impl MaskedOp {
         let [x] = inputs else {
             return refuse(None, format!("it takes 1 operand, not {}", inputs.len()));
         };
+        // Both rules multiply by or compare with a fraction.
         if self.rule.is_random() && !is_float(x.dtype) {
             return refuse(Some(0), format!("it is for floating-point numbers, not {}", x.dtype));
         }
+        // A triangle needs rows and columns; further dimensions are batches of matrices.
         if !self.rule.is_random() && x.size.len() < 2 {
             return refuse(
                 Some(0),

@@ -118,6 +118,7 @@ impl PointwiseOp {
         }
         let size = broadcast_sizes(inputs).map_err(|r| self.refuse_operand(None, r))?;
         if let Some(c) = self.condition
+            // PyTorch still takes uint8 as a condition.
             && !matches!(inputs[c].dtype, Dtype::Bool | Dtype::Uint8)
         {
             let reason =
@@ -126,6 +127,8 @@ impl PointwiseOp {
         }
         let counted = inputs.iter().enumerate().filter(|(i, _)| self.counts_for_dtype(*i));
         let counted: Vec<TensorType> = counted.map(|(_, m)| m.clone()).collect();
+        // Some operations have a result of a fixed dtype and take any mixture of floats: the first operand then
+        // says in which dtype they compute.
         let computes = match inputs {
             [x, ..] if self.mixes && is_float(x.dtype) => x.dtype,
             _ => promote_dtypes(&counted).map_err(|r| self.refuse_operand(None, r))?,
@@ -136,6 +139,7 @@ impl PointwiseOp {
                 self.refuse_operand(None, format!("it is for integers and bool, not {computes}"))
             );
         }
+        // Other integers are converted to float32 (a result of that dtype), or compared as floats (a truth value).
         if !float && self.int.is_none() && self.yields == ResultDtype::Promoted {
             let reason = format!("it is for floating-point numbers here, not {computes}");
             return Err(self.refuse_operand(None, reason));

@@ -91,9 +91,12 @@ impl ProductKind {
                 meeting(Keep, Column, true, false)
             }
             (ProductKind::Matmul, _) | (ProductKind::Mm, (2, 2)) => meeting(Keep, Keep, true, true),
+            // No broadcast here: `bmm` takes as many matrices on both sides, unlike `matmul`.
             (ProductKind::Bmm, (3, 3)) if a[0] == b[0] => meeting(Keep, Keep, true, true),
+            // A batch of products of a row and a column, so that it has no kernel of its own.
             (ProductKind::Vecdot, (1.., 1..)) => meeting(Row, Column, false, false),
             (ProductKind::Outer, (1, 1)) => meeting(Column, Row, true, true),
+            // The weight is stored as [n, k], as PyTorch's modules keep it.
             (ProductKind::Linear, (1, 2)) => meeting(Row, Transpose, false, true),
             (ProductKind::Linear, (2.., 2)) => meeting(Keep, Transpose, true, true),
             (ProductKind::Mm, _) => say("two matrices"),
@@ -221,6 +224,7 @@ impl ProductOp {
         for i in further {
             let operand = &inputs[*i];
             let both = [operand.clone(), TensorType { size: size.clone(), dtype }];
+            // A further operand may broadcast to the result, but must not enlarge it.
             if broadcast_sizes(&both).ok().as_ref() != Some(&size) {
                 let reason = format!("size {:?} does not broadcast to {size:?}", operand.size);
                 return Err(refuse_operand(self.name, Some(*i), reason));

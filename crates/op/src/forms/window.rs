@@ -20,6 +20,7 @@ impl KernelWindow {
         // A reach past 64 bits fits nowhere.
         let reach = self.dilation.checked_mul(self.kernel.checked_sub(1)?)?.checked_add(1)?;
         let padded = self.padding.checked_mul(2)?.checked_add(size)?;
+        // Checked throughout, because extents and attributes come from the caller.
         let room = padded.checked_sub(reach)?;
         if !self.ceil {
             return Some(room / self.stride + 1);
@@ -45,6 +46,7 @@ impl KernelWindow {
     /// Kernel positions of window `i` that lie inside.
     pub fn positions_inside(&self, i: usize, size: usize) -> Range<usize> {
         let begin = i * self.stride;
+        // The first position at or behind the padding in front, and the first one behind the elements.
         let first = self.padding.saturating_sub(begin).div_ceil(self.dilation);
         let past = (size + self.padding).saturating_sub(begin).div_ceil(self.dilation);
         first.min(self.kernel)..past.min(self.kernel).max(first.min(self.kernel))
@@ -101,6 +103,7 @@ pub(super) fn floor_sum(n: u128, m: u128, a: u128, b: u128) -> u128 {
         if top < m {
             break;
         }
+        // The axes change places: what was counted by columns is counted by rows next.
         (n, b) = (top / m, top % m);
         (m, a) = (a, m);
     }

@@ -1,5 +1,5 @@
 //! A convolution as products: rows are places of the result, the summed dimension is that of the kernel's
-//! positions and channels, columns are output channels. Tiles are read where they lie in the images.
+//! positions and channels, columns are output channels. Tiles are read from the images themselves.
 
 use super::super::io::{ElementLoader, ElementStorer};
 use super::super::matmul::axis::{MatrixAxis, MatrixLines};

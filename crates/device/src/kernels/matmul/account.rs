@@ -2,7 +2,7 @@
 //!
 //! A core works on its slices `A[b, m, k]` and `B[b, k, n]`, one of which stays in the scratchpad while the other is
 //! streamed past it ([`product_reads`]). Batches that B does not know are more rows of A, those that A does not know
-//! more columns of B; every other batch has its turn. What the units do follows from the charges of the product.
+//! more columns of B; every other batch is a product of its own. What the units do follows from the charges of the product.
 //!
 //! Cores that differ in their columns only have the same slice of A, those that differ in their rows the
 //! same of B: what they read is marked as shared.
@@ -92,7 +92,7 @@ impl ProductSlices<'_> {
             work.padding_bytes += padding;
             unique += bursts.total_bytes();
         }
-        // Sticks that are read again are counted once here, so that reports can tell traffic from size.
+        // The cycle model `ktir` charges a stick that is read several times once.
         work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique / 128);
         work.lx_bytes = work.reads.total_bytes() + work.writes.total_bytes();
         work

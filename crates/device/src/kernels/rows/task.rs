@@ -58,7 +58,7 @@ impl<T: KernelNumber> LineTask<T> {
     ) -> LineTask<T> {
         let x = &wide.inputs[0];
         let (space, dims) = (outer_spans(wide), outer_dims(wide));
-        // Along its lanes where lines run across them, else along what lies closest together.
+        // Along its lanes where lines run across them, otherwise along the dimension with the shortest stride.
         let block = x.stick.filter(|s| dims.contains(s)).or_else(|| {
             let several = dims.iter().copied().filter(|d| x.size[*d] > 1);
             several.min_by_key(|d| x.stride[*d])
