@@ -4,7 +4,7 @@ use std::f64::consts::{LN_2, LOG2_E};
 
 use super::{clamp_f64, evaluate_polynomial};
 
-/// 1.5 * 2^52: adding it rounds to an integer, which then lies in the low bits.
+/// 1.5 * 2^52: adding it rounds to an integer, which is then in the low bits.
 pub(super) const ROUNDING_MAGIC: f64 = 6_755_399_441_055_744.0;
 
 /// 1.5 * 2^23 does so for float32; the 254 more make the low bits the sum of two exponent fields.

@@ -62,7 +62,7 @@ pub fn random_below(index: u64, seed: u64, n: u64) -> u64 {
     if n <= 1 << 32 {
         return (u64::from(drawn[0]) * n) >> 32;
     }
-    // More numbers than 32 bits tell apart: another word of the same draw goes before.
+    // More numbers than 32 bits distinguish: another word of the same draw becomes the upper half.
     let wide = u64::from(drawn[1]) << 32 | u64::from(drawn[0]);
     #[allow(clippy::cast_possible_truncation, reason = "the quotient is below n")]
     let below = ((u128::from(wide) * u128::from(n)) >> 64) as u64;

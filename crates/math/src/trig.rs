@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, PI};
 use super::evaluate_polynomial;
 use super::exp::ROUNDING_MAGIC;
 
-/// The formulas below hold up to here; beyond, libm takes the angle apart.
+/// The formulas below hold up to here; beyond, libm reduces the angle with more digits of pi.
 pub(super) const REDUCTION_LIMIT: f32 = 1_048_576.0;
 
 /// Whether [`sin`], [`cos`] and [`tan`] need their slow path.
@@ -14,7 +14,7 @@ pub(super) fn is_far(x: f32) -> bool {
     x.abs() > REDUCTION_LIMIT
 }
 
-/// sin r, cos r and the quarter turn q for x = q pi/2 + r, |r| <= pi/4.
+/// sin r, cos r and the number q of quarter turns for x = q pi/2 + r, |r| <= pi/4.
 #[inline(always)]
 fn reduce_to_quarter(x: f32) -> (f64, f64, u64) {
     // pi/2 in two parts: products of the first with a whole number below 2^20 are exact.

@@ -15,7 +15,7 @@ use zellige_float::Dtype;
 pub struct OpCoverage {
     /// The operation.
     pub name: &'static str,
-    /// Its operands; `x?` may be left out, `x...` stands for one or more.
+    /// Its operands; `x?` may be left out, `x...` is one operand or more.
     pub operands: &'static [&'static str],
     /// Its attributes with what they accept.
     pub attributes: &'static [(&'static str, &'static str)],

@@ -1,10 +1,10 @@
-//! How dtypes and sizes of several operands meet, by PyTorch's rules.
+//! Promotion of dtypes and broadcasting of sizes, by PyTorch's rules.
 
 use crate::dtype::{dtype_category, is_float};
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
-/// The dtype in which operands meet, by categories before widths and tensors before single numbers; a reason where
+/// The dtype to which operands are promoted, by categories before widths and tensors before single numbers; a reason where
 /// they cannot.
 pub fn promote_dtypes(operands: &[TensorType]) -> Result<Dtype, String> {
     let top = |single: bool| {

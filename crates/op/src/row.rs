@@ -10,7 +10,7 @@ use crate::forms::OpForm;
 pub struct OpRow {
     /// Its name.
     pub name: &'static str,
-    /// Its operands; `x?` may be left out, `x...` stands for one or more.
+    /// Its operands; `x?` may be left out, `x...` is one operand or more.
     pub operands: &'static [&'static str],
     /// Its attributes with their defaults.
     pub attributes: &'static [(&'static str, &'static str)],
@@ -21,7 +21,7 @@ pub struct OpRow {
     /// The number that changes no result where it fills the padding of operand 0 along the dimensions that the
     /// operation works along; none where padding is never read.
     pub neutral: Option<f64>,
-    /// Whether the compiler takes it apart.
+    /// Whether the compiler decomposes it.
     pub decomposition: OpDecomposition,
     /// The function of the device that runs it, in SuperDSC.
     pub superdsc: Option<SuperDsc>,
@@ -37,14 +37,14 @@ pub struct OpRow {
     pub torch: &'static [&'static str],
 }
 
-/// Whether an operation is made of others.
+/// Whether an operation is decomposed into others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpDecomposition {
     /// It is one instruction or one kernel.
     None,
-    /// The compiler makes it of others (`compile::decompose`).
+    /// The compiler decomposes it (`compile::decompose`).
     Parts,
-    /// Upstream makes it of others, and the compiler leaves it whole for this reason.
+    /// torch-spyre decomposes it, and the compiler leaves it whole for this reason.
     Whole(&'static str),
 }
 
@@ -146,7 +146,7 @@ impl OpRow {
         OpRow { neutral: Some(number), ..self }
     }
 
-    /// It stays whole, although upstream makes it of others.
+    /// It stays whole, although torch-spyre decomposes it.
     pub(crate) const fn whole(self, reason: &'static str) -> OpRow {
         OpRow { decomposition: OpDecomposition::Whole(reason), ..self }
     }
@@ -182,7 +182,7 @@ impl OpRow {
     /// The fewest operands and, unless there may be any number, the most.
     pub fn arity(&self) -> (usize, Option<usize>) {
         let optional = self.operands.iter().filter(|o| o.ends_with('?')).count();
-        // One operand that stands for several makes the number of operands unbounded.
+        // An operand that may be repeated makes the number of operands unbounded.
         let open = self.operands.iter().any(|o| o.ends_with("..."));
         let most = self.operands.len();
         (most - optional, (!open).then_some(most))

@@ -26,6 +26,7 @@ impl BackingPool {
     /// A backing of at least `len` bytes whose contents are anything, if one is kept that is not
     /// much longer.
     pub(super) fn take_backing(&mut self, len: usize) -> Option<LazyMemory> {
+        // A quarter too long at most: beyond that the pages would be missing for longer blocks.
         let fits = |b: &LazyMemory| b.len() >= len && b.len() - len <= len / 4;
         // The youngest: its bytes are most likely still in a cache.
         let at = self.kept.iter().rposition(fits)?;
@@ -36,6 +37,7 @@ impl BackingPool {
 
     /// Keeps a backing; gives out those that there is no room for, to be freed without a lock.
     pub(super) fn keep_backing(&mut self, backing: LazyMemory) -> Vec<LazyMemory> {
+        // Shorter ones are from the heap, which keeps freed memory itself.
         if backing.len() < LazyMemory::MIN_MAPPED_BYTES || backing.len() > MAX_BACKING_BYTES {
             return vec![backing];
         }

@@ -34,7 +34,7 @@ pub(crate) fn bound_form(layout: &StickLayout) -> Result<StickForm> {
     StickForm::from_layout(layout, &view, Format::F32)
 }
 
-/// The layout of a result that lies as its largest operand does; dense ones go before sparse ones, so
+/// The layout of a result like that of its largest operand; dense ones are preferred to sparse ones, so
 /// that a result is sparse only where every operand is.
 pub(crate) fn layout_like(operands: &[TensorLayout], out: &TensorType) -> Result<StickLayout> {
     layout_like_in(operands, out, result_format(operands, out.dtype)?)

@@ -167,7 +167,7 @@ impl IndexRead {
     }
 }
 
-/// How a value meets what is already there.
+/// How a value is combined with the one that is already there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CombineRule {
     /// The value alone; of several for one place, the last in row-major order.
@@ -186,7 +186,7 @@ pub enum CombineRule {
 /// iterations.
 ///
 /// **Law**: the result is the indexed tensor, into which the values are written one after the other
-/// in row-major order of the iterations. An element that several values meet is combined in the
+/// in row-major order of the iterations. An element that several values are written to is combined in the
 /// numbers that kernels compute with and rounds once, at the end.
 #[derive(Debug, Clone)]
 pub struct IndexWrite {

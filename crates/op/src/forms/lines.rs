@@ -1,4 +1,4 @@
-//! Operations on whole lines: softmax, norms and scans. A line is what lies along some dimensions.
+//! Operations on whole lines: softmax, norms and scans. A line is the elements along some dimensions.
 
 use super::reduce::sum_dtype;
 use crate::dims::{self, PerDimension};
@@ -205,9 +205,9 @@ pub enum ScanCarry {
     Sum,
     /// The product so far.
     Product,
-    /// The largest so far, and the highest index at which it stands; NaN stays.
+    /// The largest so far, and the highest index that has it; NaN stays.
     Largest,
-    /// The smallest so far, and the highest index at which it stands; NaN stays.
+    /// The smallest so far, and the highest index that has it; NaN stays.
     Smallest,
 }
 

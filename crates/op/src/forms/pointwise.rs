@@ -1,6 +1,6 @@
 //! Element by element: one function of the operands at every place.
 //!
-//! Operands broadcast as in PyTorch and meet in one dtype.
+//! Operands broadcast as in PyTorch and are promoted to one dtype.
 
 use crate::dtype::is_float;
 use crate::error::{OpError, Result, refuse_operand};
@@ -41,14 +41,14 @@ pub struct PointwiseOp {
     pub condition: Option<usize>,
     /// Whether the bits of a truth value are its own, so that the lowest one is the result.
     pub flips: bool,
-    /// Whether floats that do not promote may meet, as the dtype of the result is given.
+    /// Whether operands may be floats that do not promote, because the dtype of the result is given.
     pub mixes: bool,
-    /// Whether it tells infinities from numbers, also of a format where numbers stand for them.
+    /// Whether operands are read with infinities, also in a format that encodes them as its largest numbers.
     pub infinities: bool,
 }
 
 impl PointwiseOp {
-    /// An operation that so far computes nothing.
+    /// An operation without a function yet.
     pub(crate) fn new(name: &'static str, arity: usize) -> PointwiseOp {
         PointwiseOp {
             name,
@@ -101,7 +101,7 @@ impl PointwiseOp {
         PointwiseOp { infinities: true, ..self }
     }
 
-    /// Whether an operand has a say in the dtype.
+    /// Whether an operand counts for the dtype of the result.
     pub fn counts_for_dtype(&self, operand: usize) -> bool {
         self.condition != Some(operand)
     }

@@ -47,9 +47,9 @@ impl PoolingKind {
             PoolingKind::Max(w) | PoolingKind::Mean(w, _) => {
                 let w = &w[d];
                 let inside = w.positions_inside(i, size);
-                // A window that lies in the padding alone has no first place; no place of it is read.
+                // A window inside of the padding has no first place, and none of its places is read.
                 let first = w.kernel_place(i, inside.start, size).unwrap_or(0);
-                // Padding counts where it is asked for, up to the end of the padded dimension.
+                // Padding counts where the operation says so, up to the end of the padded dimension.
                 let begin = i * w.stride;
                 let end = (begin + w.kernel).min(size + 2 * w.padding);
                 let padded = end.saturating_sub(begin);

@@ -65,7 +65,7 @@ impl MatrixView {
     }
 }
 
-/// How two operands meet.
+/// How two operands are paired as matrices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MatrixPairing {
     pub a: MatrixView,
@@ -75,7 +75,7 @@ pub struct MatrixPairing {
 }
 
 impl ProductKind {
-    /// How operands of these sizes meet; a reason where they do not.
+    /// How operands of these sizes are paired; a reason where they cannot be.
     pub fn pair_operands(self, a: &[i64], b: &[i64]) -> Result<MatrixPairing, String> {
         use MatrixView::{Column, Keep, Row, Transpose};
         let ranks = (a.len(), b.len());
@@ -141,7 +141,7 @@ pub struct OperandRoles {
     pub scales: &'static [usize],
     /// The operand that is added.
     pub addend: Option<usize>,
-    /// Operands at least; the addend may be left out where it is the last.
+    /// The fewest operands: the addend may be left out where it is the last.
     pub least: usize,
     pub most: usize,
 }

@@ -32,7 +32,7 @@ fn distinct_dims(dims: &[i64], rank: usize) -> Result<Vec<usize>, OperandRefusal
     Ok(seen)
 }
 
-/// Elements pushed on by `shifts`, those that fall off at the end coming in at the beginning; without
+/// Elements moved up by `shifts`; those past the end continue at the beginning; without
 /// dimensions, of the elements in row-major order.
 #[derive(Debug, Clone)]
 pub struct RollOp {
@@ -138,7 +138,7 @@ impl MoveRule for DiagOp {
     }
 
     fn result_dim(&self, _: usize, rank: usize) -> usize {
-        // A vector lies along the columns of its matrix; a diagonal has one dimension.
+        // A vector follows the columns of its matrix; a diagonal has one dimension.
         if rank == 1 { 1 } else { 0 }
     }
 }

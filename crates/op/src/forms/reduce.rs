@@ -6,7 +6,7 @@ use crate::error::{Result, refuse_operand};
 use crate::tensor_type::TensorType;
 use zellige_float::Dtype;
 
-/// A reduction. NaN goes through all of them that do not say otherwise.
+/// A reduction. NaN makes the result of each of them NaN, unless its description says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ReductionKind {
     /// From 0.

@@ -111,7 +111,7 @@ impl LineOperation for PickOp {
     }
 }
 
-/// What stands between two elements.
+/// The value of a rank between two elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuantileInterpolation {
     /// On the line between them.

@@ -37,13 +37,13 @@ impl KernelWindow {
         self.kernel == 1 && self.stride == 1 && self.padding == 0
     }
 
-    /// The place of a kernel position in window `i`, where it lies inside.
+    /// The place of a kernel position in window `i`, if it is inside of the dimension.
     pub fn kernel_place(&self, i: usize, position: usize, size: usize) -> Option<usize> {
         let at = (i * self.stride + position * self.dilation).checked_sub(self.padding)?;
         (at < size).then_some(at)
     }
 
-    /// Kernel positions of window `i` that lie inside.
+    /// Kernel positions of window `i` that are inside of the dimension.
     pub fn positions_inside(&self, i: usize, size: usize) -> Range<usize> {
         let begin = i * self.stride;
         // The first position at or behind the padding in front, and the first one behind the elements.
@@ -52,7 +52,7 @@ impl KernelWindow {
         first.min(self.kernel)..past.min(self.kernel).max(first.min(self.kernel))
     }
 
-    /// Kernel positions of all these windows together that lie inside, by a formula: there may be as
+    /// Kernel positions of all these windows together that are inside, by a formula: there may be as
     /// many windows as elements.
     pub fn count_positions_inside(&self, windows: &Range<usize>, size: usize) -> u128 {
         // Positions before a bound, of window `i`: `ceil((bound - i * stride) / dilation)`, at most all.

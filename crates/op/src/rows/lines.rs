@@ -39,7 +39,7 @@ fn take_count(a: &mut OpAttributes, name: &str) -> Result<usize> {
     usize::try_from(n).map_err(|_| a.bad_attribute(name, format!("{n} is less than 0")))
 }
 
-/// Whether to sort downwards; sorts are always stable, asked or not.
+/// Whether to sort downwards; sorts are always stable, whether that is requested or not.
 fn build_sort(a: &mut OpAttributes, gives: LineResults) -> BuiltForm {
     let dim = Some(a.take_int("dim", Some(-1))?);
     let descending = a.take_flag("descending", false)?;

@@ -1,4 +1,4 @@
-//! Operations made of moves.
+//! Operations that only move elements.
 
 use super::BuiltForm;
 use crate::attributes::OpAttributes;

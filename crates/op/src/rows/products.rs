@@ -63,7 +63,7 @@ pub(crate) static ROWS: &[OpRow] = &[
             }))
         }).attributes(&[("out_dtype", "bfloat16")]),
     row("scaled_dot_product_attention", &["query", "key", "value", "mask?"], UpstreamLayer::Decomposed, |attrs| {
-            // JSON has no NaN: it stands for a scale that is not given.
+            // A missing scale is read as NaN, which no caller can write as a JSON number.
             let scale = attrs.take_number("scale", Some(f64::NAN))?;
             Ok(OpForm::Attention(AttentionOp {
                 causal: attrs.take_flag("is_causal", false)?,

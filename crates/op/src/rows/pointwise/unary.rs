@@ -18,7 +18,7 @@ fn build_float_unary(a: &OpAttributes, f: Unary) -> BuiltForm {
     build_pointwise(unary_op(a, f).with_result_dtype(ResultDtype::Float))
 }
 
-/// A test of floats, of which all integers say the same.
+/// A test of floats that has the same result for all integers.
 fn build_test(a: &OpAttributes, f: Unary, integers: bool) -> BuiltForm {
     let int = IntFunction::Always(integers);
     build_pointwise(
