@@ -20,6 +20,8 @@ fn fold_in_order<T: Copy>(
     take: impl Fn(T, T) -> T,
     join: impl Fn(T, T) -> T,
 ) -> T {
+    // As many as two registers of AVX-512 or four of AVX2 hold, so that additions of one register do not wait for
+    // each other.
     let mut lanes = [start; PARTIAL_RESULTS];
     let (pieces, rest) = x.as_chunks::<PARTIAL_RESULTS>();
     for piece in pieces {

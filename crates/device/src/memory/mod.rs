@@ -204,6 +204,7 @@ impl MemoryState {
             return Err(DeviceError::TooLarge { place: place(), asked: bytes, limit });
         }
         // `limit` is a multiple of the granule, so rounding up stays below it.
+        // Every block begins with a stick, because the card transfers sticks.
         let rounded = bytes.next_multiple_of(GRANULE_BYTES);
         // The first that has room and not the fullest, so that addresses depend on the order of requests alone.
         for &segment in wanted {

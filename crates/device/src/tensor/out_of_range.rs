@@ -151,6 +151,7 @@ pub(crate) fn has_nan(bytes: &[u8], format: Format) -> bool {
         };
         bytes.chunks(N * 1024).any(part)
     }
+    // Without the sign, the codes of NaN are those past infinity in each format.
     let sixteen = |least: u16| any_element(bytes, move |b| u16::from_le_bytes(b) & 0x7fff >= least);
     match format {
         Format::DL16 | Format::DL16INF => sixteen(0x7fff),
