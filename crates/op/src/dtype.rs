@@ -1,4 +1,4 @@
-//! What dtypes are to operations.
+//! Categories of dtypes, and which ones host tensors have.
 
 use crate::error::{OpError, Result};
 use zellige_float::Dtype;

@@ -74,7 +74,7 @@ impl TensorOp {
         self.row.name
     }
 
-    /// How upstream runs it.
+    /// How torch-spyre runs it.
     pub fn layer(&self) -> UpstreamLayer {
         self.row.layer
     }

@@ -4,6 +4,7 @@ use crate::attributes::OpAttributes;
 use crate::coverage::UpstreamLayer;
 use crate::error::{Result, refuse_operand};
 use crate::forms::OpForm;
+use crate::torch_operator::TorchOperator;
 
 /// One operation.
 #[derive(Clone, Copy)]
@@ -14,7 +15,7 @@ pub struct OpRow {
     pub operands: &'static [&'static str],
     /// Its attributes with their defaults.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// How upstream runs it.
+    /// How torch-spyre runs it.
     pub layer: UpstreamLayer,
     /// Its form with attributes.
     pub(crate) form: fn(&mut OpAttributes) -> Result<OpForm>,
@@ -29,12 +30,8 @@ pub struct OpRow {
     pub ktir: TileProgram,
     /// The operation of ONNX that is this one, with the same operands and without attributes.
     pub onnx: Option<&'static str>,
-    /// The operators of ATen that are this one: overloads (the functional one, then in-place and out forms), and ATen's
-    /// arguments in their order. A plain name is an operand, `name=` an attribute of that name, `name=other` one of
-    /// another name, `name!` is not passed on, `name?` and `name~` are refused where they are set or unset, `name#` where
-    /// it is another number than 1, and operand 0 is converted to the dtype `name^`, which the result has too. An
-    /// attribute in brackets before the arguments is always passed.
-    pub torch: &'static [&'static str],
+    /// The operators of ATen that are this one.
+    pub torch: &'static [TorchOperator],
 }
 
 /// Whether an operation is decomposed into others.
@@ -175,7 +172,7 @@ impl OpRow {
         OpRow { onnx: Some(name), ..self }
     }
 
-    pub(crate) const fn torch(self, operators: &'static [&'static str]) -> OpRow {
+    pub(crate) const fn torch(self, operators: &'static [TorchOperator]) -> OpRow {
         OpRow { torch: operators, ..self }
     }
 

@@ -1,4 +1,4 @@
-//! Tensors out of nothing: constants, sequences, random numbers. A value is a function of the row-major index.
+//! Tensors without operands: constants, sequences, random numbers. A value is a function of the row-major index.
 
 use crate::error::{OpError, Result, refuse_operand};
 use crate::scalar::HostScalar;
@@ -55,7 +55,7 @@ impl FactoryValue {
         }
     }
 
-    /// The least and the greatest value of a tensor with so many elements, in some order; none where
+    /// The smallest and the largest value of a tensor with so many elements, in some order; none where
     /// it has no elements, or where no value is large.
     pub fn value_bounds(self, count: u64) -> Option<[HostScalar; 2]> {
         // Sequences are monotonic, so that the ends bound every value.
@@ -85,7 +85,7 @@ pub struct FactoryOp {
     pub name: &'static str,
     pub size: Vec<i64>,
     pub dtype: Dtype,
-    /// Whether float32 and int64 are stored as they are.
+    /// Whether float32 and int64 are stored with all their bits.
     pub wide: bool,
     pub value: FactoryValue,
 }

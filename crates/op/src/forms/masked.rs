@@ -1,4 +1,4 @@
-//! An operand kept or changed by the place of each element: triangles, dropout, Bernoulli numbers.
+//! Operands of which elements are kept or changed by their coordinates: triangles, dropout, Bernoulli numbers.
 
 use crate::dtype::is_float;
 use crate::error::{Result, refuse_operand};
@@ -23,7 +23,7 @@ impl MaskRule {
     }
 }
 
-/// An operation of one operand and the place.
+/// An operation whose result depends on the element and on its coordinates.
 #[derive(Debug, Clone)]
 pub struct MaskedOp {
     pub name: &'static str,
