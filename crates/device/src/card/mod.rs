@@ -61,7 +61,7 @@ struct CardLog {
     busy: SimulatedTime,
 }
 
-/// What a recording says of an operation besides its cost, by name.
+/// What a recording holds of an operation besides its cost, by name.
 pub type RecordingStamp = Vec<(&'static str, serde_json::Value)>;
 
 /// A timeline that begins and ends while the card works.
@@ -139,7 +139,7 @@ impl Card {
         StoragePolicy { mode: self.0.mode, keep: self.0.keep }
     }
 
-    /// Which dtypes are stored as they are by default, and not in half of their bits.
+    /// Which dtypes are stored with all their bits by default, and not in half of them.
     pub fn kept_dtypes(&self) -> KeptDtypes {
         self.0.keep
     }
@@ -217,7 +217,7 @@ impl Card {
     /// program may have been compiled for instead of the card's own.
     ///
     /// # Errors
-    /// Cores that the card has not.
+    /// More cores than the card has.
     pub fn prepare_wave(
         &self,
         wave: &[(&OperationWork, usize)],
@@ -254,8 +254,8 @@ impl Card {
     }
 
     /// Enters an exchange with other cards that was just done, at the end of its stream. It starts when the last of the
-    /// cards is `ready`, so that cards which say the same moment to each other agree on when it ends. `args` is what
-    /// traces say of it besides its cost.
+    /// cards is `ready`, so that cards which exchange that time agree on when it ends. `args` is what
+    /// traces record of it besides its cost.
     pub fn account_exchange(
         &self,
         stream: StreamId,
@@ -270,7 +270,7 @@ impl Card {
         log.operations += 1;
         log.busy += cost.time;
         let name: Arc<str> = name.into();
-        let said = [
+        let recorded = [
             ("messages", cost.messages.into()),
             ("bytes", cost.bytes.into()),
             ("bound", "bound by the link to other cards".into()),
@@ -281,7 +281,7 @@ impl Card {
             ),
         ];
         let draw = |timeline: &mut Timeline, stamp: RecordingStamp| {
-            let all = said.iter().cloned().chain(args.iter().cloned()).chain(stamp);
+            let all = recorded.iter().cloned().chain(args.iter().cloned()).chain(stamp);
             let all = all.map(|(name, value)| (name.to_owned(), value)).collect();
             for (track, args) in
                 [(TimelineTrack::Stream(stream.number()), all), (TimelineTrack::Link, Vec::new())]
@@ -536,7 +536,7 @@ impl CardBuilder {
         self
     }
 
-    /// Which dtypes are stored as they are by default; as the profile says ([`KeptDtypes::under_profile`]) without it.
+    /// Which dtypes are stored with all their bits by default; as the profile says ([`KeptDtypes::under_profile`]) without it.
     pub fn keep_dtypes(mut self, keep: KeptDtypes) -> CardBuilder {
         self.keep = Some(keep);
         self

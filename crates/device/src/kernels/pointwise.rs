@@ -244,7 +244,7 @@ pub(crate) trait WalkTask: Send + Sync {
     /// Computes the part of the result that a walk covers.
     ///
     /// # Safety
-    /// As [`KernelTask::run`]; the walk is one of [`WalkTask::core_walks`].
+    /// As [`KernelTask::run_slice`]; the walk is one of [`WalkTask::core_walks`].
     unsafe fn run_walk(&self, walk: &StickWalk, memory: &TensorPointers);
 }
 
@@ -394,7 +394,7 @@ impl<T: KernelNumber> PointwiseTask<T> {
     /// Looks up the elements of a slice, if lanes are adjacent in operand and result.
     ///
     /// # Safety
-    /// That of [`KernelTask::run`].
+    /// That of [`KernelTask::run_slice`].
     unsafe fn run_by_table(
         &self,
         table: &CodeTable,
@@ -412,7 +412,7 @@ impl<T: KernelNumber> PointwiseTask<T> {
     /// Takes pairs of elements of a slice, if lanes are adjacent in every tensor.
     ///
     /// # Safety
-    /// That of [`KernelTask::run`].
+    /// That of [`KernelTask::run_slice`].
     unsafe fn run_in_pairs(
         &self,
         run: PairKernel,
@@ -433,7 +433,7 @@ impl<T: KernelNumber> PointwiseTask<T> {
     /// Computes in the memory of the tensors, if they hold the numbers themselves and lanes are adjacent in all of them.
     ///
     /// # Safety
-    /// That of [`KernelTask::run`].
+    /// That of [`KernelTask::run_slice`].
     unsafe fn run_in_memory(&self, walk: &StickWalk, memory: &TensorPointers) -> bool {
         let to = memory.outputs[0].cast::<T>();
         let aligned = |at: *const u8| at.cast::<T>().is_aligned();
@@ -468,18 +468,18 @@ impl<T: KernelNumber> WalkTask for PointwiseTask<T> {
 
     unsafe fn run_walk(&self, walk: &StickWalk, memory: &TensorPointers) {
         if let Some(table) = &self.table
-            // SAFETY: by the contract of `KernelTask::run`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             && unsafe { self.run_by_table(table, walk, memory) }
         {
             return;
         }
         if let Some(run) = self.pair
-            // SAFETY: by the contract of `KernelTask::run`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             && unsafe { self.run_in_pairs(run, walk, memory) }
         {
             return;
         }
-        // SAFETY: by the contract of `KernelTask::run`.
+        // SAFETY: by the contract of `KernelTask::run_slice`.
         if unsafe { self.run_in_memory(walk, memory) } {
             return;
         }
@@ -493,7 +493,7 @@ impl<T: KernelNumber> WalkTask for PointwiseTask<T> {
         walk.for_each_rows(rows, |rows| {
             let n = rows.count * rows.lanes;
             for (i, into) in operands.chunks_mut(wide).enumerate() {
-                // SAFETY: by the contract of `KernelTask::run`; the walk was made for these tensors.
+                // SAFETY: by the contract of `KernelTask::run_slice`; the walk was made for these tensors.
                 unsafe {
                     rows.load_rows(
                         &self.loads[i],

@@ -120,7 +120,7 @@ impl StickWalk {
         self.kinds[which]
     }
 
-    /// The most rows that come at once, where at most so many numbers should.
+    /// The most rows of a call, so that it has at most so many numbers if a row does.
     pub(crate) fn rows_for_numbers(&self, numbers: usize) -> usize {
         let most = (numbers / self.lanes).max(1);
         self.parts.iter().map(|p| p.rows.n).max().unwrap_or(1).clamp(1, most)

@@ -90,8 +90,8 @@ impl MemoryBlock {
         self.0.id
     }
 
-    /// Which block it is, and how often it was written. Who caches something that was computed from its bytes
-    /// reads the stamp first and the bytes after: a write in between then only costs a second computation.
+    /// Which block it is, and how often it was written. A cache of something that was computed from its bytes
+    /// reads the stamp first and the bytes afterwards: a write in between then only costs a second computation.
     pub fn write_stamp(&self) -> WriteStamp {
         WriteStamp { block: self.0.id, writes: self.0.writes.load(Ordering::Acquire) }
     }

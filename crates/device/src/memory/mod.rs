@@ -118,7 +118,7 @@ impl DeviceMemory {
     fn take_backing(&self, len: usize) -> Result<LazyMemory> {
         let kept =
             if BackingPool::may_serve(len) { self.lock_pool().take_backing(len) } else { None };
-        // What is kept is the first thing to give up when the host has no more.
+        // Kept memory is returned to the system first when the host has no more.
         pool::zeroed_backing(kept, len).or_else(|_| {
             self.trim_pool();
             pool::map_fresh(len)
@@ -126,7 +126,7 @@ impl DeviceMemory {
     }
 
     fn recycle_backing(&self, backing: LazyMemory) {
-        // Freed after the lock is: that is a system call.
+        // Freed after the lock is released, because freeing is a system call.
         let excess = self.lock_pool().keep_backing(backing);
         drop(excess);
     }

@@ -1,4 +1,4 @@
-//! What a memory says about itself.
+//! Figures of a memory.
 
 use super::segment::MemorySegment;
 use serde::Serialize;

@@ -46,7 +46,7 @@ pub struct WorkDivision {
 
 /// The dimensions of an iteration space as the numbers of cores count them, the fastest first: those that
 /// are summed over, so that cores which share a result are neighbours on the ring, then those of the
-/// result; both in the order of the loops. It is the order of the existing compiler.
+/// result; both in the order of the loops. It is the order of torch-spyre.
 ///
 /// ```
 /// use zellige_device::core_order;

@@ -18,7 +18,7 @@ pub(crate) fn result_format(operands: &[TensorLayout], dtype: Dtype) -> Result<D
         Dtype::Int64 => Format::I64,
         other => return Ok(DataFormat::device_format_of(other)?),
     };
-    // A single number beside tensors has its value to give, not its width.
+    // A single number beside tensors does not decide in which width results are stored.
     let wider: Vec<&TensorLayout> = operands.iter().filter(|t| !t.size().is_empty()).collect();
     let operands = if wider.is_empty() { operands.iter().collect() } else { wider };
     let keeps = operands.first().is_some_and(|t| t.storage_policy().keep.keeps_dtype(dtype));

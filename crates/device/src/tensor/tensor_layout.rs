@@ -20,7 +20,7 @@ use zellige_stick::{DataFormat, StickLayout};
 pub struct StoragePolicy {
     /// How 16-bit floats are encoded.
     pub mode: FloatMode,
-    /// Which dtypes are stored as they are.
+    /// Which dtypes are stored with all their bits.
     pub keep: KeptDtypes,
 }
 
@@ -55,7 +55,7 @@ impl TensorLayout {
         Ok(TensorLayout { layout: layout.clone(), view, dtype, format, storage })
     }
 
-    /// What it is stored by.
+    /// The policy by which it is stored.
     pub fn storage_policy(&self) -> StoragePolicy {
         self.storage
     }
@@ -65,7 +65,7 @@ impl TensorLayout {
         &self.layout
     }
 
-    /// Size, strides and offset, in the own strides of [`TensorLayout::stick_layout`].
+    /// Size, strides and offset, in the strides of [`TensorLayout::stick_layout`].
     pub fn view(&self) -> &StridedLayout {
         &self.view
     }

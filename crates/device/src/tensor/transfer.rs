@@ -138,10 +138,10 @@ fn round_to_bursts(runs: &[(u64, u64)], block: u64) -> Vec<(u64, u64)> {
     vec![(TILE_BYTES, block / TILE_BYTES), (block % TILE_BYTES, 1)]
 }
 
-/// Moves of this process that are kept planned.
+/// Plans of moves that this process keeps.
 const MAX_KEPT_MOVES: usize = 256;
 
-/// Plans a move, or finds it planned.
+/// The mover of a move: a kept one, or a newly planned one.
 pub(super) fn find_mover(
     from: &TransferSide,
     to: &TransferSide,
@@ -173,7 +173,7 @@ pub(super) fn narrows_integers(from: &TensorLayout, to: &TensorLayout) -> bool {
     from.dtype() == to.dtype() && from.format() == Format::I64 && to.format() == Format::I32
 }
 
-/// Plans a move, or finds it planned, and hands the mover to `run`.
+/// Calls `run` with the mover of a move.
 fn run_between(
     from: &TransferSide,
     to: &TransferSide,
@@ -338,7 +338,7 @@ impl Tensor {
         out_of_range::find_out_of_range(bytes, host, from.format, self.format())
     }
 
-    /// Whether setting every element to this number makes infinities of it that it was not.
+    /// Whether setting every element to this finite number would store infinities.
     pub fn is_out_of_range(&self, value: impl Into<HostScalar>) -> bool {
         out_of_range::is_number_out_of_range(value.into(), self.format())
     }
@@ -391,7 +391,7 @@ impl Tensor {
         Ok(self.download_with_traffic(dtype)?.0)
     }
 
-    /// The same, and what it took.
+    /// The same, and the traffic of the transfer.
     ///
     /// # Errors
     /// As [`Tensor::read_into`].
@@ -432,7 +432,7 @@ impl Tensor {
             let (buffer, host) = (&held.0, &held.1);
             let from = TransferSide { layout: host.to_layout()?, format: src.format() };
             self.receive_from(&from, buffer)?;
-            // The host's way around is not the card's.
+            // What the detour through the host takes is not charged, because the card would copy directly.
             return src.tensor_layout().plan_copy_to(self.tensor_layout());
         }
         let moved = src.with_side(|from, memory| self.receive_from(from, memory))?;

@@ -6,7 +6,7 @@ use crate::tensor::sticks::StickForm;
 use zellige_machine::account::{CoreWork, saturating_product};
 use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED_TENSOR_BYTES};
 
-/// Who has the same parts of the operands as a core.
+/// The cores that have the same parts of the operands as a core.
 pub(super) struct AttentionShares {
     pub(super) q: CoreShare,
     pub(super) mask: CoreShare,

@@ -215,7 +215,7 @@ impl KernelTask for ConvolutionTask {
                 // The bias has all output channels, a group its own part of them.
                 extra.columns = extra.columns.slice_range(own.clone());
             }
-            // SAFETY: by the contract of `KernelTask::run`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             unsafe { finish.finish_block(&block, 0, &memory.inputs, sums) };
             let sink = ResultSink {
                 store: &self.store,

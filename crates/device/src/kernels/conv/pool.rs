@@ -140,7 +140,7 @@ impl KernelTask for PoolingTask {
                         let start = x.offset + from_rows.line_offset(row);
                         from.for_each_piece(channels.clone(), |c, at, count| {
                             let value = &mut value[c - channels.start..][..count];
-                            // SAFETY: elements of the image, by the contract of `KernelTask::run`.
+                            // SAFETY: elements of the image, by the contract of `KernelTask::run_slice`.
                             unsafe { self.load.load_adjacent(memory.inputs[0], start + at, value) };
                         });
                         // All channels at once: they are adjacent lanes, while the places of a window are not.

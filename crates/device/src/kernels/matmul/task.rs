@@ -65,7 +65,7 @@ impl<T: ProductNumber> ProductTask<T> {
         let ProductMatrices { a, b, c, extras, steps, .. } = matrices;
         let outer = c.rank() - 2;
         let (m, n) = (outer, outer + 1);
-        // Batches that B does not know are more rows of A: B is read once for all of them.
+        // Batch dimensions that B lacks are more rows of A: B is read once for all of them.
         let moves = |d: &usize| b.stride[*d] != 0 || b.size[*d] == 1;
         let (batch, mut rows): (Vec<usize>, Vec<usize>) = (0..outer).partition(moves);
         rows.push(m);
@@ -224,7 +224,7 @@ impl<T: ProductNumber> KernelTask for ProductTask<T> {
                 multiply_block(self.isa, &left, &right, tiles, &block, &mut packed, part);
                 sums.iter_mut().zip(part).for_each(|(sum, part)| *sum = sum.add_rounded(*part));
             }
-            // SAFETY: by the contract of `KernelTask::finish_block`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             unsafe { self.finish.finish_block(&block, batch, &memory.inputs, sums) };
             let sink = ResultSink {
                 store: &self.store,

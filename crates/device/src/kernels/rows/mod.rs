@@ -121,7 +121,7 @@ fn outer_dims(wide: &AlignedForms) -> PerDimension<usize> {
     (0..wide.inputs[0].rank()).filter(|d| !wide.along.contains(d)).collect()
 }
 
-/// What the accounts call it: whether lines run along the lanes.
+/// The kind of work for the accounts: whether lines run along the lanes.
 fn line_work_kind(wide: &AlignedForms) -> WorkKind {
     let along = wide.inputs[0].stick.is_none_or(|s| wide.along.contains(&s));
     if along { WorkKind::RowReduction } else { WorkKind::CrossRowReduction }

@@ -17,8 +17,8 @@ use zellige_op::{LineResults, PerDimension};
 /// Numbers of a block of lines along the lanes: what operand and result take of a first-level cache.
 const BLOCK_NUMBERS: usize = 4 * 1024;
 
-/// Numbers between lines that run across the lanes: without them, elements of one stick would land in
-/// lines that share their place in the cache.
+/// Numbers between lines that run across the lanes: without them the elements of one stick would be written to
+/// addresses of one cache set.
 const LINE_GAP_NUMBERS: usize = 16;
 
 /// Numbers of a block of lines across the lanes, of which a whole stick is read together.
@@ -39,7 +39,7 @@ struct LineSlice {
     outputs: Vec<TensorLines>,
     /// Extents of the outer dimensions but that of blocks.
     outer: PerDimension<usize>,
-    /// Lines of the block dimension, and how many are taken at a time.
+    /// Lines of the block dimension, and how many are computed at a time.
     lines: usize,
     block: usize,
     /// Numbers after each line in a block.
