@@ -30,13 +30,13 @@ pub struct Converter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConvertError {
-    /// A buffer holds fewer bytes than the elements asked for.
+    /// A buffer holds fewer bytes than the requested elements.
     TooShort {
         /// Which buffer: "source" or "destination".
         buffer: &'static str,
         /// The format of its elements.
         format: Format,
-        /// Elements asked for.
+        /// The requested elements.
         count: usize,
         /// Bytes that it holds.
         bytes: usize,

@@ -37,6 +37,8 @@ macro_rules! unary {
                                 *out = canonicalize_nan($body);
                             }
                             $(
+                                // First whether there is any such element, in a loop without branches, because
+                                // hardly any array has one.
                                 if x.iter().fold(false, |any, &$y| any | $condition) {
                                     for (out, &$y) in out.iter_mut().zip(x) {
                                         if $condition {

@@ -1,4 +1,4 @@
-//! How upstream runs each operation, which of them a card runs itself, and what each one accepts.
+//! How torch-spyre runs each operation, which of them a card runs itself, and what each one accepts.
 
 use crate::error::OpError;
 use crate::op::TensorOp;
@@ -15,11 +15,11 @@ use zellige_float::Dtype;
 pub struct OpCoverage {
     /// The operation.
     pub name: &'static str,
-    /// Its operands; `x?` may be left out, `x...` stands for one or more.
+    /// Its operands; `x?` may be left out, `x...` is one operand or more.
     pub operands: &'static [&'static str],
     /// Its attributes with what they accept.
     pub attributes: &'static [(&'static str, &'static str)],
-    /// How upstream runs it.
+    /// How torch-spyre runs it.
     pub layer: UpstreamLayer,
     /// Whether the host does it under the profile.
     pub on_host: bool,
@@ -147,7 +147,7 @@ fn accepts_dtype(entry: &OpRow, op: &TensorOp, dtype: Dtype) -> bool {
     partial.iter().any(|metas| op.infer_types(metas).is_ok())
 }
 
-/// How an operation reaches the card upstream; the coverage profile `card` follows it.
+/// How an operation reaches the card in torch-spyre; the coverage profile `card` follows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpstreamLayer {
     /// An instruction of the hardware.
@@ -168,7 +168,7 @@ pub enum UpstreamLayer {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoverageProfile {
-    /// What upstream runs on the device; for the rest operands go to the host and results come
+    /// What torch-spyre runs on the device; for the rest operands go to the host and results come
     /// back.
     Card,
     /// Every operation of the table on the device.

@@ -16,9 +16,8 @@
 //! PyTorch's does. The scores of a block of rows are all that is held at once: no tensor of all scores.
 //!
 //! # Layout
-//! Q, V and the result lie along their last dimension. K does too, or lies along the keys, as the
-//! transpose of a matrix does that lies along its columns; the first is turned tile by tile in the
-//! scratchpad.
+//! Q, V and the result are stickified along their last dimension. K is too, and is then transposed tile by tile
+//! in the scratchpad; or it is stickified along the keys, as the transpose of a matrix is.
 
 mod account;
 mod task;
@@ -171,7 +170,11 @@ impl OpKernel for AttentionOp {
             (None, &out, lies(&out, column)),
         ] {
             if t.numel() > 0 && !fits {
-                return Err(refuse_operand(NAME, i, "it does not lie along its last dimension"));
+                return Err(refuse_operand(
+                    NAME,
+                    i,
+                    "it is not stickified along its last dimension",
+                ));
             }
         }
         #[allow(clippy::cast_precision_loss, reason = "extents of a head are small")]

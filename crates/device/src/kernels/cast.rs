@@ -105,7 +105,7 @@ fn map_in_place<T: Copy>(x: &mut [T], f: impl Fn(T) -> T) {
     x.iter_mut().for_each(|x| *x = f(*x));
 }
 
-/// The format of a dtype; float32 and int64 are wide where asked.
+/// The format of a dtype; float32 and int64 keep all their bits with `wide`.
 pub(crate) fn format_for_dtype(
     operands: &[TensorLayout],
     dtype: Dtype,

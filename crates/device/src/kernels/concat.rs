@@ -1,4 +1,4 @@
-//! Tensors side by side, and tensors written into others.
+//! Concatenation, and tensors written into a slice of another one.
 
 use super::moves::{ElementMove, MoveKernel, TensorPiece, slice_piece};
 use crate::error::Result;

@@ -17,8 +17,8 @@ pub(crate) fn drop_unit_stick(t: &StickForm) -> StickForm {
     t
 }
 
-/// What is left of a form without some dimensions: one element stays of each with `keepdim`, else
-/// the dimension goes.
+/// A form without some dimensions: one element stays of each with `keepdim`, otherwise
+/// the dimension is removed.
 pub(crate) fn remove_dims(t: &StickForm, gone: &[usize], keepdim: bool) -> StickForm {
     let mut left =
         StickForm { size: SmallVec::new(), stride: SmallVec::new(), stick: None, ..t.clone() };
@@ -36,7 +36,7 @@ pub(crate) fn remove_dims(t: &StickForm, gone: &[usize], keepdim: bool) -> Stick
     left
 }
 
-/// The inverse on a result: dimensions that went come back with one element.
+/// The inverse on a result: removed dimensions are restored with one element.
 pub(crate) fn restore_dims(t: &StickForm, gone: &[usize], rank: usize) -> StickForm {
     if t.rank() == rank {
         return t.clone();

@@ -1,8 +1,8 @@
-//! Elements in and out of registers: formats become the numbers that kernels compute with.
+//! Loading and storing elements: formats become the numbers that kernels compute with, and back.
 
 use zellige_float::{Converter, Format};
 
-/// How the lanes of a row lie.
+/// Where the lanes of a row are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowLanes {
     /// Side by side in sticks of `eps`, which are `stride` elements apart.
@@ -56,9 +56,9 @@ pub(crate) struct ElementStorer<T> {
 }
 
 impl<T: KernelNumber> ElementLoader<T> {
-    /// Elements as the card computes with them for a result in `to`: DLFloat16 has no infinity there, and
-    /// what stands for one is a number as any other. A result in float32 has infinities of its own, and
-    /// gets those of its operands: there the number would come back as one.
+    /// Elements as the card computes with them for a result in `to`: in its arithmetic DLFloat16 has no infinity, and
+    /// the encoding of infinity is the largest number. A result in float32 has infinities of its own and gets those of
+    /// its operands, because that number would be read as a finite one there.
     pub(crate) fn new(format: Format, to: Format) -> ElementLoader<T> {
         // The host's float32 has infinities. If the number that encodes one were added up there, the result would
         // be finite and far too large without anybody noticing.

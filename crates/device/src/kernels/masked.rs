@@ -1,4 +1,4 @@
-//! An operand kept or changed by the place of each element: triangles, dropout, Bernoulli numbers.
+//! Operands of which elements are kept or changed by their coordinates: triangles, dropout, Bernoulli numbers.
 
 use super::counter::{lane_step, linear_counter, row_major_weights};
 use super::io::{ElementLoader, ElementStorer, KernelNumber};
@@ -18,7 +18,7 @@ use zellige_machine::OperationCharges;
 use zellige_math::random::fill_uniform;
 use zellige_op::{MaskRule, MaskedOp, PerDimension, TensorType};
 
-/// The counters that the rule asks: the row-major index, or row and column.
+/// The counters that the rule needs: the row-major index, or row and column.
 fn counter_weights(op: &MaskedOp, size: &[usize]) -> Vec<PerDimension<usize>> {
     if op.rule.is_random() {
         return vec![row_major_weights(size)];
@@ -183,7 +183,7 @@ impl<T: KernelNumber> WalkTask for MaskTask<T> {
         let mut numbers = vec![T::default(); most * walk.lanes];
         walk.for_each_rows(most, |rows| {
             let numbers = &mut numbers[..rows.count * rows.lanes];
-            // SAFETY: by the contract of `KernelTask::run`; the walk was made for these tensors.
+            // SAFETY: by the contract of `KernelTask::run_slice`; the walk was made for these tensors.
             unsafe { rows.load_rows(&self.load, memory.inputs[0], 0, walk.row_lanes(1), numbers) };
             for (row, x) in numbers.chunks_mut(rows.lanes).enumerate() {
                 let at = |k: usize| rows.start[k] + row * rows.step[k];

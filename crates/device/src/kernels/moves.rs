@@ -33,7 +33,7 @@ pub enum PieceOwner {
 pub struct TensorPiece {
     /// Whose memory it is in.
     pub of: PieceOwner,
-    /// How its elements lie in it.
+    /// The layout of its elements in it.
     pub laid: TensorLayout,
 }
 
@@ -195,7 +195,7 @@ pub(crate) trait MoveKernel: MoveRule {
 }
 
 impl<M: MoveKernel> OpKernel for MoveForm<M> {
-    /// A result lies as its first regular operand does; dimensions that this has not come first.
+    /// A result has the layout of its first regular operand; dimensions that this operand lacks come first.
     fn plan_layouts(
         &self,
         inputs: &[TensorLayout],

@@ -1,6 +1,6 @@
 //! Element by element: one function of the operands at every place.
 //!
-//! Operands broadcast as in PyTorch and meet in one dtype. Floats widen to float32, integers and truth
+//! Operands broadcast as in PyTorch and are promoted to one dtype. Floats widen to float32, integers and truth
 //! values compute in 32 bits, or in 64 where one of the tensors has them. A bool result holds 0 or 1 (so that bool addition is `or` and
 //! multiplication `and`), a uint8 result its lowest 8 bits.
 
@@ -180,7 +180,7 @@ pub(crate) fn keep_lowest_byte<T: WrappingInteger>(x: &mut [T]) {
     x.iter_mut().for_each(|x| *x = *x & <T as From<u8>>::from(0xff));
 }
 
-/// A result in this layout, and operands that lie with it.
+/// A result in this layout, and the layouts that operands need for it.
 pub(crate) fn layouts_for_result(
     inputs: &[TensorLayout],
     layout: StickLayout,
@@ -244,7 +244,7 @@ pub(crate) trait WalkTask: Send + Sync {
     /// Computes the part of the result that a walk covers.
     ///
     /// # Safety
-    /// As [`KernelTask::run`]; the walk is one of [`WalkTask::core_walks`].
+    /// As [`KernelTask::run_slice`]; the walk is one of [`WalkTask::core_walks`].
     unsafe fn run_walk(&self, walk: &StickWalk, memory: &TensorPointers);
 }
 
@@ -391,10 +391,10 @@ impl PointwiseTask<f32> {
 }
 
 impl<T: KernelNumber> PointwiseTask<T> {
-    /// Looks up the elements of a slice, if its lanes lie alike on both sides.
+    /// Looks up the elements of a slice, if lanes are adjacent in operand and result.
     ///
     /// # Safety
-    /// That of [`KernelTask::run`].
+    /// That of [`KernelTask::run_slice`].
     unsafe fn run_by_table(
         &self,
         table: &CodeTable,
@@ -409,10 +409,10 @@ impl<T: KernelNumber> PointwiseTask<T> {
         })
     }
 
-    /// Takes pairs of elements of a slice, if its lanes lie alike everywhere.
+    /// Takes pairs of elements of a slice, if lanes are adjacent in every tensor.
     ///
     /// # Safety
-    /// That of [`KernelTask::run`].
+    /// That of [`KernelTask::run_slice`].
     unsafe fn run_in_pairs(
         &self,
         run: PairKernel,
@@ -423,17 +423,17 @@ impl<T: KernelNumber> PointwiseTask<T> {
         let (a, b, to) = (memory.inputs[0], memory.inputs[1], memory.outputs[0]);
         walk.lanes.is_multiple_of(PAIR_STEP)
             && walk.for_whole_lanes(AT_ONCE, |at, count| {
-                // SAFETY: as in `look_up`; a result in the block of an operand is in its very place.
+                // SAFETY: as in `run_by_table`; a result in the block of an operand is in its very place.
                 unsafe {
                     run(a.add(at[1] * size), b.add(at[2] * size), to.add(at[0] * size), count);
                 }
             })
     }
 
-    /// Computes in the memory of the tensors, if they hold the numbers themselves and their lanes lie alike.
+    /// Computes in the memory of the tensors, if they hold the numbers themselves and lanes are adjacent in all of them.
     ///
     /// # Safety
-    /// That of [`KernelTask::run`].
+    /// That of [`KernelTask::run_slice`].
     unsafe fn run_in_memory(&self, walk: &StickWalk, memory: &TensorPointers) -> bool {
         let to = memory.outputs[0].cast::<T>();
         let aligned = |at: *const u8| at.cast::<T>().is_aligned();
@@ -445,7 +445,7 @@ impl<T: KernelNumber> PointwiseTask<T> {
             && aligned(to.cast());
         numbers
             && walk.for_whole_lanes(IN_MEMORY, |at, count| {
-                // SAFETY: as in `look_up`; elements are numbers of this type, and the result has a block of its own.
+                // SAFETY: as in `run_by_table`; elements are numbers of this type, and the result has a block of its own.
                 let views: SmallVec<[&[T]; 4]> = (memory.inputs.iter().zip(&at[1..]))
                     .map(|(from, at)| unsafe {
                         std::slice::from_raw_parts(from.cast::<T>().add(*at), count)
@@ -468,18 +468,18 @@ impl<T: KernelNumber> WalkTask for PointwiseTask<T> {
 
     unsafe fn run_walk(&self, walk: &StickWalk, memory: &TensorPointers) {
         if let Some(table) = &self.table
-            // SAFETY: by the contract of `KernelTask::run`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             && unsafe { self.run_by_table(table, walk, memory) }
         {
             return;
         }
         if let Some(run) = self.pair
-            // SAFETY: by the contract of `KernelTask::run`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             && unsafe { self.run_in_pairs(run, walk, memory) }
         {
             return;
         }
-        // SAFETY: by the contract of `KernelTask::run`.
+        // SAFETY: by the contract of `KernelTask::run_slice`.
         if unsafe { self.run_in_memory(walk, memory) } {
             return;
         }
@@ -493,7 +493,7 @@ impl<T: KernelNumber> WalkTask for PointwiseTask<T> {
         walk.for_each_rows(rows, |rows| {
             let n = rows.count * rows.lanes;
             for (i, into) in operands.chunks_mut(wide).enumerate() {
-                // SAFETY: by the contract of `KernelTask::run`; the walk was made for these tensors.
+                // SAFETY: by the contract of `KernelTask::run_slice`; the walk was made for these tensors.
                 unsafe {
                     rows.load_rows(
                         &self.loads[i],

@@ -22,7 +22,7 @@ impl MoveKernel for RollOp {
             let flat = match x.view_piece(|v| v.view(&line)) {
                 Ok(flat) => flat,
                 Err(_) => {
-                    // A view whose elements do not follow each other: lay them out first.
+                    // A view whose elements do not follow each other cannot be flattened: they are copied first.
                     let plain = TensorPiece::scratch_like(0, x)?;
                     moves.push(ElementMove::Copy { from: x.clone(), to: plain.clone() });
                     plain.view_piece(|v| v.view(&line))?
@@ -45,7 +45,7 @@ impl MoveKernel for RollOp {
     }
 }
 
-/// Two pieces of every dimension: what is pushed on, and what comes in.
+/// Adds the copies of a rotation: two pieces per dimension, one that moves up and one that moves to the front.
 fn push_roll_moves(
     from: &TensorPiece,
     to: &TensorPiece,

@@ -12,7 +12,7 @@ pub(crate) struct CoreShare {
 }
 
 impl CoreShare {
-    /// One core that nobody shares with.
+    /// One core that shares with no other.
     pub(crate) const ALONE: CoreShare = CoreShare { cores: 1, place: 0 };
 
     /// Those of a division, for a tensor that follows some of the loops: cores that differ in other

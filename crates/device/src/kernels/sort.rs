@@ -8,13 +8,13 @@ mod quantile;
 
 /// Numbers with a key whose order is theirs.
 pub(crate) trait KeyedNumber: Copy + Default {
-    /// A key, and behind it an index: in the order of both.
+    /// A key with an index behind it, ordered by both.
     type SortKey: Copy + Ord + Send + Sync;
 
-    /// The number at an index as a place; the other way around for `descending`.
+    /// The key of a number at an index; in the reverse order of numbers with `descending`.
     fn sort_key(self, index: u32, descending: bool) -> Self::SortKey;
 
-    /// The index in a place.
+    /// The index in a key.
     fn index_of_key(place: Self::SortKey) -> usize;
 
     /// Whether it is NaN.
@@ -31,7 +31,7 @@ fn pack_sort_key(key: u32, index: u32, descending: bool) -> u64 {
     u64::from(key ^ turn) << 32 | u64::from(index)
 }
 
-/// The index in such a place.
+/// The index in such a key.
 fn unpack_index(place: u64) -> usize {
     usize::try_from(place & u64::from(u32::MAX)).unwrap_or(usize::MAX)
 }

@@ -13,7 +13,7 @@ use zellige_math::FloatFunction;
 
 /// Codes of 16 bits.
 const CODE_COUNT: usize = 1 << 16;
-/// Elements from which a table pays, although it has to be made.
+/// Elements from which a table saves more time than it takes to make.
 pub(crate) const MIN_TABLE_ELEMENTS: usize = 1 << 20;
 /// Tables that are kept: 4 MiB.
 const MAX_KEPT_TABLES: usize = 32;

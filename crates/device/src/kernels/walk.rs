@@ -1,4 +1,4 @@
-//! How a kernel walks an output and its operands together: rows of whole sticks.
+//! How a kernel iterates over an output and its operands together: rows of whole sticks.
 //!
 //! A walk is a nest of loops whose innermost two levels are a run of *rows*, each of which is the
 //! lanes of one stick of the output (one element, where the output is sparse). An operand gives the
@@ -8,7 +8,7 @@ use super::io::{ElementLoader, ElementStorer, KernelNumber, RowLanes};
 use crate::tensor::sticks::StickForm;
 use smallvec::SmallVec;
 
-/// Which operand does not lie as the output does.
+/// The operand whose lanes run along another dimension than those of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LaneMismatch {
     /// Its number.
@@ -98,7 +98,7 @@ impl StickWalk {
             step: all().map(|o| if along(o) { o.stride[s] * (lanes / o.eps) } else { 0 }).collect(),
         };
         let size = out.size[s];
-        // Where all sticks are alike the last one is padded in every operand, and goes with the rest.
+        // Where all sticks are as long, the last one is padded in every operand and needs no part of its own.
         let alike = all().all(|o| !along(o) || o.eps == lanes);
         let full = if alike { size.div_ceil(lanes) } else { size / lanes };
         if full > 0 {
@@ -115,19 +115,19 @@ impl StickWalk {
         Ok(walk)
     }
 
-    /// How the lanes of the output (0) and of the operands (from 1) lie.
+    /// Where the lanes of the output (0) and of the operands (from 1) are.
     pub(crate) fn row_lanes(&self, which: usize) -> RowLanes {
         self.kinds[which]
     }
 
-    /// The most rows that come at once, where at most so many numbers should.
+    /// The most rows of a call, so that it has at most so many numbers if a row does.
     pub(crate) fn rows_for_numbers(&self, numbers: usize) -> usize {
         let most = (numbers / self.lanes).max(1);
         self.parts.iter().map(|p| p.rows.n).max().unwrap_or(1).clamp(1, most)
     }
 
-    /// Calls `f(places, count)` for elements side by side in the output and in every operand, about `most` at a time; calls
-    /// nothing and answers false where lanes do not lie alike everywhere.
+    /// Calls `f(places, count)` for elements that are adjacent in the output and in every operand, about `most` at a time.
+    /// Without a call the result is false, where lanes are not adjacent in every tensor.
     pub(crate) fn for_whole_lanes(&self, most: usize, mut f: impl FnMut(&[usize], usize)) -> bool {
         let whole =
             |kind: &RowLanes| matches!(kind, RowLanes::Along { eps, .. } if *eps == self.lanes);
@@ -191,7 +191,7 @@ fn advance_odometer(digits: &mut [usize], levels: &[WalkLevel]) -> bool {
 }
 
 impl WalkPart {
-    /// Orders loops by the output's address, fuses those that are one line for everybody, and takes
+    /// Orders loops by the output's address, fuses those that are one line in every tensor, and takes
     /// the innermost as rows.
     fn new(mut levels: Vec<WalkLevel>, lanes: usize, start: SmallVec<[usize; 4]>) -> WalkPart {
         // A loop of one round steps nowhere, and its step would keep the loops around it apart.
@@ -222,7 +222,7 @@ impl WalkRows<'_> {
     /// Reads the rows of an operand (from 0), `lanes` numbers each.
     ///
     /// # Safety
-    /// `base` is the block of that operand, readable, and `kind` how its lanes lie.
+    /// `base` is the block of that operand, readable, and `kind` is that of its lanes.
     pub(crate) unsafe fn load_rows<T: KernelNumber>(
         &self,
         load: &ElementLoader<T>,
@@ -258,7 +258,7 @@ impl WalkRows<'_> {
     /// Writes the rows of the output.
     ///
     /// # Safety
-    /// `base` is the block of the output, writable, and `kind` how its lanes lie.
+    /// `base` is the block of the output, writable, and `kind` is that of its lanes.
     pub(crate) unsafe fn store_rows<T: KernelNumber>(
         &self,
         store: &ElementStorer<T>,

@@ -81,6 +81,7 @@ pub(super) fn compute_op(
     let outputs: Vec<Tensor> = made.collect::<Result<_>>()?;
     let launched = launch_kernel(op, &gathered.operands, &outputs, None, cores)?;
     let mut works = gathered.works;
+    // After the launch, so that nothing is charged for an operation that is refused.
     works.push(charge_op(op, card, launched.work, inputs, &outputs)?);
     let recording =
         gathered.recording.zip(launched.prepared).map(|((mut recording, reads), launch)| {
@@ -113,7 +114,7 @@ pub(super) fn settle_results(
     Ok(op.infer_types(&metas)?)
 }
 
-/// How tensors lie.
+/// The layouts of tensors.
 pub(crate) fn tensor_layouts(tensors: &[Tensor]) -> Vec<TensorLayout> {
     tensors.iter().map(|t| t.tensor_layout().clone()).collect()
 }
@@ -127,7 +128,8 @@ pub(super) struct GatheredOperands {
     pub(super) recording: Option<(LaunchRecording, SmallVec<[usize; 4]>)>,
 }
 
-/// The operands as a kernel wants them, and what that took. The caller accounts for it once it goes on with them.
+/// The operands in the layouts that a kernel needs, and the work of copying them. The caller enters that into the
+/// accounts once it uses them.
 pub(super) fn gather_operands(
     op: &TensorOp,
     card: &Card,
@@ -147,6 +149,7 @@ pub(super) fn gather_operands(
             continue;
         }
         let (copy, moved) = t.to_layout(&want.fitting_layout(t)?)?;
+        // What the host computes is charged as one round trip, in which no operand is moved on the card.
         if !op.runs_on_host(card) {
             let name =
                 format!("restickify operand {operand} of {}: {}", op.name(), want.misfit_reason(t));

@@ -54,7 +54,7 @@ fn host_bytes(t: &TensorLayout) -> Result<u64> {
     Ok(t.numel().unsigned_abs() * host_format(t.dtype())?.byte_size() as u64)
 }
 
-/// The sticks of a tensor; of one that kernels cannot read as it lies, those of its base.
+/// The sticks of a tensor; of one that kernels cannot read in its layout, those of its base.
 fn stick_traffic(t: &TensorLayout, padding: &mut u64) -> Result<MemoryTraffic> {
     let (traffic, unused) = match t.stick_form() {
         Ok(form) => form.stick_traffic(),

@@ -36,6 +36,7 @@ pub(super) fn run_into(
 ) -> Result<OpOutcome> {
     let cores = card.core_count();
     let results = settle_results(op, card, inputs, cores)?;
+    // Before anything is computed, so that a refused call changes nothing.
     check_outputs(op, card, &results, outputs)?;
     let computed = match compute_in_place(op, card, inputs, &results, outputs)? {
         Some(computed) => computed,
@@ -143,11 +144,14 @@ fn compute_in_place(
     let Some(wants) = find_kernel(op).operand_needs(&tensor_layouts(inputs), &forms) else {
         return Ok(None);
     };
+    // Kernels store whole sticks: in a view that ends inside of one they would overwrite elements of its base.
     let alone = outputs.iter().zip(&forms).all(|(to, form)| fills_whole_sticks(to, form));
     if !same || !alone || !forms.iter().all(has_distinct_places) || outputs.len() != 1 {
         return Ok(None);
     }
     let gathered = gather_operands(op, card, inputs, &wants, cores)?;
+    // An operand in the block of the output has to be at the very same places, because a kernel reads an element
+    // before it writes that element and no earlier.
     let safe =
         |t: &Tensor| t.block() != outputs[0].block() || t.stick_form().is_ok_and(|f| f == forms[0]);
     if !gathered.operands.iter().all(safe) {
@@ -183,7 +187,7 @@ fn fills_whole_sticks(to: &Tensor, form: &StickForm) -> bool {
 }
 
 /// Whether every element has a place of its own, as far as strides show it: each step is longer than
-/// all that lies within it.
+/// everything within it.
 fn has_distinct_places(form: &StickForm) -> bool {
     let lanes = if form.stick.is_some() { form.eps } else { 1 };
     let count = |d: usize| if form.stick == Some(d) { form.stick_count() } else { form.size[d] };

@@ -25,7 +25,7 @@ pub trait PlanOp {
     /// only moves elements, which the cores share evenly.
     ///
     /// # Errors
-    /// Tensors that do not lie in whole sticks.
+    /// Tensors that are not in whole sticks.
     fn iteration_space(
         &self,
         inputs: &[TensorLayout],
@@ -50,14 +50,14 @@ pub trait PlanOp {
     /// tensors.
     ///
     /// # Errors
-    /// Tensors that the operation does not take or make, or that do not lie in whole sticks.
+    /// Tensors that the operation does not take or make, or that are not in whole sticks.
     fn tensor_loops(
         &self,
         inputs: &[TensorLayout],
         outputs: &[TensorLayout],
     ) -> Result<Option<OpLoops>>;
 
-    /// What the operation asks of the units, as a function of the slices of its loops; none for one whose work is no
+    /// The work of the units, as a function of the slices of its loops; none for one whose work is no
     /// sum of products of their lengths.
     ///
     /// # Errors
@@ -123,6 +123,7 @@ impl PlanOp for TensorOp {
         // As long as some dozens of plain steps.
         zellige_guard::count_many_steps(64);
         if let Some(list) = find_kernel(self).plan_moves(inputs, outputs)? {
+            // Copies share their bursts among the cores themselves and have no loops to divide.
             let one = WorkDivision::on_one_core(outputs.first().map_or(0, |t| t.size().len()));
             return Ok((one, moves::estimate_moves(self.name(), &list, cores)?));
         }
@@ -134,6 +135,8 @@ impl PlanOp for TensorOp {
         let task = find_kernel(self).bind_task(&ins, &outs, &division)?;
         let slices: Vec<CoreWork> =
             (0..division.core_count()).map(|core| task.core_work(core)).collect();
+        // Layouts without memory may be of any size, so that counts can pass 64 bits here although they cannot
+        // where a tensor exists.
         if let Some(core) = slices.iter().position(|work| !work.is_countable()) {
             return Err(refuse_operand(
                 self.name(),

@@ -22,7 +22,7 @@ use zellige_machine::account::{OperationCost, OperationWork};
 enum TensorSlot {
     /// An operand, by number.
     Operand(usize),
-    /// A tensor of the caller that a result goes into, by number.
+    /// A tensor of the caller that a result is written into, by number.
     Target(usize),
     /// A new tensor of this layout.
     New(Arc<TensorLayout>),

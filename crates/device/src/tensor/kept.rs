@@ -31,8 +31,8 @@ impl KeptDtypes {
     /// Both are stored in half of their bits, as the card does.
     pub const NONE: KeptDtypes = KeptDtypes { float32: false, int64: false };
 
-    /// What a profile stores as it is: everything, so that results are those of the host, unless the card itself is
-    /// asked for.
+    /// What a profile stores as it is: everything, so that results are those of the host, unless the profile is
+    /// that of the card itself.
     pub const fn under_profile(profile: CoverageProfile) -> KeptDtypes {
         match profile {
             CoverageProfile::Full => KeptDtypes::ALL,
@@ -40,7 +40,7 @@ impl KeptDtypes {
         }
     }
 
-    /// Whether a word asks for a dtype as it is (`keep`) or in half of its bits (`cast`, and its longer name
+    /// Whether a word means a dtype with all its bits (`keep`) or in half of its bits (`cast`, and its longer name
     /// `downcast`); None of other words.
     pub fn parse_choice(word: &str) -> Option<bool> {
         match word {

@@ -8,7 +8,7 @@ use zellige_layout::StridedLayout;
 use zellige_stick::StickLayout;
 
 impl LayoutNeed {
-    /// Whether a kernel takes a tensor as it lies; one without elements lies as anybody wants.
+    /// Whether a kernel takes a tensor in its layout; one without elements fits every need.
     pub fn accepts_layout(&self, tensor: &TensorLayout) -> bool {
         if tensor.numel() == 0 {
             return true;

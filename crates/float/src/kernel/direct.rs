@@ -2,7 +2,7 @@
 //!
 //! Between 16-bit floats most numbers are normal on both sides, and then the exponent needs an
 //! addition and the fraction a shift. A step that meets another kind (a subnormal on either side)
-//! goes through binary32 as a whole. Formulas see magnitudes, whose sign bit is taken off before and put back after.
+//! goes through binary32 as a whole. Formulas see magnitudes, without the sign bit, which is restored afterwards.
 
 use std::marker::PhantomData;
 
@@ -31,7 +31,7 @@ pub(super) fn select_direct_kernels<I: VectorIsa>(src: Format, dst: Format) -> O
     })
 }
 
-/// The code that stands for an infinity in DL16INF.
+/// The encoding of infinity in DL16INF.
 const DL16INF_INFINITY: u16 = 0x7dfe;
 
 /// A conversion between two 16-bit floats on magnitudes.
@@ -122,7 +122,7 @@ formulas! {
         I::select_words(special, I::splat_word(0x7fff), round_f16_to_dl16::<I>(magnitude))
     }
 
-    /// The same, and an infinity is the number that stands for it.
+    /// The same, and an infinity gets its encoding.
     F16ToDl16Inf, F16 -> Dl16Inf: |I, magnitude| rare {
         Some(I::within(magnitude, 1, 1 << 10))
     }, code {
@@ -150,7 +150,7 @@ formulas! {
         I::select_words(past, I::splat_word(0x7fff), I::shift_left::<2>(low))
     }
 
-    /// The same, and what is past 2^31 (1 + 509/512) is the number that stands for an infinity.
+    /// The same, and what is past 2^31 (1 + 509/512) gets the encoding of infinity.
     Bf16ToDl16Inf, Bf16 -> Dl16Inf: |I, magnitude| rare {
         None
     }, code {

@@ -85,7 +85,7 @@ pub(super) trait WriteFloatFormats:
 
 /// An instruction set with kernels that are written by hand.
 ///
-/// Its functions are `unsafe` because the machine has to have the instructions; nothing else is asked of callers but for
+/// Its functions are `unsafe` because the machine has to have the instructions; callers promise nothing else but
 /// valid pointers where there are some.
 pub(super) trait VectorIsa: Sized + ReadExactFormats + WriteFloatFormats {
     /// 32 elements of 16 bits.
@@ -172,7 +172,7 @@ pub(super) fn select_kernels<I: VectorIsa>(src: Format, dst: Format) -> Option<K
     if src == dst {
         return Some(I::copy_kernels(src.byte_size()));
     }
-    // What moves bits in 16-bit elements is faster than the way through binary32, and so is asked first.
+    // What moves bits in 16-bit elements is faster than the way through binary32, and so is looked up first.
     direct::select_direct_kernels::<I>(src, dst)
         .or_else(|| I::select_own_kernels(src, dst))
         .or_else(|| select_through_kernels::<I>(src, dst))
@@ -383,7 +383,7 @@ pub(super) unsafe fn run_rows_non_temporal<I: VectorIsa, K: ConvertStep>(
                     unsafe { I::prefetch_row_line(soon.wrapping_add(line)) };
                 }
             }
-            // SAFETY: the caller's promise: the step lies inside a row.
+            // SAFETY: the caller's promise: the step is inside a row.
             unsafe { K::convert_step::<true>(from.add(at * K::IN), to.add(at * K::OUT)) };
         }
         from = from.wrapping_offset(rows.src);

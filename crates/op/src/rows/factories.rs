@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::forms::{FactoryOp, FactoryValue, MaskRule, MaskedOp, OpForm};
 use crate::row::{OpRow, row};
 use crate::scalar::HostScalar;
+use crate::torch_operator::{attribute, operand, operator};
 use zellige_float::Dtype;
 
 fn take_size(a: &mut OpAttributes) -> Result<Vec<i64>> {
@@ -238,10 +239,10 @@ pub(crate) static ROWS: &[OpRow] = &[
         build_triangle(a, |diagonal| MaskRule::Lower { diagonal })
     })
     .attributes(&[("diagonal", "0")])
-    .torch(&["tril tril_ tril.out (self, diagonal=)"]),
+    .torch(&[operator(&["tril", "tril_", "tril.out"], &[operand("self"), attribute("diagonal")])]),
     row("triu", &["x"], UpstreamLayer::Fallback, |a| {
         build_triangle(a, |diagonal| MaskRule::Upper { diagonal })
     })
     .attributes(&[("diagonal", "0")])
-    .torch(&["triu triu_ triu.out (self, diagonal=)"]),
+    .torch(&[operator(&["triu", "triu_", "triu.out"], &[operand("self"), attribute("diagonal")])]),
 ];

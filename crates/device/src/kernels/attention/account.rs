@@ -6,7 +6,7 @@ use crate::tensor::sticks::StickForm;
 use zellige_machine::account::{CoreWork, saturating_product};
 use zellige_machine::{KERNEL_SCRATCHPAD, STREAMED_TENSOR_BYTES};
 
-/// Who has the same parts of the operands as a core.
+/// The cores that have the same parts of the operands as a core.
 pub(super) struct AttentionShares {
     pub(super) q: CoreShare,
     pub(super) mask: CoreShare,
@@ -62,7 +62,7 @@ pub(super) fn charge_attention(
     }
     work.lx_bytes = work.reads.total_bytes().saturating_add(work.writes.total_bytes());
     if k.stick == Some(value) {
-        // Tiles of K are turned: written and read once more.
+        // Tiles of K are transposed in the scratchpad: written and read once more.
         let turned = saturating_product([2, times, k.stick_traffic().0.total_bytes()]);
         work.lx_bytes = work.lx_bytes.saturating_add(turned);
     }

@@ -13,7 +13,7 @@ use std::ops::Range;
 use zellige_machine::account::{CoreWork, WorkKind};
 use zellige_math as math;
 
-/// Numbers of the scores that a block of rows has at most, where that leaves it [`MIN_BLOCK_ROWS`] rows.
+/// The most scores of a block of rows, unless it would have fewer than [`MIN_BLOCK_ROWS`] rows then.
 const MAX_BLOCK_SCORES: usize = 1 << 18;
 const MIN_BLOCK_ROWS: usize = 6;
 const MAX_BLOCK_ROWS: usize = 96;
@@ -112,7 +112,7 @@ impl KernelTask for AttentionTask {
             math::scale_row(scores, self.scale);
             if let Some(mask) = &self.mask {
                 let lowest = f32::NEG_INFINITY;
-                // SAFETY: by the contract of `KernelTask::run`.
+                // SAFETY: by the contract of `KernelTask::run_slice`.
                 unsafe {
                     if self.keep {
                         let keep = |x: f32, m: f32| if m == 0.0 { lowest } else { x };
@@ -161,7 +161,7 @@ impl KernelTask for AttentionTask {
 }
 
 impl AttentionTask {
-    /// Turns the scores of one row into probabilities, in their panels.
+    /// Replaces the scores of one row by probabilities, in their panels.
     fn softmax_row(&self, scores: &mut [f32], r: usize, row: usize, rows: usize, line: &mut [f32]) {
         let keys = line.len();
         let mut pieces = scores.chunks_exact_mut(rows * DEPTH).zip(line.chunks_mut(DEPTH));

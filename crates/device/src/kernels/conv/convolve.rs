@@ -93,7 +93,7 @@ impl OpKernel for ConvolutionOp {
             t.numel() == 0 || t.stick == Some(d) || (t.stick.is_none() && t.size[d] == 1)
         };
         if !lies(&x, 1) || !lies(&w, 0) || !lies(&out, 1) {
-            let reason = "images lie along their channels, weights along their output channels";
+            let reason = "images have to be stickified along their channels, weights along their output channels";
             return Err(refuse_operand(self.name, None, reason));
         }
         let bias = inputs.get(2).map(|b| {

@@ -1,5 +1,5 @@
 //! A convolution as products: rows are places of the result, the summed dimension is that of the kernel's
-//! positions and channels, columns are output channels. Tiles are read where they lie in the images.
+//! positions and channels, columns are output channels. Tiles are read from the images themselves.
 
 use super::super::io::{ElementLoader, ElementStorer};
 use super::super::matmul::axis::{MatrixAxis, MatrixLines};
@@ -215,7 +215,7 @@ impl KernelTask for ConvolutionTask {
                 // The bias has all output channels, a group its own part of them.
                 extra.columns = extra.columns.slice_range(own.clone());
             }
-            // SAFETY: by the contract of `KernelTask::run`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             unsafe { finish.finish_block(&block, 0, &memory.inputs, sums) };
             let sink = ResultSink {
                 store: &self.store,

@@ -58,7 +58,11 @@ impl OpKernel for PoolingOp {
         let (x, out) = (image(&inputs[0]), image(&outputs[0]));
         let lies = |t: &StickForm| t.stick == Some(1) || (t.stick.is_none() && t.size[1] == 1);
         if !lies(&x) || !lies(&out) {
-            return Err(refuse_operand(self.name, None, "images lie along their channels"));
+            return Err(refuse_operand(
+                self.name,
+                None,
+                "images have to be stickified along their channels",
+            ));
         }
         let space = self.iteration_space(inputs, outputs);
         let slices = (0..division.core_count()).map(|core| {
@@ -136,7 +140,7 @@ impl KernelTask for PoolingTask {
                         let start = x.offset + from_rows.line_offset(row);
                         from.for_each_piece(channels.clone(), |c, at, count| {
                             let value = &mut value[c - channels.start..][..count];
-                            // SAFETY: elements of the image, by the contract of `KernelTask::run`.
+                            // SAFETY: elements of the image, by the contract of `KernelTask::run_slice`.
                             unsafe { self.load.load_adjacent(memory.inputs[0], start + at, value) };
                         });
                         // All channels at once: they are adjacent lanes, while the places of a window are not.

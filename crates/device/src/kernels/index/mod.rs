@@ -37,7 +37,7 @@ pub(crate) fn resolve_iterations(
 pub(crate) struct IndexTensors {
     /// Expanded to the iterations.
     wide: Vec<StickForm>,
-    /// As they are.
+    /// In their own dimensions.
     own: Vec<StickForm>,
     loads: Vec<ElementLoader<i64>>,
     /// Per index tensor, the extent it points into.

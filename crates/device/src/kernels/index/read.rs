@@ -137,7 +137,7 @@ impl KernelTask for GatherTask {
     }
 
     unsafe fn check_operands(&self, memory: &TensorPointers) -> Result<()> {
-        // SAFETY: by the contract of `KernelTask::check_positions`.
+        // SAFETY: by the contract of `KernelTask::check_operands`.
         unsafe { self.indices.check_positions(self.name, memory) }
     }
 
@@ -157,7 +157,7 @@ impl KernelTask for GatherTask {
             let at: SmallVec<[usize; 6]> = local.iter().zip(start).map(|(c, s)| c + s).collect();
             let source = self.from.iter().map(|f| match f {
                 IndexSource::Dim(d) => at[*d],
-                // SAFETY: by the contract of `KernelTask::run`; positions were checked.
+                // SAFETY: by the contract of `KernelTask::run_slice`; positions were checked.
                 IndexSource::Index(k) => unsafe { self.indices.position_at(*k, &at, memory) },
             });
             let source: SmallVec<[usize; 6]> = source.collect();

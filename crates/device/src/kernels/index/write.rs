@@ -28,7 +28,7 @@ impl OpKernel for IndexWrite {
         Ok(KernelLayouts { inputs: vec![LayoutNeed::AsIs; inputs.len()], outputs: vec![out] })
     }
 
-    /// Dimensions that are looked up stay whole: any core could be pointed at.
+    /// Dimensions that are looked up are not divided, because an index may lead to any part of them.
     fn iteration_space(&self, inputs: &[StickForm], outputs: &[StickForm]) -> Vec<LoopSpan> {
         let out = &outputs[0];
         let looked_up = self.split_operands(inputs).ok().and_then(|(x, indices, _)| {
@@ -171,7 +171,7 @@ impl<T: KernelNumber> ScatterTask<T> {
     /// Copies the indexed tensor into the result, stick by stick.
     ///
     /// # Safety
-    /// As [`KernelTask::run`].
+    /// As [`KernelTask::run_slice`].
     unsafe fn copy_indexed(&self, core: usize, memory: &TensorPointers) {
         let (x, out) = (
             self.scatter.core_slice(&self.scatter.x, core),
@@ -224,7 +224,7 @@ impl<T: KernelNumber + CombineNumber> KernelTask for ScatterTask<T> {
     }
 
     unsafe fn check_operands(&self, memory: &TensorPointers) -> Result<()> {
-        // SAFETY: by the contract of `KernelTask::check_positions`.
+        // SAFETY: by the contract of `KernelTask::check_operands`.
         unsafe { self.scatter.indices.check_positions(self.scatter.name, memory) }
     }
 
@@ -276,9 +276,9 @@ impl<T: KernelNumber + CombineNumber> KernelTask for ScatterTask<T> {
     }
 }
 
-/// Numbers that meet at one place.
+/// Numbers of which several may be written to one place.
 pub(crate) trait CombineNumber: Sized {
-    /// The value there now and the one that comes.
+    /// The combination of the value that is there and a further one.
     fn combine_with(combine: CombineRule, old: Self, new: Self) -> Self;
 }
 

@@ -1,8 +1,8 @@
 //! What the cores do for a product: the plan that the accounts charge.
 //!
 //! A core works on its slices `A[b, m, k]` and `B[b, k, n]`, one of which stays in the scratchpad while the other is
-//! streamed past it ([`product_reads`]). Batches that B does not know are more rows of A, those that A does not know
-//! more columns of B; every other batch has its turn. What the units do follows from the charges of the product.
+//! streamed past it ([`plan_product_reads`]). Batch dimensions that B lacks are more rows of A, those that A lacks
+//! are more columns of B; every other batch is a product of its own. What the units do follows from the charges of the product.
 //!
 //! Cores that differ in their columns only have the same slice of A, those that differ in their rows the
 //! same of B: what they read is marked as shared.
@@ -28,7 +28,7 @@ pub(crate) struct ProductSlices<'a> {
     pub(crate) b: &'a StickForm,
     pub(crate) c: &'a StickForm,
     pub(crate) extras: &'a [StickForm],
-    /// Who shares A, B and the extras.
+    /// The cores that share A, B and the extras.
     pub(crate) shares: &'a [CoreShare],
     /// The core among those that share its result.
     pub(crate) group: SumGroup,
@@ -92,7 +92,7 @@ impl ProductSlices<'_> {
             work.padding_bytes += padding;
             unique += bursts.total_bytes();
         }
-        // Sticks that are read again are counted once here, so that reports can tell traffic from size.
+        // The cycle model `ktir` charges a stick that is read several times once.
         work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique / 128);
         work.lx_bytes = work.reads.total_bytes() + work.writes.total_bytes();
         work

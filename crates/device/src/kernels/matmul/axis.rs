@@ -1,4 +1,4 @@
-//! Where rows, columns and depths of a matrix lie in a tensor.
+//! Where the rows, columns and depths of a matrix are in a tensor.
 
 use crate::tensor::sticks::StickForm;
 use smallvec::SmallVec;
@@ -43,7 +43,7 @@ impl MatrixAxis {
         self.eps == 1 && self.stride == 0
     }
 
-    /// Calls `f(i, place, count)` for the elements of a range, in pieces that lie side by side.
+    /// Calls `f(i, place, count)` for the elements of a range, in pieces of adjacent elements.
     pub(crate) fn for_each_piece(
         &self,
         range: Range<usize>,

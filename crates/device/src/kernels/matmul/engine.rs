@@ -1,18 +1,18 @@
 //! A block of a product: tiles of the left operand against panels of the right one.
 //!
-//! Both operands come as they are needed: a tile of at most [`DEPTH`] of the summed dimension, for
+//! Both operands are unpacked when they are needed: a tile of at most [`DEPTH`] of the summed dimension, for
 //! the rows of the block, and for each panel of columns the same depth. Nothing larger is unpacked, and a panel
-//! that lies as it is needed is not unpacked at all where it is read once or holds the numbers themselves.
+//! that is stored as it is needed is not unpacked at all where it is read once or holds the numbers themselves.
 
 use super::micro::{DEPTH, Isa, ProductNumber, multiply_panel};
 use std::ops::Range;
 use zellige_float::{Format, PANEL_COLUMNS};
 
-/// Some of the summed dimension: an operand knows what `at` means.
+/// A part of the summed dimension. What `at` counts is up to the operands: elements, or the number of a tile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DepthTile {
     pub(crate) at: usize,
-    /// At most [`DEPTH`], but where it is joined of several.
+    /// At most [`DEPTH`], unless it was joined from several tiles.
     pub(crate) depth: usize,
 }
 
@@ -23,7 +23,7 @@ pub(crate) fn cut_tiles(range: Range<usize>) -> impl Iterator<Item = DepthTile> 
 }
 
 impl DepthTile {
-    /// The tiles that one deeper than [`DEPTH`] was joined of.
+    /// The tiles from which one deeper than [`DEPTH`] was joined.
     fn split_tile(self) -> impl Iterator<Item = DepthTile> {
         cut_tiles(self.at..self.at + self.depth)
     }
@@ -41,7 +41,7 @@ pub(crate) trait RightOperand<T> {
     /// anything.
     fn fill_tile(&self, tile: DepthTile, panel: usize, into: &mut [T]);
 
-    /// The tile of a panel in memory, if it lies there as it would be written; of a deeper one than [`DEPTH`] too.
+    /// The tile of a panel in memory, if it is stored there as it would be written; of a deeper one than [`DEPTH`] too.
     fn stored_panel(&self, _tile: DepthTile, _panel: usize) -> Option<StoredPanel> {
         None
     }
@@ -152,7 +152,7 @@ pub(crate) fn multiply_block<T: ProductNumber>(
             }
             continue;
         }
-        // The tiles of one row that follow lie one after the other, so that they are one long tile.
+        // The further tiles of one row are adjacent, so that they are one long tile.
         let mut all = tile;
         while let Some(next) = tiles.next_if(|next| {
             next.at == all.at + all.depth && all.depth.is_multiple_of(DEPTH) && all.depth < a.len()

@@ -44,8 +44,7 @@ pub(crate) struct ProductFinish<T> {
 }
 
 impl<T: ProductNumber> ProductFinish<T> {
-    /// Finishes a block; a NaN becomes the one that stands for all, and what is stored as an
-    /// unsigned byte wraps to it.
+    /// Finishes a block. Every NaN becomes the positive quiet one, and what is stored as an unsigned byte wraps to it.
     ///
     /// # Safety
     /// `inputs` are the blocks of the operation's tensors.

@@ -49,7 +49,7 @@ impl OpKernel for ProductOp {
             if i == self.roles.a {
                 along(meeting.a.source_dim(rank_a, 1))
             } else if i == self.roles.b {
-                // One column lies along k as A does.
+                // One column is stickified along k as A is.
                 along(meeting.b.source_dim(rank_b, usize::from(columns != 1)))
             } else {
                 match t.size().last() {

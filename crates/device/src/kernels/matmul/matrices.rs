@@ -71,7 +71,7 @@ impl ProductMatrices {
         })
     }
 
-    /// Refuses tensors that do not lie as the rules of a product say.
+    /// Refuses tensors whose sticks do not run as a product needs them.
     pub(super) fn check_layouts(&self, op: &str) -> Result<()> {
         let rank = self.c.rank();
         let (m, n) = (rank - 2, rank - 1);
@@ -82,7 +82,7 @@ impl ProductMatrices {
             return Err(refuse_operand(
                 op,
                 Some(0),
-                "the left matrix does not lie along the summed dimension",
+                "the left matrix is not stickified along the summed dimension",
             ));
         }
         // The dot product: a single column would have one element per stick if it were laid out along the columns.
@@ -91,11 +91,11 @@ impl ProductMatrices {
             return Err(refuse_operand(
                 op,
                 Some(1),
-                "the right matrix does not lie along its columns",
+                "the right matrix is not stickified along its columns",
             ));
         }
         if self.c.numel() > 0 && !lies(&self.c, n) {
-            return Err(refuse_operand(op, None, "the result does not lie along its columns"));
+            return Err(refuse_operand(op, None, "the result is not stickified along its columns"));
         }
         Ok(())
     }
@@ -187,8 +187,8 @@ impl ProductMatrices {
         }
     }
 
-    /// Who shares A, B and the further operands with a core. Of the cores that split a sum, one reads
-    /// what is further.
+    /// The cores that share A, B and the further operands with a core. Of the cores that split a sum, one alone reads
+    /// the further operands.
     pub(super) fn operand_shares(&self, core: usize, division: &WorkDivision) -> Vec<CoreShare> {
         let outer = self.c.rank() - 2;
         let depth = division.splits().len() - 1;

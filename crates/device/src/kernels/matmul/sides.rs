@@ -6,7 +6,7 @@ use super::engine::{DepthTile, LeftOperand, ProductBlock, RightOperand, StoredPa
 use super::micro::{DEPTH, ProductNumber};
 use std::ops::Range;
 
-/// The left operand: rows that lie anywhere, each along the summed dimension.
+/// The left operand: rows at any places, each along the summed dimension.
 #[derive(Debug)]
 pub(crate) struct SticksLeft<'a, T> {
     pub(crate) load: &'a ElementLoader<T>,
@@ -106,7 +106,7 @@ impl<T: ProductNumber> SticksRight<'_, T> {
         })
     }
 
-    /// Reads columns that lie along the summed dimension, and turns them.
+    /// Reads columns that run along the summed dimension, and transposes them.
     fn transpose_columns(&self, tile: DepthTile, columns: Range<usize>, into: &mut [T]) {
         let first = columns.start;
         // One column at a time through the first-level cache, because a conversion takes adjacent elements only.
@@ -124,7 +124,7 @@ impl<T: ProductNumber> SticksRight<'_, T> {
     }
 }
 
-/// Where a result goes.
+/// Where a result is written.
 #[derive(Debug)]
 pub(crate) struct ResultSink<'a, T> {
     pub(crate) store: &'a ElementStorer<T>,

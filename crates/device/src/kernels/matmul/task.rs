@@ -20,7 +20,7 @@ use zellige_op::ProductOp;
 const MAX_BLOCK_ROWS: usize = 240;
 /// The most columns of a block of many rows: enough uses of every tile.
 const MAX_BLOCK_COLUMNS: usize = 512;
-/// Blocks of at most so many rows take one panel at a time: it is read in the order it lies.
+/// Blocks of at most so many rows take one panel at a time, so that it is read in the order of its addresses.
 const MAX_SINGLE_PANEL_ROWS: usize = 16;
 /// Panels of a block of one row, which is unpacked once for all of them; fewer where cores would go without.
 const MAX_ROW_PANELS: usize = 4;
@@ -65,7 +65,7 @@ impl<T: ProductNumber> ProductTask<T> {
         let ProductMatrices { a, b, c, extras, steps, .. } = matrices;
         let outer = c.rank() - 2;
         let (m, n) = (outer, outer + 1);
-        // Batches that B does not know are more rows of A: B is read once for all of them.
+        // Batch dimensions that B lacks are more rows of A: B is read once for all of them.
         let moves = |d: &usize| b.stride[*d] != 0 || b.size[*d] == 1;
         let (batch, mut rows): (Vec<usize>, Vec<usize>) = (0..outer).partition(moves);
         rows.push(m);
@@ -152,7 +152,7 @@ impl<T: ProductNumber> ProductTask<T> {
     }
 }
 
-/// What the accounts call it: batches that lie inside of the matrices, next to the stick, are slow.
+/// The kind of work for the accounts: batches whose stride is inside of the matrices, next to the stick, are slow.
 pub(crate) fn product_work_kind(a: &StickForm, b: &StickForm, c: &StickForm) -> WorkKind {
     let outer = c.rank() - 2;
     let batch: u64 = c.size[..outer].iter().map(|n| *n as u64).product();
@@ -224,7 +224,7 @@ impl<T: ProductNumber> KernelTask for ProductTask<T> {
                 multiply_block(self.isa, &left, &right, tiles, &block, &mut packed, part);
                 sums.iter_mut().zip(part).for_each(|(sum, part)| *sum = sum.add_rounded(*part));
             }
-            // SAFETY: by the contract of `KernelTask::finish_block`.
+            // SAFETY: by the contract of `KernelTask::run_slice`.
             unsafe { self.finish.finish_block(&block, batch, &memory.inputs, sums) };
             let sink = ResultSink {
                 store: &self.store,

@@ -6,13 +6,14 @@
 //! - **The lanes are not reduced**: a result takes its numbers in row-major order of the reduced
 //!   coordinates, in runs of 64; each run starts anew and then joins the ones before it.
 //! - **The lanes are reduced**: a result has 32 accumulators; the number with coordinate `c` along
-//!   the lanes goes to accumulator `c mod 32`. Lines are taken in row-major order of the other
+//!   the lanes is taken into accumulator `c mod 32`. Lines are taken in row-major order of the other
 //!   reduced coordinates, in runs of 2048 numbers; each run starts 32 accumulators anew, which then
 //!   join the ones before. In the end accumulator `i` takes in `i + 16`, then `i + 8`, 4, 2, 1.
 //! - **Split over cores**: each core does so on its slice, coordinates counted from where the slice
 //!   begins; parts are joined from the first core of a group to the last.
 //!
-//! What the numbers and the joins are is said per operation in [`Reduction`](zellige_op::Reduction). The result rounds once.
+//! [`ReductionKind`](zellige_op::ReductionKind) defines for every operation how a number is taken and how parts are
+//! joined. The result rounds once.
 //!
 //! | file | holds |
 //! |---|---|
@@ -150,22 +151,22 @@ pub(crate) enum LaneDemand {
     Sparse,
 }
 
-/// How an operand will lie: as it does if that will do, else in a layout of its own, with its
+/// The layout that an operand will have: its own if that will do, otherwise one with its
 /// dimensions in order and the one of the lanes last.
 pub(crate) fn settle_operand(
     t: &TensorLayout,
     wanted: LaneDemand,
 ) -> Result<(StickForm, LayoutNeed)> {
-    if let Ok(lies) = t.stick_form() {
-        let lies = drop_unit_stick(&lies);
+    if let Ok(form) = t.stick_form() {
+        let form = drop_unit_stick(&form);
         let fits = match wanted {
             LaneDemand::Any => true,
-            LaneDemand::Along(d) => lies.stick == Some(d) || lies.size[d] == 1,
-            LaneDemand::Sparse => lies.stick.is_none(),
+            LaneDemand::Along(d) => form.stick == Some(d) || form.size[d] == 1,
+            LaneDemand::Sparse => form.stick.is_none(),
         };
         // A tensor without elements fits every layout.
-        if fits || lies.numel() == 0 {
-            return Ok((lies, LayoutNeed::AsIs));
+        if fits || form.numel() == 0 {
+            return Ok((form, LayoutNeed::AsIs));
         }
     }
     let format: DataFormat = t.stick_layout().device_dtype();

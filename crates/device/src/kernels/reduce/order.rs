@@ -56,7 +56,7 @@ ordered! { i32 i64 }
 
 /// The largest or the smallest number, and its place.
 ///
-/// NaN goes before every number; of equal numbers the one with the lowest place is taken, whatever
+/// NaN is preferred to every number; of equal numbers the one with the lowest place is taken, whatever
 /// the order in which they come.
 #[derive(Clone, Copy)]
 pub(super) struct ExtremePass<T> {

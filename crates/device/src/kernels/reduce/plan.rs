@@ -118,7 +118,7 @@ pub(super) fn reduction_space(
     space
 }
 
-/// What the accounts call it: whether the lanes are reduced.
+/// The kind of work for the accounts: whether the lanes are reduced.
 pub(super) fn reduction_work_kind(x: &StickForm, gone: &[usize]) -> WorkKind {
     let along = x.stick.is_some_and(|s| gone.contains(&s));
     if along { WorkKind::RowReduction } else { WorkKind::CrossRowReduction }
@@ -133,7 +133,7 @@ impl ReductionPlan {
     /// The plan of a reduction over `gone` of operands in one form.
     ///
     /// # Errors
-    /// A tensor, results counted after operands, whose lanes do not lie as those of the first.
+    /// A tensor, results counted after operands, whose lanes run along another dimension than those of the first.
     pub(super) fn new(
         inputs: &[StickForm],
         outputs: &[StickForm],
@@ -208,7 +208,7 @@ struct GroupMember {
 
 /// What a core does: it streams its operands, once per pass unless those of one result stay in the
 /// scratchpad, and the last of a group writes. Partial results go along the group, each core joins
-/// its own; for a second pass, what they joined to goes back the same way. The last core is charged the
+/// its own; for a second pass, what they joined to is sent back the same way. The last core is charged the
 /// hops, as it waits for all of them.
 fn charge_reduction(
     ins: &[StickForm],
@@ -235,7 +235,7 @@ fn charge_reduction(
     }
     let group = SumGroup { size: place.group as u64, place: (place.core % place.group) as u64 };
     let mut units = charges.core_unit_work(|l| ranges[l].len() as u64, group);
-    // Further passes are of plain operations; each goes along the group, and all but the last one back.
+    // Further passes are of plain operations; each sends its sums along the group, and all but the last one send them back.
     let further = cost.passes as u64 - 1;
     units.sfu += ins[0].numel() as u64 * further;
     units.ring.iter_mut().for_each(|step| step.hops *= 2 * further + 1);

@@ -23,7 +23,7 @@ pub(super) struct TensorLines {
     /// The tensor, and the dimensions of a line.
     tensor: StickForm,
     along: PerDimension<usize>,
-    /// The parts of a line that lie side by side, found when the first line is read or written: there
+    /// The adjacent parts of a line, found when the first line is read or written: there
     /// is one for every stick of a line, and what a line costs is known without them.
     parts: OnceLock<Vec<LineRun>>,
 }
@@ -55,7 +55,7 @@ struct LineRun {
     /// Where they are in memory, from the first element of the line.
     place: usize,
     len: usize,
-    /// How often each element stands in the line, one after the other.
+    /// How often each element is repeated in the line, one after the other.
     repeat: usize,
 }
 
@@ -229,7 +229,7 @@ fn find_line_runs(t: &StickForm, along: &[usize]) -> Vec<LineRun> {
     }
 }
 
-/// Adds a part, to the one before it where it goes on there.
+/// Adds a part, or extends the one before it where that continues.
 fn push_line_run(parts: &mut Vec<LineRun>, part: LineRun) {
     if let Some(before) = parts.last_mut()
         && before.len > 1

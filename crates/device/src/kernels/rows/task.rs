@@ -17,8 +17,8 @@ use zellige_op::{LineResults, PerDimension};
 /// Numbers of a block of lines along the lanes: what operand and result take of a first-level cache.
 const BLOCK_NUMBERS: usize = 4 * 1024;
 
-/// Numbers between lines that run across the lanes: without them, elements of one stick would land in
-/// lines that share their place in the cache.
+/// Numbers between lines that run across the lanes: without them the elements of one stick would be written to
+/// addresses of one cache set.
 const LINE_GAP_NUMBERS: usize = 16;
 
 /// Numbers of a block of lines across the lanes, of which a whole stick is read together.
@@ -39,7 +39,7 @@ struct LineSlice {
     outputs: Vec<TensorLines>,
     /// Extents of the outer dimensions but that of blocks.
     outer: PerDimension<usize>,
-    /// Lines of the block dimension, and how many are taken at a time.
+    /// Lines of the block dimension, and how many are computed at a time.
     lines: usize,
     block: usize,
     /// Numbers after each line in a block.
@@ -58,7 +58,7 @@ impl<T: KernelNumber> LineTask<T> {
     ) -> LineTask<T> {
         let x = &wide.inputs[0];
         let (space, dims) = (outer_spans(wide), outer_dims(wide));
-        // Along its lanes where lines run across them, else along what lies closest together.
+        // Along its lanes where lines run across them, otherwise along the dimension with the shortest stride.
         let block = x.stick.filter(|s| dims.contains(s)).or_else(|| {
             let several = dims.iter().copied().filter(|d| x.size[*d] > 1);
             several.min_by_key(|d| x.stride[*d])

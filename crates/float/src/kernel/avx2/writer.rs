@@ -105,7 +105,7 @@ writers! {
     }
 }
 
-/// The number that stands for an infinity.
+/// The encoding of infinity.
 const DL16_INFINITE_CODE: i16 = 0x7dfe;
 const _: () = assert!(DL16_INFINITE == 0x7dfe);
 
