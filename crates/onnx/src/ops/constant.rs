@@ -54,7 +54,7 @@ fn lower_constant(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             Some(AttributeValue::Ints(list)) => TensorLiteral::from_ints(list.clone()),
             Some(_) => {
                 return Err(
-                    n.refuse_node("bad_attribute", format!("attribute `{name}` is no number"))
+                    n.refuse_node("bad_attribute", format!("attribute `{name}` is not a number"))
                 );
             }
         };
@@ -82,7 +82,7 @@ fn lower_constant_of_shape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValu
         Some(_) => return Err(n.refuse_node("bad_attribute", "attribute `value` is a tensor")),
     };
     match element_count(&size).and_then(|c| usize::try_from(c).ok()) {
-        None => Err(n.refuse_operand(0, format!("{size:?} is no shape"))),
+        None => Err(n.refuse_operand(0, format!("{size:?} is not a shape"))),
         Some(count) if count <= literal::MAX_LITERAL_ELEMENTS => {
             Ok(vec![known_value(value.pick_elements(size, std::iter::repeat_n(0, count)))])
         }

@@ -35,7 +35,7 @@ fn lower_gemm(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let (turn_a, turn_b) = (n.flag_attribute("transA", false)?, n.flag_attribute("transB", false)?);
     for k in [0, 1] {
         if n.operand_size(k)?.len() != 2 {
-            return Err(n.refuse_operand(k, format!("{:?} is no matrix", n.operand_size(k)?)));
+            return Err(n.refuse_operand(k, format!("{:?} is not a matrix", n.operand_size(k)?)));
         }
     }
     // With `transB` the rows of B are the columns of the product.

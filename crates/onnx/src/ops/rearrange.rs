@@ -214,7 +214,7 @@ fn block_size(n: &mut NodeLowering<'_, '_>) -> Result<([i64; 4], i64)> {
 fn lower_depth_to_space(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let ([batch, c, h, w], b) = block_size(n)?;
     if c % (b * b) != 0 {
-        return Err(n.refuse_operand(0, format!("{c} channels are no multiple of {}", b * b)));
+        return Err(n.refuse_operand(0, format!("{c} channels are not a multiple of {}", b * b)));
     }
     let left = c / (b * b);
     let together = [batch, left, h.saturating_mul(b), w.saturating_mul(b)];
@@ -234,7 +234,7 @@ fn lower_depth_to_space(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
 fn lower_space_to_depth(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let ([batch, c, h, w], b) = block_size(n)?;
     if h % b != 0 || w % b != 0 {
-        return Err(n.refuse_operand(0, format!("{h} by {w} is no multiple of {b}")));
+        return Err(n.refuse_operand(0, format!("{h} by {w} is not a multiple of {b}")));
     }
     let apart = [batch, c, h / b, b, w / b, b];
     let mode = n.word_attribute("mode", "DCR")?;
