@@ -86,7 +86,7 @@ impl TemporaryFile {
                 // In a folder that others can write to, somebody could put a link to another file
                 // of this user under the name, which would then be overwritten.
                 if !known.is_file() || known.uid() != effective_user() || known.nlink() > 1 {
-                    let what = "it is no file that this user began";
+                    let what = "it is not a file that this user began";
                     return Err(FileError::refused_request(
                         &partial,
                         what,

@@ -260,7 +260,11 @@ impl<'m> KtirRun<'m> {
             if !names.contains(&given.as_str()) {
                 return Err(bad(
                     given,
-                    format!("is none of `@{}`, which takes {}", f.name, names.join(", ")),
+                    format!(
+                        "is not an argument of `@{}`, which takes {}",
+                        f.name,
+                        names.join(", ")
+                    ),
                 ));
             }
         }

@@ -147,7 +147,7 @@ fn other_faults_are_told() {
     let bad = |run: KtirRun<'_>| run.execute_kernel().unwrap_err().to_string();
     assert_eq!(
         bad(KtirRun::new(&module, "f").with_scalar("m", KtirScalar::Int(1))),
-        "argument `m` is none of `@f`, which takes x, n"
+        "argument `m` is not an argument of `@f`, which takes x, n"
     );
     let x = || KtirRun::new(&module, "f").with_array("x", halves(&[1], &[0.0]));
     assert_eq!(bad(x()), "argument `n` is missing; it is i32");

@@ -22,7 +22,7 @@ pub fn is_accepted(expression: &str, allow: &dyn Fn(&str) -> bool) -> Result<boo
     let holds = parse_or(&words, &mut at, allow);
     match holds {
         Some(holds) if at == words.len() => Ok(holds),
-        _ => Err(format!("`{expression}` is no licence expression")),
+        _ => Err(format!("`{expression}` is not a licence expression")),
     }
 }
 

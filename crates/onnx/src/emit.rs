@@ -5,10 +5,9 @@ use crate::error::Result;
 use crate::literal::{self, TensorLiteral};
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Map, Value as Json};
 use std::rc::Rc;
 use zellige_float::Dtype;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 /// Operations whose results consist of elements of their first operand.
 // The carried dtype has to be remembered for these only: every other operation ends by fitting its
@@ -60,8 +59,7 @@ impl NodeLowering<'_, '_> {
             return Ok(ModelValue::Known(Rc::new(made)));
         }
         let x = GraphOperand::Tensor(self.operand_tensor(k)?);
-        let attributes = serde_json::json!({"dim": dim, "index": at});
-        Ok(ModelValue::Tensor(self.emit_part("turn", "select", &[x], attributes)?))
+        Ok(ModelValue::Tensor(self.emit_part("turn", OpCall::select(dim, at), &[x])?))
     }
 
     /// Stacks values of one shape along a new dimension.
@@ -94,9 +92,9 @@ impl NodeLowering<'_, '_> {
         }
         // `stack` of one tensor would copy it; a dimension of size 1 is a view.
         if operands.len() == 1 {
-            return self.emit_result("unsqueeze", &operands, serde_json::json!({"dim": dim}));
+            return self.emit_result(OpCall::unsqueeze(dim), &operands);
         }
-        self.emit_result("stack", &operands, serde_json::json!({"dim": dim}))
+        self.emit_result(OpCall::stack(dim), &operands)
     }
 
     /// The name of result `k` in the graph.
@@ -133,33 +131,33 @@ impl NodeLowering<'_, '_> {
     pub(crate) fn emit_part(
         &mut self,
         part: &str,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Json,
     ) -> Result<TensorId> {
         let name = self.free_name(part);
-        self.add_operation(op, operands, attributes, &[&name]).map(|ids| ids[0])
+        self.add_operation(&call.into(), operands, &[&name]).map(|ids| ids[0])
     }
 
     /// Adds an intermediate operation on tensors.
     pub(crate) fn emit_step(
         &mut self,
-        op: &str,
+        call: impl Into<OpCall>,
         of: &[TensorId],
-        attributes: Json,
     ) -> Result<TensorId> {
+        let call = call.into();
         let operands: Vec<GraphOperand> = of.iter().map(|id| GraphOperand::Tensor(*id)).collect();
-        self.emit_part(op, op, &operands, attributes)
+        let name = self.free_name(call.name());
+        self.add_operation(&call, &operands, &[&name]).map(|ids| ids[0])
     }
 
     /// Adds an intermediate operation on a tensor and a number.
     pub(crate) fn emit_with_number(
         &mut self,
-        op: &str,
+        op: &'static str,
         x: TensorId,
         number: f64,
     ) -> Result<TensorId> {
-        self.emit_part(op, op, &[GraphOperand::Tensor(x), GraphOperand::Number(number)], Json::Null)
+        self.emit_part(op, op, &[GraphOperand::Tensor(x), GraphOperand::Number(number)])
     }
 
     /// Converts an intermediate tensor to this dtype.
@@ -167,7 +165,7 @@ impl NodeLowering<'_, '_> {
         if self.import.builder.tensor(x).dtype == dtype {
             return Ok(x);
         }
-        self.emit_step("cast", &[x], serde_json::json!({"dtype": dtype.name()}))
+        self.emit_step(OpCall::cast(dtype), &[x])
     }
 
     /// Adds a tensor with known elements.
@@ -199,46 +197,42 @@ impl NodeLowering<'_, '_> {
     /// Adds the operation that makes the next result.
     pub(crate) fn emit_result(
         &mut self,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Json,
     ) -> Result<ModelValue> {
         let name = self.name_result(self.named);
         self.named += 1;
-        Ok(ModelValue::Tensor(self.add_operation(op, operands, attributes, &[&name])?[0]))
+        Ok(ModelValue::Tensor(self.add_operation(&call.into(), operands, &[&name])?[0]))
     }
 
     /// Adds the operation that makes all results.
     pub(crate) fn emit_results(
         &mut self,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Json,
         count: usize,
     ) -> Result<Vec<ModelValue>> {
         let names: Vec<String> = (0..count).map(|k| self.name_result(k)).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        Ok(self
-            .add_operation(op, operands, attributes, &names)?
-            .into_iter()
-            .map(ModelValue::Tensor)
-            .collect())
+        let made = self.add_operation(&call.into(), operands, &names)?;
+        Ok(made.into_iter().map(ModelValue::Tensor).collect())
     }
 
     /// Adds the operation that makes the next result, which has this dtype.
     pub(crate) fn emit_result_as(
         &mut self,
         dtype: Dtype,
-        op: &str,
+        call: impl Into<OpCall>,
         operands: &[GraphOperand],
-        attributes: Json,
     ) -> Result<ModelValue> {
-        // Floats keep their dtype in every operation; integers may widen, as in PyTorch. A sum of
-        // float16 stays float16, so the operation can be the result itself and keep its name.
+        let call = call.into();
+        // Floats keep their dtype in every operation, so the operation can be the result itself.
+        // Integers may widen, as in PyTorch, and are converted back.
         if literal::is_float(dtype) {
-            return self.emit_result(op, operands, attributes);
+            return self.emit_result(call, operands);
         }
-        let id = self.emit_part(op, op, operands, attributes)?;
+        let part = call.name().to_string();
+        let id = self.emit_part(&part, call, operands)?;
         self.convert_result(id, dtype)
     }
 
@@ -253,11 +247,7 @@ impl NodeLowering<'_, '_> {
             self.named += 1;
             return Ok(ModelValue::Tensor(made));
         }
-        self.emit_result(
-            "cast",
-            &[GraphOperand::Tensor(id)],
-            serde_json::json!({"dtype": dtype.name()}),
-        )
+        self.emit_result(OpCall::cast(dtype), &[GraphOperand::Tensor(id)])
     }
 
     /// Truncates integers to the bits of a carried dtype.
@@ -274,13 +264,13 @@ impl NodeLowering<'_, '_> {
         // that exists; the card has no type of these bits that would do it by itself.
         let span = 1i64 << bits;
         let low = [GraphOperand::Tensor(x), GraphOperand::Whole(span - 1)];
-        let mut x = self.emit_part("low", "bitwise_and", &low, Json::Null)?;
+        let mut x = self.emit_part("low", "bitwise_and", &low)?;
         if signed {
             // In two's complement the upper half of the values is negative.
             let half = (span / 2) as f64;
             x = self.emit_with_number("add", x, half)?;
             let low = [GraphOperand::Tensor(x), GraphOperand::Whole(span - 1)];
-            x = self.emit_part("turned", "bitwise_and", &low, Json::Null)?;
+            x = self.emit_part("turned", "bitwise_and", &low)?;
             x = self.emit_with_number("sub", x, half)?;
         }
         let made = self.cast_tensor(x, carrier_dtype(dtype))?;
@@ -290,16 +280,12 @@ impl NodeLowering<'_, '_> {
 
     fn add_operation(
         &mut self,
-        op: &str,
+        call: &OpCall,
         operands: &[GraphOperand],
-        attributes: Json,
         results: &[&str],
     ) -> Result<Vec<TensorId>> {
-        let attributes = match attributes {
-            Json::Object(map) => map,
-            _ => Map::new(),
-        };
-        let made = self.import.builder.add_op(op, operands, &attributes, results);
+        let op = call.name();
+        let made = self.import.builder.add_call(call, operands, results);
         let made = made.map_err(|e| self.graph_refusal(op, &e))?;
         // The operations that a written-out GELU consists of; remembering every operation would
         // keep all operands.

@@ -343,6 +343,6 @@ fn decode_input(
     let wide = carried::carry_elements(&constant.bytes, stored);
     let literal = wide.and_then(|wide| TensorLiteral::decode_elements(dtype, size, &wide));
     literal.filter(|l| l.len() == count).ok_or_else(|| {
-        format!("{} bytes are no {count} elements of {stored}", constant.bytes.len())
+        format!("{} bytes are not {count} elements of {stored}", constant.bytes.len())
     })
 }

@@ -157,15 +157,6 @@ impl TensorLiteral {
     }
 }
 
-/// A number as an attribute; infinities, which JSON lacks, become texts.
-pub(crate) fn number_json(x: f64) -> serde_json::Value {
-    match x {
-        f64::INFINITY => "inf".into(),
-        f64::NEG_INFINITY => "-inf".into(),
-        x => x.into(),
-    }
-}
-
 /// The number of elements of a shape; `None` if the product of its nonzero sizes is 2^63 or more,
 /// because strides are products of them.
 pub(crate) fn element_count(shape: &[i64]) -> Option<i64> {

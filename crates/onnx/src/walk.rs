@@ -3,19 +3,18 @@
 use crate::carried::carrier_dtype;
 use crate::error::{OnnxError, Result, quote_start};
 use crate::import::ImportedWeight;
-use crate::literal::{TensorLiteral, number_json};
+use crate::literal::TensorLiteral;
 use crate::names::GraphNames;
 use crate::node::NodeLowering;
 use crate::ops;
 use crate::proto::{self, AttributeValue, DeclaredDim, ValueInfo};
 use crate::scope::NameScope;
 use crate::tensor::{WeightData, dtype_of_code};
-use serde_json::{Map, json};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use zellige_float::Dtype;
 use zellige_graph::{
-    Graph, GraphBuilder, GraphOperand, GraphSource, InputRole, TensorId, TensorOrigin,
+    Graph, GraphBuilder, GraphOperand, GraphSource, InputRole, OpCall, TensorId, TensorOrigin,
 };
 
 /// The largest number of elements that may be computed while importing; a shape has a few.
@@ -28,8 +27,8 @@ pub(crate) const MOST_KNOWN: usize = 1 << 24;
 // of nodes.
 pub(crate) const MOST_NODES: usize = 1 << 20;
 
-/// The largest depth of nested scopes: functions may call functions.
-// Functions may call functions, and nothing in the format forbids that one calls itself.
+/// The largest depth of nested graphs and function calls.
+// The importer recurses here, and nothing in the format forbids that a function calls itself.
 const MAX_SCOPE_DEPTH: usize = 24;
 
 /// The value of a name of the model.
@@ -172,7 +171,8 @@ impl<'a> GraphImport<'a> {
                 };
                 outputs.iter().map(value).collect()
             });
-        // Popped on errors as well, because the importer goes on with other attempts.
+        // Popped on errors too, so that code that reports the error resolves names in the scope of
+        // the calling node.
         self.scopes.pop();
         made
     }
@@ -218,7 +218,8 @@ impl<'a> GraphImport<'a> {
     /// Defines the value of a name.
     pub(crate) fn define_value(&mut self, name: &'a str, value: ModelValue) -> Result<()> {
         if let ModelValue::Known(literal) = &value {
-            // Every definition pays, because each keeps a copy alive until its scope ends.
+            // Every definition is charged, because it may keep its elements alive until its scope
+            // ends.
             self.left = self.left.checked_sub(literal.len()).ok_or_else(|| {
                 let message =
                     format!("more than {MOST_KNOWN} elements are computed from constants");
@@ -261,8 +262,8 @@ impl<'a> GraphImport<'a> {
             ModelValue::Known(literal) => Some(literal.clone()),
             ModelValue::Initializer(k) => match self.literals.get(k) {
                 Some(known) => known.clone(),
-                // An initializer is decoded at its first use, since most of them are weights that
-                // nobody needs as numbers.
+                // An initializer is decoded at its first use, since most of them are weights whose
+                // numbers no rule needs.
                 None => {
                     let read = self.initializers[*k].read_literal(self.file)?.map(Rc::new);
                     self.literals.insert(*k, read.clone());
@@ -426,12 +427,11 @@ impl<'a> GraphImport<'a> {
             // One number is an operation without data, which saves a weight. NaN has no form in
             // JSON, and float64 constants are rounded when they are stored.
             Some(x) if !x.is_nan() && literal.dtype != Dtype::Float64 => {
-                let attributes = json!({
-                    "size": literal.shape, "value": number_json(x),
-                    "dtype": carrier_dtype(literal.dtype).name(),
-                });
-                let attributes = attributes.as_object().cloned().unwrap_or_default();
-                let made = self.builder.add_op("full", &[], &attributes, &[&name]);
+                let full = OpCall::new("full")
+                    .with("size", literal.shape.as_slice())
+                    .with_number("value", x)
+                    .with("dtype", carrier_dtype(literal.dtype).name());
+                let made = self.builder.add_call(&full, &[], &[&name]);
                 let id = made.map(|ids| ids[0]).map_err(|e| bad(e.message))?;
                 self.set_carried_dtype(id, literal.dtype);
                 Ok(id)
@@ -475,12 +475,8 @@ impl<'a> GraphImport<'a> {
                 } else {
                     wanted
                 };
-                let made = self.builder.add_op(
-                    "identity",
-                    &[GraphOperand::Tensor(id)],
-                    &Map::new(),
-                    &[&name],
-                );
+                let operands = [GraphOperand::Tensor(id)];
+                let made = self.builder.add_call(&OpCall::new("identity"), &operands, &[&name]);
                 let copy = made.map_err(|e| bad(e.message))?[0];
                 self.set_carried_dtype(copy, self.tensor_dtype(id));
                 id = copy;

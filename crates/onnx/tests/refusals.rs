@@ -58,8 +58,8 @@ fn errors_name_the_node_the_operand_and_the_rule() {
         ),
         (
             Net::new(17).x(&[2]).node("Add", &["x", "q"], &["y"], &[]).output("y").refusal(),
-            "node 0 (Add), operand 1 `q`: nothing before this node has that name; nodes come in an \
-             order in which they can run",
+            "node 0 (Add), operand 1 `q`: nothing before this node defines that name; nodes have \
+             to be sorted so that each comes after its operands",
         ),
         (
             Net::new(17).x(&[2]).node("Add", &["x"], &["y"], &[]).output("y").refusal(),

@@ -275,8 +275,8 @@ fn an_index_that_disagrees_is_refused() {
         ("\"a\":", "\"x\":", "no tensor `x`"),
         ("\"b\":\"model-2.safetensors\",", "", "`b` is in"),
         ("model-1.safetensors", "model-3.safetensors", "model-3.safetensors"),
-        ("model-1.safetensors", "../model-1.safetensors", "no plain file name"),
-        ("\"model-1.safetensors\"", "7", "no plain file name"),
+        ("model-1.safetensors", "../model-1.safetensors", "not mapped to a plain file name"),
+        ("\"model-1.safetensors\"", "7", "not mapped to a plain file name"),
         ("weight_map", "weights", "weight_map"),
         ("{", "", "index.json"),
     ] {

@@ -336,7 +336,7 @@ fn apply_integer_op(kind: KtirOpKind, a: i64, b: i64, elem: KtirElem) -> Result<
         KtirOpKind::MinUI => to_signed_integer(x.min(y), elem),
         _ => {
             return Err(KtirFault::Invalid(format!(
-                "`{}` is no operation on integers",
+                "`{}` is not an operation on integers",
                 kind.name()
             )));
         }

@@ -245,7 +245,7 @@ impl KtirParser<'_> {
                     (Some(d), _) => Ok(KtirAffineExpr::dim(d)),
                     (_, Some(s)) => Ok(KtirAffineExpr::symbol(s)),
                     _ => {
-                        let message = format!("`{}` is no dimension or symbol here", word.value);
+                        let message = format!("`{}` is not a dimension or symbol here", word.value);
                         let known = [*dims, *symbols].concat().join(", ");
                         let d = Diagnostic::syntax_error(word.span, message, "unknown");
                         Err(d.with_id("Z203").with_help(format!("declared are {known}")))

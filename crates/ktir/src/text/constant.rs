@@ -106,7 +106,7 @@ impl KtirParser<'_> {
             }
             None if len > sign => self.syntax_error(
                 start..start + len,
-                format!("`{token}` is no number"),
+                format!("`{token}` is not a number"),
                 "not a number",
             ),
             None => Err(self.c.refuse_next_token("a number")),

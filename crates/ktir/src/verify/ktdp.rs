@@ -75,7 +75,10 @@ impl<'m> KtirChecker<'m> {
     ) -> Result {
         let (shape, elem) = self.tile_type(op, tensor)?;
         let KtirType::AccessTile(coordinates) = self.value_type(tile) else {
-            return broken_rule(op, format!("`%{}` is no access tile", self.name_of_value(tile)));
+            return broken_rule(
+                op,
+                format!("`%{}` is not an access tile", self.name_of_value(tile)),
+            );
         };
         let n: i64 = shape.iter().product();
         // The number of elements decides and not the shape: upstream's kernels load a 1x64 tile
@@ -184,7 +187,7 @@ impl<'m> KtirChecker<'m> {
         let KtirType::MemRef(shape, _) = self.value_type(op.operands[0]) else {
             return broken_rule(
                 op,
-                format!("`%{}` is no view", self.name_of_value(op.operands[0])),
+                format!("`%{}` is not a view", self.name_of_value(op.operands[0])),
             );
         };
         let KtirType::AccessTile(tile) = self.value_type(op.results[0]) else {
@@ -264,7 +267,7 @@ impl<'m> KtirChecker<'m> {
         let KtirType::MemRef(shape, _) = self.value_type(op.operands[0]) else {
             return broken_rule(
                 op,
-                format!("`%{}` is no view", self.name_of_value(op.operands[0])),
+                format!("`%{}` is not a view", self.name_of_value(op.operands[0])),
             );
         };
         let KtirType::AccessTile(tile) = self.value_type(op.results[0]) else {
@@ -375,7 +378,7 @@ impl<'m> KtirChecker<'m> {
     pub(super) fn check_delivery(&self, op: &'m KtirOp) -> Result {
         let Some(future) = op.operands.first() else { return broken_rule(op, "needs a future") };
         let KtirType::TileFuture(types, _) = self.value_type(*future) else {
-            return broken_rule(op, format!("`%{}` is no future", self.name_of_value(*future)));
+            return broken_rule(op, format!("`%{}` is not a future", self.name_of_value(*future)));
         };
         ensure_rule(op, op.results.len() == types.len(), || {
             format!("{} results for {} partials", op.results.len(), types.len())

@@ -6,9 +6,8 @@ use crate::literal::{LiteralNumbers, TensorLiteral};
 use crate::node::NodeLowering;
 use crate::tensor::dtype_of_code;
 use crate::walk::ModelValue;
-use serde_json::{Map, Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[("Attention", lower_attention)];
 
@@ -18,19 +17,9 @@ fn split_heads(n: &mut NodeLowering<'_, '_>, k: usize, count: i64, part: &str) -
     match size[..] {
         [_, _, _, _] => Ok(x),
         [batch, rows, width] if count > 0 && width % count == 0 => {
-            let apart = json!({"size": [batch, rows, count, width / count]});
-            let x = n.emit_part(
-                &format!("{part}.heads"),
-                "reshape",
-                &[GraphOperand::Tensor(x)],
-                apart,
-            )?;
-            n.emit_part(
-                part,
-                "transpose",
-                &[GraphOperand::Tensor(x)],
-                json!({"dim0": 1, "dim1": 2}),
-            )
+            let apart = OpCall::reshape([batch, rows, count, width / count]);
+            let x = n.emit_part(&format!("{part}.heads"), apart, &[GraphOperand::Tensor(x)])?;
+            n.emit_part(part, OpCall::transpose(1, 2), &[GraphOperand::Tensor(x)])
         }
         _ => {
             let message = format!(
@@ -83,8 +72,8 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         (true, true) => {
             let rows = n.operand_size(4)?.get(2).copied().unwrap_or(0);
             let (before_k, before_v) = (n.operand_tensor(4)?, n.operand_tensor(5)?);
-            k = n.emit_step("cat", &[before_k, k], json!({"dim": 2}))?;
-            v = n.emit_step("cat", &[before_v, v], json!({"dim": 2}))?;
+            k = n.emit_step(OpCall::cat(2), &[before_k, k])?;
+            v = n.emit_step(OpCall::cat(2), &[before_v, v])?;
             rows
         }
         (false, false) => 0,
@@ -114,11 +103,11 @@ fn lower_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     };
     let y = if flat {
         let size = n.tensor_size(y);
-        let y = n.emit_step("transpose", &[y], json!({"dim0": 1, "dim1": 2}))?;
-        let together = json!({"size": [size[0], size[2], size[1] * size[3]]});
-        n.emit_result("reshape", &[GraphOperand::Tensor(y)], together)?
+        let y = n.emit_step(OpCall::transpose(1, 2), &[y])?;
+        let together = OpCall::reshape([size[0], size[2], size[1] * size[3]]);
+        n.emit_result(together, &[GraphOperand::Tensor(y)])?
     } else {
-        n.emit_result("identity", &[GraphOperand::Tensor(y)], Json::Null)?
+        n.emit_result("identity", &[GraphOperand::Tensor(y)])?
     };
     let mut made = vec![y, ModelValue::Tensor(k), ModelValue::Tensor(v)];
     made.extend(scores.map(ModelValue::Tensor));
@@ -131,19 +120,20 @@ fn emit_fused(
     asked: &AttentionAttributes,
     [q, k, v]: [TensorId; 3],
 ) -> Result<TensorId> {
-    let mut attributes = Map::new();
-    attributes.insert("is_causal".into(), json!(asked.causal));
     // Fewer heads of keys than of queries are grouped-query attention, which PyTorch asks to be
     // named.
-    attributes.insert("enable_gqa".into(), json!(n.tensor_size(q)[1] != n.tensor_size(k)[1]));
+    let grouped = n.tensor_size(q)[1] != n.tensor_size(k)[1];
+    let mut call = OpCall::new("scaled_dot_product_attention")
+        .with("is_causal", asked.causal)
+        .with("enable_gqa", grouped);
     if let Some(scale) = asked.scale {
-        attributes.insert("scale".into(), json!(scale));
+        call = call.with("scale", scale);
     }
     let mut operands = vec![q, k, v];
     if n.has_operand(3) {
         operands.push(n.operand_tensor(3)?);
     }
-    n.emit_step("scaled_dot_product_attention", &operands, Json::Object(attributes))
+    n.emit_step(call, &operands)
 }
 
 /// Emits attention operation by operation; returns the result and the requested scores.
@@ -161,57 +151,58 @@ fn emit_decomposed(
             let message = format!("{} heads of queries and {} of keys", size[1], key[1]);
             return Err(n.refuse_node("bad_operand", message));
         }
-        let each = json!({"repeats": size[1] / key[1], "dim": 1});
-        k = n.emit_step("repeat_interleave", &[k], each.clone())?;
-        v = n.emit_step("repeat_interleave", &[v], each)?;
+        let each =
+            OpCall::new("repeat_interleave").with("repeats", size[1] / key[1]).with("dim", 1);
+        k = n.emit_step(each.clone(), &[k])?;
+        v = n.emit_step(each, &[v])?;
     }
     // Each factor gets the square root of the scale, so that products in 16 bits stay small.
     let scale = asked.scale.unwrap_or_else(|| 1.0 / (size[3] as f64).sqrt()).sqrt();
     let q = n.emit_with_number("mul", q, scale)?;
     let k = n.emit_with_number("mul", k, scale)?;
-    let turned = n.emit_step("transpose", &[k], json!({"dim0": 2, "dim1": 3}))?;
-    let product = n.emit_step("matmul", &[q, turned], Json::Null)?;
+    let turned = n.emit_step(OpCall::transpose(2, 3), &[k])?;
+    let product = n.emit_step("matmul", &[q, turned])?;
     let mut scores = product;
     if asked.softcap > 0.0 {
         let x = n.emit_with_number("div", scores, asked.softcap)?;
-        let x = n.emit_step("tanh", &[x], Json::Null)?;
+        let x = n.emit_step("tanh", &[x])?;
         scores = n.emit_with_number("mul", x, asked.softcap)?;
     }
     let capped = scores;
     let (bias, allowed) = score_masks(n, asked, [queries, keys], past)?;
     if let Some(bias) = bias {
-        scores = n.emit_step("add", &[scores, bias], Json::Null)?;
+        scores = n.emit_step("add", &[scores, bias])?;
     }
     // A key with a score of minus infinity has the share 0 after the softmax.
     let below = GraphOperand::Number(f64::NEG_INFINITY);
     if let Some(allowed) = allowed {
         let operands = [GraphOperand::Tensor(allowed), GraphOperand::Tensor(scores), below.clone()];
-        scores = n.emit_part("masked", "where", &operands, Json::Null)?;
+        scores = n.emit_part("masked", "where", &operands)?;
     }
     let masked = scores;
     if let Some(precision) = asked.precision.filter(|p| *p != dtype) {
-        scores = n.emit_step("cast", &[scores], json!({"dtype": precision.name()}))?;
+        scores = n.emit_step(OpCall::cast(precision), &[scores])?;
     }
-    let mut shares = n.emit_step("softmax", &[scores], json!({"dim": -1}))?;
+    let mut shares = n.emit_step(OpCall::new("softmax").with("dim", -1), &[scores])?;
     // A query that sees no key gets zeros; its softmax has no value.
     let mut seen = allowed;
     if let Some(bias) = bias {
-        let finite = n.emit_part("seen", "gt", &[GraphOperand::Tensor(bias), below], Json::Null)?;
+        let finite = n.emit_part("seen", "gt", &[GraphOperand::Tensor(bias), below])?;
         seen = Some(match seen {
-            Some(allowed) => n.emit_step("logical_and", &[allowed, finite], Json::Null)?,
+            Some(allowed) => n.emit_step("logical_and", &[allowed, finite])?,
             None => finite,
         });
     }
     if let Some(seen) = seen {
-        let some = n.emit_step("any", &[seen], json!({"dim": -1, "keepdim": true}))?;
+        let some = n.emit_step(OpCall::reduce_dim("any", -1, true), &[seen])?;
         let operands =
             [GraphOperand::Tensor(some), GraphOperand::Tensor(shares), GraphOperand::Number(0.0)];
-        shares = n.emit_part("shares", "where", &operands, Json::Null)?;
+        shares = n.emit_part("shares", "where", &operands)?;
     }
     if n.import.builder.tensor(shares).dtype != dtype {
-        shares = n.emit_step("cast", &[shares], json!({"dtype": dtype.name()}))?;
+        shares = n.emit_step(OpCall::cast(dtype), &[shares])?;
     }
-    let y = n.emit_step("matmul", &[shares, v], Json::Null)?;
+    let y = n.emit_step("matmul", &[shares, v])?;
     let told = match asked.scores {
         0 => product,
         1 => capped,
@@ -241,8 +232,12 @@ fn score_masks(
         let truth = dtype == Dtype::Bool;
         if missing > 0 && size.last() != Some(&1) {
             // Keys beyond the end of the mask are not visible.
-            let value = if truth { json!(0) } else { json!("-inf") };
-            mask = n.emit_step("pad", &[mask], json!({"pad": [0, missing], "value": value}))?;
+            let pad = OpCall::new("pad").with("pad", [0, missing]);
+            let pad = match truth {
+                true => pad.with("value", 0),
+                false => pad.with_number("value", f64::NEG_INFINITY),
+            };
+            mask = n.emit_step(pad, &[mask])?;
         }
         if truth {
             allowed = Some(mask);
@@ -253,13 +248,13 @@ fn score_masks(
     let both =
         |n: &mut NodeLowering<'_, '_>, allowed: Option<TensorId>, more: TensorId| match allowed {
             None => Ok(more),
-            Some(have) => n.emit_step("logical_and", &[have, more], Json::Null),
+            Some(have) => n.emit_step("logical_and", &[have, more]),
         };
     let lengths = if n.has_operand(6) { Some(n.operand_tensor(6)?) } else { None };
     let [left, right] = asked.window;
     if asked.causal || left >= 0 || right >= 0 {
-        // `ahead` is the position of the key minus that of the query, where queries begin behind
-        // the past keys.
+        // `ahead` is the position of the key minus that of the query, where the queries follow the
+        // past keys.
         let rule = |ahead: i64| {
             (!asked.causal || ahead <= 0)
                 && (left < 0 || -ahead <= left)
@@ -281,8 +276,8 @@ fn score_masks(
                 let places =
                     n.emit_constant(&TensorLiteral { dtype: Dtype::Int64, shape, data }, "places")?;
                 let batch = n.tensor_size(lengths).first().copied().unwrap_or(1);
-                let each = n.emit_step("reshape", &[lengths], json!({"size": [batch, 1, 1, 1]}))?;
-                let ahead = n.emit_step("sub", &[places, each], Json::Null)?;
+                let each = n.emit_step(OpCall::reshape([batch, 1, 1, 1]), &[lengths])?;
+                let ahead = n.emit_step("sub", &[places, each])?;
                 let mut seen = None;
                 for (bound, op, is_on) in
                     [(0, "le", asked.causal), (-left, "ge", left >= 0), (right, "le", right >= 0)]
@@ -292,7 +287,6 @@ fn score_masks(
                             "seen",
                             op,
                             &[GraphOperand::Tensor(ahead), GraphOperand::Whole(bound)],
-                            Json::Null,
                         )?;
                         seen = Some(both(n, seen, more)?);
                     }
@@ -308,8 +302,8 @@ fn score_masks(
         let places =
             n.emit_constant(&TensorLiteral { dtype: Dtype::Int64, shape, data }, "keys")?;
         let batch = n.tensor_size(lengths).first().copied().unwrap_or(1);
-        let each = n.emit_step("reshape", &[lengths], json!({"size": [batch, 1, 1, 1]}))?;
-        let there = n.emit_step("lt", &[places, each], Json::Null)?;
+        let each = n.emit_step(OpCall::reshape([batch, 1, 1, 1]), &[lengths])?;
+        let there = n.emit_step("lt", &[places, each])?;
         allowed = Some(both(n, allowed, there)?);
     }
     Ok((bias, allowed))

@@ -2,14 +2,14 @@
 
 use super::RuleTable;
 use crate::error::Result;
-use crate::literal::{self, LiteralNumbers, TensorLiteral, element_count, number_json};
+use crate::literal::{self, LiteralNumbers, TensorLiteral, element_count};
 use crate::node::NodeLowering;
 use crate::proto::AttributeValue;
 use crate::tensor::WeightData;
 use crate::walk::ModelValue;
-use serde_json::json;
 use std::rc::Rc;
 use zellige_float::Dtype;
+use zellige_graph::OpCall;
 
 pub(super) const TABLE: RuleTable = &[
     ("Constant", lower_constant),
@@ -54,7 +54,7 @@ fn lower_constant(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             Some(AttributeValue::Ints(list)) => TensorLiteral::from_ints(list.clone()),
             Some(_) => {
                 return Err(
-                    n.refuse_node("bad_attribute", format!("attribute `{name}` is no number"))
+                    n.refuse_node("bad_attribute", format!("attribute `{name}` is not a number"))
                 );
             }
         };
@@ -82,15 +82,16 @@ fn lower_constant_of_shape(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValu
         Some(_) => return Err(n.refuse_node("bad_attribute", "attribute `value` is a tensor")),
     };
     match element_count(&size).and_then(|c| usize::try_from(c).ok()) {
-        None => Err(n.refuse_operand(0, format!("{size:?} is no shape"))),
+        None => Err(n.refuse_operand(0, format!("{size:?} is not a shape"))),
         Some(count) if count <= literal::MAX_LITERAL_ELEMENTS => {
             Ok(vec![known_value(value.pick_elements(size, std::iter::repeat_n(0, count)))])
         }
         Some(_) => {
-            let attributes = json!({
-                "size": size, "value": number_json(value.number_at(0)), "dtype": value.dtype.name(),
-            });
-            Ok(vec![n.emit_result("full", &[], attributes)?])
+            let full = OpCall::new("full")
+                .with("size", size)
+                .with_number("value", value.number_at(0))
+                .with("dtype", value.dtype.name());
+            Ok(vec![n.emit_result(full, &[])?])
         }
     }
 }
@@ -134,8 +135,12 @@ fn lower_range(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
             return Ok(vec![known_value(made)]);
         }
     }
-    let attributes = json!({"start": start, "end": end, "step": step, "dtype": dtype.name()});
-    Ok(vec![n.emit_result("arange", &[], attributes)?])
+    let arange = OpCall::new("arange")
+        .with("start", start)
+        .with("end", end)
+        .with("step", step)
+        .with("dtype", dtype.name());
+    Ok(vec![n.emit_result(arange, &[])?])
 }
 
 impl NodeLowering<'_, '_> {

@@ -94,7 +94,7 @@ fn lower_loop(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let mut state = (0..carried).map(|k| n.operand_value(k + 2)).collect::<Result<Vec<_>>>()?;
     let scans = body.outputs.len().checked_sub(carried + 1).ok_or_else(|| {
         let message = format!(
-            "attribute `body` has {} outputs; accepted: a condition, {carried} values and what is stacked",
+            "attribute `body` has {} outputs; accepted: a condition, {carried} carried values and the stacked ones",
             body.outputs.len()
         );
         n.refuse_node("bad_attribute", message)

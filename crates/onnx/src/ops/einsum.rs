@@ -6,8 +6,7 @@ use crate::error::Result;
 use crate::literal::element_count;
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[("Einsum", lower_einsum)];
 
@@ -39,8 +38,8 @@ impl EinsumTerm {
         if gone.is_empty() {
             return Ok(self);
         }
-        let over = json!({"dim": gone, "keepdim": false});
-        let id = n.emit_part("sum", "sum", &[GraphOperand::Tensor(self.id)], over)?;
+        let over = OpCall::reduce("sum", gone, false);
+        let id = n.emit_part("sum", over, &[GraphOperand::Tensor(self.id)])?;
         Ok(EinsumTerm { id, letters: self.letters.into_iter().filter(|l| kept(*l)).collect() })
     }
 
@@ -51,12 +50,7 @@ impl EinsumTerm {
         }
         let at = |l: &char| self.letters.iter().position(|m| m == l).unwrap_or(0);
         let dims: Vec<usize> = order.iter().map(at).collect();
-        let id = n.emit_part(
-            "turned",
-            "permute",
-            &[GraphOperand::Tensor(self.id)],
-            json!({"dims": dims}),
-        )?;
+        let id = n.emit_part("turned", OpCall::permute(dims), &[GraphOperand::Tensor(self.id)])?;
         Ok(EinsumTerm { id, letters: order.to_vec() })
     }
 
@@ -64,7 +58,7 @@ impl EinsumTerm {
         if n.tensor_size(self.id) == size {
             return Ok(self.id);
         }
-        n.emit_part("shaped", "reshape", &[GraphOperand::Tensor(self.id)], json!({"size": size}))
+        n.emit_part("shaped", OpCall::reshape(size), &[GraphOperand::Tensor(self.id)])
     }
 }
 
@@ -246,7 +240,7 @@ fn multiply_terms(
     let b = b.reorder_letters(n, &[&batch[..], &summed, &columns].concat())?;
     let b = b.reshape_term(n, &matrix(depth, count(&widths)))?;
     let operands = [GraphOperand::Tensor(a), GraphOperand::Tensor(b)];
-    let id = n.emit_part("product", "matmul", &operands, Json::Null)?;
+    let id = n.emit_part("product", "matmul", &operands)?;
     let letters = [&batch[..], &rows, &columns].concat();
     let id = EinsumTerm { id, letters: Vec::new() }
         .reshape_term(n, &[batches, heights, widths].concat())?;

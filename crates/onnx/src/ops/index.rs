@@ -6,9 +6,8 @@ use crate::error::Result;
 use crate::literal::{LiteralNumbers, TensorLiteral, element_count};
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
 use std::rc::Rc;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[
     ("Gather", lower_gather),
@@ -69,36 +68,33 @@ fn lower_gather(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         // A scalar index removes the dimension, which a view does without moving an element.
         if let ([], [at]) = (&picked[..], at) {
             let x = n.operand_tensor(0)?;
-            let attributes = json!({"dim": dim, "index": at});
-            return Ok(vec![n.emit_result("select", &[GraphOperand::Tensor(x)], attributes)?]);
+            let call = OpCall::select(dim, *at);
+            return Ok(vec![n.emit_result(call, &[GraphOperand::Tensor(x)])?]);
         }
     }
     let x = GraphOperand::Tensor(n.operand_tensor(0)?);
     let index = index_tensor(n, size[dim])?;
     // A lookup of rows of a matrix is an embedding; the card has a kernel for it.
     if dim == 0 && size.len() == 2 {
-        return Ok(vec![n.emit_result(
-            "embedding",
-            &[x, GraphOperand::Tensor(index)],
-            Json::Null,
-        )?]);
+        return Ok(vec![n.emit_result("embedding", &[x, GraphOperand::Tensor(index)])?]);
     }
     if picked.len() == 1 {
         return Ok(vec![n.emit_result(
-            "index_select",
+            OpCall::new("index_select").with("dim", dim),
             &[x, GraphOperand::Tensor(index)],
-            json!({"dim": dim}),
         )?]);
     }
     // `index_select` takes a list, so an index of more dimensions is flattened and its shape put
     // back in the place of the gathered dimension.
     let count = element_count(&picked).unwrap_or(0);
-    let flat =
-        n.emit_part("index", "reshape", &[GraphOperand::Tensor(index)], json!({"size": [count]}))?;
-    let rows =
-        n.emit_part("rows", "index_select", &[x, GraphOperand::Tensor(flat)], json!({"dim": dim}))?;
+    let flat = n.emit_part("index", OpCall::reshape([count]), &[GraphOperand::Tensor(index)])?;
+    let rows = n.emit_part(
+        "rows",
+        OpCall::new("index_select").with("dim", dim),
+        &[x, GraphOperand::Tensor(flat)],
+    )?;
     let shape = [&size[..dim], &picked, &size[dim + 1..]].concat();
-    Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(rows)], json!({"size": shape}))?])
+    Ok(vec![n.emit_result(OpCall::reshape(shape), &[GraphOperand::Tensor(rows)])?])
 }
 
 fn lower_gather_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -108,7 +104,7 @@ fn lower_gather_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
     let dim = n.normalize_dim(axis, size.len())?;
     let (x, index) = (n.operand_tensor(0)?, index_tensor(n, size[dim])?);
     let operands = [GraphOperand::Tensor(x), GraphOperand::Tensor(index)];
-    Ok(vec![n.emit_result("gather", &operands, json!({"dim": dim}))?])
+    Ok(vec![n.emit_result(OpCall::new("gather").with("dim", dim), &operands)?])
 }
 
 /// One tensor of indices for each leading dimension, taken from the last dimension of operand 1.
@@ -128,8 +124,8 @@ fn leading_indices(n: &mut NodeLowering<'_, '_>) -> Result<Vec<GraphOperand>> {
     let last = index.len() - 1;
     (0..count)
         .map(|k| {
-            let attributes = json!({"dim": last, "index": k});
-            n.emit_part(&format!("index{k}"), "select", std::slice::from_ref(&all), attributes)
+            let call = OpCall::select(last, i64::try_from(k).unwrap_or(i64::MAX));
+            n.emit_part(&format!("index{k}"), call, std::slice::from_ref(&all))
                 .map(GraphOperand::Tensor)
         })
         .collect()
@@ -142,7 +138,7 @@ fn lower_gather_nd(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.require_attribute_is("batch_dims", 0)?;
     let mut operands = vec![GraphOperand::Tensor(n.operand_tensor(0)?)];
     operands.extend(leading_indices(n)?);
-    Ok(vec![n.emit_result("index", &operands, Json::Null)?])
+    Ok(vec![n.emit_result("index", &operands)?])
 }
 
 fn lower_scatter_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -167,7 +163,9 @@ fn lower_scatter_elements(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     let (x, index, values) =
         (n.operand_tensor(0)?, index_tensor(n, size[dim])?, n.operand_tensor(2)?);
     let operands = [x, index, values].map(GraphOperand::Tensor);
-    Ok(vec![n.emit_result("scatter", &operands, json!({"dim": dim, "reduce": reduce}))?])
+    Ok(vec![
+        n.emit_result(OpCall::new("scatter").with("dim", dim).with("reduce", reduce), &operands)?,
+    ])
 }
 
 fn lower_scatter_nd(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -186,7 +184,7 @@ fn lower_scatter_nd(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let mut operands = vec![GraphOperand::Tensor(n.operand_tensor(0)?)];
     operands.extend(leading_indices(n)?);
     operands.push(GraphOperand::Tensor(n.operand_tensor(2)?));
-    Ok(vec![n.emit_result("index_put", &operands, json!({"accumulate": add}))?])
+    Ok(vec![n.emit_result(OpCall::new("index_put").with("accumulate", add), &operands)?])
 }
 
 /// `on` at the index along a new dimension, `off` elsewhere.
@@ -206,25 +204,21 @@ fn lower_one_hot(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let index = n.cast_tensor(index, zellige_float::Dtype::Int64)?;
     // Indices from -depth on count from the end; an index out of range selects no position.
     let below = n.emit_with_number("lt", index, 0.0)?;
-    let moved = n.emit_part(
-        "moved",
-        "add",
-        &[GraphOperand::Tensor(index), GraphOperand::Whole(depth)],
-        Json::Null,
-    )?;
-    let index = n.emit_step("where", &[below, moved, index], Json::Null)?;
-    let index = n.emit_step("unsqueeze", &[index], json!({"dim": dim}))?;
+    let moved =
+        n.emit_part("moved", "add", &[GraphOperand::Tensor(index), GraphOperand::Whole(depth)])?;
+    let index = n.emit_step("where", &[below, moved, index])?;
+    let index = n.emit_step(OpCall::unsqueeze(dim), &[index])?;
     let mut shape = vec![1; size.len() + 1];
     shape[dim] = depth;
     let places = (0..depth).map(|i| i as f64).collect();
     let places = n.emit_numbers(&shape, places, zellige_float::Dtype::Int64, "places")?;
-    let mask = n.emit_step("eq", &[index, places], Json::Null)?;
+    let mask = n.emit_step("eq", &[index, places])?;
     let (values, dtype) = (n.operand_tensor(2)?, n.operand_dtype(2)?);
-    let off = n.emit_step("select", &[values], json!({"dim": 0, "index": 0}))?;
+    let off = n.emit_step(OpCall::select(0, 0), &[values])?;
     // The operand `values` is the pair [off, on], in this order.
-    let on = n.emit_step("select", &[values], json!({"dim": 0, "index": 1}))?;
+    let on = n.emit_step(OpCall::select(0, 1), &[values])?;
     let operands = [mask, on, off].map(GraphOperand::Tensor);
-    Ok(vec![n.emit_result_as(dtype, "where", &operands, Json::Null)?])
+    Ok(vec![n.emit_result_as(dtype, "where", &operands)?])
 }
 
 /// The slices for which a condition is true. The condition must be known.
@@ -238,7 +232,7 @@ fn lower_compress(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let dim = if n.has_attribute("axis") {
         n.normalize_dim(axis, size.len())?
     } else {
-        x = n.emit_step("reshape", &[x], json!({"size": [element_count(&size).unwrap_or(0)]}))?;
+        x = n.emit_step(OpCall::reshape([element_count(&size).unwrap_or(0)]), &[x])?;
         0
     };
     let extent = n.tensor_size(x)[dim];
@@ -252,10 +246,9 @@ fn lower_compress(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     }
     let count = i64::try_from(at.len()).unwrap_or(0);
     if count == 0 {
-        let nothing = json!({"dim": dim, "start": 0, "end": 0});
-        return Ok(vec![n.emit_result("slice", &[GraphOperand::Tensor(x)], nothing)?]);
+        return Ok(vec![n.emit_result(OpCall::slice(dim, 0, 0), &[GraphOperand::Tensor(x)])?]);
     }
     let index = n.emit_numbers(&[count], at, zellige_float::Dtype::Int64, "index")?;
     let operands = [GraphOperand::Tensor(x), GraphOperand::Tensor(index)];
-    Ok(vec![n.emit_result("index_select", &operands, json!({"dim": dim}))?])
+    Ok(vec![n.emit_result(OpCall::new("index_select").with("dim", dim), &operands)?])
 }

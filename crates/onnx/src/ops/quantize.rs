@@ -8,9 +8,8 @@ use crate::literal::is_float;
 use crate::node::NodeLowering;
 use crate::tensor::dtype_of_code;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::TensorId;
+use zellige_graph::{OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[
     ("QuantizeLinear", lower_quantize),
@@ -34,17 +33,13 @@ fn spread_parameter(
     let own = n.tensor_size(x);
     // A scale of one element may be written with shape [1]; it must not add a dimension.
     if own.iter().all(|e| *e == 1) {
-        return if own.is_empty() {
-            Ok(x)
-        } else {
-            n.emit_step("reshape", &[x], json!({"size": []}))
-        };
+        return if own.is_empty() { Ok(x) } else { n.emit_step(OpCall::reshape([]), &[x]) };
     }
     let dim = n.normalize_dim(axis, size.len())?;
     if own.len() == 1 && size[dim] == own[0] {
         let mut shape = vec![1; size.len()];
         shape[dim] = own[0];
-        return n.emit_step("reshape", &[x], json!({"size": shape}));
+        return n.emit_step(OpCall::reshape(shape), &[x]);
     }
     let fits = own.len() == size.len()
         && block > 0
@@ -58,11 +53,14 @@ fn spread_parameter(
         return Err(n.refuse_node("bad_operand", message));
     }
     // Blocks exist since opset 21; the last one of an axis may be shorter.
-    let each = n.emit_step("repeat_interleave", &[x], json!({"repeats": block, "dim": dim}))?;
+    let each = n.emit_step(
+        OpCall::new("repeat_interleave").with("repeats", block).with("dim", dim),
+        &[x],
+    )?;
     if own[dim] * block == size[dim] {
         return Ok(each);
     }
-    n.emit_step("slice", &[each], json!({"dim": dim, "start": 0, "end": size[dim]}))
+    n.emit_step(OpCall::slice(dim, 0, size[dim]), &[each])
 }
 
 /// Rounds numbers to integers, adds a zero point and clamps them to the range of a dtype; float8 is
@@ -85,18 +83,18 @@ fn round_and_store(
                 return Err(n.refuse_node("bad_operand", message));
             }
         };
-        let x = n.emit_step("clamp", &[x], json!({"min": -most, "max": most}))?;
+        let x = n.emit_step(OpCall::new("clamp").with("min", -most).with("max", most), &[x])?;
         return n.convert_result(x, dtype);
     }
     let Some((low, high)) = integer_range(dtype) else {
         return Err(n.refuse_node("bad_operand", format!("{dtype} has no quantized numbers")));
     };
     // Rounded to nearest even before the zero point is added: adding first would move ties.
-    let mut x = n.emit_step("round", &[x], Json::Null)?;
+    let mut x = n.emit_step("round", &[x])?;
     if let Some(zero) = zero {
-        x = n.emit_step("add", &[x, zero], Json::Null)?;
+        x = n.emit_step("add", &[x, zero])?;
     }
-    let x = n.emit_step("clamp", &[x], json!({"min": low, "max": high}))?;
+    let x = n.emit_step(OpCall::new("clamp").with("min", low).with("max", high), &[x])?;
     n.convert_result(x, dtype)
 }
 
@@ -119,7 +117,7 @@ fn lower_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let x = n.cast_tensor(x, Dtype::Float32)?;
     let scale = n.cast_tensor(scale, Dtype::Float32)?;
     let scale = spread_parameter(n, scale, &size, axis, block)?;
-    let x = n.emit_step("div", &[x, scale], Json::Null)?;
+    let x = n.emit_step("div", &[x, scale])?;
     let mut zero = None;
     if n.has_operand(2) && !is_float(dtype) {
         let point = n.operand_tensor(2)?;
@@ -145,7 +143,7 @@ fn center_operand(
     let (x, point) = (n.cast_tensor(x, Dtype::Int32)?, n.operand_tensor(zero)?);
     let point = n.cast_tensor(point, Dtype::Int32)?;
     let point = spread_parameter(n, point, &size, axis, block)?;
-    let x = n.emit_step("sub", &[x, point], Json::Null)?;
+    let x = n.emit_step("sub", &[x, point])?;
     n.cast_tensor(x, Dtype::Float32)
 }
 
@@ -164,7 +162,7 @@ fn lower_dequantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let scale = n.operand_tensor(1)?;
     let scale = n.cast_tensor(scale, Dtype::Float32)?;
     let scale = spread_parameter(n, scale, &size, axis, block)?;
-    let y = n.emit_step("mul", &[x, scale], Json::Null)?;
+    let y = n.emit_step("mul", &[x, scale])?;
     Ok(vec![n.convert_result(y, dtype)?])
 }
 
@@ -172,18 +170,18 @@ fn lower_dequantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
 fn lower_dynamic_quantize(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(1, 1)?;
     let x = n.operand_tensor(0)?;
-    let high = n.emit_step("amax", &[x], Json::Null)?;
+    let high = n.emit_step("amax", &[x])?;
     // The range is extended to 0, because padding and ReLU need a zero that is exact.
-    let high = n.emit_step("clamp", &[high], json!({"min": 0.0}))?;
-    let low = n.emit_step("amin", &[x], Json::Null)?;
-    let low = n.emit_step("clamp", &[low], json!({"max": 0.0}))?;
-    let span = n.emit_step("sub", &[high, low], Json::Null)?;
+    let high = n.emit_step(OpCall::new("clamp").with("min", 0.0), &[high])?;
+    let low = n.emit_step("amin", &[x])?;
+    let low = n.emit_step(OpCall::new("clamp").with("max", 0.0), &[low])?;
+    let span = n.emit_step("sub", &[high, low])?;
     let scale = n.emit_with_number("div", span, 255.0)?;
-    let point = n.emit_step("div", &[low, scale], Json::Null)?;
-    let point = n.emit_step("neg", &[point], Json::Null)?;
-    let point = n.emit_step("round", &[point], Json::Null)?;
-    let point = n.emit_step("clamp", &[point], json!({"min": 0, "max": 255}))?;
-    let y = n.emit_step("div", &[x, scale], Json::Null)?;
+    let point = n.emit_step("div", &[low, scale])?;
+    let point = n.emit_step("neg", &[point])?;
+    let point = n.emit_step("round", &[point])?;
+    let point = n.emit_step(OpCall::new("clamp").with("min", 0).with("max", 255), &[point])?;
+    let y = n.emit_step("div", &[x, scale])?;
     let y = round_and_store(n, y, Some(point), Dtype::Uint8)?;
     let point = n.cast_tensor(point, Dtype::Uint8)?;
     Ok(vec![y, ModelValue::Tensor(scale), ModelValue::Tensor(point)])
@@ -205,7 +203,7 @@ fn center_factor(
     let point = n.operand_tensor(zero)?;
     let point = n.cast_tensor(point, Dtype::Int32)?;
     let point = spread_over_matrix(n, point, &size, axis)?;
-    n.emit_step("sub", &[x, point], Json::Null)
+    n.emit_step("sub", &[x, point])
 }
 
 /// Broadcasts a scale or zero point of a matrix: one number, one for each slice of an axis, or a
@@ -225,7 +223,7 @@ fn spread_over_matrix(
 fn lower_matmul_integer(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(2, 4)?;
     let (a, b) = (center_factor(n, 0, 2, -2)?, center_factor(n, 1, 3, -1)?);
-    let y = n.emit_step("matmul", &[a, b], Json::Null)?;
+    let y = n.emit_step("matmul", &[a, b])?;
     Ok(vec![n.convert_result(y, Dtype::Int32)?])
 }
 
@@ -246,12 +244,12 @@ fn rescale_product(
     let x = n.cast_tensor(product, Dtype::Float32)?;
     // One factor for both scales and the result's: each further product with the whole matrix would
     // round again.
-    let mut factor = n.emit_step("mul", &scales, Json::Null)?;
+    let mut factor = n.emit_step("mul", &scales)?;
     let to = n.operand_tensor(result[0])?;
     let to = n.cast_tensor(to, Dtype::Float32)?;
     let to = spread_parameter(n, to, &[], 0, 0)?;
-    factor = n.emit_step("div", &[factor, to], Json::Null)?;
-    let y = n.emit_step("mul", &[x, factor], Json::Null)?;
+    factor = n.emit_step("div", &[factor, to])?;
+    let y = n.emit_step("mul", &[x, factor])?;
     let (point, dtype) = (n.operand_tensor(result[1])?, n.operand_dtype(result[1])?);
     let point = n.cast_tensor(point, Dtype::Float32)?;
     let point = spread_parameter(n, point, &[], 0, 0)?;
@@ -262,7 +260,7 @@ fn rescale_product(
 fn lower_quantized_matmul(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     n.check_arity(8, 8)?;
     let (a, b) = (center_factor(n, 0, 2, -2)?, center_factor(n, 3, 5, -1)?);
-    let product = n.emit_step("matmul", &[a, b], Json::Null)?;
+    let product = n.emit_step("matmul", &[a, b])?;
     let (left, right) = (n.operand_size(0)?, n.operand_size(3)?);
     let mut scales = Vec::new();
     for (k, size, axis) in [(1, &left, -2), (4, &right, -1)] {

@@ -4,14 +4,12 @@ use super::RuleTable;
 use super::pointwise::pass_operand;
 use crate::error::Result;
 use crate::literal::{
-    self, LiteralNumbers, TensorLiteral, element_count, number_json, row_major_strides,
-    strided_indices,
+    self, LiteralNumbers, TensorLiteral, element_count, row_major_strides, strided_indices,
 };
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::json;
 use std::rc::Rc;
-use zellige_graph::GraphOperand;
+use zellige_graph::{GraphOperand, OpCall};
 
 pub(super) const TABLE: RuleTable = &[
     ("Concat", lower_concat),
@@ -51,7 +49,7 @@ fn lower_concat(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     for k in 0..count {
         operands.push(GraphOperand::Tensor(n.operand_tensor(k)?));
     }
-    Ok(vec![n.emit_result("cat", &operands, json!({"dim": dim}))?])
+    Ok(vec![n.emit_result(OpCall::cat(dim), &operands)?])
 }
 
 /// Concatenates known lists.
@@ -91,7 +89,9 @@ fn lower_tile(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         ))]);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("repeat", &[GraphOperand::Tensor(x)], json!({"repeats": repeats}))?])
+    Ok(vec![
+        n.emit_result(OpCall::new("repeat").with("repeats", repeats), &[GraphOperand::Tensor(x)])?,
+    ])
 }
 
 fn lower_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -138,16 +138,16 @@ fn lower_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     // ONNX lists all starts and then all ends; PyTorch lists pairs from the last dimension
     // backwards.
     let list: Vec<i64> = pairs[first..].iter().rev().flatten().copied().collect();
-    let mut attributes = json!({"pad": list});
+    let mut pad = OpCall::new("pad").with("pad", list);
     if ours != "constant" {
-        attributes["mode"] = json!(ours);
+        pad = pad.with("mode", ours);
     } else if n.has_operand(2) {
-        attributes["value"] = number_json(n.require_number(2, "the value")?);
+        pad = pad.with_number("value", n.require_number(2, "the value")?);
     } else if value != 0.0 {
-        attributes["value"] = number_json(value);
+        pad = pad.with_number("value", value);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("pad", &[GraphOperand::Tensor(x)], attributes)?])
+    Ok(vec![n.emit_result(pad, &[GraphOperand::Tensor(x)])?])
 }
 
 fn lower_trilu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -178,9 +178,9 @@ fn lower_trilu(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         return Ok(vec![ModelValue::Known(Rc::new(made))]);
     }
     let (x, dtype) = (n.operand_tensor(0)?, n.operand_dtype(0)?);
-    let ours = if upper { "triu" } else { "tril" };
-    let attributes = if k == 0 { json!({}) } else { json!({"diagonal": k}) };
-    Ok(vec![n.emit_result_as(dtype, ours, &[GraphOperand::Tensor(x)], attributes)?])
+    let call = OpCall::new(if upper { "triu" } else { "tril" });
+    let call = if k == 0 { call } else { call.with("diagonal", k) };
+    Ok(vec![n.emit_result_as(dtype, call, &[GraphOperand::Tensor(x)])?])
 }
 
 /// Rearranges blocks by splitting dimensions, permuting them and merging them again.
@@ -191,9 +191,10 @@ fn rearrange_blocks(
     together: &[i64],
 ) -> Result<Vec<ModelValue>> {
     let x = n.operand_tensor(0)?;
-    let x = n.emit_part("apart", "reshape", &[GraphOperand::Tensor(x)], json!({"size": apart}))?;
-    let x = n.emit_part("turned", "permute", &[GraphOperand::Tensor(x)], json!({"dims": order}))?;
-    Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(x)], json!({"size": together}))?])
+    let x = n.emit_part("apart", OpCall::reshape(apart), &[GraphOperand::Tensor(x)])?;
+    let x =
+        n.emit_part("turned", OpCall::permute(order.iter().copied()), &[GraphOperand::Tensor(x)])?;
+    Ok(vec![n.emit_result(OpCall::reshape(together), &[GraphOperand::Tensor(x)])?])
 }
 
 fn block_size(n: &mut NodeLowering<'_, '_>) -> Result<([i64; 4], i64)> {
@@ -213,7 +214,7 @@ fn block_size(n: &mut NodeLowering<'_, '_>) -> Result<([i64; 4], i64)> {
 fn lower_depth_to_space(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let ([batch, c, h, w], b) = block_size(n)?;
     if c % (b * b) != 0 {
-        return Err(n.refuse_operand(0, format!("{c} channels are no multiple of {}", b * b)));
+        return Err(n.refuse_operand(0, format!("{c} channels are not a multiple of {}", b * b)));
     }
     let left = c / (b * b);
     let together = [batch, left, h.saturating_mul(b), w.saturating_mul(b)];
@@ -233,7 +234,7 @@ fn lower_depth_to_space(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>>
 fn lower_space_to_depth(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
     let ([batch, c, h, w], b) = block_size(n)?;
     if h % b != 0 || w % b != 0 {
-        return Err(n.refuse_operand(0, format!("{h} by {w} is no multiple of {b}")));
+        return Err(n.refuse_operand(0, format!("{h} by {w} is not a multiple of {b}")));
     }
     let apart = [batch, c, h / b, b, w / b, b];
     let mode = n.word_attribute("mode", "DCR")?;
@@ -297,8 +298,7 @@ fn lower_center_crop_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
             // The specification cuts floor(less / 2) in front and the rest behind; padding is
             // divided in the same way.
             let start = less / 2;
-            x =
-                n.emit_step("slice", &[x], json!({"dim": d, "start": start, "end": start + want}))?;
+            x = n.emit_step(OpCall::slice(*d, start, start + want), &[x])?;
         } else if less < 0 {
             let before = -less / 2;
             pairs[*d] = [before, want - have - before];
@@ -306,9 +306,9 @@ fn lower_center_crop_pad(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>
     }
     if pairs.iter().any(|p| *p != [0, 0]) {
         let list: Vec<i64> = pairs.iter().rev().flatten().copied().collect();
-        x = n.emit_step("pad", &[x], json!({"pad": list}))?;
+        x = n.emit_step(OpCall::new("pad").with("pad", list), &[x])?;
     }
-    Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(x)], json!({}))?])
+    Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(x)])?])
 }
 
 fn lower_eye_like(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -353,18 +353,14 @@ fn lower_reverse_sequence(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
     let places = (0..size[time]).map(|t| t as f64).collect();
     let places = n.emit_numbers(&line, places, zellige_float::Dtype::Int64, "places")?;
     let lengths = n.cast_tensor(lengths, zellige_float::Dtype::Int64)?;
-    let lengths = n.emit_step("reshape", &[lengths], json!({"size": column}))?;
-    let turned = n.emit_step("sub", &[lengths, places], json!({}))?;
+    let lengths = n.emit_step(OpCall::reshape(column), &[lengths])?;
+    let turned = n.emit_step("sub", &[lengths, places])?;
     let turned = n.emit_with_number("sub", turned, 1.0)?;
-    let inside = n.emit_part(
-        "inside",
-        "ge",
-        &[GraphOperand::Tensor(turned), GraphOperand::Number(0.0)],
-        json!({}),
-    )?;
-    let index = n.emit_step("where", &[inside, turned, places], json!({}))?;
-    let index = n.emit_step("expand", &[index], json!({"size": size}))?;
+    let inside =
+        n.emit_part("inside", "ge", &[GraphOperand::Tensor(turned), GraphOperand::Number(0.0)])?;
+    let index = n.emit_step("where", &[inside, turned, places])?;
+    let index = n.emit_step(OpCall::expand(size), &[index])?;
     let x = n.operand_tensor(0)?;
     let operands = [GraphOperand::Tensor(x), GraphOperand::Tensor(index)];
-    Ok(vec![n.emit_result("gather", &operands, json!({"dim": time}))?])
+    Ok(vec![n.emit_result(OpCall::new("gather").with("dim", time), &operands)?])
 }

@@ -6,9 +6,8 @@ use super::pointwise::pass_operand;
 use crate::error::Result;
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::{Value as Json, json};
 use zellige_float::Dtype;
-use zellige_graph::{GraphOperand, TensorId};
+use zellige_graph::{GraphOperand, OpCall, TensorId};
 
 pub(super) const TABLE: RuleTable = &[("Resize", lower_resize), ("Upsample", lower_upsample)];
 
@@ -221,7 +220,7 @@ fn interpolate_axes(
         x = interpolate_axis(n, x, axis, rule, dtype)?;
     }
     if changed {
-        Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(x)], Json::Null)?])
+        Ok(vec![n.emit_result("identity", &[GraphOperand::Tensor(x)])?])
     } else {
         Ok(vec![pass_operand(n, 0)?])
     }
@@ -247,7 +246,7 @@ fn interpolate_axis(
             at.iter().map(|c| round_nearest(n, *c, &rule.nearest)).collect::<Result<Vec<_>>>()?;
         let list: Vec<f64> = index.iter().map(|i| (*i).clamp(0, last) as f64).collect();
         let index = n.emit_numbers(&[axis.to], list, Dtype::Int64, "index")?;
-        n.emit_step("index_select", &[x, index], json!({"dim": axis.dim}))?
+        n.emit_step(OpCall::new("index_select").with("dim", axis.dim), &[x, index])?
     } else {
         // Interpolation is linear in the elements, so an axis is a product with a matrix of
         // weights. The card multiplies matrices, and it has no operation that resamples.
@@ -261,19 +260,22 @@ fn interpolate_axis(
         }
         let weights = n.emit_numbers(&[axis.from, axis.to], weights, dtype, "weights")?;
         let mut y = x;
-        let turn = json!({"dim0": axis.dim, "dim1": rank - 1});
+        let transpose = OpCall::transpose(axis.dim, rank - 1);
         if axis.dim + 1 != rank {
-            y = n.emit_step("transpose", &[y], turn.clone())?;
+            y = n.emit_step(transpose.clone(), &[y])?;
         }
-        y = n.emit_step("matmul", &[y, weights], Json::Null)?;
-        if axis.dim + 1 != rank { n.emit_step("transpose", &[y], turn)? } else { y }
+        y = n.emit_step("matmul", &[y, weights])?;
+        if axis.dim + 1 != rank { n.emit_step(transpose, &[y])? } else { y }
     };
     if rule.coordinates == "tf_crop_and_resize" && outside.contains(&true) {
         let mut shape = vec![1; rank];
         shape[axis.dim] = axis.to;
         let mask = outside.iter().map(|o| f64::from(u8::from(*o))).collect();
         let mask = n.emit_numbers(&shape, mask, Dtype::Bool, "outside")?;
-        made = n.emit_step("masked_fill", &[made, mask], json!({"value": rule.extrapolation}))?;
+        made = n.emit_step(
+            OpCall::new("masked_fill").with("value", rule.extrapolation),
+            &[made, mask],
+        )?;
     }
     Ok(made)
 }

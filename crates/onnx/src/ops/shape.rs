@@ -8,9 +8,8 @@ use crate::literal::{
 };
 use crate::node::NodeLowering;
 use crate::walk::ModelValue;
-use serde_json::json;
 use std::rc::Rc;
-use zellige_graph::GraphOperand;
+use zellige_graph::{GraphOperand, OpCall};
 
 pub(super) const TABLE: RuleTable = &[
     ("Reshape", lower_reshape),
@@ -39,7 +38,7 @@ fn reshape_operand(n: &mut NodeLowering<'_, '_>, shape: Vec<i64>) -> Result<Vec<
         return Ok(vec![pass_operand(n, 0)?]);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("reshape", &[GraphOperand::Tensor(x)], json!({"size": shape}))?])
+    Ok(vec![n.emit_result(OpCall::reshape(shape), &[GraphOperand::Tensor(x)])?])
 }
 
 /// 0 keeps the size of that dimension, and one -1 takes the remaining elements.
@@ -173,7 +172,7 @@ fn lower_transpose(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         return Ok(vec![pass_operand(n, 0)?]);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("permute", &[GraphOperand::Tensor(x)], json!({"dims": perm}))?])
+    Ok(vec![n.emit_result(OpCall::permute(perm), &[GraphOperand::Tensor(x)])?])
 }
 
 fn lower_expand(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
@@ -191,15 +190,18 @@ fn lower_expand(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {
         }
         // Exporters expand a single zero to the size of a mask; a fill needs no tensor to read.
         if let Some(value) = x.uniform_number().filter(|v| !v.is_nan()) {
-            let attributes = json!({"size": shape, "value": crate::literal::number_json(value), "dtype": x.dtype.name()});
-            return Ok(vec![n.emit_result("full", &[], attributes)?]);
+            let full = OpCall::new("full")
+                .with("size", shape)
+                .with_number("value", value)
+                .with("dtype", x.dtype.name());
+            return Ok(vec![n.emit_result(full, &[])?]);
         }
     }
     if shape == size {
         return Ok(vec![pass_operand(n, 0)?]);
     }
     let x = n.operand_tensor(0)?;
-    Ok(vec![n.emit_result("expand", &[GraphOperand::Tensor(x)], json!({"size": shape}))?])
+    Ok(vec![n.emit_result(OpCall::expand(shape), &[GraphOperand::Tensor(x)])?])
 }
 
 /// A slice of one dimension: its first element, the number of elements, and the step.
@@ -251,23 +253,20 @@ fn slice_operand(n: &mut NodeLowering<'_, '_>, parts: &[DimSlice]) -> Result<Mod
         let start = if p.step > 0 { p.start } else { extent - 1 - p.start };
         // The card's slices go forward only, so the dimension is reversed first.
         if p.step < 0 {
-            steps.push(("flip", json!({"dims": [p.dim]})));
+            steps.push(OpCall::flip([p.dim]));
         }
         let end = if p.count == 0 { start } else { start + (p.count - 1) * stride + 1 };
         if (start, end, stride) != (0, extent, 1) {
-            let mut cut = json!({"dim": p.dim, "start": start, "end": end});
-            if stride != 1 {
-                cut["step"] = json!(stride);
-            }
-            steps.push(("slice", cut));
+            let cut = OpCall::slice(p.dim, start, end);
+            steps.push(if stride == 1 { cut } else { cut.with("step", stride) });
         }
     }
     let Some((last, before)) = steps.split_last() else { return pass_operand(n, 0) };
     let mut x = n.operand_tensor(0)?;
-    for (op, attributes) in before {
-        x = n.emit_part(op, op, &[GraphOperand::Tensor(x)], attributes.clone())?;
+    for call in before {
+        x = n.emit_step(call.clone(), &[x])?;
     }
-    n.emit_result(last.0, &[GraphOperand::Tensor(x)], last.1.clone())
+    n.emit_result(last.clone(), &[GraphOperand::Tensor(x)])
 }
 
 fn lower_slice(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue>> {

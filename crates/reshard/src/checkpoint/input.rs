@@ -54,7 +54,8 @@ impl OpenedFiles {
             // The index comes from elsewhere: a path in it could lead out of the checkpoint's
             // folder.
             let file = file.as_str().filter(|f| !f.contains('/') && !f.starts_with('.'));
-            let file = file.ok_or_else(|| bad(format!("`{name}` has no plain file name")))?;
+            let file =
+                file.ok_or_else(|| bad(format!("`{name}` is not mapped to a plain file name")))?;
             let at = opened.open_file(folder, file)?;
             opened.containers[at].find_tensor(name)?;
             by_tensor.insert(name.clone(), at);
@@ -246,7 +247,7 @@ pub(crate) fn plan_tensors(
         let dtype = dtype.ok_or_else(|| fail("no rank of the input holds it".into()))?;
         let width = usize::try_from(dtype.bits() / 8).unwrap_or(0);
         if width == 0 || dtype.bits() % 8 != 0 {
-            return Err(fail(format!("elements of {dtype} are no whole bytes")));
+            return Err(fail(format!("elements of {dtype} are not a whole number of bytes")));
         }
         let plan =
             Reshard::between(&from.sharded, &to.sharded, &full).map_err(|e| fail(e.to_string()))?;
