@@ -151,6 +151,7 @@ fn run_passes(
     views: MergedViews,
     known: &mut KnownPrograms,
 ) -> Result<CompiledProgram, PassInterruption> {
+    zellige_calls::record_call!();
     options.check_ranges()?;
     let like = if let LayoutSource::Decisions(like, _) = source { Some(like) } else { None };
     let chain = PassChain { until };

@@ -44,6 +44,7 @@ fn report_broken_rule<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
 /// # Errors
 /// The first rule that does not hold, with the step or buffer that breaks it.
 pub fn check_program(program: &CompiledProgram) -> Result<()> {
+    zellige_calls::record_call!();
     let writers = find_first_writers(program);
     check_operations(program, &writers)?;
     check_step_order(program)?;

@@ -94,6 +94,7 @@ pub(super) fn launch_op(
     division: Option<&WorkDivision>,
     cores: usize,
 ) -> Result<LaunchOutcome> {
+    zellige_calls::record_call!();
     let made = settle_results(op, card, inputs, cores)?;
     let same = made.len() == outputs.len()
         && made.iter().zip(outputs).all(|(m, t)| *m == t.tensor_type() && t.card() == card);
