@@ -36,7 +36,7 @@ pub(super) struct DeviceCase {
     what: DeviceWork,
 }
 
-/// Transfers of float32 convert to and from DLFloat16, as the card does unless told otherwise; operations on
+/// Transfers of float32 convert to and from DLFloat16, as the card does by default; operations on
 /// float32 have tensors that are kept in float32.
 enum DeviceWork {
     Upload,

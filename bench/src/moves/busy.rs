@@ -1,6 +1,6 @@
 //! What threads are worth where other processes want the cores too.
 //!
-//! Everyday moves, each by turns on one thread and on as many as the engine likes, while processes that
+//! Everyday moves, each in turn on one thread and on as many as the engine chooses, while processes that
 //! only compute run beside it. Threads may help or stay away; they may not make a move slower.
 
 use super::layouts::{permuted_layout, row_major, stick_layout, strided_view};
