@@ -17,6 +17,8 @@ class Copies:
         opts = opts or c10d.BroadcastOptions()
         (tensor,) = tensors
         root, n = opts.rootRank, tensor.numel()
+        # Headers hold what each process gives to each rank; all others give nothing, so that two roots are found
+        # out.
         given = self._all(n if self.rank() == root else 0)
         call = self._call("broadcast", tensor, given, self._only(root, n), n, root=root)
         heard = self._agree(call, opts)
@@ -33,11 +35,12 @@ class Copies:
         return self._done(call, self._agree(call, opts), [])
 
     def _gathered(self, tensor, sizes, opts):
-        """What all processes have, of these numbers of elements; and what is to be done at the end."""
+        """The tensors of all processes, of these numbers of elements, and a function that completes the call."""
         n = tensor.numel()
         call = self._call("all_gather", tensor, self._all(n), sizes, max(n, *sizes))
         heard = self._agree(call, opts)
         most = max(sizes)
+        # Gloo gathers parts of one length, so shorter ones are padded and cut again behind it.
         flat = torch.nn.functional.pad(exchange.down(tensor), (0, most - n)) if n < most else exchange.down(tensor)
         parts = self._to_all("all_gather", flat, opts)
         return [p[:size] for p, size in zip(parts, sizes)], lambda result: self._done(call, heard, result)
@@ -62,13 +65,6 @@ class Copies:
         exchange.up(output, torch.cat(parts))
         return done([output])
 
-    def _divides(self, whole, part, what):
-        if whole.numel() != part.numel() * self.size() or whole.dtype != part.dtype:
-            raise ValueError(
-                f"spyreccl: {what} has {list(whole.shape)} of {whole.dtype}, and {self.size()} parts of "
-                f"{list(part.shape)} of {part.dtype} do not make it"
-            )
-
     all_gather_single = _allgather_base
 
     def all_gather_single_coalesced(self, outputs, inputs, opts=None):
@@ -92,6 +88,7 @@ class Copies:
     def _splits(self, tensor, sizes, what) -> list[int]:
         """Elements by rank."""
         rows = tensor.shape[0] if tensor.dim() else 1
+        # PyTorch counts the sizes of a split in rows, and the exchange counts elements.
         row = tensor.numel() // rows if rows else 0
         if not sizes and rows % self.size() == 0:
             return self._all(tensor.numel() // self.size())
@@ -115,6 +112,7 @@ class Copies:
         opts = opts or c10d.GatherOptions()
         (tensor,), root = inputs, opts.rootRank
         wanted = outputs[0] if self.rank() == root else []
+        # A process that is not the root has no outputs, and takes nothing from anybody.
         taken = [o.numel() for o in wanted] or self._all(0)
         n = tensor.numel()
         call = self._call("gather", tensor, self._only(root, n), taken, max(n, *taken), root=root)

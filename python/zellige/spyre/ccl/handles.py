@@ -67,8 +67,8 @@ class Later(_Base):
 
 
 class Receiver(threading.Thread):
-    """Takes a message while its process does something else, so that processes may send to each other at once.
-    Messages of one sender are taken one after the other."""
+    """Receives a message while its process does something else, so that processes may send to each other at once.
+    Messages of one sender are received one after the other, because gloo matches them by their order."""
 
     def __init__(self, after: Receiver | None, take):
         super().__init__(daemon=True)
@@ -86,7 +86,7 @@ class Receiver(threading.Thread):
             self._error = error
 
     def message(self):
-        """What came; raises what went wrong."""
+        """The result of the receiver; its error is raised here."""
         self.join()
         if self._error is not None:
             raise self._error

@@ -18,7 +18,10 @@ class Messages:
         n = tensor.numel()
         call = self._call("send", tensor, self._only(dst, n), self._all(0), n)
         sent = [call.header(self.rank()), exchange.down(tensor)]
+        # Two messages of gloo under two tags, because the receiver must read the header before it knows what
+        # follows.
         works = [self._gloo.send([s.view(torch.uint8)], dst, 2 * tag + i) for i, s in enumerate(sent) if s.numel()]
+        # The sender's card does not wait for the receiver: its clock moves on by the time of the message alone.
         exchange.account(call, self.size(), call.bytes, 0)
 
         def finish():
@@ -50,6 +53,7 @@ class Messages:
                 self._carry(f"recv from rank {src}", None, lambda _: self._gloo.recv([host.view(torch.uint8)], src, 2 * tag + 1))
             return heard.clock
 
+        # Behind the receiver before it: two messages of one sender under one tag would otherwise be mixed up.
         receiver = self._receivers[key] = Receiver(self._receivers.get(key), take)
 
         def finish():
@@ -61,6 +65,6 @@ class Messages:
 
     def recv_anysource(self, tensors, tag=0):
         raise NotImplementedError(
-            "spyreccl: recv from any process: PyTorch does not ask a backend that is written in Python who the sender was; "
-            "say it by `src`"
+            "spyreccl: recv from any process: PyTorch does not ask a backend that is written in Python for the sender; "
+            "give it as `src`"
         )

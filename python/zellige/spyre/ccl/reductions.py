@@ -35,9 +35,10 @@ class Reductions:
         return Done(tensors)
 
     def _sum(self, call, flat, name, factor, opts):
-        """The reduction of what all processes have. Each adds up one part, where that is less to send."""
+        """The reduction of the tensors of all processes. Each process reduces one part, where that is less to send."""
         if flat.nbytes <= _SMALL:
             return exchange.reduced(name, self._to_all(call.kind, flat, opts), factor)
+        # Rounded up, so that all parts have one length; the last is padded, and the padding is cut off at the end.
         share = -(-flat.numel() // self.size())
         padded = torch.nn.functional.pad(flat, (0, share * self.size() - flat.numel()))
         own = self._to_each(call.kind, list(padded.split(share)), self._all(share), opts)
@@ -59,6 +60,7 @@ class Reductions:
         call = self._call("reduce", tensor, self._only(root, n), taken, n, reduction=name, root=root)
         heard = self._agree(call, opts)
         flat = exchange.down(tensor)
+        # Only the root reduces, so the other processes send nothing to each other.
         parts = [flat if r == root else flat[:0] for r in range(self.size())]
         got = self._to_each("reduce", parts, taken, opts)
         if is_root and n:

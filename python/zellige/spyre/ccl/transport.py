@@ -19,20 +19,21 @@ from .handles import Done
 def _explain_gloo_error(error: BaseException, seconds: float) -> str:
     """What gloo's error means."""
     text = str(error).strip().splitlines()
-    said = text[0] if text else type(error).__name__
-    low = said.lower()
+    message = text[0] if text else type(error).__name__
+    # Gloo has one exception for everything, so only its text tells a time limit from a lost process.
+    low = message.lower()
     if "timed out" in low or "timeout" in low:
-        return f"another process did not come within {seconds:g} s (gloo: {said})"
+        return f"another process did not come within {seconds:g} s (gloo: {message})"
     if any(word in low for word in ("closed", "reset", "broken pipe", "refused", "connect")):
-        return f"another process of the group ended, or left it (gloo: {said})"
-    return f"gloo: {said}"
+        return f"another process of the group ended, or left it (gloo: {message})"
+    return f"gloo: {message}"
 
 
 class Transport:
     """Exchanges of bytes between all processes of a group, and the call that they are about."""
 
     def _carry(self, what, options, send):
-        """Lets gloo do something; its errors say what it was about."""
+        """Runs an exchange of gloo; an error names the collective and the ranks."""
         given = getattr(options, "timeout", None)
         asked = given if given is not None and given > timedelta(0) else self._timeout
         try:
@@ -50,7 +51,7 @@ class Transport:
         return options
 
     def _to_all(self, what, flat, options=None):
-        """What every process gives; all give the same number of elements."""
+        """The tensors of all processes, which have the same number of elements."""
         if not flat.numel():
             return [flat] * self.size()
         parts = [torch.empty_like(flat) for _ in range(self.size())]
@@ -59,7 +60,8 @@ class Transport:
         return parts
 
     def _to_each(self, what, parts, sizes, options=None):
-        """What every process has for this one; ``sizes`` are the elements of each."""
+        """The parts that every process has for this one; ``sizes`` are their numbers of elements."""
+        # Gloo takes one buffer for all ranks, so parts are joined unless there is a single one.
         given = torch.cat(parts) if len(parts) > 1 else parts[0].contiguous()
         width = given.element_size()
         taken = torch.empty(sum(sizes), dtype=given.dtype)
@@ -69,7 +71,10 @@ class Transport:
         return list(taken.split(sizes))
 
     def _agree(self, call: Call, options=None) -> list[Heard]:
-        """Tells the other processes what this one asks for, and hears what they do."""
+        """Exchanges the headers of a call with the other processes, and refuses calls that do not fit together.
+
+        Without it a process that calls another collective would make gloo wait for ever, or mix up bytes of two calls.
+        """
         self._calls += 1
         headers = self._to_all(call.kind, call.header(self._calls), options)
         heard = [Heard(h.tolist(), self.size()) for h in headers]
@@ -81,11 +86,20 @@ class Transport:
         return Done(result)
 
     def _call(self, kind, tensor, given, taken, part, **fields) -> Call:
-        """``part`` is the number of elements that the cost is about."""
+        """The call of a collective; ``part`` is the number of elements that its cost depends on."""
         return Call(kind, tensor.device.index, tensor, given, taken, part * exchange.element_bytes(tensor.dtype), **fields)
 
-    def _all(self, n):
-        return [n] * self.size()
+    def _all(self, elements):
+        """The same number of elements for every rank."""
+        return [elements] * self.size()
 
-    def _only(self, rank, n):
-        return [n if r == rank else 0 for r in range(self.size())]
+    def _only(self, rank, elements):
+        """Elements for one rank, and none for the others."""
+        return [elements if r == rank else 0 for r in range(self.size())]
+
+    def _divides(self, whole, part, what):
+        if whole.numel() != part.numel() * self.size() or whole.dtype != part.dtype:
+            raise ValueError(
+                f"spyreccl: {what} has {list(whole.shape)} of {whole.dtype}, and {self.size()} parts of "
+                f"{list(part.shape)} of {part.dtype} do not make it"
+            )
