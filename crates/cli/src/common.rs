@@ -29,7 +29,8 @@ impl ColorWhen {
         match self {
             ColorWhen::Always => true,
             ColorWhen::Never => false,
-            // NO_COLOR in the environment switches colour off whatever its value: https://no-color.org.
+            // NO_COLOR in the environment switches colour off: https://no-color.org. An empty value counts here,
+            // too.
             ColorWhen::Auto => stream.is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         }
     }
@@ -237,8 +238,8 @@ impl LayoutArgs {
 
     /// The underlined text; a lone word is more likely a misspelt preset.
     fn explain_error(&self, text: &str, d: &Diagnostic) -> anyhow::Error {
-        // No notation has a layout that is a single word, so a message about presets helps more than one about
-        // syntax.
+        // A lone word that was refused is more often a misspelt preset than a layout, although tags of oneDNN are
+        // words, too.
         let word = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         if !text.is_empty() && text.len() < 60 && text.chars().all(word) {
             if let Some(atom) = atoms::find_atom(text) {

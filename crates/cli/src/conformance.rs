@@ -65,7 +65,7 @@ pub(crate) fn run_conformance(args: &ConformanceArgs) -> Result<ExitCode> {
         let unread = folder.unread_files();
         if !unread.is_empty() && args.suites.is_empty() {
             let (path, names) = (folder.path().display(), unread.join(", "));
-            // To standard error, because the table on standard output is compared with docs/conformance.md.
+            // To standard error, so that standard output holds the table alone.
             let _ = writeln!(std::io::stderr(), "note: {path}: no suite reads {names}");
         }
     }

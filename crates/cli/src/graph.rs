@@ -260,7 +260,6 @@ impl GraphArgs {
                 _ => None,
             })?;
         options = options.with_variables(env_variable)?;
-        // Behind the variables, since a flag of this command wins over the environment.
         options.strict = self.strict;
         if self.no_lx {
             options.scratchpads = None::<PlacementPolicy>;

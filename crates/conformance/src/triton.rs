@@ -120,7 +120,7 @@ fn simulate_conflicts(case: &Value) -> Result<i64, CaseMismatch> {
             for lane in first..first + per_pass {
                 let start = address(register, lane);
                 for bit in (start..start + vector_bits.max(1)).step_by(step(bits.min(8))) {
-                    // 32 banks of 32 bits, as on every NVIDIA GPU since compute capability 3.
+                    // 32 banks of 32 bits, as on NVIDIA GPUs since compute capability 5.
                     let bank = usize::try_from(bit / 32 % 32).unwrap_or(0);
                     rows[bank].insert(bit / 1024);
                 }

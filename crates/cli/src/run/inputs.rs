@@ -211,8 +211,8 @@ fn random_array(t: &GraphTensor, seed: u64) -> Result<HostArray> {
     let integer = !t.dtype.name().contains("float") && !t.dtype.name().starts_with('q');
     let mut bytes = Vec::with_capacity(count * 4);
     for _ in 0..count {
-        // The upper 53 bits, as many as a float64 has in its fraction, give every number in [0, 1) with the same
-        // probability.
+        // The upper 53 bits, as many as the significand of a float64 has, give every multiple of 2^-53 in [0, 1)
+        // with the same probability.
         let unit = (next() >> 11) as f64 / (1u64 << 53) as f64;
         #[expect(clippy::cast_possible_truncation, reason = "rounded to float32")]
         let value = if t.dtype == Dtype::Bool {
