@@ -16,7 +16,6 @@ mod cuda;
 mod device;
 mod diff;
 mod dma;
-mod eager;
 mod exchange;
 mod explain;
 mod explore;
@@ -35,6 +34,7 @@ mod reshard;
 mod run;
 mod scale_factors;
 mod show;
+mod single_operation;
 mod upload;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -120,7 +120,7 @@ enum CliCommand {
     /// Upload a tensor to the simulated card: its layout, sticks, padding, transfer and cost
     Upload(upload::UploadArgs),
     /// Run one operation on the simulated card and say what every step costs
-    Eager(eager::EagerArgs),
+    Eager(single_operation::EagerArgs),
     /// List the operations of the card: operands, dtypes, and how upstream runs them
     Ops(ops::OpsArgs),
     /// Compile a graph: layouts, moves, work division and memory, with every decision and its cost
@@ -141,8 +141,12 @@ enum CliCommand {
 
 fn main() -> ExitCode {
     let version = env!("CARGO_PKG_VERSION");
+    // The instruction set is a part of the version, because a report of a defect in a kernel is of no use without
+    // it.
     let version = format!("{version}\ninstruction set: {}", zellige_float::Isa::process_isa());
     interrupt::survive_size_limits();
+    // The text has to live as long as the parser, which is to the end of the program: leaking it once is simpler
+    // than a static cell.
     let matches = match Cli::command().long_version(&*version.leak()).try_get_matches() {
         Ok(matches) => matches,
         Err(e) => return refuse_arguments(&e),
@@ -155,6 +159,8 @@ fn main() -> ExitCode {
     if let Err(why) = zellige_float::Isa::requested_by_variable() {
         return finish_with(Err(anyhow::anyhow!(why)));
     }
+    // A panic inside a guarded call is reported as one line below; the usual message of the runtime would come
+    // before it a second time.
     zellige_guard::silence_call_panics();
     let limits = match command {
         // Each of its requests has limits of its own.
@@ -203,7 +209,7 @@ fn perform_command(command: &CliCommand, limits: &limits::LimitArgs) -> anyhow::
         }
         CliCommand::Eager(args) => {
             interrupt::watch_signals();
-            eager::run_eager(args)
+            single_operation::run_eager(args)
         }
         CliCommand::Ops(args) => ops::run_ops(args),
         CliCommand::Compile(args) => {
@@ -225,7 +231,7 @@ fn perform_command(command: &CliCommand, limits: &limits::LimitArgs) -> anyhow::
     }
 }
 
-/// Shows the help or the version that was asked for, or what is wrong with the arguments.
+/// Prints the help, the version, or the mistake in the arguments.
 fn refuse_arguments(e: &clap::Error) -> ExitCode {
     match e.print() {
         Err(why) if !e.use_stderr() => finish_with(Err(common::OutputError(why).into())),
@@ -233,7 +239,7 @@ fn refuse_arguments(e: &clap::Error) -> ExitCode {
     }
 }
 
-/// The exit code of what came out, and its message.
+/// The exit code of an outcome; an error is printed.
 fn finish_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     match outcome {
         Ok(code) => code,
@@ -242,6 +248,7 @@ fn finish_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
             let text = error_message(&e);
             // A rendered diagnostic already begins with its level.
             let prefix = if text.starts_with("error") { "" } else { "error: " };
+            // Messages quote names of files and tensors, which may hold escape sequences of a terminal.
             let text = zellige_notation::make_lines_visible(&text, common::stderr_color());
             let _ = writeln!(std::io::stderr(), "{prefix}{text}");
             ExitCode::from(if is_write_error(&e) { 3 } else { 2 })
@@ -249,7 +256,7 @@ fn finish_with(outcome: anyhow::Result<ExitCode>) -> ExitCode {
     }
 }
 
-/// The chain of causes; one that the message before it tells already is not told twice.
+/// The chain of causes; a cause that ends the message before it is not repeated.
 fn error_message(e: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in e.chain().map(ToString::to_string) {

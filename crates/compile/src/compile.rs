@@ -149,6 +149,7 @@ fn run_passes(
     known: &mut KnownPrograms,
     print: &mut PrintedPass<'_>,
 ) -> Result<CompiledProgram, PassInterruption> {
+    zellige_calls::record_call!();
     options.check_ranges()?;
     let like = if let LayoutSource::Decisions(like, _) = source { Some(like) } else { None };
     let graph = refuse_oversized_tensor(graph, options)?;

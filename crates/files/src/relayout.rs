@@ -75,6 +75,7 @@ impl Relayout<'_> {
         index: usize,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<(), RelayoutError> {
+        zellige_calls::record_call!();
         let dtypes = MoveDtypes::between(info.dtype(), self.dtype)?;
         let (read, width) = (dtypes.src_bytes(), dtypes.dst_bytes());
         let held = info.byte_len() / read as u64;

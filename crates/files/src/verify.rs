@@ -39,6 +39,7 @@ impl Relayout<'_> {
         written: StoredTensor<'_>,
         shape: &[i64],
     ) -> Result<VerifiedTensor, RelayoutError> {
+        zellige_calls::record_call!();
         let dtypes = MoveDtypes::between(source.info.dtype(), self.dtype)?;
         let flat =
             StridedLayout::new_contiguous(shape).and_then(|s| s.to_layout()).map_err(plan_error)?;

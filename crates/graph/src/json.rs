@@ -217,6 +217,7 @@ pub fn parse_source(text: &str) -> Result<GraphSource> {
 /// # Errors
 /// As [`parse_source`] and [`GraphSource::bind_symbols`].
 pub fn parse(text: &str) -> Result<Graph> {
+    zellige_calls::record_call!();
     parse_source(text)?.bind_symbols(&std::collections::BTreeMap::new())
 }
 

@@ -38,6 +38,7 @@ impl MovePlan {
         shape: &[i64],
         fill: PaddingFill,
     ) -> Result<MovePlan> {
+        zellige_calls::record_call!();
         src.check_shape_size(shape)?;
         dst.check_shape_size(shape)?;
         find_memory_axis(src)?;

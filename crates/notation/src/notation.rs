@@ -153,6 +153,7 @@ impl fmt::Debug for Notation {
 /// # Errors
 /// A text that its notation refuses; a text that several notations read as different layouts, with all readings.
 pub fn parse(text: &str, axes: &AxisTable) -> Result<ParsedText, Diagnostic> {
+    zellige_calls::record_call!();
     let claimed: Vec<Notation> =
         Notation::all_notations().filter(|n| (n.table_row().recognises)(text)).collect();
     let notation = match claimed.as_slice() {

@@ -95,6 +95,7 @@ impl TensorOp {
     /// # Errors
     /// Operands that it does not take.
     pub fn infer_types(&self, inputs: &[TensorType]) -> Result<Vec<TensorType>> {
+        zellige_calls::record_call!();
         self.form.infer_types(inputs)
     }
 

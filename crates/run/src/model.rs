@@ -328,6 +328,7 @@ impl LoadedModel {
     }
 
     fn run_step(&mut self, number: usize) -> Result<()> {
+        zellige_calls::record_call!();
         let program = Arc::clone(&self.program);
         let step = &program.steps[number];
         let at = |source: DeviceError| ProgramRunError::Step { step: step.name.clone(), source };

@@ -45,7 +45,7 @@ pub(super) struct AtenRow {
     pub(super) arguments: Vec<AtenArgument>,
 }
 
-/// Every operator that is an operation of the table.
+/// Every operator that is an operation of the table. [`OpRow`](zellige_op::OpRow) describes the form of these rows.
 pub(super) fn aten_rows() -> Vec<Arc<AtenRow>> {
     let all = TensorOp::all_rows().flat_map(|row| {
         row.torch.iter().map(|operator| Arc::new(AtenRow::from_operator(row.name, operator)))

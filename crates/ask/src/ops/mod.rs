@@ -62,7 +62,7 @@ pub const OPERATIONS: &[RequestOperation] = operations! {
     "permute_dims", "layout, perm", "layout", algebra::answer_permute_dims;
     "permute_by_groups", "layout, seps, perm", "layout", algebra::answer_permute_by_groups;
     "storage", "layout", "layout", algebra::answer_storage;
-    "pack", "layout, num, axis?", "layout; axis is m unless said, TCol packs columns of tensor memory", algebra::answer_pack;
+    "pack", "layout, num, axis?", "layout; axis is m by default, TCol packs columns of tensor memory", algebra::answer_pack;
     "unpack", "layout, num, axis?", "layout", algebra::answer_unpack;
     "broadcast", "layout, num, pos, axis?", "layout", algebra::answer_broadcast;
     "tile_to", "layout, to_shape, shape", "layout", algebra::answer_tile_to;
@@ -128,6 +128,8 @@ pub(crate) fn answer_operation(request: &Request) -> OpAnswer {
     if let Some(operation) = OPERATIONS.iter().find(|o| o.name == op) {
         let answer = (operation.run)(request);
         match &answer {
+            // Behind the operation, because which fields it knows is what it has looked at: no second list can
+            // disagree.
             Ok(_) => request.refuse_unknown_fields()?,
             // A field that is missing is often there, misspelt.
             Err(fault) if fault.kind == "bad_request" => {

@@ -43,6 +43,7 @@ fn report_broken_rule<T>(tensor: &str, reason: impl Into<String>) -> Result<T> {
 /// # Errors
 /// The first rule that does not hold, with the step or buffer that breaks it.
 pub fn check_program(program: &CompiledProgram) -> Result<()> {
+    zellige_calls::record_call!();
     // What a program computes is checked before how it runs: a wrong operand would otherwise be reported as a wrong
     // latency.
     let writers = find_first_writers(program);

@@ -4,7 +4,7 @@
 //! that needs another layout. A copy is made once and shared by all readers that need the same; what depends on weights
 //! alone is moved when they are loaded, and counts a thousandth.
 //!
-//! torch-spyre (September 2026) minimizes another sum, the elements that are restickified, by a beam search that may
+//! torch-spyre (mid 2026) minimizes another sum, the elements that are restickified, by a beam search that may
 //! drop the optimum. Its choice is `beam`, and this one is never worse by this sum.
 
 use super::LOAD_COST_DIVISOR;

@@ -4,7 +4,7 @@
 //! What a program takes is known once its steps are divided and its scratchpads planned, and then another choice of
 //! layouts may be the faster one. So the program of that choice is compiled to its end, and beside it
 //!
-//! - the program with the layouts of torch-spyre (September 2026), and the one with its divisions too: the result is
+//! - the program with the layouts of torch-spyre (mid 2026), and the one with its divisions too: the result is
 //!   never slower than either;
 //! - the program of the least sum over the layouts that kernels, readers, pins and the caller need, a part of the
 //!   candidates;

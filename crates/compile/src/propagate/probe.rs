@@ -484,7 +484,7 @@ impl AlternativeProbe<'_, '_> {
         Ok(true)
     }
 
-    /// Refuses what torch-spyre (September 2026) refuses at compile time.
+    /// Refuses what torch-spyre (mid 2026) refuses at compile time.
     fn refuse_as_upstream(&self, options: &[Vec<TriedLayout>]) -> Result<()> {
         let firsts: Vec<TensorLayout> = options.iter().map(|list| list[0].laid.clone()).collect();
         let Ok((_, lay)) = self.node.op.plan_layouts(&firsts) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! What torch-spyre (September 2026) refuses of operations that write into parts of their result.
+//! What torch-spyre (mid 2026) refuses of operations that write into parts of their result.
 
 use super::probe::AlternativeProbe;
 use crate::error::Result;

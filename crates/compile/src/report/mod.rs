@@ -31,6 +31,7 @@ use zellige_report::{Report, VERSION};
 
 /// The report of a program.
 pub fn report_program(program: &CompiledProgram) -> Report {
+    zellige_calls::record_call!();
     Report {
         version: VERSION,
         graph: program.graph.name().into(),

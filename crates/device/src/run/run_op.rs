@@ -123,6 +123,7 @@ impl RunOp for TensorOp {
         division: Option<&WorkDivision>,
         cores: usize,
     ) -> Result<LaunchOutcome> {
+        zellige_calls::record_call!();
         // The caller chose the results, so that they are compared with those that the operation gives: a kernel writes
         // by the size that it was bound to and does not look at the tensor again.
         let made = settle_results(self, card, inputs, cores)?;

@@ -172,6 +172,7 @@ impl Mover {
         dtypes: MoveDtypes,
         around: Option<bool>,
     ) -> Result<Mover, MoveError> {
+        zellige_calls::record_call!();
         match dtypes {
             MoveDtypes::Bytes(width) if !matches!(width, 1 | 2 | 4 | 8 | 16) => {
                 Err(MoveError::Width(width))
@@ -269,6 +270,7 @@ impl Mover {
         fill: Option<&[u8]>,
         threads: usize,
     ) -> Result<(), MoveError> {
+        zellige_calls::record_call!();
         for (what, needed, found) in
             [("source", self.src_bytes, src.len()), ("destination", self.dst_bytes, dst.len())]
         {

@@ -20,6 +20,7 @@ impl LoadedModel {
         card: &Card,
         mut weight: impl FnMut(&str, &TensorLayout) -> Result<Tensor>,
     ) -> Result<LoadedModel> {
+        zellige_calls::record_call!();
         LoadedModel::load_with_weights(program.into(), card, false, &mut |model, id| {
             let buffer = model.program.buffer(id);
             let tensor = weight(&buffer.name, &buffer.laid)?;
@@ -52,6 +53,7 @@ impl LoadedModel {
         input: impl FnMut(&str) -> Result<Tensor>,
         go_on: impl FnMut() -> bool,
     ) -> Result<Vec<Tensor>> {
+        zellige_calls::record_call!();
         let outputs = self.run_on_tensors(stream, states, input, go_on);
         // Whatever happened, only what stays is left.
         self.clear_buffers();

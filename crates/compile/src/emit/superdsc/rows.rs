@@ -149,7 +149,7 @@ impl IndexedRows<'_> {
             .enumerate()
             .map(|(d, s)| LoopSpan { unit: if d == along { s.size.max(1) } else { s.unit }, ..*s })
             .collect();
-        // torch-spyre (September 2026) splits only the dimension of the index entries; here the other loops are
+        // torch-spyre (mid 2026) splits only the dimension of the index entries; here the other loops are
         // split, because the sticks of an index hold 32 entries and a partial one cannot be split.
         let splits = WorkDivision::distribute_units(&shared, bench.cores, false).splits().to_vec();
         let follows_x: Vec<Option<usize>> = from

@@ -14,6 +14,8 @@ pub(super) struct EagerReport {
 
 impl EagerReport {
     fn total_time(&self, transfers: bool) -> SimulatedTime {
+        // The link and the cores are different bottlenecks, and an operation that is bound by one is not helped by
+        // the other.
         let of = |r: &&WorkReceipt| r.cost.kind.is_transfer() == transfers;
         self.steps.iter().filter(of).map(|r| r.cost.latency.time).sum()
     }

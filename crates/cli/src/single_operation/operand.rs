@@ -16,6 +16,7 @@ pub(super) enum EagerOperand {
 
 impl EagerOperand {
     pub(super) fn open_operand(text: &str) -> Result<EagerOperand> {
+        // A file may have a number as its name, and a user who has such a file means it.
         if let Some(literal) = NumberLiteral::parse(text)?
             && !Path::new(text).exists()
         {
@@ -40,6 +41,7 @@ impl EagerOperand {
         match self {
             EagerOperand::Number(_, number) => {
                 let host = (&StridedLayout::new_contiguous(&[])?, number.dtype());
+                // --dtype is about files: a number has the dtype that its spelling says, as in PyTorch.
                 Ok(Tensor::upload_as(card, number.host_bytes(), host, number.dtype(), request)?)
             }
             EagerOperand::File(file) => {

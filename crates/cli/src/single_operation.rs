@@ -42,7 +42,7 @@ pub(crate) struct EagerArgs {
     /// Its operands: files or numbers
     #[arg(allow_negative_numbers = true)]
     inputs: Vec<String>,
-    /// Where a result goes: .npy, .npz or .safetensors, once for every result
+    /// The file for a result: .npy, .npz or .safetensors, once for every result
     #[arg(short, long, value_name = "OUT")]
     output: Vec<PathBuf>,
     /// An attribute, NAME=VALUE
@@ -84,12 +84,15 @@ pub(crate) fn run_eager(args: &EagerArgs) -> Result<ExitCode> {
     let listed = "`zellige eager --list` lists operations and attributes";
     let op = TensorOp::new(name, &parse_attributes(&args.attributes)?)
         .map_err(|e| anyhow!("{e}\n{listed}"))?;
+    // Before any file is read: a wrong number of operands should not cost an upload.
     op.row().check_count(args.inputs.len())?;
     let requests = input_layouts(args)?;
     let dtype = args.dtype.as_deref().map(Dtype::from_name).transpose().context("--dtype")?;
     let traced = args.trace.is_some() || args.timeline.is_some();
     let builder = args.work.configure_card(args.card.card_builder()?)?;
+    // Events cost memory, so the card records them only where somebody looks at them.
     let card = builder.trace_events(if traced { MAX_TIMELINE_EVENTS } else { 0 }).build()?;
+    // Before the run, because an output with an unknown ending should not cost the computation.
     let kinds =
         args.output.iter().map(|p| FileKind::from_path(p)).collect::<Result<Vec<_>, _>>()?;
 
@@ -115,9 +118,11 @@ pub(crate) fn run_eager(args: &EagerArgs) -> Result<ExitCode> {
         tensors.push(tensor);
     }
     warn_of_narrowing(from_files.iter().map(|t| &**t));
+    // Second handles of the same blocks: while they live, dropping `tensors` below would free nothing.
     drop(from_files);
     progress.begin_step(name);
     let ran = op.run_op(&card, &tensors)?;
+    // Operands are not needed any more, and downloading the results needs memory of the host.
     drop(tensors);
     report.steps.extend(ran.receipts);
     if !args.output.is_empty() && args.output.len() != ran.outputs.len() {
@@ -180,6 +185,7 @@ fn parse_attributes(list: &[String]) -> Result<Value> {
         let Some((name, value)) = text.split_once('=').filter(|(name, _)| !name.is_empty()) else {
             bail!("--attr {text}: write NAME=VALUE, such as dim=0");
         };
+        // Words such as `approximate=tanh` need no quotation marks, which a shell would remove.
         let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
         if map.insert(name.to_owned(), value).is_some() {
             bail!("--attr {text}: `{name}` is given twice");
@@ -188,7 +194,7 @@ fn parse_attributes(list: &[String]) -> Result<Value> {
     Ok(Value::Object(map))
 }
 
-/// One layout for every input; the default where none is said.
+/// One layout for every input, by default the default layout of its size.
 fn input_layouts(args: &EagerArgs) -> Result<Vec<Option<LayoutRequest>>> {
     let (given, inputs) = (args.layout.len(), args.inputs.len());
     if given > inputs {
