@@ -77,7 +77,7 @@ pub(super) fn is_held_in_lx(program: &CompiledProgram, buffer: BufferId) -> bool
     false
 }
 
-fn report_dimensions(s: &program::ProgramStep) -> Vec<LoopDimension> {
+pub(super) fn report_dimensions(s: &program::ProgramStep) -> Vec<LoopDimension> {
     let space = s.space.as_deref().unwrap_or_default();
     let splits = s.division.splits().iter().copied().chain(std::iter::repeat(1));
     let dim = |(i, (span, split)): (usize, (&zellige_device::LoopSpan, usize))| LoopDimension {
