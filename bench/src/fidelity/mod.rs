@@ -1,0 +1,118 @@
+//! Predicted times beside measured ones: `zellige bench fidelity`.
+//!
+//! Every row of a file of measured figures becomes a graph with settings ([`express_row`]), is compiled with the
+//! division and the layouts that the row names, and is compared. Rows that cannot be expressed are listed with the
+//! reason.
+
+mod case;
+mod evaluate;
+mod express;
+mod graphs;
+mod report;
+mod row;
+mod scatter;
+mod statistics;
+mod texts;
+
+pub use case::{
+    CasePart, Category, ExcludedRow, Exclusion, MeasuredCase, MeasuredQuantity, MeasuredStack,
+};
+pub use evaluate::{PredictedRow, RowPredictor};
+pub use express::{express_row, find_stack};
+pub use report::{fidelity_json, fidelity_markdown, fidelity_text};
+pub use row::{
+    MAX_FILE_BYTES, MeasuredFile, MeasuredFileError, MeasuredRow, ProductSplit, parse_measured_rows,
+};
+pub use scatter::draw_scatter;
+pub use statistics::{
+    CLOSE_SHARE, CategoryFigures, ErrorFigures, MissedPreference, PREFERRED_SHARE, compute_errors,
+    figures_by_category, missed_preferences,
+};
+
+use std::collections::BTreeSet;
+use zellige_machine::Hardware;
+
+/// All rows of a file beside their predictions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FidelityComparison {
+    /// The name of the hardware preset.
+    pub hardware: String,
+    /// Rows with a prediction.
+    pub rows: Vec<PredictedRow>,
+    /// Rows without one: number, operation and sizes, and why.
+    pub excluded: Vec<(i64, String, ExcludedRow)>,
+    /// Names of fields of the file that are not read.
+    pub unread_fields: BTreeSet<String>,
+}
+
+/// Compares all rows of a file with predictions for a hardware.
+pub fn compare_measured(file: &MeasuredFile, hardware: Hardware) -> FidelityComparison {
+    let mut predictor = RowPredictor::new(hardware);
+    let (mut rows, mut excluded) = (Vec::new(), Vec::new());
+    for row in &file.rows {
+        match predictor.predict_row(row) {
+            Ok(predicted) => rows.push(predicted),
+            Err(why) => excluded.push((row.id, format!("{} {}", row.op, row.shapes), why)),
+        }
+    }
+    let hardware = predictor.hardware().name().into();
+    FidelityComparison { hardware, rows, excluded, unread_fields: file.unread_fields.clone() }
+}
+
+impl FidelityComparison {
+    /// How many rows are times of the card, and of these how many have no prediction although nobody doubts them.
+    pub fn count_unexpressed(&self) -> (usize, usize) {
+        let excluded =
+            |e: Exclusion| self.excluded.iter().filter(|(_, _, x)| x.exclusion == e).count();
+        let times = self.rows.len() + self.excluded.len() - excluded(Exclusion::NotATime);
+        let kinds = [
+            Exclusion::NotOfKernels,
+            Exclusion::Unstated,
+            Exclusion::NotExpressible,
+            Exclusion::Refused,
+        ];
+        (times, kinds.into_iter().map(excluded).sum())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn root() -> std::path::PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+    }
+
+    /// The page and the picture follow from the measured rows and today's account; `ZELLIGE_BLESS=1` writes them again.
+    #[test]
+    fn the_page_is_current() {
+        let text = std::fs::read_to_string(root().join("tests/data/spyre_measured.json"))
+            .expect("the rows");
+        let file = parse_measured_rows(&text).expect("rows");
+        assert!(file.unread_fields.is_empty(), "{:?}", file.unread_fields);
+        let comparison = compare_measured(&file, Hardware::card_preset());
+        let (times, unexpressed) = comparison.count_unexpressed();
+        assert!(unexpressed * 8 < times, "{unexpressed} of {times} rows are not expressed");
+        for (name, made) in [
+            ("docs/fidelity.md", fidelity_markdown(&comparison)),
+            ("docs/pictures/fidelity.svg", draw_scatter(&comparison)),
+        ] {
+            let path = root().join(name);
+            if std::env::var_os("ZELLIGE_BLESS").is_some() {
+                std::fs::write(&path, &made).expect("written");
+            }
+            let found = std::fs::read_to_string(&path).unwrap_or_default();
+            let same = found == made;
+            assert!(
+                same,
+                "{name} is not current: ZELLIGE_BLESS=1 cargo test -p zellige-bench fidelity writes it"
+            );
+        }
+        // Every row is either predicted or has a reason.
+        assert_eq!(comparison.rows.len() + comparison.excluded.len(), file.rows.len());
+        for (id, what, why) in &comparison.excluded {
+            assert!(!why.reason.is_empty(), "{id} {what}");
+        }
+    }
+}
