@@ -43,13 +43,11 @@ MATMUL_CONSTANTS = {
     "intake": (44.0, "GB/s/core", "most that a core takes in of one operand"),
     "gather_intake": (22.0, "GB/s/core", "the same in pieces of 512 bytes of an interleaved operand"),
     "partial_sum": (0.005, "ns/element", "a partial sum, per doubling of the cores that split the depth"),
-    "overlap": (0.12, "of the shorter", "what the shorter of reading and computing adds where both take equally long"),
     "unshared_8": (0.55, "of the rate of all", "slices that one core alone needs, 8 cores"),
     "unshared_16": (0.58, "of the rate of all", "the same, 16 cores"),
     "shared_16": (0.95, "of the rate of all", "slices that several cores share, 16 cores"),
     "staging_a": (0.3, "MB", "staging area for interleaved batches of A at a scratchpad share of 0.2"),
     "staging_b": (0.9, "MB", "the same of B"),
-    "scattered_write": (0.2, "of a write", "what each further interleaved batch, up to 4, adds to writing the result"),
     "interleaved_8": (0.25, "of the rate of all", "interleaved slices, up to 8 cores"),
     "interleaved_16": (0.4, "of the rate of all", "the same, 16 cores"),
     "shared_weight": (0.5, "of the excess", "excess of interleaved reading where B is shared by all batches"),
@@ -141,21 +139,20 @@ def matmul_terms(c, d, i=slice(None)):
     read = np.maximum(read_a + read_b, intake)
     first = np.where(split, 0, read * np.minimum(1, c["first_chunk"] / g["kc"]))
     rest = read - first
-    less, more = np.minimum(compute, rest), np.maximum(compute, rest)
-    both = c["overlap"] * less * (less / more) ** 3
-    write = o * np.where(batch & ~g["outer_c"], 1 + (together - 1) * c["scattered_write"], 1) / (c["write"] * 1e3)
+    more = np.maximum(compute, rest)
+    write = o / (c["write"] * 1e3)
     doublings = np.where(g["k"] >= 2, np.floor(np.log2(np.maximum(g["k"], 1))), 0)
     sums = c["partial_sum"] * 1e-3 * g["mc"] * g["nc"] * g["bc"] * doublings
     return {
         "fixed": np.full(len(compute), c["fixed"]), "first chunk": first, "compute": compute, "read": rest,
-        "overlap": both, "write": write, "partial sums": sums, "longer": more,
+        "write": write, "partial sums": sums, "longer": more,
         "read a": read_a, "read b": read_b, "intake": intake,
     }
 
 
 def matmul_time(c, d, i=slice(None)):
     t = matmul_terms(c, d, i)
-    return t["fixed"] + t["first chunk"] + t["longer"] + t["overlap"] + t["write"] + t["partial sums"]
+    return t["fixed"] + t["first chunk"] + t["longer"] + t["write"] + t["partial sums"]
 
 
 STREAM_CONSTANTS = {
