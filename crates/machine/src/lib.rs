@@ -36,7 +36,7 @@ pub mod timeline;
 pub mod units;
 
 pub use account::{
-    CoreWork, MemoryTraffic, OperationCost, OperationLatency, OperationWork, WorkKind,
+    CoreWork, MemoryTraffic, OperationCost, OperationLatency, OperationWork, TimeTerm, WorkKind,
 };
 pub use charges::{LoopCharge, OperationCharges, PartialSums, SumGroup, sum_unit_work};
 pub use collective::{CardCollective, LinkCost};

@@ -58,10 +58,12 @@
 
 mod latency;
 mod shared;
+mod terms;
 mod work;
 
 pub use latency::{Bottleneck, CoreCycles, OperationLatency};
 pub use shared::SharedReads;
+pub use terms::TimeTerm;
 pub use work::saturating_product;
 pub use work::{
     CoreWork, MemoryBurst, MemoryTraffic, OperationWork, RingMove, WorkKind, WorkTotals,
