@@ -682,7 +682,59 @@ fn express_networks(row: &MeasuredRow) -> Option<Expressed> {
             _ => Err(unstated("it has no shape")),
         });
     }
-    express_mlp(row).or_else(|| express_granite(row))
+    express_mlp(row).or_else(|| express_granite(row)).or_else(|| express_short_graph(row))
+}
+
+/// Graphs of a few operations around a product, whose sizes the row names.
+fn express_short_graph(row: &MeasuredRow) -> Option<Expressed> {
+    let network = |graph| Some(Ok(build_case(Category::Network, graph)));
+    match row.op.as_str() {
+        "RMSNorm+linear+SiLU (one bundle)" | "RMSNorm+linear+SiLU" => {
+            let Some((_, m, k, n)) = read_product_sizes(row) else {
+                return Some(Err(unstated("it does not say the sizes of the product")));
+            };
+            network(format!(
+                "graph g(x: float16[{m}, {k}], s: float16[{k}], w: float16[{k}, {n}]) {{ \
+                 h = rms_norm(x, s, normalized_shape=[{k}], eps=1e-05) p = matmul(h, w) y = silu(p) return y }}"
+            ))
+        }
+        // The MLP of Granite has 4096 and 12800 features.
+        "linear(down)+mul+add M=512" => network(
+            "graph g(h: float16[512, 12800], w: float16[12800, 4096], r: float16[512, 4096]) { p = matmul(h, w) \
+             s = mul(p, 0.22) y = add(r, s) return y }"
+                .into(),
+        ),
+        "silu+mul+linear(down); add M=64" => network(
+            "graph g(a: float16[64, 12800], b: float16[64, 12800], w: float16[12800, 4096], r: float16[64, 4096]) { \
+             s = silu(a) h = mul(s, b) p = matmul(h, w) y = add(r, p) return y }"
+                .into(),
+        ),
+        "matmul -> matmul handoff" => {
+            if row.conditions.contains("ring") {
+                return Some(Err(refuse(
+                    Exclusion::NotExpressible,
+                    "this compiler makes no copies between the scratchpads of cores",
+                )));
+            }
+            // The size is that of what the first product hands to the second; both have square weights.
+            let megabytes = row.shapes.split(" MB").next().and_then(|n| n.trim().parse::<i64>().ok());
+            let hidden = find_size(&parse_named_sizes(&row.shapes), "H");
+            Some(match (megabytes.filter(|n| (1..=1024).contains(n)), hidden) {
+                (Some(megabytes), Some(h)) => {
+                    let rows = ((megabytes << 20) / 2 / h).max(1);
+                    Ok(build_case(
+                        Category::Network,
+                        format!(
+                            "graph g(x: float16[{rows}, {h}], v: float16[{h}, {h}], w: float16[{h}, {h}]) {{ \
+                             p = matmul(x, v) place memory y = matmul(p, w) return y }}"
+                        ),
+                    ))
+                }
+                _ => Err(unstated("it does not say what is handed over")),
+            })
+        }
+        _ => None,
+    }
 }
 
 /// The gated MLP of Granite, in the forms that were measured.

@@ -1,7 +1,7 @@
 //! A comparison as text for a terminal, as JSON, and as the page `docs/fidelity.md`.
 
 use super::FidelityComparison;
-use super::case::{ExcludedRow, Exclusion, MeasuredStack};
+use super::case::{Category, ExcludedRow, Exclusion, MeasuredStack};
 use super::evaluate::PredictedRow;
 use super::statistics::{
     CategoryFigures, ErrorFigures, compute_errors, figures_by_category, missed_preferences,
@@ -97,11 +97,25 @@ fn figure_lines(comparison: &FidelityComparison, figures: &[CategoryFigures]) ->
             let name = format!("{}, {}", stack.name(), group.category.name());
             lines.push(figure_cells(name, &group.figures));
         }
-        let places: Vec<usize> =
-            (0..comparison.rows.len()).filter(|i| comparison.rows[*i].stack == stack).collect();
-        if !places.is_empty() {
-            let name = format!("{}, all", stack.name());
-            lines.push(figure_cells(name, &compute_errors(&comparison.rows, &places)));
+        let product = |r: &PredictedRow| {
+            matches!(r.case.category, Category::Matmul | Category::Bmm | Category::SharedWeight)
+        };
+        // The compiler of the card chose the other divisions, and no row says what it chose.
+        let groups: [(&str, &dyn Fn(&PredictedRow) -> bool); 3] = [
+            ("products, forced division", &|r| product(r) && r.split().is_some()),
+            ("products, division not recorded", &|r| product(r) && r.split().is_none()),
+            ("all", &|_| true),
+        ];
+        for (name, belongs) in groups {
+            let of_group = |i: &usize| {
+                let row = &comparison.rows[*i];
+                row.stack == stack && belongs(row)
+            };
+            let places: Vec<usize> = (0..comparison.rows.len()).filter(of_group).collect();
+            if !places.is_empty() {
+                let name = format!("{}, {name}", stack.name());
+                lines.push(figure_cells(name, &compute_errors(&comparison.rows, &places)));
+            }
         }
     }
     lines
