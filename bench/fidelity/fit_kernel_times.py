@@ -2,7 +2,8 @@
 
     python3 bench/fidelity/fit_kernel_times.py ROWS.json
 
-needs numpy. It prints the report and writes `report.md` and `constants.json` beside itself. ROWS.json has the format
+needs numpy. It prints the report and writes `report.md` and `constants.json` beside itself, and the
+predictions that a test of `zellige-machine` compares with. ROWS.json has the format
 of `docs/fidelity.md`. Constants are found by cyclic search along each of them in turn on a robust loss of the
 logarithm, pulled weakly towards the first guesses; every fold of the cross-validation starts from the first guesses,
 because a fold that starts from the full fit does not move and looks as good as the fit itself.
@@ -141,8 +142,24 @@ def find_pinning(time, spec, constants, data, rows):
         moved = np.log(time({**constants, name: constants[name] * 1.05}, data)) - base
         order = np.argsort(-np.abs(moved))[:3]
         out[name] = ", ".join(str(rows[i]["id"]) for i in order if abs(moved[i]) > 1e-6) or "no row"
-        out[name] += f" and {int(np.sum(np.abs(moved) > 0.005))} rows in all"
+        out[name] += f"; {int(np.sum(np.abs(moved) > 0.005))} rows change by more than 0.5 % where it changes by 5 %"
     return out
+
+
+def write_cross_check(products, record):
+    """Predictions of every fifth row by the rounded constants, against which the Rust account is tested."""
+    constants = {name: entry["value"] for name, entry in record["matmul"].items()}
+    constants["first_chunk"] = round(constants["first_chunk"])
+    chosen = products[::5]
+    predicted = model.matmul_time(constants, model.matmul_columns(chosen))
+    cases = [
+        {"sizes": r["sizes"], "division": r["division"], "shared": r["shared"], "outer": r["outer"][:2],
+         "fraction": r["fraction"], "us": round(float(us), 3)}
+        for r, us in zip(chosen, predicted)
+    ]
+    target = HERE.parent.parent / "crates/machine/tests/data/product_model.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text("[\n" + ",\n".join(json.dumps(case) for case in cases) + "\n]\n")
 
 
 def main():
@@ -200,6 +217,7 @@ def main():
         reasons[reason].append(identifier)
     for reason, identifiers in sorted(reasons.items()):
         report.append(f"- {reason}: {len(identifiers)} rows, such as {', '.join(map(str, identifiers[:6]))}")
+    write_cross_check(products, record)
     text = "\n".join(report) + "\n"
     (HERE / "report.md").write_text(text)
     (HERE / "constants.json").write_text(json.dumps(record, indent=1) + "\n")

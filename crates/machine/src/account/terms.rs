@@ -1,6 +1,7 @@
 //! The time of an operation as a sum of named terms.
 
 use super::latency::{CoreCycles, OperationLatency};
+use super::product::ProductCycles;
 use crate::hardware::{CycleModel, Hardware};
 use crate::time::SimulatedTime;
 use serde::Serialize;
@@ -65,13 +66,41 @@ impl Hardware {
 }
 
 /// `max(PT + SFU, memory, LX, ring in, host) + ring`.
+///
+/// Of a product with measured figures: `fixed + first chunk + max(compute, reads) + partial sums + write`.
 fn list_card_terms(core: &CoreCycles) -> Vec<CycleTerm> {
+    if let Some(product) = &core.product {
+        return list_product_terms(product);
+    }
     let compute = core.pt.saturating_add(core.sfu);
     let overlapped = [compute, core.memory, core.lx, core.ring_in, core.host];
     let longest = overlapped.into_iter().max().unwrap_or(0);
     // The last of equals counts, as in the bottleneck: what feeds the units comes before the units.
     let counted = overlapped.iter().rposition(|cycles| *cycles == longest);
-    list_unit_terms(core, |group| counted == Some(group))
+    let mut terms = list_unit_terms(core, |group| counted == Some(group));
+    terms.push(CycleTerm {
+        name: "fixed",
+        meaning: "a kernel without work",
+        cycles: core.fixed,
+        counted: true,
+    });
+    terms
+}
+
+fn list_product_terms(p: &ProductCycles) -> Vec<CycleTerm> {
+    let term = |name, meaning, cycles, counted| CycleTerm { name, meaning, cycles, counted };
+    let computes = p.compute >= p.rest_of_reads;
+    vec![
+        term("fixed", "a kernel without work", p.fixed, true),
+        term("first_chunk", "reads before the PT array begins", p.first_chunk, true),
+        term("compute", "multiply-adds of the PT array", p.compute, computes),
+        term("reads", "reads while the PT array works", p.rest_of_reads, !computes),
+        term("read_a", "all passes over A, a part of the reads", p.read_a, false),
+        term("read_b", "all passes over B, a part of the reads", p.read_b, false),
+        term("intake", "what one core takes in of an operand", p.intake, false),
+        term("partial_sums", "sums of a split depth", p.partial_sums, true),
+        term("write", "writing the result", p.write, true),
+    ]
 }
 
 /// `PT + SFU + max(memory, host) + ring`.
