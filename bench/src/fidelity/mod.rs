@@ -45,6 +45,38 @@ pub struct FidelityComparison {
     pub unread_fields: BTreeSet<String>,
 }
 
+/// The preset whose stack most of the rows were measured on, which predicts where none is named.
+pub const DEFAULT_PRESET: &str = "card-2026-09";
+
+/// Other presets that the page shows the same rows with.
+pub const COMPARED_PRESETS: [&str; 1] = ["card"];
+
+/// The page and the picture of the project's own rows.
+///
+/// # Errors
+/// Presets that are not there.
+pub fn write_page(file: &MeasuredFile) -> Result<FidelityPage, zellige_machine::MachineError> {
+    let compare = |name: &str| {
+        Ok(compare_measured(file, Hardware::built_in_preset(name)?, &implausible_rows()))
+    };
+    let comparison = compare(DEFAULT_PRESET)?;
+    let others = COMPARED_PRESETS.into_iter().map(compare);
+    let others = others.collect::<Result<Vec<_>, zellige_machine::MachineError>>()?;
+    let markdown = fidelity_markdown(&comparison, &others);
+    Ok(FidelityPage { markdown, scatter: draw_scatter(&comparison), comparison })
+}
+
+/// The page of the documentation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FidelityPage {
+    /// Its text.
+    pub markdown: String,
+    /// Its picture.
+    pub scatter: String,
+    /// What it is about.
+    pub comparison: FidelityComparison,
+}
+
 /// Rows of `tests/data/spyre_measured.json` that are implausible beside their neighbours, with the reason: the fit of the
 /// account leaves them out too.
 pub fn implausible_rows() -> Vec<ImplausibleRow> {
@@ -124,13 +156,12 @@ mod tests {
             .expect("the rows");
         let file = parse_measured_rows(&text).expect("rows");
         assert!(file.unread_fields.is_empty(), "{:?}", file.unread_fields);
-        let comparison = compare_measured(&file, Hardware::card_preset(), &implausible_rows());
+        let FidelityPage { markdown, scatter, comparison } = write_page(&file).expect("presets");
         let (times, unexpressed) = comparison.count_unexpressed();
-        assert!(unexpressed * 8 < times, "{unexpressed} of {times} rows are not expressed");
-        for (name, made) in [
-            ("docs/fidelity.md", fidelity_markdown(&comparison)),
-            ("docs/pictures/fidelity.svg", draw_scatter(&comparison)),
-        ] {
+        assert!(unexpressed * 10 < times, "{unexpressed} of {times} rows are not expressed");
+        for (name, made) in
+            [("docs/fidelity.md", markdown), ("docs/pictures/fidelity.svg", scatter)]
+        {
             let path = root().join(name);
             if std::env::var_os("ZELLIGE_BLESS").is_some() {
                 std::fs::write(&path, &made).expect("written");

@@ -121,6 +121,30 @@ fn figure_lines(comparison: &FidelityComparison, figures: &[CategoryFigures]) ->
     lines
 }
 
+/// The figures of every category with each preset.
+fn preset_lines(
+    comparison: &FidelityComparison,
+    others: &[FidelityComparison],
+) -> Vec<Vec<String>> {
+    let presets: Vec<&FidelityComparison> = std::iter::once(comparison).chain(others).collect();
+    let mut lines = vec![vec![String::new()]];
+    lines[0].extend(presets.iter().map(|c| c.hardware.clone()));
+    let figures: Vec<Vec<CategoryFigures>> =
+        presets.iter().map(|c| figures_by_category(&c.rows)).collect();
+    for group in &figures[0] {
+        let mut line = vec![format!("{}, {}", group.stack.name(), group.category.name())];
+        for of_preset in &figures {
+            let same =
+                |g: &&CategoryFigures| g.stack == group.stack && g.category == group.category;
+            line.push(of_preset.iter().find(same).map_or("-".into(), |g| {
+                format!("{:.3}, {}", g.figures.rms_log, format_percent(g.figures.close))
+            }));
+        }
+        lines.push(line);
+    }
+    lines
+}
+
 fn row_lines(comparison: &FidelityComparison, places: &[usize]) -> Vec<Vec<String>> {
     let header = ["row", "measured", "predicted", "ratio", "bound", "what"];
     let mut lines = vec![header.iter().map(|h| (*h).to_string()).collect()];
@@ -225,8 +249,8 @@ fn markdown_table(lines: &[Vec<String>], numbers: std::ops::Range<usize>) -> Str
     out
 }
 
-/// The page `docs/fidelity.md`.
-pub fn fidelity_markdown(comparison: &FidelityComparison) -> String {
+/// The page `docs/fidelity.md`; `others` are the same rows with other presets.
+pub fn fidelity_markdown(comparison: &FidelityComparison, others: &[FidelityComparison]) -> String {
     let figures = figures_by_category(&comparison.rows);
     let mut out = format!(
         "# Predicted times beside measured ones\n\n\
@@ -239,6 +263,10 @@ pub fn fidelity_markdown(comparison: &FidelityComparison) -> String {
     out += METHOD;
     out += "\n## Figures\n\n";
     out += &markdown_table(&figure_lines(comparison, &figures), 1..7);
+    if !others.is_empty() {
+        out += "\n## The same rows with other presets\n\nRMS of log, and rows within 15 %.\n\n";
+        out += &markdown_table(&preset_lines(comparison, others), 1..2 + others.len());
+    }
     out += "\n## Divisions that the account would not choose\n\n\
             Of shapes that were measured in several divisions on one number of cores: those where the division with the \
             least predicted time takes more than 5 % longer than the one with the least measured time.\n\n";
@@ -271,8 +299,8 @@ with a scale from the largest of each row, as the row says.\n\
 RMS of log is the root of the mean square of the natural logarithm of predicted over measured time: 0.15 is about 15 %. The bias \
 is the mean of the same logarithm, as a share. The rank is the mean of Spearman's correlation over shapes with three divisions or \
 more. Preferred counts the shapes whose predicted best division takes at most 5 % longer than the best measured one. Figures of \
-different software are never counted together. These rows were also used to find the account's constants, so they do not say how \
-well it predicts others.\n";
+different software are never counted together. Constants of the account were found with many of these rows, so the figures do not say \
+how well it predicts others: [the report of the fit](../bench/fidelity/report.md) has figures of rows that were left out.\n";
 
 /// The comparison as JSON.
 pub fn fidelity_json(comparison: &FidelityComparison) -> Value {
