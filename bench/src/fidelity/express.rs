@@ -25,10 +25,7 @@ const DEFAULT_LX_RESERVED: f64 = 0.2;
 pub fn find_stack(row: &MeasuredRow) -> MeasuredStack {
     let texts = [&row.conditions, &row.op, &row.kind];
     let names = ["sendnn", "older stack", "older whole-phase stack"];
-    let sendnn = texts.iter().any(|t| {
-        // "both stacks agree" and comparisons name it without being of it.
-        names.iter().any(|n| t.contains(n))
-    });
+    let sendnn = texts.iter().any(|t| names.iter().any(|n| t.contains(n)));
     if sendnn { MeasuredStack::Sendnn } else { MeasuredStack::TorchSpyre }
 }
 

@@ -294,7 +294,9 @@ device memory.\n\
 - Rates of memory without a number of columns are taken at 4096 columns.\n\
 - 8-bit products have scales of rows and columns; the activation is given in 8 bits, packed with a given scale, or packed \
 with a scale from the largest of each row, as the row says.\n\
-- A layer of Granite has its weights in the layout of products; the model is 40 of them and the head.\n\
+- A layer of Granite has its weights in the layout of products, sees 512 tokens or one beside a cache of 576; the model is 40 \
+of them and the head.\n\
+- A division that nobody recorded is the one that `policy: baseline` chooses, which need not be the one that ran.\n\
 - Rows that their collector or their source doubts are left out, and listed.\n\n\
 RMS of log is the root of the mean square of the natural logarithm of predicted over measured time: 0.15 is about 15 %. The bias \
 is the mean of the same logarithm, as a share. The rank is the mean of Spearman's correlation over shapes with three divisions or \
