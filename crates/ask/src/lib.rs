@@ -102,6 +102,14 @@ pub fn move_request(line: &str) -> Result<MoveRequest, RequestFault> {
     ops::move_request(&read_request(line)?)
 }
 
+/// What the request `predict` answers; `op` may be left out. Without limits.
+pub fn predict_time(line: &str) -> Result<Value, RequestFault> {
+    let request = read_request(line)?;
+    let answer = ops::predict_time(&request)?;
+    request.refuse_unknown_fields()?;
+    Ok(answer)
+}
+
 /// The bytes of a window of a drawing, one per cell: the fields of the request `cells`; see
 /// [`zellige_view::atlas::Atlas::paint_window`].
 pub fn paint_window(line: &str) -> Result<Vec<u8>, RequestFault> {

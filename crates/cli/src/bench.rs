@@ -17,7 +17,8 @@ Examples:
   zellige bench moves transpose f32 --peers     cases whose name holds both words, and other libraries
   zellige bench moves --random 100 --peers      random pairs of layouts beside numpy and PyTorch
   zellige bench moves --busy 8                  one thread and several while 8 processes compute
-  zellige bench compile                         the example graphs under both policies")]
+  zellige bench compile                         the example graphs under both policies
+  zellige bench fidelity                        predicted times beside those of real cards")]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
     what: BenchSubject,
@@ -29,6 +30,8 @@ enum BenchSubject {
     Moves(BenchMovesArgs),
     /// Compile the graphs of a folder under both policies
     Compile(BenchCompileArgs),
+    /// Predict measured kernel times, and say how far off predictions are
+    Fidelity(crate::bench_fidelity::BenchFidelityArgs),
     /// Compute until the standard input ends: a neighbour of `--busy`
     #[command(hide = true)]
     Spin,
@@ -96,6 +99,7 @@ pub(crate) fn run_bench(args: &BenchArgs) -> Result<ExitCode> {
     let args = match &args.what {
         BenchSubject::Moves(args) => args,
         BenchSubject::Compile(args) => return bench_compile(args),
+        BenchSubject::Fidelity(args) => return crate::bench_fidelity::bench_fidelity(args),
         BenchSubject::Spin => {
             moves::spin_until_eof();
             return Ok(ExitCode::SUCCESS);

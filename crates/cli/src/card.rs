@@ -14,7 +14,7 @@ use zellige_stick::LayoutRequest;
 /// Which card, and how it stores floats.
 #[derive(clap::Args)]
 pub(crate) struct CardArgs {
-    /// The hardware: card, ktir, or a preset of your own
+    /// The hardware: card, card-2026-05, card-2026-09, ktir, or a preset of your own
     #[arg(long, default_value = "card", value_name = "NAME|FILE.toml")]
     hardware: String,
     /// How 16-bit floats are stored: dl16 as on the card, ieee to keep the bits of the host

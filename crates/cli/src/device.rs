@@ -38,7 +38,7 @@ pub(crate) fn run_device(args: &DeviceArgs) -> Result<ExitCode> {
             json!({"presets": presets.iter().map(Hardware::to_json).collect::<Vec<Value>>()})
                 .to_string()
         } else {
-            presets.iter().map(|p| format!("{:8}{}\n", p.name(), p.description())).collect()
+            presets.iter().map(|p| format!("{:14}{}\n", p.name(), p.description())).collect()
         };
         print_as(args.json, &text)?;
         return Ok(ExitCode::SUCCESS);

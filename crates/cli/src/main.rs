@@ -4,6 +4,7 @@
 
 mod ask;
 mod bench;
+mod bench_fidelity;
 mod cache;
 mod card;
 mod chart;
@@ -18,6 +19,7 @@ mod diff;
 mod dma;
 mod exchange;
 mod explain;
+mod explain_time;
 mod explore;
 mod graph;
 mod interrupt;
@@ -125,6 +127,8 @@ enum CliCommand {
     Ops(ops::OpsArgs),
     /// Compile a graph: layouts, moves, work division and memory, with every decision and its cost
     Compile(compile::CompileArgs),
+    /// Say how long an operation or a graph takes on the card, term by term
+    ExplainTime(explain_time::ExplainTimeArgs),
     /// Compile a graph and run it on the simulated card
     Run(run::RunArgs),
     /// Check a module of tile kernels, or run one of its kernels on the simulated cores
@@ -186,6 +190,7 @@ fn perform_command(command: &CliCommand, limits: &limits::LimitArgs) -> anyhow::
         CliCommand::Map(args) => map::run_map(args),
         CliCommand::Check(args) => check::run_check(args),
         CliCommand::Explain(args) => explain::run_explain(args),
+        CliCommand::ExplainTime(args) => explain_time::explain_time(args),
         CliCommand::Convert(args) => convert::run_convert(args),
         CliCommand::Diff(args) => diff::run_diff(args),
         CliCommand::Notations(args) => notations::run_notations(args),

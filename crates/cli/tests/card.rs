@@ -108,7 +108,7 @@ fn device_says_what_the_card_is() {
     }
     let presets = folder.stdout(&["device", "--presets"]);
     assert!(presets.starts_with("card ") && presets.contains("\nktir "), "{presets}");
-    assert_eq!(folder.json(&["device", "--presets"])["presets"][1]["name"], "ktir");
+    assert_eq!(folder.json(&["device", "--presets"])["presets"][3]["name"], "ktir");
     let own = "name = 'half'\nextends = 'card'\n[cores]\ncount = { value = 16, unit = 'cores', source = 'what if' }\n";
     std::fs::write(folder.path("half.toml"), own).expect("written");
     let half = folder.json(&["device", "--hardware", "half.toml", "--cores", "8"]);
@@ -390,7 +390,7 @@ fn bad_input_is_an_error_and_nothing_is_written() {
         (vec!["upload", "a.npy", "--dim-order", "0"], "--dim-order"),
         (vec!["upload", "a.npy", "--download", "no/x.npy"], "cannot create"),
         (vec!["upload", "no.npy"], "no.npy: cannot open it"),
-        (vec!["device", "--hardware", "gpu"], "built in are card, ktir"),
+        (vec!["device", "--hardware", "gpu"], "built in are card, card-2026-05, card-2026-09, ktir"),
         (vec!["device", "--hardware", "bad.toml"], "bad.toml: hardware preset, line 4"),
         (vec!["device", "--hardware", "no.toml"], "no.toml: cannot read it"),
         (vec!["ops", "--profile", "spyre"], "accepted are `card` and `full`"),

@@ -22,6 +22,9 @@ impl std::fmt::Display for FolderError {
 
 impl std::error::Error for FolderError {}
 
+/// Files in that folder that are no suite: measured times have no right answers, and `zellige bench fidelity` reads them.
+const OTHER_FILES: [&str; 1] = ["spyre_measured.json"];
+
 /// Where the cases are in the sources of the project.
 const DATA_FOLDER: &str = "tests/data";
 
@@ -71,7 +74,9 @@ impl SuiteFolder {
         let names = entries.filter_map(|e| e.file_name().into_string().ok());
         let mut unread: Vec<String> = names
             .filter(|n| {
-                n.strip_suffix(".json").is_some_and(|stem| CaseSuite::find_suite(stem).is_none())
+                let stem = n.strip_suffix(".json");
+                stem.is_some_and(|stem| CaseSuite::find_suite(stem).is_none())
+                    && !OTHER_FILES.contains(&n.as_str())
             })
             .collect();
         unread.sort();

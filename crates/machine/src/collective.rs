@@ -16,8 +16,8 @@
 //! carries the tensor once. What a card adds up on the way is not charged: its memory is faster than its link.
 //!
 //! ```
-//! use zellige_machine::{Collective, Hardware};
-//! let cost = Hardware::card().collective(Collective::AllReduce, 4, 63_000_000);
+//! use zellige_machine::{CardCollective, Hardware};
+//! let cost = Hardware::card_preset().collective_cost(CardCollective::AllReduce, 4, 63_000_000);
 //! assert_eq!((cost.messages, cost.bytes), (6, 6 * 15_750_000));
 //! // 6 messages of 2 us each, and 94.5 MB at 63 GB/s.
 //! assert_eq!(cost.time.microseconds(), 6.0 * 2.0 + 1500.0);

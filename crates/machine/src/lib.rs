@@ -12,10 +12,10 @@
 //! | `ratio`, [`sum_unit_work`] | exact fractions; numbers with units in words |
 //!
 //! ```
-//! use zellige_machine::{CoreWork, Hardware, Traffic, Work, WorkKind};
-//! let each = CoreWork { reads: Traffic::of(256, 2), sfu: 128, ..CoreWork::default() };
-//! let work = Work::uniform("add", WorkKind::Pointwise, 32, each);
-//! assert_eq!(Hardware::ktir().latency(&work).cycles, 130);
+//! use zellige_machine::{CoreWork, Hardware, MemoryTraffic, OperationWork, WorkKind};
+//! let each = CoreWork { reads: MemoryTraffic::from_bursts(256, 2), sfu: 128, ..CoreWork::default() };
+//! let work = OperationWork::uniform_cores("add", WorkKind::Pointwise, 32, each);
+//! assert_eq!(Hardware::ktir_preset().operation_latency(&work).cycles, 130);
 //! ```
 //!
 //! # What it may not do
@@ -36,7 +36,8 @@ pub mod timeline;
 pub mod units;
 
 pub use account::{
-    CoreWork, MemoryTraffic, OperationCost, OperationLatency, OperationWork, WorkKind,
+    CoreWork, MemoryTraffic, OperationCost, OperationLatency, OperationWork, ProductTile,
+    TileOperand, TimeTerm, WorkKind,
 };
 pub use charges::{LoopCharge, OperationCharges, PartialSums, SumGroup, sum_unit_work};
 pub use collective::{CardCollective, LinkCost};

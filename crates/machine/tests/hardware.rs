@@ -14,7 +14,7 @@ fn the_card_is_what_is_published_and_says_what_is_assumed() {
     let segments = card.address_segments();
     assert_eq!((segments.len(), segments[7].base), (8, 0x1C_0000_0000));
     let assumed: Vec<&str> = Key::all_keys()
-        .filter(|k| card.find_figure(*k).unwrap().source().starts_with("assumption"))
+        .filter(|k| card.find_figure(*k).is_some_and(|f| f.source().starts_with("assumption")))
         .map(Key::preset_path)
         .collect();
     assert_eq!(
@@ -85,10 +85,21 @@ fn mistakes_are_refused_with_line_key_and_what_is_accepted() {
         (String::new(), 1, "name", "a preset has a name"),
         ("name = 3".into(), 1, "name", "a text in quotes is accepted, not integer"),
         ("name = 'x'".into(), 1, "model", "extends = \"card\""),
-        ("name = 'x'\nextends = 'gpu'".into(), 2, "extends", "built in are card, ktir"),
+        (
+            "name = 'x'\nextends = 'gpu'".into(),
+            2,
+            "extends",
+            "built in are card, card-2026-05, card-2026-09, ktir",
+        ),
         ("name = 'x'\nmodel = 'gpu'".into(), 2, "model", "accepted are `card` and `ktir`"),
         ("name = 'x'\nmodel = 'ktir'\nextends = 'card'".into(), 2, "model", "leave it out"),
         ("name = 'x'\nmodel = 'ktir'\n".into(), 3, "cores.count", "missing"),
+        (
+            figure("product", "rate = { value = 1, unit = 'MAC/ns/core', source = 's' }"),
+            5,
+            "product.split_depth",
+            "all figures of this section or none",
+        ),
         (figure("core", ""), 3, "core", "accepted are name, about, model, extends, cores, pt"),
         (figure("cores", "size = 3"), 4, "cores.size", "unknown; accepted: cores.count"),
         (
@@ -183,6 +194,6 @@ fn mistakes_are_refused_with_line_key_and_what_is_accepted() {
     }
     assert_eq!(
         Hardware::built_in_preset("gpu").unwrap_err().to_string(),
-        "no hardware preset is called `gpu`; built in are card, ktir"
+        "no hardware preset is called `gpu`; built in are card, card-2026-05, card-2026-09, ktir"
     );
 }

@@ -78,13 +78,15 @@ pub use notes::{HostFallback, NarrowedTensor, ReportNote};
 pub use settings::{
     CompileSettings, CoverageName, MachineFigures, OutputLayouts, PolicyName, WeightLayouts,
 };
-pub use steps::{BusyCores, LoopDimension, ReportedStep, StepFamily, StepKind, StepOperand};
+pub use steps::{
+    BusyCores, LoopDimension, ReportedStep, StepFamily, StepKind, StepOperand, StepTimeTerm,
+};
 pub use totals::{BottleneckTime, LayoutCertificate, PolicyComparison, RunTotals};
 
 /// The version of the format that these types describe.
 // Readers compare it before anything else: a field that is missing or new is an error, because all objects are
 // closed.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// What `zellige compile --json` writes: what the compiler decided, why, and what it costs. Times are
 /// simulated microseconds (`us`) from the beginning of a run; bytes are bytes of device memory, padding

@@ -79,6 +79,21 @@ pub struct BusyCores {
     pub us: f64,
 }
 
+/// A term of the time of a step; the counted parts of all its terms add up to the time.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(test, derive(JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct StepTimeTerm {
+    /// Its name.
+    pub name: String,
+    /// What stands behind it.
+    pub meaning: String,
+    /// What it would take alone.
+    pub alone_us: f64,
+    /// Its part of the time of the step; 0 where a longer term hides it.
+    pub counted_us: f64,
+}
+
 /// A step of the program.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(JsonSchema))]
@@ -120,6 +135,8 @@ pub struct ReportedStep {
     pub us: f64,
     /// The unit of the hardware that bounds its time.
     pub bottleneck: String,
+    /// The terms of its time on the core that finishes last.
+    pub terms: Vec<StepTimeTerm>,
     /// Bytes of device memory read.
     pub bytes_in: u64,
     /// Bytes of device memory written.

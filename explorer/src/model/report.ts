@@ -5,7 +5,7 @@
 /// included.
 export interface Report {
   /// The version of this format.
-  version: 3;
+  version: 4;
   /// The name of the graph.
   graph: string;
   /// The hardware, with the figures that a roofline needs.
@@ -345,6 +345,8 @@ export interface ReportedStep {
   us: number;
   /// The unit of the hardware that bounds its time.
   bottleneck: string;
+  /// The terms of its time on the core that finishes last.
+  terms: StepTimeTerm[];
   /// Bytes of device memory read.
   bytes_in: number;
   /// Bytes of device memory written.
@@ -406,6 +408,18 @@ export interface BusyCores {
   cores: number;
   /// How long each of them is busy.
   us: number;
+}
+
+/// A term of the time of a step; the counted parts of all its terms add up to the time.
+export interface StepTimeTerm {
+  /// Its name.
+  name: string;
+  /// What stands behind it.
+  meaning: string;
+  /// What it would take alone.
+  alone_us: number;
+  /// Its part of the time of the step; 0 where a longer term hides it.
+  counted_us: number;
 }
 
 /// Bytes of a memory in use over time.

@@ -173,6 +173,9 @@ export class ModelView {
     const list = h("dl", { class: "facts" });
     const put = (name: string, value: string) => list.append(h("dt", {}, name), h("dd", {}, value));
     put("takes", `${time(step.us)}, ${step.bottleneck}`);
+    // Terms that a longer one hides are in parentheses: they add nothing to the time.
+    const terms = step.terms.map((t) => t.counted_us > 0 ? `${t.name} ${time(t.counted_us)}` : `(${t.name} ${time(t.alone_us)})`);
+    if (terms.length) put("terms", terms.join(" + "));
     put("reads and writes", `${bytes(step.bytes_in)}, ${bytes(step.bytes_out)}`);
     if (step.lx_saved_bytes) put("scratchpads save", bytes(step.lx_saved_bytes));
     put("split", step.dims.map((d) => `${d.name} ${d.size}${d.split > 1 ? ` / ${d.split}` : ""}`).join(", ") || "not divided");

@@ -328,7 +328,7 @@ def test_strict_refuses_what_a_move_would_repair(backend):
         ({"cores": 0}, "an integer from 1 to 32"),
         ({"cores": 33}, "an integer from 1 to 32"),
         ({"cores": True}, "an integer from 1 to 32"),
-        ({"hardware": "nothing"}, "card, ktir"),
+        ({"hardware": "nothing"}, "card, card-2026-05, card-2026-09, ktir"),
         ({"lx": "yes"}, "True or False"),
         ({"strict": 1}, "True or False"),
         ({"polices": "best"}, "cores, hardware, lx, outputs, policy, strict"),

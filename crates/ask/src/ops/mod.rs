@@ -10,6 +10,7 @@ mod exchange;
 mod layouts;
 mod linear;
 mod moves;
+mod predict;
 mod program;
 mod proof;
 mod reshard;
@@ -20,6 +21,7 @@ mod view;
 pub(crate) use draw::paint_cells;
 pub use moves::MoveRequest;
 pub(crate) use moves::read_move_request as move_request;
+pub(crate) use predict::answer_predict as predict_time;
 
 use crate::{RequestFault, request::Request};
 use serde_json::{Value, json};
@@ -121,6 +123,7 @@ pub const OPERATIONS: &[RequestOperation] = operations! {
     "work_division", "kind, sizes, reduced?, dtype, cores?, policy?, hint?", "splits, cores_used, span_bytes, cost_us, latency_us, decided_by, reason", compile::answer_work_division;
     "lx_plan", "limit?, alignment?, buffers, policy?", "addresses, spilled, spilled_bytes, peak_bytes, optimal, bound_bytes", compile::answer_lx_plan;
     "compile", "graph?, file?, options?, explain?", "summary, certificate, tensors, moves, steps, lx, pool, notes as in docs/schemas/report.schema.json; with explain, why that tensor has its layout", program::answer_compile;
+    "predict", "operation?, shapes?, dtype?, attributes?, division?, layouts?, graph?, file?, bind?, cores?, lx?, lx_fraction?, stack?, policy?, profile?", "time_us, kernel_us, launches, bound: the term that counts most, why, terms: name, meaning, unit, alone and counted, whose sum is the time; steps: the same of each with its division", predict::answer_predict;
 };
 
 pub(crate) fn answer_operation(request: &Request) -> OpAnswer {

@@ -36,15 +36,7 @@ pub(super) fn answer_compile(r: &Request) -> OpAnswer {
             v.as_object().ok_or_else(|| RequestFault::wrong_type("`options`", "an object", v))?
         }
     };
-    let graph = read_graph(r, given)?;
-    if graph.nodes().count() > MOST_OPS {
-        let message = format!("more than {MOST_OPS} operations; `zellige compile` takes them");
-        return Err(RequestFault {
-            kind: "too_large",
-            message,
-            witness: json!({"field": "graph"}),
-        });
-    }
+    let graph = read_bounded_graph(r, given)?;
     let options = read_options(given, None)?;
     let program = compiled(&graph, &options)?;
     // Only on demand: the check takes a while for a large graph, and tests ask for it.
@@ -62,6 +54,34 @@ pub(super) fn answer_compile(r: &Request) -> OpAnswer {
     } else {
         json!(report_program(&program))
     })
+}
+
+/// A graph that is small enough to wait for.
+pub(super) fn read_bounded_graph(
+    r: &Request,
+    given: &Map<String, Value>,
+) -> Result<Graph, RequestFault> {
+    let graph = read_graph(r, given)?;
+    if graph.nodes().count() > MOST_OPS {
+        let message = format!("more than {MOST_OPS} operations; `zellige compile` takes them");
+        return Err(RequestFault {
+            kind: "too_large",
+            message,
+            witness: json!({"field": "graph"}),
+        });
+    }
+    Ok(graph)
+}
+
+/// The options under the field `profile`, which says what the card runs itself.
+pub(super) fn apply_profile(
+    r: &Request,
+    options: CompilerOptions,
+) -> Result<CompilerOptions, RequestFault> {
+    let name = r.optional_str("profile")?.unwrap_or("full");
+    let accepted = "\"full\" or \"card\"";
+    let wrong = |_| RequestFault::wrong_type("`profile`", accepted, &json!(name));
+    Ok(options.with_profile(name.parse().map_err(wrong)?))
 }
 
 /// The graph: its JSON, its text, or the name of a file of either or of an ONNX model.

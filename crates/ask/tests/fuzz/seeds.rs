@@ -145,5 +145,8 @@ pub(crate) const SEEDS: &[&str] = &[
     r#"{"id":44,"op":"lx_plan","limit":513,"alignment":128,"buffers":[{"name":"a","size":512,"uses":[0,3]},{"name":"b","size":200,"uses":[3],"in_place_parents":["a"]}],"policy":"greedy"}"#,
     r#"{"id":45,"op":"compile","graph":"graph g(x: float16[64, 128], w: float16[32, 128] @weight) { h = linear(x, w) y = softmax(h, dim=-1) return y }","options":{"policy":"best","coverage":"card","cores":4,"bind":{},"compare":true}}"#,
     r#"{"id":45,"op":"compile","graph":{"name":"g","inputs":[{"name":"x","dtype":"float16","size":[5,70]}],"ops":[{"op":"transpose","inputs":["x"],"outputs":["t"],"attributes":{"dim0":0,"dim1":1}},{"op":"add","inputs":["t",1.5],"outputs":["y"]}],"outputs":["y"]},"explain":"y"}"#,
+    r#"{"id":46,"op":"predict","operation":"matmul","shapes":[[128,256],[256,512]],"dtype":"float16","attributes":{},"division":{"M":2,"N":4,"K":1},"layouts":{"x0":{"order":[0,1]},"y":{"stick":1}},"cores":8,"lx":true,"lx_fraction":0.25,"stack":"card","policy":"baseline","profile":"card"}"#,
+    r#"{"id":46,"op":"predict","operation":"softmax","shapes":[[64,130]],"dtype":["float16"],"attributes":{"dim":-1},"stack":"ktir"}"#,
+    r#"{"id":46,"op":"predict","graph":"graph g[s in 1..64](x: float16[s, 128], w: float16[128, 64]) { h = matmul(x, w) split {M: 2} y = gelu(h) return y }","bind":{"s":32},"policy":"best"}"#,
     r#"{"id":42,"op":"restickify_layout","size":[5,150],"dtype":"float16","device_size":[3,5,64],"stride_map":[64,150,1],"to_dim":0}"#,
 ];

@@ -11,6 +11,7 @@
 //! | `summary` | totals of all steps, and the certificate of the choice |
 //! | `occupancy` | bytes of scratchpads and pool over time |
 //! | `notes` | fallbacks, narrowed elements, refusals with a remedy |
+//! | `run_time` | the time of a run as a sum of named terms |
 //! | `explain` | why a tensor has its layout, with the price of every other one |
 
 mod buffers;
@@ -19,12 +20,14 @@ mod layout_summary;
 mod moves;
 mod notes;
 mod occupancy;
+mod run_time;
 mod steps;
 mod summary;
 
 pub use explain::explain_layout;
 pub use layout_summary::describe_layout;
 pub use notes::report_refusal;
+pub use run_time::{RunTime, StepTime, sum_run_time};
 
 use crate::program::CompiledProgram;
 use zellige_report::{Report, VERSION};

@@ -4,7 +4,9 @@ use super::to_microseconds;
 use crate::program::{self, BufferId, BufferLocation, CompiledProgram, StepAction};
 use serde_json::Value;
 use zellige_machine::WorkKind;
-use zellige_report::{BusyCores, LoopDimension, ReportedStep, StepFamily, StepKind, StepOperand};
+use zellige_report::{
+    BusyCores, LoopDimension, ReportedStep, StepFamily, StepKind, StepOperand, StepTimeTerm,
+};
 
 pub(super) fn report_steps(program: &CompiledProgram) -> Vec<ReportedStep> {
     program.steps.iter().map(|s| report_step(program, s)).collect()
@@ -51,6 +53,7 @@ fn report_step(program: &CompiledProgram, s: &program::ProgramStep) -> ReportedS
         start_us: to_microseconds(s.start),
         us: to_microseconds(s.duration),
         bottleneck: s.latency.bottleneck.to_string(),
+        terms: report_time_terms(program, s),
         bytes_in: totals.bytes_in,
         bytes_out: totals.bytes_out,
         lx_saved_bytes: all.saturating_sub(bytes),
@@ -74,7 +77,7 @@ pub(super) fn is_held_in_lx(program: &CompiledProgram, buffer: BufferId) -> bool
     false
 }
 
-fn report_dimensions(s: &program::ProgramStep) -> Vec<LoopDimension> {
+pub(super) fn report_dimensions(s: &program::ProgramStep) -> Vec<LoopDimension> {
     let space = s.space.as_deref().unwrap_or_default();
     let splits = s.division.splits().iter().copied().chain(std::iter::repeat(1));
     let dim = |(i, (span, split)): (usize, (&zellige_device::LoopSpan, usize))| LoopDimension {
@@ -102,6 +105,17 @@ fn report_busy_cores(program: &CompiledProgram, s: &program::ProgramStep) -> Vec
         }
     }
     list
+}
+
+fn report_time_terms(program: &CompiledProgram, s: &program::ProgramStep) -> Vec<StepTimeTerm> {
+    let terms = program.options.hardware.list_time_terms(&s.latency);
+    let report = |term: zellige_machine::TimeTerm| StepTimeTerm {
+        name: term.name.into(),
+        meaning: term.meaning.into(),
+        alone_us: to_microseconds(term.alone),
+        counted_us: to_microseconds(term.counted),
+    };
+    terms.into_iter().map(report).collect()
 }
 
 fn find_step_family(s: &program::ProgramStep) -> StepFamily {

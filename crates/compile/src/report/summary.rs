@@ -145,7 +145,7 @@ fn core_steps(program: &CompiledProgram) -> impl Iterator<Item = &ProgramStep> {
 }
 
 /// How many waves every run launches.
-fn count_launches(program: &CompiledProgram) -> usize {
+pub(super) fn count_launches(program: &CompiledProgram) -> usize {
     let mut waves: Vec<usize> = program.run_steps().map(|(_, s)| s.wave).collect();
     waves.sort_unstable();
     waves.dedup();

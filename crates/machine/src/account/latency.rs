@@ -1,5 +1,6 @@
 //! How long work takes on a given hardware.
 
+use super::product::{ProductCycles, ProductRates};
 use super::work::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
 use crate::hardware::{CycleModel, Hardware, Key};
 use crate::ratio::Ratio;
@@ -24,8 +25,15 @@ pub struct CoreCycles {
     pub ring_in: u64,
     /// The link to the host.
     pub host: u64,
+    /// A kernel without work, where the preset has a figure for it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub fixed: u64,
     /// All of it, combined as the model says.
     pub total: u64,
+    /// The terms of a product, where the preset has figures for them: they make up the total, and the units above
+    /// are sums of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub product: Option<ProductCycles>,
 }
 
 /// What bounds an operation: the unit its slowest core spends most cycles on.
@@ -88,11 +96,16 @@ impl Hardware {
     pub fn latency_beside(&self, work: &OperationWork, others: usize) -> OperationLatency {
         let work = &self.share_ring_reads(work);
         let rates = CoreRates::for_operation(self, work, others);
+        let products = ProductRates::for_operation(self, work, others);
+        let cycles_of = |core: &CoreWork| match (&products, core.tile) {
+            (Some(products), Some(tile)) => CoreCycles::from_product(products.tile_cycles(&tile)),
+            _ => rates.core_cycles(core),
+        };
         // Cores mostly do the same, and divisions of 128 bits add up.
         let mut cores: Vec<CoreCycles> = Vec::with_capacity(work.cores.len());
         for (i, core) in work.cores.iter().enumerate() {
             let same = i.checked_sub(1).filter(|before| work.cores[*before] == *core);
-            cores.push(same.map_or_else(|| rates.core_cycles(core), |before| cores[before]));
+            cores.push(same.map_or_else(|| cycles_of(core), |before| cores[before]));
         }
         let cycles = cores.iter().map(|c| c.total).max().unwrap_or(0);
         let critical_core = cores.iter().position(|c| c.total == cycles && cycles > 0);
@@ -169,7 +182,25 @@ impl Hardware {
     }
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
 impl CoreCycles {
+    fn from_product(product: ProductCycles) -> CoreCycles {
+        let memory = [product.first_chunk, product.rest_of_reads, product.write];
+        CoreCycles {
+            pt: product.compute,
+            memory: memory.into_iter().fold(0, u64::saturating_add),
+            ring: product.partial_sums,
+            fixed: product.fixed,
+            total: product.total(),
+            product: Some(product),
+            ..CoreCycles::default()
+        }
+    }
+
     fn slowest_unit(&self) -> Bottleneck {
         let compute = if self.pt >= self.sfu { Bottleneck::Pt } else { Bottleneck::Sfu };
         let candidates = [
@@ -199,6 +230,8 @@ struct CoreRates<'h> {
     ring: Ratio,
     host: Ratio,
     granule: u64,
+    /// Cycles of a kernel without work.
+    fixed: u64,
 }
 
 impl<'h> CoreRates<'h> {
@@ -240,7 +273,12 @@ impl<'h> CoreRates<'h> {
                             |x| x << 16,
                         ))
                     }
-                    _ => mixed,
+                    // A curve that a preset does not have is 1 everywhere.
+                    _ => mixed.divided_by(interpolate_curve(
+                        hardware.figure_curve(Key::StreamShare),
+                        totals.cores as u64,
+                        |x| x << 16,
+                    )),
                 }
             }
         };
@@ -258,6 +296,14 @@ impl<'h> CoreRates<'h> {
             ring: Ratio::ONE.divided_by(number(Key::Ring)),
             host: per_byte(number(Key::HostLink)),
             granule: hardware.figure_count(Key::Granule),
+            fixed: match hardware.find_figure(Key::KernelFixed) {
+                // GHz times microseconds are thousands of cycles.
+                // Products have a figure of their own, which is lower: with this one, bounds of them would be too high.
+                Some(_) if !work.kind.is_transfer() && !work.kind.is_product() => {
+                    number(Key::KernelFixed).multiplied_by(clock).ceil_product(1000)
+                }
+                _ => 0,
+            },
         }
     }
 
@@ -272,14 +318,16 @@ impl<'h> CoreRates<'h> {
             ring: self.ring.ceil_product(core.ring_bytes()),
             ring_in: self.ring.ceil_product(core.ring_in),
             host: self.host.ceil_product(host),
+            fixed: if core.is_idle() { 0 } else { self.fixed },
             total: 0,
+            product: None,
         };
         let compute = c.pt.saturating_add(c.sfu);
         let total = match self.model {
             CycleModel::Card => compute.max(c.memory).max(c.lx).max(c.ring_in).max(c.host),
             CycleModel::Ktir => compute.saturating_add(c.memory.max(c.host)),
         };
-        CoreCycles { total: total.saturating_add(c.ring), ..c }
+        CoreCycles { total: total.saturating_add(c.ring).saturating_add(c.fixed), ..c }
     }
 
     fn memory_cycles(&self, core: &CoreWork) -> u64 {
@@ -310,7 +358,7 @@ impl<'h> CoreRates<'h> {
 
 /// The curve at `x`: its ends beyond them, and in between linear in `scale` of `x`, a growing
 /// function in 16 bits of fraction.
-fn interpolate_curve(points: &[(u64, Ratio)], x: u64, scale: fn(u64) -> u64) -> Ratio {
+pub(super) fn interpolate_curve(points: &[(u64, Ratio)], x: u64, scale: fn(u64) -> u64) -> Ratio {
     let above = points.partition_point(|(at, _)| *at <= x);
     match (above.checked_sub(1).map(|i| points[i]), points.get(above)) {
         (None, None) => Ratio::ONE,

@@ -34,34 +34,43 @@
 //! - `ktir`: `PT + SFU + max(memory, host) + ring`, nothing overlapped. That model has no host;
 //!   a transfer streams through link and memory at once.
 //!
+//! - A preset with the section `product` charges products by terms that were fitted to measured kernels instead, on every
+//!   core `fixed + first chunk + max(compute, rest of the reads) + partial sums + write`; the head of `product.rs` says
+//!   what each stands for. `memory.few_cores` and `memory.fixed` are figures of such presets too: the share of the rate
+//!   that few cores reach where they stream tensors, and what a kernel takes that has no work.
+//!
 //! A kernel takes as long as its slowest core. What the host takes to launch it ([`Hardware::launch_time`]) is
 //! no part of that: programs add it for every wave of steps. None is published; that of the preset `card`
 //! is fitted to the published times of a model, and says so.
 //!
 //! ```
-//! use zellige_machine::account::{CoreWork, WorkKind, Traffic, Work};
+//! use zellige_machine::account::{CoreWork, MemoryTraffic, OperationWork, WorkKind};
 //! use zellige_machine::Hardware;
 //! // Each of 32 cores adds 128 numbers of two bytes.
 //! let each = CoreWork {
-//!     reads: Traffic::of(256, 2),
-//!     writes: Traffic::of(256, 1),
+//!     reads: MemoryTraffic::from_bursts(256, 2),
+//!     writes: MemoryTraffic::from_bursts(256, 1),
 //!     sfu: 128,
 //!     ..CoreWork::default()
 //! };
-//! let add = Work::uniform("add", WorkKind::Pointwise, 32, each);
-//! assert_eq!(Hardware::ktir().latency(&add).cycles, 192 + 2);
+//! let add = OperationWork::uniform_cores("add", WorkKind::Pointwise, 32, each);
+//! assert_eq!(Hardware::ktir_preset().operation_latency(&add).cycles, 192 + 2);
 //! assert_eq!(
-//!     Hardware::ktir().cost(&add).to_string(),
+//!     Hardware::ktir_preset().operation_cost(&add).to_string(),
 //!     "194 ns, memory bound, 16.4 kB in, 8.19 kB out, 32 cores, padding 0.0%"
 //! );
 //! ```
 
 mod latency;
+mod product;
 mod shared;
+mod terms;
 mod work;
 
 pub use latency::{Bottleneck, CoreCycles, OperationLatency};
+pub use product::{BlockLimits, ProductCycles, ProductTile, TileOperand, plan_tile_passes};
 pub use shared::SharedReads;
+pub use terms::TimeTerm;
 pub use work::saturating_product;
 pub use work::{
     CoreWork, MemoryBurst, MemoryTraffic, OperationWork, RingMove, WorkKind, WorkTotals,

@@ -1,5 +1,6 @@
 //! What an operation did, core by core, whatever the hardware.
 
+use super::product::ProductTile;
 use super::shared::SharedReads;
 use serde::Serialize;
 use smallvec::SmallVec;
@@ -124,6 +125,10 @@ pub struct CoreWork {
     pub host_in: u64,
     /// Bytes to the host.
     pub host_out: u64,
+    /// Of a product, the part of it that this core has. Presets with the section `product` charge it; the counts
+    /// above stay what the kernel does.
+    #[serde(skip)]
+    pub tile: Option<ProductTile>,
 }
 
 /// A product that ends at the largest number of 64 bits; see [`CoreWork::is_countable`].
@@ -220,6 +225,11 @@ pub enum WorkKind {
 }
 
 impl WorkKind {
+    /// Whether it is one matrix product or many.
+    pub fn is_product(self) -> bool {
+        matches!(self, WorkKind::Matmul | WorkKind::BatchMatmulDefault { .. })
+    }
+
     /// Whether the transfer engine does it and no core.
     pub fn is_transfer(self) -> bool {
         matches!(self, WorkKind::Upload | WorkKind::Download | WorkKind::Fallback)

@@ -1,7 +1,8 @@
 //! Hardware as data: every number with its unit and where it comes from.
 //!
 //! A preset is a TOML file of figures, each `{ value, unit, source }`, or for a curve
-//! `{ by, points, unit, source }`. `card` and `ktir` are built in; a file of one's own begins with
+//! `{ by, points, unit, source }`. `card`, `ktir` and one preset for every stack of the card whose kernels were measured
+//! are built in; a file of one's own begins with
 //! `extends = "card"` and says what differs. The field `model` decides how cycles are combined
 //! (see [`account`](crate::account)).
 //!
@@ -13,8 +14,8 @@
 //!     [cores]
 //!     count = { value = 16, unit = "cores", source = "what if" }
 //! "#)?;
-//! assert_eq!((half.cores(), half.name()), (16, "half"));
-//! assert_eq!(half.number(Key::MemoryPeak).to_f64(), 204.8);
+//! assert_eq!((half.core_count(), half.name()), (16, "half"));
+//! assert_eq!(half.figure_number(Key::MemoryPeak).to_f64(), 204.8);
 //! # Ok::<(), zellige_machine::MachineError>(())
 //! ```
 
@@ -94,13 +95,15 @@ pub struct Hardware {
 }
 
 /// The built-in presets, by name.
-const PRESETS: [(&str, &str); 2] = [
+const PRESETS: [(&str, &str); 4] = [
     ("card", include_str!("../../presets/card.toml")),
+    ("card-2026-05", include_str!("../../presets/card-2026-05.toml")),
+    ("card-2026-09", include_str!("../../presets/card-2026-09.toml")),
     ("ktir", include_str!("../../presets/ktir.toml")),
 ];
 
 impl Hardware {
-    /// A built-in preset: `card` or `ktir`.
+    /// A built-in preset: `card`, the same by the date of its software (`card-2026-05`, `card-2026-09`), or `ktir`.
     pub fn built_in_preset(name: &str) -> Result<Hardware> {
         match PRESETS.iter().find(|(n, _)| *n == name) {
             Some((_, text)) => parse::parse_hardware(text),

@@ -90,6 +90,14 @@ pub(super) fn parse_hardware(text: &str) -> Result<Hardware> {
             return Err(reader.error_at(text.len(), row.path, reason));
         }
     }
+    let product = |row: &&FigureRow| row.path.starts_with("product.");
+    let has = |row: &FigureRow| hardware.figures[row.key as usize].is_some();
+    if let Some(missing) = ROWS.iter().filter(product).find(|row| !has(row))
+        && ROWS.iter().filter(product).any(has)
+    {
+        let reason = "missing; a preset has all figures of this section or none".into();
+        return Err(reader.error_at(text.len(), missing.path, reason));
+    }
     Ok(hardware)
 }
 

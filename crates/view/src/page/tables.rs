@@ -4,7 +4,9 @@ use super::repeated_steps::FoldedSteps;
 use super::units::{self, format_bytes, format_digits, format_percent, format_time};
 use crate::svg::escape_xml;
 use std::fmt::Write;
-use zellige_report::{BufferPlace, LayoutSummary, Report, ReportedBuffer, ReportedCollective};
+use zellige_report::{
+    BufferPlace, LayoutSummary, Report, ReportedBuffer, ReportedCollective, ReportedStep,
+};
 
 /// Rows of one table; a sentence counts what is left out.
 const MAX_ROWS: usize = 600;
@@ -21,6 +23,20 @@ struct HtmlCell(String, String);
 
 fn text_cell(t: &str) -> HtmlCell {
     HtmlCell(escape_xml(t), escape_xml(t))
+}
+
+/// What limits a step; its tooltip has the terms of its time, the hidden ones in parentheses.
+fn bound_cell(step: &ReportedStep) -> HtmlCell {
+    let bound = escape_xml(&step.bottleneck);
+    if step.terms.is_empty() {
+        return HtmlCell(bound.clone(), bound);
+    }
+    let terms = step.terms.iter().map(|t| match t.counted_us > 0.0 {
+        true => format!("{} {}", t.name, format_time(t.counted_us)),
+        false => format!("({} {})", t.name, format_time(t.alone_us)),
+    });
+    let terms = escape_xml(&terms.collect::<Vec<_>>().join(", "));
+    HtmlCell(format!("<span title=\"{terms}\">{bound}</span>"), bound)
 }
 
 fn number_cell(shown: &str, value: f64) -> HtmlCell {
@@ -156,7 +172,7 @@ pub(super) fn render_lists(report: &Report, folded: &FoldedSteps) -> String {
             number_cell(&format_time(s.start_us), s.start_us),
             number_cell(&format_time(*us), *us),
             number_cell(&format_percent(share), share),
-            text_cell(&s.bottleneck),
+            bound_cell(s),
             number_cell(&s.cores.to_string(), s.cores as f64),
             text_cell(&splits.join("×")),
             number_cell(&format_bytes(s.bytes_in), s.bytes_in as f64),

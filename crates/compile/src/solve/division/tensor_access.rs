@@ -150,6 +150,12 @@ impl TensorAccess {
         self.coordinates.iter().any(|e| e.terms.iter().any(|t| t.var == dim))
     }
 
+    /// Whether neighbouring sticks differ in this loop: its steps are the innermost ones of whole sticks.
+    pub(super) fn is_next_to_stick(&self, dim: usize) -> bool {
+        let inner = self.coordinates.len().checked_sub(2).map(|at| &self.coordinates[at]);
+        inner.is_some_and(|e| e.terms.iter().any(|t| t.var == dim))
+    }
+
     /// The loop that runs along its lanes.
     pub fn stick_loop(&self) -> Option<usize> {
         match self.coordinates.last()?.terms.as_slice() {

@@ -15,8 +15,8 @@ use smallvec::SmallVec;
 use zellige_device::core_order;
 use zellige_machine::account::{MemoryTraffic, SharedReads};
 use zellige_machine::{
-    CoreWork, Hardware, OperationWork, ProductOperand, STREAMED_TENSOR_BYTES, SumGroup, WorkKind,
-    plan_product_reads, sum_unit_work,
+    CoreWork, Hardware, Key, OperationWork, ProductOperand, ProductTile, STREAMED_TENSOR_BYTES,
+    SumGroup, TileOperand, WorkKind, plan_product_reads, sum_unit_work,
 };
 
 /// The slices of one dimension.
@@ -56,7 +56,7 @@ pub fn plan_core_work(
         key.push(group.ring_role());
         let seen = done.iter().position(|(k, _)| *k == key);
         let at = seen.unwrap_or_else(|| {
-            done.push((key, plan_core_slice(space, &cuts, &digits, group, room)));
+            done.push((key, plan_core_slice(space, &cuts, &digits, group, room, &sharings)));
             done.len() - 1
         });
         let CoreSlice { work, reads } = &done[at].1;
@@ -144,6 +144,12 @@ pub(super) fn unit_cycles_bound(
 pub(super) fn memory_cycles_bound(space: &IterationSpace, hardware: &Hardware) -> u64 {
     let alone = plan_core_work(space, hardware, &vec![1; space.dims().len()]);
     let Some(core) = alone.cores.first() else { return 0 };
+    if core.tile.is_some() && hardware.find_figure(Key::ProductRate).is_some() {
+        // Reads and writes of a product have rates of their own, which no turn of the bus slows down.
+        let bytes = core.reads.total_bytes().saturating_add(core.writes.total_bytes());
+        let once = core.unique_sticks.map_or(bytes, |n| n.saturating_mul(128));
+        return hardware.lower_bound_cycles(&CoreWork::default(), once, 1);
+    }
     let out = core.writes.total_bytes();
     let all = core.reads.total_bytes().saturating_add(out);
     // A product that streams an operand several times on one core may stream it once on many: the bound counts every
@@ -224,6 +230,7 @@ fn plan_core_slice(
     digits: &[usize],
     group: ReductionGroup,
     room: u64,
+    sharings: &[SliceSharing],
 ) -> CoreSlice {
     let mut next = vec![0; cuts.len()];
     let parts: SmallVec<[SliceTraffic; 4]> =
@@ -251,6 +258,8 @@ fn plan_core_slice(
         let factors = [factor(0), factor(1)];
         let reads = plan_product_reads([rows, columns, depth], factors, tensors[1].eps(), room);
         (times[a], times[b]) = (reads.times[0], reads.times[1]);
+        let sharers = [sharings[a].cores, sharings[b].cores];
+        work.tile = plan_product_tile(space, [a, b], &length, bytes, sharers, group.size);
     }
     let mut unique = 0_u64;
     let mut read = SmallVec::new();
@@ -271,6 +280,48 @@ fn plan_core_slice(
     work.unique_sticks = times.iter().any(|t| *t > 1).then_some(unique);
     work.lx_bytes = work.reads.total_bytes().saturating_add(work.writes.total_bytes());
     CoreSlice { work, reads: read }
+}
+
+/// The part of a product that a core with slices of these lengths has; none where it has nothing to do.
+///
+/// Loops that both operands follow are batches, and so are those of one operand alone but for the last, which are its
+/// rows or columns.
+fn plan_product_tile(
+    space: &IterationSpace,
+    operands: [usize; 2],
+    length: &impl Fn(usize) -> u64,
+    bytes: [u64; 2],
+    sharers: [u64; 2],
+    depth_split: u64,
+) -> Option<ProductTile> {
+    let [a, b] = operands.map(|i| &space.tensors()[i]);
+    let padded = |d: usize| length(d).next_multiple_of(space.unit_iterations(d).max(1));
+    let outer = || (0..space.dims().len()).filter(|d| !space.dims()[*d].reduced);
+    let rows = outer().rfind(|d| a.depends_on(*d) && !b.depends_on(*d));
+    let columns = outer().rfind(|d| b.depends_on(*d) && !a.depends_on(*d));
+    let batches: SmallVec<[usize; 4]> =
+        outer().filter(|d| Some(*d) != rows && Some(*d) != columns).collect();
+    let here = |follows: &dyn Fn(usize) -> bool| -> u64 {
+        batches.iter().filter(|d| follows(**d)).map(|d| length(*d)).product()
+    };
+    let real = |d: &&usize| space.dims()[**d].size > 1;
+    let operand = |i: usize, tensor: &TensorAccess| TileOperand {
+        bytes: bytes[i].saturating_mul(here(&|d| !tensor.depends_on(d))),
+        cores: sharers[i],
+        interleaved: batches.iter().filter(real).any(|d| tensor.is_next_to_stick(*d)),
+    };
+    let tile = ProductTile {
+        rows: rows.map_or(1, length),
+        columns: columns.map_or(1, padded),
+        depth: (0..space.dims().len()).filter(|d| space.dims()[*d].reduced).map(padded).product(),
+        batches: here(&|_| true),
+        all_batches: batches.iter().map(|d| space.dims()[*d].size).product(),
+        shared_weight: batches.iter().filter(real).any(|d| !b.depends_on(*d)),
+        depth_split,
+        operands: [operand(0, a), operand(1, b)],
+    };
+    let points = [tile.rows, tile.columns, tile.depth, tile.batches];
+    points.iter().all(|n| *n > 0).then_some(tile)
 }
 
 /// The bursts of one tensor; `next` counts the terms of every dimension that were used up.

@@ -17,8 +17,8 @@ use crate::tensor::sticks::StickForm;
 use std::ops::Range;
 use zellige_machine::account::CoreWork;
 use zellige_machine::{
-    KERNEL_SCRATCHPAD, OperationCharges, ProductOperand, ProductReads, STREAMED_TENSOR_BYTES,
-    SumGroup, plan_product_reads,
+    KERNEL_SCRATCHPAD, OperationCharges, ProductOperand, ProductReads, ProductTile,
+    STREAMED_TENSOR_BYTES, SumGroup, TileOperand, plan_product_reads,
 };
 
 /// The slices of one core, as batches of matrices.
@@ -35,6 +35,10 @@ pub(crate) struct ProductSlices<'a> {
     /// What the units do, and the core's slices of the loops.
     pub(crate) charges: &'a OperationCharges,
     pub(crate) ranges: &'a [Range<usize>],
+    /// The matrices of the whole product.
+    pub(crate) all_batches: u64,
+    /// Whether matrices of A and of B alternate stick by stick.
+    pub(crate) interleaved: [bool; 2],
 }
 
 /// Extent of a dimension in whole sticks.
@@ -44,6 +48,31 @@ pub(crate) fn padded_extent(t: &StickForm, dim: usize) -> u64 {
 }
 
 impl ProductSlices<'_> {
+    /// The part of the product that the core has; none where it has nothing to do.
+    fn plan_tile(&self, bytes: [u64; 2], [columns, depth]: [u64; 2]) -> Option<ProductTile> {
+        let outer = self.c.rank() - 2;
+        let batches = |seen: &dyn Fn(usize) -> bool| -> u64 {
+            (0..outer).filter(|d| seen(*d)).map(|d| self.c.size[d] as u64).product()
+        };
+        let operand = |i: usize, t: &StickForm| TileOperand {
+            bytes: bytes[i].saturating_mul(batches(&|d| !moves_along(t, d))),
+            cores: self.shares[i].cores,
+            interleaved: self.interleaved[i],
+        };
+        let tile = ProductTile {
+            rows: self.c.size[outer] as u64,
+            columns,
+            depth,
+            batches: batches(&|_| true),
+            all_batches: self.all_batches,
+            shared_weight: (0..outer).any(|d| self.c.size[d] > 1 && !moves_along(self.b, d)),
+            depth_split: self.group.size,
+            operands: [operand(0, self.a), operand(1, self.b)],
+        };
+        let points = [tile.rows, tile.columns, tile.depth, tile.batches];
+        points.iter().all(|n| *n > 0).then_some(tile)
+    }
+
     /// What the core does.
     pub(crate) fn charge_product(&self) -> CoreWork {
         let (a, b, c) = (self.a, self.b, self.c);
@@ -71,12 +100,14 @@ impl ProductSlices<'_> {
         let factors = [factor(a, of_a.0.total_bytes()), factor(b, of_b.0.total_bytes())];
         let ProductReads { times, resident } =
             plan_product_reads([rows, columns, kp], factors, b.eps as u64, room);
+        let bytes = [of_a.0.total_bytes(), of_b.0.total_bytes()];
         let mut unique = 0;
         for (((bursts, padding), times), share) in [of_a, of_b].iter().zip(times).zip(self.shares) {
             share.charge_reads(&mut work, bursts, times);
             work.padding_bytes += padding * times;
             unique += bursts.total_bytes();
         }
+        work.tile = self.plan_tile(bytes, [np, kp]);
         work.lx_peak = (resident + 2 * STREAMED_TENSOR_BYTES).min(KERNEL_SCRATCHPAD);
 
         // The last core of a group has the whole sum, finishes and writes it.

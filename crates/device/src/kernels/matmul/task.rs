@@ -104,6 +104,8 @@ impl<T: ProductNumber> ProductTask<T> {
                 group: SumGroup { size: splits as u64, place },
                 charges: &charges,
                 ranges: &division.core_slice(core, &space),
+                all_batches: c.size[..outer].iter().map(|n| *n as u64).product(),
+                interleaved: [a, b].map(|t| has_batches_next_to_stick(t, outer)),
             };
             slices.charge_product()
         });
@@ -152,12 +154,16 @@ impl<T: ProductNumber> ProductTask<T> {
     }
 }
 
+/// Whether the first `outer` dimensions of a tensor, its batches, alternate stick by stick.
+fn has_batches_next_to_stick(t: &StickForm, outer: usize) -> bool {
+    (0..outer).any(|d| t.size[d] > 1 && t.stride[d] == t.eps)
+}
+
 /// The kind of work for the accounts: batches whose stride is inside of the matrices, next to the stick, are slow.
 pub(crate) fn product_work_kind(a: &StickForm, b: &StickForm, c: &StickForm) -> WorkKind {
     let outer = c.rank() - 2;
     let batch: u64 = c.size[..outer].iter().map(|n| *n as u64).product();
-    let inside = |t: &StickForm| (0..outer).any(|d| t.size[d] > 1 && t.stride[d] == t.eps);
-    if batch > 1 && [a, b, c].iter().any(|t| inside(t)) {
+    if batch > 1 && [a, b, c].iter().any(|t| has_batches_next_to_stick(t, outer)) {
         WorkKind::BatchMatmulDefault { batch }
     } else {
         WorkKind::Matmul

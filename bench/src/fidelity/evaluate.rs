@@ -1,0 +1,204 @@
+//! Predictions of measured rows: every graph compiled as torch-spyre's compiler would, its kernels added up.
+
+use super::case::{ExcludedRow, Exclusion, MeasuredCase, MeasuredQuantity, MeasuredStack};
+use super::express::{express_row, find_stack};
+use super::row::{MeasuredRow, ProductSplit};
+use std::collections::HashMap;
+use zellige_compile::report::sum_run_time;
+use zellige_compile::solve::memory::PlacementPolicy;
+use zellige_compile::{CompilerOptions, OutputLayoutRule, compile_graph};
+use zellige_graph::text;
+use zellige_machine::{Hardware, SimulatedTime, TimeTerm};
+use zellige_op::CoverageProfile;
+
+/// A row beside its prediction.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictedRow {
+    /// The number of the row.
+    pub id: i64,
+    /// Its operation and sizes.
+    pub what: String,
+    /// The software that it was measured on.
+    pub stack: MeasuredStack,
+    /// What it became.
+    pub case: MeasuredCase,
+    /// The measured time in microseconds, or the rate in GB/s.
+    pub measured: f64,
+    /// The predicted one, in the same unit.
+    pub predicted: f64,
+    /// The name of the largest term of the predicted time.
+    pub bound: &'static str,
+    /// The terms of the predicted time, those of all graphs added up.
+    pub terms: Vec<TimeTerm>,
+}
+
+impl PredictedRow {
+    /// The logarithm of predicted over measured time: positive where the prediction is too slow.
+    pub fn log_error(&self) -> f64 {
+        let ratio = self.predicted / self.measured;
+        match self.case.quantity {
+            MeasuredQuantity::Time => ratio.ln(),
+            MeasuredQuantity::RateOfBytes(_) => -ratio.ln(),
+        }
+    }
+
+    /// Predicted over measured time.
+    pub fn time_ratio(&self) -> f64 {
+        self.log_error().exp()
+    }
+
+    /// Its unit.
+    pub fn unit(&self) -> &'static str {
+        match self.case.quantity {
+            MeasuredQuantity::Time => "us",
+            MeasuredQuantity::RateOfBytes(_) => "GB/s",
+        }
+    }
+
+    /// The division, where it was forced.
+    pub fn split(&self) -> Option<ProductSplit> {
+        self.case.split
+    }
+}
+
+/// The time of a graph, as its terms.
+#[derive(Debug, Clone)]
+struct GraphTime {
+    kernels: SimulatedTime,
+    terms: Vec<TimeTerm>,
+}
+
+/// Predicts rows on one hardware; graphs that several rows share are compiled once.
+#[derive(Debug)]
+pub struct RowPredictor {
+    hardware: Hardware,
+    known: HashMap<GraphKey, Result<GraphTime, String>>,
+}
+
+/// Everything that the time of a graph depends on.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct GraphKey {
+    graph: String,
+    cores: usize,
+    lx: bool,
+    /// The part of scratchpads that is left to the backend, in bits, because numbers with a point have no equality.
+    lx_reserved: u64,
+}
+
+impl RowPredictor {
+    /// A predictor for a hardware.
+    pub fn new(hardware: Hardware) -> RowPredictor {
+        RowPredictor { hardware, known: HashMap::new() }
+    }
+
+    /// The hardware.
+    pub fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    /// The prediction of a row.
+    ///
+    /// # Errors
+    /// The reason why it has none.
+    pub fn predict_row(&mut self, row: &MeasuredRow) -> Result<PredictedRow, ExcludedRow> {
+        let case = express_row(row)?;
+        let mut total = SimulatedTime::ZERO;
+        let mut terms: Vec<TimeTerm> = Vec::new();
+        for part in &case.parts {
+            let time = self.predict_graph(&case, &part.graph)?;
+            for _ in 0..part.times {
+                total += time.kernels;
+            }
+            for term in &time.terms {
+                let scale = |t: SimulatedTime| {
+                    SimulatedTime::from_picoseconds(t.picoseconds().saturating_mul(part.times))
+                };
+                let (alone, counted) = (scale(term.alone), scale(term.counted));
+                match terms.iter_mut().find(|t| t.name == term.name) {
+                    Some(sum) => {
+                        sum.alone += alone;
+                        sum.counted += counted;
+                    }
+                    None => terms.push(TimeTerm { alone, counted, ..*term }),
+                }
+            }
+        }
+        if total == SimulatedTime::ZERO {
+            let reason = "its graph has no step: what it does is done when weights are loaded, or nothing is";
+            return Err(ExcludedRow::new(Exclusion::NotExpressible, reason));
+        }
+        let (measured, predicted) = match case.quantity {
+            MeasuredQuantity::Time => {
+                let scale = match row.unit.as_str() {
+                    "s" => 1e6,
+                    "ms" => 1e3,
+                    _ => 1.0,
+                };
+                (row.value * scale, total.microseconds())
+            }
+            MeasuredQuantity::RateOfBytes(bytes) => (row.value, bytes as f64 / total.nanoseconds()),
+        };
+        let bound = terms.iter().max_by_key(|t| t.counted).map_or("nothing", |t| t.name);
+        Ok(PredictedRow {
+            id: row.id,
+            what: describe_row(row),
+            stack: find_stack(row),
+            case,
+            measured,
+            predicted,
+            bound,
+            terms,
+        })
+    }
+
+    fn predict_graph(
+        &mut self,
+        case: &MeasuredCase,
+        graph: &str,
+    ) -> Result<GraphTime, ExcludedRow> {
+        let key = GraphKey {
+            graph: graph.into(),
+            cores: case.cores,
+            lx: case.lx,
+            lx_reserved: case.lx_reserved.to_bits(),
+        };
+        let hardware = &self.hardware;
+        let known = self.known.entry(key).or_insert_with(|| time_graph(hardware, case, graph));
+        known.clone().map_err(|reason| ExcludedRow::new(Exclusion::Refused, reason))
+    }
+}
+
+/// Compiles a graph as torch-spyre's compiler does: its layouts and divisions where none is forced, composites
+/// decomposed, weights as they are given, results in the layouts in which they are computed.
+fn time_graph(hardware: &Hardware, case: &MeasuredCase, graph: &str) -> Result<GraphTime, String> {
+    let graph = text::parse(graph).map_err(|d| d.message.clone())?;
+    let mut options = CompilerOptions::baseline().with_profile(CoverageProfile::Card);
+    options.hardware = hardware.clone();
+    options.cores = case.cores.min(hardware.core_count());
+    options.scratchpads = case.lx.then_some(PlacementPolicy::FirstFit);
+    options.lx_reserved = case.lx_reserved;
+    options.outputs = OutputLayoutRule::AsComputed;
+    let program = compile_graph(&graph, &options).map_err(|e| e.to_string())?;
+    let time = sum_run_time(&program);
+    // The figures are sums over kernels; launches lie between them.
+    let terms = time.terms.into_iter().filter(|t| t.name != "launch").collect();
+    Ok(GraphTime { kernels: time.kernels, terms })
+}
+
+fn describe_row(row: &MeasuredRow) -> String {
+    let mut text = format!("{} {}", row.op, row.shapes);
+    for more in [&row.work_division, &row.layout] {
+        let chosen = more.is_empty() || more.starts_with("compiler") || more.as_str() == "planner";
+        if !chosen {
+            text += ", ";
+            text += more.trim();
+        }
+    }
+    if let Some(cores) = row.cores.filter(|n| *n != 32) {
+        text += &format!(", {cores} cores");
+    }
+    if row.dtype != "fp16" {
+        text += &format!(", {}", row.dtype);
+    }
+    text
+}
