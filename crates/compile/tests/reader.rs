@@ -559,3 +559,46 @@ fn slices_of_different_lengths() {
     // 3 + 3 and 2 + 2 rows, by 2 and 1 + 1 sticks.
     assert_eq!(bundle.kernels.len(), 4);
 }
+
+/// An operand in the scratchpads of a step that is several kernels is copied to memory first, by the cores that have it:
+/// cores of two split loops count the first one fastest.
+#[test]
+fn operands_in_scratchpads_are_copied_by_the_cores_that_have_them() {
+    check(
+        "graph g(x: float16[8, 256], y: float16[8, 256]) {
+            h = neg(x) place lx split {c0: 2, c1: 4}
+            z = add(h, y, alpha=0.5) split {c0: 2, c1: 4}
+            return z }",
+        0,
+    );
+    check(
+        "graph g(x: float16[8, 256], y: float16[8, 256]) {
+            h = add(x, y, alpha=0.5) place lx split {c0: 2, c1: 4}
+            z = neg(h) split {c0: 2, c1: 4}
+            return z }",
+        0,
+    );
+}
+
+/// Slices of two lengths are two kernels, and each slice stays on the core that the device gives it: the reader of a
+/// result in the scratchpads, which counts its loops in another order, finds it there.
+#[test]
+fn slices_of_different_lengths_stay_on_their_cores() {
+    let text = "graph g(x: float16[8, 256]) {
+        h = neg(x) place lx split {c0: 2, c1: 4}
+        z = sum(h, dim=0) split {c0: 4, c1: 2}
+        return z }";
+    let graph = zellige_graph::text::parse(text).unwrap();
+    for options in [CompilerOptions::baseline(), CompilerOptions::default()] {
+        let mut program = compile_graph(&graph, &options).unwrap();
+        check_program("even", &program, 0);
+        // The rows by 2, and the 4 sticks by 3: one core has two of them. The sum counts columns first, then rows.
+        for (step, splits) in [(0, [2, 3]), (1, [3, 2])] {
+            let space = program.steps[step].space.clone().unwrap();
+            program.steps[step].division = WorkDivision::new(&splits, &space, 32).unwrap();
+        }
+        let h = program.buffers.iter().find(|b| b.name == "h").unwrap();
+        assert!(matches!(h.place, BufferLocation::Lx(_)));
+        check_program("uneven", &program, 0);
+    }
+}
