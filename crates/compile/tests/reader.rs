@@ -1,9 +1,9 @@
 //! Bundles, run by a reader that knows nothing but the form.
 //!
 //! Every kernel is computed from its file alone: loops, slices, start addresses, gaps, scales and masks decide which
-//! bytes of memory are combined. Memory that was never written holds garbage, so that a kernel that reads a wrong place, or
-//! padding that is not what it has to be, shows in the result. The numbers are compared with those of the simulated
-//! card, which runs the program and not the bundle.
+//! bytes of memory are combined. Memory that was never written holds garbage, so that a kernel that reads a wrong
+//! place, or padding that is not what it has to be, shows in the result. The numbers are compared with those of the
+//! simulated card, which runs the program and not the bundle.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::cast_possible_truncation, reason = "small numbers of small graphs")]
@@ -560,8 +560,8 @@ fn slices_of_different_lengths() {
     assert_eq!(bundle.kernels.len(), 4);
 }
 
-/// An operand in the scratchpads of a step that is several kernels is copied to memory first, by the cores that have it:
-/// cores of two split loops count the first one fastest.
+/// An operand in the scratchpads of a step that is several kernels is copied to memory first, by the cores that have
+/// it: cores of two split loops count the first one fastest.
 #[test]
 fn operands_in_scratchpads_are_copied_by_the_cores_that_have_them() {
     check(

@@ -609,8 +609,8 @@ fn plan_direct(
         keep: None,
         rounds: step.rounds,
     };
-    // A sum is one kernel, which has slices of one length: it gets fewer of them than the step has, and then a core needs
-    // what is in the scratchpad of another one.
+    // A sum is one kernel, which has slices of one length: it gets fewer of them than the step has, and then a core
+    // needs what is in the scratchpad of another one.
     let uneven = |l: &usize| {
         loops.spans[*l].reduced && !loops.spans[*l].unit_count().is_multiple_of(loops.splits[*l])
     };

@@ -148,7 +148,7 @@ pub(super) struct LoopPiece {
 
 impl SdscLoops {
     /// A loop for every dimension of tensors of one size, in whole sticks of all of them. One that is padded is not
-    /// divided where `restickify` asks for that.
+    /// divided under `restickify`.
     pub(super) fn for_copy(
         forms: &[&StickForm],
         given: Option<&[usize]>,
@@ -323,9 +323,9 @@ impl LoopPart {
 /// fastest first.
 fn find_piece_cores(parts: &[&LoopPart], all: &[usize], order: &[usize]) -> Vec<usize> {
     let mut list = vec![0];
-    // From the slowest loop on, so that the fastest one varies fastest in the list too: the position in it is the number
-    // of the slice among those of the piece. A result in the scratchpads is on the cores that the device gives its
-    // slices, so that another numbering would read the scratchpads of other cores.
+    // From the slowest loop on, so that the fastest one varies fastest in the list too: the position in it is the
+    // number of the slice among those of the piece. A result in the scratchpads is on the cores that the device gives
+    // its slices, so that another numbering would read the scratchpads of other cores.
     for l in order.iter().rev() {
         let (part, of) = (parts[*l], all[*l]);
         list = list
