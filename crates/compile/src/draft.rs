@@ -4,9 +4,9 @@
 //! the decisions stand side by side, as columns of one [`ProgramDraft`], and not one inside the other. The type of a
 //! column says whether its pass has run: it is [`Undecided`] before.
 //!
-//! **Invariant.** A column is filled once, by the pass that owns it, and no later pass replaces it; only `waves` removes
-//! results from the list that `work_distribution` offers to the scratchpads. A pass that needs a column takes a draft that
-//! has it, so that running it too early does not compile.
+//! **Invariant.** A column is filled once, by the pass that owns it, and no later pass replaces it; only `waves`
+//! removes results from the list that `work_distribution` offers to the scratchpads. A pass that needs a column takes a
+//! draft that has it, so that running it too early does not compile.
 //!
 //! | draft | made by |
 //! |---|---|

@@ -115,7 +115,7 @@ pub enum CompileError {
         /// What would be accepted.
         accepted: String,
     },
-    /// Hints that ask for more cores than there are.
+    /// Hints that need more cores than there are.
     #[error(
         "hint: split={split} of dim {dim} needs more cores than there are: the hints before it take \
          {used} slices, and {cores} cores run the operation; accepted are {accepted}"

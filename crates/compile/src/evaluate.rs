@@ -1,8 +1,8 @@
 //! How long a run takes with some choice of layouts.
 //!
-//! **Idea.** The search for layouts, and the single pins after it, lead to the same program again and again: another
+//! **Idea.** The search for layouts, and the single pins after it, reach the same program again and again: another
 //! alternative of an operation that reads the same buffers, or a pin to the layout that a tensor has anyway. A program
-//! is divided and planned once; [`LoweredKey`] says which lowered programs are the same.
+//! is divided and planned once; lowered programs with equal [`LoweredKey`] are the same.
 //!
 //! **Invariant.** Two lowered programs with equal keys differ in names alone, which no later pass looks at, so that
 //! they take the same time.

@@ -24,7 +24,7 @@ use zellige_layout::StridedLayout;
 /// Folds a graph until nothing is left to fold.
 ///
 /// # Errors
-/// None for a graph that exists; what its builder says otherwise.
+/// None for a well-typed graph; the errors of its builder otherwise.
 pub fn fold_graph(graph: &Graph) -> Result<Graph> {
     let mut graph = fold_once(graph)?;
     loop {
@@ -41,7 +41,7 @@ pub fn fold_graph(graph: &Graph) -> Result<Graph> {
 /// Operations by name, attributes and operands, with their results.
 type MadeOps = HashMap<(&'static str, String, Vec<TensorId>), (NodeFacts, Vec<TensorId>)>;
 
-/// What the programmer asked of an operation.
+/// The pins, places and hints of an operation.
 type NodeFacts = (Vec<TensorFacts>, zellige_graph::SliceHints);
 
 /// The pin and the place of a tensor.
@@ -114,7 +114,7 @@ fn fold_operation(
     let free = asked.0.iter().all(|of| *of == (None, None)) && asked.1.is_empty();
     let returned = node.outputs.iter().any(|o| facts.returned[o.0] || facts.returned_view[o.0]);
     // Of two equal operations the second goes, unless it is returned, because an output has a name and memory of its
-    // own, or unless the programmer wants of it what the first does not have.
+    // own, or unless it has a pin, a place or a hint that the first does not have.
     if let Some((theirs, results)) = made.get(&key)
         && !returned
         && (free || asked == *theirs)
@@ -195,7 +195,8 @@ impl FoldFacts {
         let [x] = node.inputs[..] else { return None };
         let copies = match node.op.name() {
             "clone" | "identity" => true,
-            // `wide` asks for the wider of two dtypes, so that the attribute changes what the result is.
+            // `wide` stores float32 and int64 in all of their bits, so that the result may have another format on the
+            // device than the operand.
             "cast" | "to" => {
                 let wide = node.attributes.get("wide").and_then(Value::as_bool) == Some(true);
                 !wide && graph.get(id).dtype == graph.get(x).dtype

@@ -40,7 +40,7 @@ pub enum WeightLayoutRule {
 pub enum OutputLayoutRule {
     /// The default ones, or those that are pinned: the caller may read them without asking.
     Default,
-    /// As they are computed, but for those that are pinned: the caller asks the program.
+    /// As they are computed, but for those that are pinned: the program says which.
     AsComputed,
 }
 

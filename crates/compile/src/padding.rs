@@ -152,7 +152,7 @@ pub(crate) fn find_summed_dim(product: &ProductOp, rank: usize) -> Option<usize>
     }
 }
 
-/// Who made the rows of a tensor past its end; none where it has none, or nobody did.
+/// Who made the rows of a tensor past its end; none where it has none, or where they are not filled.
 fn rows_filled_by(program: &CompiledProgram, read: &BufferRead) -> Option<FilledBy> {
     read.laid.base_layout().rows_past_the_end()?;
     // A transfer writes whole sticks and fills them with zeros, so that an input needs no move for its padding.

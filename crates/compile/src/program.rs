@@ -174,7 +174,7 @@ impl ProgramStep {
 pub struct CompiledProgram {
     /// The graph that it runs, after the passes that rewrite graphs.
     pub graph: Graph,
-    /// What was asked.
+    /// The options of the compilation.
     pub options: CompilerOptions,
     /// The layouts and what is proved of them.
     pub assignment: LayoutAssignment,

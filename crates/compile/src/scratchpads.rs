@@ -2,7 +2,7 @@
 //!
 //! Work distribution says which results could stay; here they get addresses beside what the steps stream
 //! through the scratchpads, by the memory planner. What finds no room goes back to device memory: its
-//! writer and its readers move it again, and their work says so.
+//! writer and its readers move it again, and their work is charged for that.
 
 use crate::divide::ResidencyCandidate;
 use crate::draft::{ProgramDraft, ResidentDraft, WavedDraft};

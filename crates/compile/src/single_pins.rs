@@ -50,7 +50,7 @@ pub struct TriedPins {
 /// The fastest of a program and of those with one result pinned, as a program of the graph without the pin.
 ///
 /// # Errors
-/// None of a graph that was compiled; what its builder says otherwise.
+/// None of a graph that was compiled; the errors of its builder otherwise.
 pub(crate) fn fastest_with_pins(
     graph: &Graph,
     options: &CompilerOptions,

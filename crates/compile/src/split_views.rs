@@ -6,7 +6,7 @@
 //! merged view of it.
 //!
 //! A dimension is split where the view of an operand passes from one dimension of its tensor to the next. The operands
-//! may ask for several splits of one dimension; those must divide each other.
+//! may need several splits of one dimension; those must divide each other.
 //!
 //! **Law**: the outputs have the same bits and names.
 
@@ -20,7 +20,7 @@ use zellige_op::OpForm;
 /// The graph with the loops of operations on merged views split; none where there are no such operations.
 ///
 /// # Errors
-/// None for a graph that exists; what its builder says otherwise.
+/// None for a well-typed graph; the errors of its builder otherwise.
 pub(crate) fn split_merged_views(graph: &Graph) -> Result<Option<Graph>> {
     let mut to = GraphRebuild::new(graph)?;
     let mut changed = false;

@@ -1,5 +1,5 @@
-//! A graph one operation after the other, each as the device runs it by itself: what a compiled program
-//! is compared with.
+//! Runs a graph without a compiler, one operation after the other with default divisions: the numbers that a compiled
+//! program is compared with.
 
 use crate::error::{ProgramRunError, Result};
 use crate::host_array::HostArray;
@@ -21,6 +21,8 @@ pub fn run_graph_eagerly(
         tensors.push(match &t.def {
             TensorOrigin::Input(_) => {
                 let host = input(&t.name)?;
+                // Checked here, because the device would take a tensor of another size and give a result of another
+                // size.
                 if (host.size(), host.dtype()) != (&t.size[..], t.dtype) {
                     return Err(ProgramRunError::BadInput {
                         name: t.name.clone(),
@@ -32,6 +34,7 @@ pub fn run_graph_eagerly(
             }
             TensorOrigin::Constant(value) => {
                 let made = Tensor::empty(card, &t.size, t.dtype)?;
+                // A constant has no layout of its own here: the default one of its size serves every operation.
                 made.fill(*value)?;
                 Some(made)
             }
@@ -62,6 +65,7 @@ fn view_operand(graph: &Graph, tensors: &[Option<Tensor>], id: TensorId) -> Resu
         name: graph.get(base).name.clone(),
         reason: "it is used before it is made".into(),
     })?;
+    // Operations see the graph's views as strides over whole tensors, which the device follows by itself or refuses.
     match view {
         Some(view) => Ok(whole.view_with(|_| Ok(view.clone()))?),
         None => Ok(whole.clone()),

@@ -32,7 +32,7 @@ pub struct LayoutAssignment {
     pub nodes: Vec<OpAlternative>,
     /// Of every tensor that is no view, its layout.
     pub tensors: Vec<Option<StickLayout>>,
-    /// Whether readers that want the same share one copy.
+    /// Whether readers that need the same layout share one copy.
     pub shared: bool,
     /// Its cost as the policy counts.
     pub cost: u64,
@@ -238,7 +238,7 @@ impl<'a> LayoutProblem<'a> {
                 for (k, out) in node.outputs.iter().enumerate() {
                     let t = graph.get(*out);
                     // A pinned result is written in the layout of its operation and then moved to its pin. That move
-                    // belongs to the operation whatever the readers want, so that it is a cost of this variable
+                    // belongs to the operation whatever the readers need, so that it is a cost of this variable
                     // alone.
                     let pinned = t.pin.as_ref().map(|_| &candidates.tensors[out.0][0]);
                     if let Some(pin) = pinned.filter(|p| **p != a.results[k]) {
@@ -420,7 +420,7 @@ fn collect_tensor_reads<'a>(
 }
 
 impl ReadTensor<'_> {
-    /// The key that a reader wants under an alternative; none takes anything.
+    /// The key that a reader needs under an alternative; none accepts any layout.
     fn wanted_layout<'c>(
         &'c self,
         reader: &'c LayoutReader,
@@ -524,7 +524,7 @@ impl ReadTensor<'_> {
     }
 
     /// The same with small tables: a variable for the layout, one for every copy that may be made, and
-    /// one for what each reader wants.
+    /// one for what each reader needs.
     fn add_decomposed_costs(
         &self,
         problem: &mut ChoiceProblem,
@@ -610,11 +610,11 @@ struct ReadCosts {
     keys: Vec<OperandLayout>,
     /// Per value of the owner's variable, the layout.
     own_of: Vec<usize>,
-    /// Per reader and value of its variable, what it wants; none takes anything.
+    /// Per reader and value of its variable, what it needs; none accepts any layout.
     keys_of: Vec<Vec<Option<usize>>>,
     /// Per key, the number of the copy that serves it: keys of different views may mean the same bytes.
     copy_of: Vec<usize>,
-    /// Per reader, layout and key, whether the reader finds what it wants without a copy.
+    /// Per reader, layout and key, whether the reader finds what it needs without a copy.
     in_place: Vec<Vec<Vec<bool>>>,
 }
 

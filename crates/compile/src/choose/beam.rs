@@ -156,7 +156,7 @@ fn layout_in_partial<'c>(
     }
 }
 
-/// Elements that are restickified, padding included, for a reader that wants this key.
+/// Elements that are restickified, padding included, for a reader that needs this key.
 fn count_restickified(
     graph: &Graph,
     base: TensorId,

@@ -15,7 +15,7 @@
 //! tables, so that a held program may be faster than the one that was tried.
 //!
 //! **Cost.** At most [`MAX_COMPILED_STEPS`] steps are compiled, so large graphs are searched in part or not at all, and
-//! the certificate says so. The count does not depend on the machine: the result is the same everywhere.
+//! the certificate reports it. The count does not depend on the machine: the result is the same everywhere.
 
 use super::assign::{HeldLayouts, LayoutAssignment, LayoutProblem, assign_known};
 use super::beam::choose_by_beam;
@@ -43,7 +43,7 @@ const MAX_COMPILED_STEPS: usize = 1 << 10;
 /// Tables of at most this many entries, where a tensor is held to a layout.
 // The search solves this problem once for every layout of every tensor, so that its tables are 64 times smaller than
 // those of the first choice. A worse sum only costs a try: the program is timed anyway.
-const HELD_LIMIT: usize = 1 << 10;
+const MAX_HELD_TABLE_ENTRIES: usize = 1 << 10;
 
 /// What the search looked at.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,7 +179,8 @@ impl<'a> FastestLayoutSearch<'a> {
                     holds.insert(id.0, layout);
                     // A layout that no alternative of the producer gives together with what is held already is no
                     // program.
-                    let Ok(next) = problem.solve_held_to(&holds, HELD_LIMIT, &near) else {
+                    let Ok(next) = problem.solve_held_to(&holds, MAX_HELD_TABLE_ENTRIES, &near)
+                    else {
                         continue;
                     };
                     let tried = self.program(&next, Some(&best.0));
@@ -276,7 +277,7 @@ impl<'a> FastestLayoutSearch<'a> {
         Ok(LayoutAssignment { divisions, shared: true, set: CandidateSet::Existing, ..assignment })
     }
 
-    /// Weights whose readers all want one layout are loaded in it, where they may be, instead of moved once loaded.
+    /// Weights whose readers all need one layout are loaded in it, where they may be, instead of moved once loaded.
     fn load_weights_as_read(&self, assignment: &mut LayoutAssignment) {
         if self.options.weights == WeightLayoutRule::Given {
             return;

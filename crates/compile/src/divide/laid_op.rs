@@ -31,7 +31,7 @@ pub(crate) struct LaidOutOp {
 /// Splits of all loops, and the tensors that stay in the scratchpads.
 type SplitsAndResidents = (Vec<usize>, Vec<usize>);
 
-/// What was computed before: programs of one graph ask the same of the same operations.
+/// What was computed before: the programs of one graph have mostly the same operations.
 #[derive(Debug, Default)]
 struct LaidOutOpCache {
     /// By splits.

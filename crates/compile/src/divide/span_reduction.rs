@@ -7,7 +7,7 @@
 //! under the limit, the fastest few of them.
 //!
 //! **Invariant**: every candidate is legal, so that whatever is chosen for one step is legal beside whatever
-//! is chosen for another. **Cost**: the latency of at most [`LOOKED_AT`] divisions is computed for each
+//! is chosen for another. **Cost**: the latency of at most [`MAX_PRICED_DIVISIONS`] divisions is computed for each
 //! *different* step; the steps of repeated layers have the same question, which is answered once.
 
 use super::{LaidOutOp, StepDivision};
@@ -29,9 +29,9 @@ use zellige_machine::{Key, OperationWork};
 // candidate doubles as a column of all its neighbours' tables.
 pub(super) const MAX_STEP_DIVISIONS: usize = 8;
 /// Divisions whose latency is computed; the rest is left out by the work of their largest slice.
-const LOOKED_AT: usize = 16;
+const MAX_PRICED_DIVISIONS: usize = 16;
 /// Rounds that an operation may be cut into: tensors fit into a segment, which is twice the span of 32 cores.
-const MOST_ROUNDS: usize = 64;
+const MAX_STEP_ROUNDS: usize = 64;
 
 /// The divisions that every step of a program may have.
 pub(crate) struct DivisionCandidates {
@@ -55,7 +55,7 @@ type DividedOp = (Option<Rc<LaidOutOp>>, Rc<Vec<StepDivision>>);
 /// What was found out about steps, for the same step of another layer, and of other programs of the same graph.
 #[derive(Default)]
 pub(crate) struct AnsweredSteps {
-    /// Of every operation, what it asks besides the layouts of its tensors.
+    /// Of every operation, its name, attributes and hints.
     asked: HashMap<NodeId, Rc<str>>,
     /// Candidates of divisions.
     candidates: HashMap<StepQuestion, DividedOp>,
@@ -69,12 +69,12 @@ pub(crate) struct AnsweredSteps {
 pub(crate) type PlannedOp = (Option<Vec<LoopSpan>>, StepDivision);
 
 impl AnsweredSteps {
-    /// Forgets which operation of a graph asks what, so that another graph may use the answers.
+    /// Forgets the descriptions of the operations of a graph, so that another graph may use the answers.
     pub(crate) fn forget_graph(&mut self) {
         self.asked.clear();
     }
 
-    /// What an operation asks besides the layouts of its tensors: its name, attributes and hints.
+    /// An operation without the layouts of its tensors: its name, attributes and hints.
     pub(crate) fn describe_op(&mut self, graph: &Graph, id: NodeId) -> Rc<str> {
         let asked = self.asked.entry(id).or_insert_with(|| {
             let node = graph.node(id);
@@ -213,7 +213,7 @@ fn list_useful_splits(spans: &[LoopSpan], cores: usize) -> Vec<Vec<usize>> {
         slices.map(|(n, s)| (s.unit_count().max(1).div_ceil(*n) * s.unit.max(1)) as u128).product()
     };
     list.sort_by_cached_key(|s| (largest(s), s.iter().product::<usize>()));
-    list.truncate(LOOKED_AT);
+    list.truncate(MAX_PRICED_DIVISIONS);
     list
 }
 
@@ -269,7 +269,7 @@ fn divide_in_rounds(
     options: &CompilerOptions,
 ) -> Option<StepDivision> {
     let all = list_useful_splits(&op.spans, options.cores);
-    for rounds in 2..=MOST_ROUNDS {
+    for rounds in 2..=MAX_STEP_ROUNDS {
         for (l, loops) in op.spans.iter().enumerate().filter(|(_, s)| !s.reduced) {
             let mut fitting = all.iter().filter(|splits| {
                 zellige_guard::count_step();

@@ -10,7 +10,7 @@
 //!
 //! **Invariant.** A result that is kept costs [`FORBIDDEN`] unless all its users agree, so every finite total
 //! is a program that can run. Room in the scratchpads is no part of it: what does not fit is put back into
-//! memory when addresses are given (`scratchpads`), and the program then takes longer than the total says.
+//! memory when addresses are given (`scratchpads`), and the program then takes longer than this total.
 //!
 //! **Cost.** A table for every step, with one entry for each candidate and each subset of its results, and a
 //! small one for every reader. Steps of repeated layers share the entries.
@@ -149,7 +149,7 @@ fn choose_divisions(
     DividedSteps { ops, steps, residents, resident_uses, optimal, decisions }
 }
 
-/// Results that are read whole, by operations whose loops are known, and by nobody else.
+/// Results whose only readers are operations with known loops that read them whole.
 fn find_residency_candidates(
     lowered: &LoweredProgram,
     candidates: &DivisionCandidates,

@@ -18,9 +18,9 @@ pub struct DciTransfer {
     pub buffer: BufferId,
     /// Which way it goes.
     pub direction: TransferDirection,
-    /// The file that says so.
+    /// The file of the descriptor.
     pub file: String,
-    /// What it says.
+    /// The descriptor.
     pub descriptor: TransferDescriptor,
 }
 

@@ -59,7 +59,7 @@ pub(crate) struct LoweredStep {
     pub(crate) load: bool,
     /// The loops; none of a step that only moves.
     pub(crate) space: Option<Vec<LoopSpan>>,
-    /// What the device does where nobody asks for another division: the only one of a step without loops.
+    /// The division of the device where no other is chosen: the only one of a step without loops.
     pub(crate) default: StepDivision,
 }
 
@@ -85,7 +85,7 @@ impl LoweredStep {
 pub(crate) struct LoweredProgram {
     /// The graph, after the passes that rewrite graphs.
     pub(crate) graph: Rc<Graph>,
-    /// What was asked.
+    /// The options of the compilation.
     pub(crate) options: CompilerOptions,
     /// Who divides the steps, as the choice of layouts says.
     pub(crate) division_policy: CompilePolicy,

@@ -404,7 +404,7 @@ impl GraphLowering<'_> {
         Ok(layout.map(|layout| OperandLayout { view, layout }))
     }
 
-    /// The operation with its result in the place of an operand that nobody needs any more: a state, or
+    /// The operation with its result in the place of an operand that has no later reader: a state, or
     /// a result of the program.
     fn write_in_place(
         &mut self,
@@ -443,7 +443,7 @@ pub(crate) fn is_copy(node: &GraphNode) -> bool {
     matches!(node.op.name(), "clone" | "identity")
 }
 
-/// The state that a tensor is the next value of: operations that write into their operand lead to it.
+/// The state that a tensor is the next value of: operations that write into their operand are followed back to it.
 fn find_state(graph: &Graph, mut id: TensorId) -> Option<TensorId> {
     loop {
         match &graph.get(id).def {

@@ -33,7 +33,7 @@ pub(crate) struct RegularCopy {
     positions: i64,
 }
 
-/// The key of the buffer that serves a reader who wants this: the whole tensor where the copied view has all of its
+/// The key of the buffer that serves a reader with this key: the whole tensor where the copied view has all of its
 /// elements and a layout of the tensor gives them the same coordinates, otherwise the key itself.
 pub(crate) fn whole_copy(
     options: &CompilerOptions,

@@ -7,15 +7,15 @@
 //! costs. Operands are tried in every layout that their tensor can have, seen through their view, and in the layouts
 //! that kernels need:
 //!
-//! - where an operand has another layout than its kernel wants, a copy of the operand in that one;
-//! - the stick dimensions of the other operands, where kernels want one for all;
+//! - where an operand has another layout than its kernel needs, a copy of the operand in that one;
+//! - the stick dimensions of the other operands, where kernels need one for all;
 //! - the same stick with batches outermost, where the account calls a product's batches slow;
 //! - under the policy `best`, in graphs of at most 256 operations, every stick dimension, so that a layout
 //!   that a reader or a programmer needs of a result can also be had by moving an operand, where that is the smaller
 //!   tensor.
 //!
 //! Results are written in the kernel's own layout, and under `best` also directly in the other orders of dimensions
-//! that are wanted of them: those of pins, of the caller, of readers through merged views, and the usual ones; in
+//! that are needed of them: those of pins, of the caller, of readers through merged views, and the usual ones; in
 //! graphs of at most 12 operations, results of at most three dimensions in every order, so that no order that a pin may
 //! name is missing.
 //!
@@ -97,11 +97,11 @@ pub struct GraphCandidates {
 const MAX_OPERAND_LAYOUTS: usize = 20;
 /// Graphs of at most this many operations have every stick of every operand as candidates; larger ones have what
 /// kernels, readers, pins and the caller need, so that compiling them stays quick.
-const EVERY_STICK: usize = 256;
+const MAX_OPS_WITH_EVERY_STICK: usize = 256;
 /// Graphs of at most this many operations have every order of the dimensions of a result as candidates.
 // An order that a pin can name has to be a candidate for the search to be as good as the pin. Only small graphs can
 // afford the larger lists; the limit is that of `single_pins`, which compares with pins.
-const EVERY_ORDER: usize = 12;
+const MAX_OPS_WITH_EVERY_ORDER: usize = 12;
 
 /// The layout that a pin means for a tensor.
 ///
@@ -155,7 +155,7 @@ pub(crate) fn propagate_known(
     options: &CompilerOptions,
     asked: &mut AskedOps,
 ) -> Result<GraphCandidates> {
-    let small = graph.nodes().count() <= EVERY_STICK;
+    let small = graph.nodes().count() <= MAX_OPS_WITH_EVERY_STICK;
     collect_candidates(graph, options, options.policy == CompilePolicy::Best && small, asked)
 }
 
@@ -177,7 +177,7 @@ fn collect_candidates(
     every_stick: bool,
     asked: &mut AskedOps,
 ) -> Result<GraphCandidates> {
-    let every_order = every_stick && graph.nodes().count() <= EVERY_ORDER;
+    let every_order = every_stick && graph.nodes().count() <= MAX_OPS_WITH_EVERY_ORDER;
     let AskedOps { answers, costs } = asked;
     let asked = answers.entry((options.policy, every_stick, every_order)).or_default();
     let mut pass = LayoutPropagation {
@@ -206,7 +206,7 @@ fn find_returned_tensors(graph: &Graph) -> Vec<bool> {
 }
 
 /// Per tensor, the layouts in which its operation would best write it: what it is pinned to, what the caller
-/// wants of it or of a view of it, and what readers through merged views do.
+/// needs of it or of a view of it, and what readers through merged views need.
 fn collect_wanted_results(graph: &Graph, options: &CompilerOptions) -> Result<WantedLayouts> {
     let mut wanted = WantedLayouts::new();
     // torch-spyre has no such candidates: the results of its kernels have the kernel's own layouts.
@@ -397,8 +397,8 @@ impl LayoutPropagation<'_> {
                 {
                     continue;
                 }
-                // The kernel's need beside operands in their first layouts: an approximation, because the need may depend
-                // on layouts that are chosen later. A wrong guess only adds a candidate.
+                // The kernel's need beside operands in their first layouts: an approximation, because the need may
+                // depend on layouts that are chosen later. A wrong guess only adds a candidate.
                 let firsts: Result<Vec<TensorLayout>> = node
                     .inputs
                     .iter()

@@ -7,7 +7,7 @@ use zellige_stick::StickLayout;
 
 /// Tensors of at most this many dimensions are ordered in every way: two ways for each stick dimension. A fourth
 /// dimension would make it six, and every way is a column in the tables of the least sum.
-const ORDERED_DIMS: usize = 3;
+const MAX_ORDERED_DIMS: usize = 3;
 
 /// The orders of a tensor's dimensions with sticks along one of them: the stick dimension last, as a pin has it, and
 /// the logical one with batches outermost.
@@ -47,7 +47,7 @@ pub(super) fn batches_outermost(t: &TensorLayout) -> Result<Option<StickLayout>>
 
 /// Every layout with sticks along one dimension that a pin may name by an order; none where there are too many.
 pub(super) fn every_order_along(t: &TensorLayout, stick: usize) -> Vec<StickLayout> {
-    if t.size().len() > ORDERED_DIMS {
+    if t.size().len() > MAX_ORDERED_DIMS {
         return Vec::new();
     }
     let mut orders: Vec<Vec<usize>> = vec![vec![stick]];

@@ -310,7 +310,7 @@ impl AlternativeProbe<'_, '_> {
         operands: &[TensorLayout],
         outs: &[TensorLayout],
     ) -> Result<DefaultCost> {
-        // Priced once for each combination of layouts: graphs with a pin, and the search, ask for the same ones again
+        // Priced once for each combination of layouts: graphs with a pin, and the search, need the same ones again
         // and again.
         let layouts = [operands, outs].concat();
         if let Some(known) = self.costs.borrow().default.get(&layouts) {
@@ -444,8 +444,8 @@ impl AlternativeProbe<'_, '_> {
         Some(options.hardware.lower_bound_cycles(whole, bytes, options.cores))
     }
 
-    /// Layouts of the other operands whose lanes run along the dimension that broadcasting aligns with dimension `stick` of
-    /// operand `k`.
+    /// Layouts of the other operands whose lanes run along the dimension that broadcasting aligns with dimension
+    /// `stick` of operand `k`.
     fn suit_other_operands(
         &self,
         k: usize,

@@ -235,9 +235,9 @@ impl KtirKernelFrame {
                 axes.push(FrameAxis::Sticks);
                 sizes.push(size_to_i64(form.stick_count()));
                 strides.push(size_to_i64(form.stride[d].max(form.eps)));
-            // A dimension that is repeated or has one element adds nothing to the address, so that the view does not
-            // have it.
             } else if form.stride[d] > 0 && form.size[d] > 1 {
+                // A repeated dimension, or one of a single element, adds nothing to the address, so that the view has
+                // none.
                 axes.push(FrameAxis::Plain(d));
                 sizes.push(size_to_i64(form.size[d]));
                 strides.push(size_to_i64(form.stride[d]));

@@ -4,7 +4,7 @@ use super::frame::KtirKernelFrame;
 use zellige_ktir::{KtirElem, KtirOpKind, KtirValue};
 use zellige_op::{OpRow, TileExpression};
 
-/// The operation of the table on tiles of one shape; why where its attributes ask for another one.
+/// The operation of the table on tiles of one shape; why where its attributes mean another one.
 pub(super) fn apply_table_op(
     f: &mut KtirKernelFrame,
     row: &OpRow,

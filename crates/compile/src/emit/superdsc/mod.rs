@@ -43,7 +43,7 @@ pub struct SdscFile {
     pub step: StepId,
     /// Its file.
     pub file: String,
-    /// What the file says.
+    /// The content of the file.
     pub json: Value,
 }
 

@@ -149,7 +149,7 @@ impl SdscPlanner {
             }
             StepAction::Op(_, op) => op,
         };
-        let direct = match plan_direct(program, step, op) {
+        let direct = match plan_direct(program, step, op, None) {
             Ok(made) => return Ok(made),
             Err(reason) => reason,
         };
@@ -157,12 +157,16 @@ impl SdscPlanner {
         // Attempts allocate workspace as they go, so that a failed one is undone before the next.
         let before = bench.clone();
         let staged = stage_operands(program, step, op, bench)?;
-        let made = match self.plan_moves(op, &staged, bench) {
+        // What kept the step from being one kernel may be where its operands are: in memory it is one.
+        let again = match staged.before.is_empty() {
+            true => None,
+            false => plan_direct(program, step, op, Some(&staged)).ok(),
+        };
+        let made = again.map(Ok).or_else(|| self.plan_moves(op, &staged, bench));
+        let made = made.or_else(|| plan_rows_by_index(op, &staged, bench));
+        let made = match made {
             Some(made) => made,
-            None => match plan_rows_by_index(op, &staged, bench) {
-                Some(made) => made,
-                None => self.plan_parts(program, step, &staged, bench, depth),
-            },
+            None => self.plan_parts(program, step, &staged, bench, depth),
         };
         match made {
             Ok(kernels) => Ok([staged.before, kernels, staged.after].concat()),
@@ -568,17 +572,28 @@ fn count_written_elements(list: &[ElementMove]) -> i64 {
     list.iter().map(of).sum()
 }
 
-/// A step that is one function.
-fn plan_direct(program: &CompiledProgram, step: &ProgramStep, op: &TensorOp) -> PlannedKernels {
+/// A step that is one function, on its own buffers or on staged ones.
+fn plan_direct(
+    program: &CompiledProgram,
+    step: &ProgramStep,
+    op: &TensorOp,
+    staged: Option<&StagedOperands>,
+) -> PlannedKernels {
     let func = find_op_func(program, step)?;
     let [result] = step.writes.as_slice() else {
         return Err(format!("it has {} results, and a kernel has one", step.writes.len()));
     };
-    let reads = func.operands.iter().map(|i| (step.reads[*i].buffer, &step.reads[*i].laid));
-    let tensors: Vec<WorkTensor> = reads
-        .chain([(*result, &program.buffer(*result).laid)])
-        .map(|(b, laid)| build_work_tensor(program, b, laid))
-        .collect::<Result<_, _>>()?;
+    let in_memory = |tensor: &MemoryTensor| WorkTensor::new(tensor.memory, &tensor.laid);
+    let operand = |i: &usize| match staged {
+        Some(staged) => in_memory(&staged.reads[*i]),
+        None => build_work_tensor(program, step.reads[*i].buffer, &step.reads[*i].laid),
+    };
+    let mut tensors: Vec<WorkTensor> =
+        func.operands.iter().map(operand).collect::<Result<_, _>>()?;
+    tensors.push(match staged {
+        Some(staged) => in_memory(&staged.writes[0])?,
+        None => build_work_tensor(program, *result, &program.buffer(*result).laid)?,
+    });
     let inside = |t: &WorkTensor| t.scratchpad && t.form.offset > 0;
     if let Some(i) = tensors.iter().position(inside) {
         return Err(format!("operand {i} is a part of a tensor in the scratchpads"));
@@ -594,6 +609,20 @@ fn plan_direct(program: &CompiledProgram, step: &ProgramStep, op: &TensorOp) -> 
         keep: None,
         rounds: step.rounds,
     };
+    // A sum is one kernel, which has slices of one length: it gets fewer of them than the step has, and then a core
+    // needs what is in the scratchpad of another one.
+    let uneven = |l: &usize| {
+        loops.spans[*l].reduced && !loops.spans[*l].unit_count().is_multiple_of(loops.splits[*l])
+    };
+    let kept = tensors
+        .iter()
+        .zip(&loops.follows)
+        .position(|(tensor, follows)| tensor.scratchpad && follows.iter().flatten().any(uneven));
+    if let Some(i) = kept {
+        return Err(format!(
+            "operand {i} is in the scratchpads, summed over in slices of different lengths"
+        ));
+    }
     let cores = WorkCores::From(step.first_core);
     SdscKernel::from_work(&KernelWork { func, tensors, loops, cores, indexed: None })
 }

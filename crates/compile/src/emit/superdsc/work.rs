@@ -4,7 +4,7 @@ use super::kernel::{LOOP_LABELS, PRODUCT_LOOP_LABELS, SdscDim};
 use super::op_func::{OpFunc, SdscFamily};
 use crate::program::BufferId;
 use std::ops::Range;
-use zellige_device::{LoopSpan, StickForm, TensorLayout, WorkDivision};
+use zellige_device::{LoopSpan, StickForm, TensorLayout, WorkDivision, core_order};
 
 /// Memory that a kernel reads or writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,7 +148,7 @@ pub(super) struct LoopPiece {
 
 impl SdscLoops {
     /// A loop for every dimension of tensors of one size, in whole sticks of all of them. One that is padded is not
-    /// divided where `restickify` asks for that.
+    /// divided under `restickify`.
     pub(super) fn for_copy(
         forms: &[&StickForm],
         given: Option<&[usize]>,
@@ -210,12 +210,13 @@ impl SdscLoops {
         }
         let all: Vec<usize> =
             (0..self.spans.len()).map(|l| self.splits.get(l).copied().unwrap_or(1)).collect();
+        let order = core_order(self.spans.iter().map(|s| s.reduced));
         Ok(pieces
             .into_iter()
             .map(|parts| LoopPiece {
                 ranges: parts.iter().map(|p| p.range.clone()).collect(),
                 splits: parts.iter().map(|p| p.split).collect(),
-                cores: find_piece_cores(&parts, &all),
+                cores: find_piece_cores(&parts, &all, &order),
             })
             .collect())
     }
@@ -318,10 +319,15 @@ impl LoopPart {
     }
 }
 
-/// The numbers of the cores of a piece: mixed radix over all slices, the last loop fastest.
-fn find_piece_cores(parts: &[&LoopPart], all: &[usize]) -> Vec<usize> {
+/// The numbers of the cores of a piece in the order of its slices. `order` has the loops as the device counts them, the
+/// fastest first.
+fn find_piece_cores(parts: &[&LoopPart], all: &[usize], order: &[usize]) -> Vec<usize> {
     let mut list = vec![0];
-    for (part, of) in parts.iter().zip(all) {
+    // From the slowest loop on, so that the fastest one varies fastest in the list too: the position in it is the
+    // number of the slice among those of the piece. A result in the scratchpads is on the cores that the device gives
+    // its slices, so that another numbering would read the scratchpads of other cores.
+    for l in order.iter().rev() {
+        let (part, of) = (parts[*l], all[*l]);
         list = list
             .into_iter()
             .flat_map(|core| (0..part.split).map(move |k| core * of + part.first + k))

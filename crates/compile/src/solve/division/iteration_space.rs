@@ -9,7 +9,7 @@ use zellige_op::TensorOp;
 
 /// Dimensions of an iteration space at most.
 // The search recurses over the dimensions, so that their number bounds the depth of its stack.
-pub(super) const MOST_DIMS: usize = 64;
+pub(super) const MAX_LOOP_DIMS: usize = 64;
 
 /// One loop of an operation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,9 +72,9 @@ impl IterationSpace {
         tensors: Vec<TensorAccess>,
         effort: PointCost,
     ) -> Result<IterationSpace> {
-        if dims.len() > MOST_DIMS {
-            let reason = format!("an operation has at most {MOST_DIMS} dimensions");
-            return Err(CompileError::BadDim { dim: dims[MOST_DIMS].name.clone(), reason });
+        if dims.len() > MAX_LOOP_DIMS {
+            let reason = format!("an operation has at most {MAX_LOOP_DIMS} dimensions");
+            return Err(CompileError::BadDim { dim: dims[MAX_LOOP_DIMS].name.clone(), reason });
         }
         let mut units = vec![1; dims.len()];
         for t in &tensors {

@@ -1,6 +1,6 @@
 //! The iteration spaces of common operations on tensors in their default layouts.
 
-use super::iteration_space::{IterationSpace, LoopDim, MOST_DIMS, PointCost};
+use super::iteration_space::{IterationSpace, LoopDim, MAX_LOOP_DIMS, PointCost};
 use super::tensor_access::{AccessRole, TensorAccess};
 use crate::error::{CompileError, Result};
 use zellige_float::Dtype;
@@ -56,10 +56,10 @@ impl OpSizes {
 /// Negative sizes, dimensions that do not exist, dtypes that the device does not store, overflow.
 pub fn build_iteration_space(form: &OpSizes, dtype: Dtype) -> Result<IterationSpace> {
     if let OpSizes::Pointwise { sizes } | OpSizes::Reduction { sizes, .. } = form
-        && sizes.len() > MOST_DIMS
+        && sizes.len() > MAX_LOOP_DIMS
     {
-        let reason = format!("an operation has at most {MOST_DIMS} dimensions");
-        return Err(CompileError::BadDim { dim: format!("c{MOST_DIMS}"), reason });
+        let reason = format!("an operation has at most {MAX_LOOP_DIMS} dimensions");
+        return Err(CompileError::BadDim { dim: format!("c{MAX_LOOP_DIMS}"), reason });
     }
     match form {
         OpSizes::Pointwise { sizes } => pointwise_space(sizes, dtype),

@@ -42,7 +42,7 @@ impl<'a> LocalImprovement<'a> {
         LocalImprovement { problem, uses, followers }
     }
 
-    /// The best values that single changes lead to from these, with their total. Values of the first variables are
+    /// The best values that single changes reach from these, with their total. Values of the first variables are
     /// enough where the others follow.
     pub(super) fn improve_from(&self, start: &[usize]) -> (u64, Vec<usize>) {
         let domains = self.problem.domains();

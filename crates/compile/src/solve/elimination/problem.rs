@@ -62,7 +62,8 @@ impl CostFactor {
         &self.table
     }
 
-    /// How many entries one value of a variable leads on; none where the cost does not depend on it.
+    /// The distance between the entries of two successive values of a variable; none where the cost does not depend on
+    /// it.
     pub(super) fn stride_along(&self, var: usize, domains: &[usize]) -> usize {
         match self.vars.iter().position(|v| *v == var) {
             Some(at) => self.vars[at + 1..].iter().map(|v| domains[*v]).product(),
