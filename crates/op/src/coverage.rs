@@ -154,7 +154,7 @@ pub enum UpstreamLayer {
     Native,
     /// A kernel of its own.
     Custom,
-    /// Made of other operations.
+    /// Decomposed into other operations.
     Decomposed,
     /// Computed by the host.
     Fallback,
