@@ -47,7 +47,7 @@ pub enum DeviceError {
         /// The longest allocation that would succeed.
         largest_hole: u64,
     },
-    /// The simulated memory has room and the machine that simulates it has not.
+    /// The simulated memory has room, but the machine that simulates it has not.
     #[error(
         "the host machine has no {} for a block of the simulated card or a copy of it ({reason}); free host \
          memory or raise the limit on address space (ulimit -v)", BinaryBytes(*asked)
@@ -98,7 +98,7 @@ pub enum DeviceError {
         /// The requested mode.
         mode: String,
     },
-    /// A tensor was to be put where programs live.
+    /// A tensor was to be put into the segment for programs.
     #[error(
         "segment {segment} (base {base:#x}) is reserved for programs; tensors go to {accepted}"
     )]

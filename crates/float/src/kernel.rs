@@ -43,11 +43,11 @@ pub(crate) type ConvertRowsKernel = unsafe fn(*const u8, *mut u8, usize, RowStri
 /// The two ways to write a destination, and the second of them for rows.
 #[derive(Clone, Copy)]
 pub(crate) struct KernelPair {
-    /// Through the cache.
+    /// With ordinary stores.
     pub(crate) cached: ConvertKernel,
-    /// Past the cache where such a kernel exists, else the same function.
+    /// With non-temporal stores where such a kernel exists, otherwise the same function.
     pub(crate) streaming: ConvertKernel,
-    /// Past the cache, short rows that are whole steps; others are left to `streaming`.
+    /// With non-temporal stores, for short rows that are whole steps; others are left to `streaming`.
     pub(crate) streaming_rows: Option<ConvertRowsKernel>,
 }
 

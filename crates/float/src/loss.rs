@@ -230,7 +230,7 @@ pub fn largest_finite(format: Format) -> f64 {
     }
 }
 
-/// How many of `count` elements stand for another number than before they were converted; a NaN is
+/// How many of `count` elements are another number after the conversion; a NaN is
 /// the same as any other, and zero the same with either sign.
 ///
 /// # Errors
@@ -380,7 +380,7 @@ mod tests {
             );
             assert!(changes(from, to, bits), "{from} -> {to} {bits:#x}");
         }
-        // What is called exact is: the ends and some of the middle.
+        // Where no loss is reported there is none: the ends and some numbers between them.
         for (from, to) in [(Format::F32, Format::F64), (Format::I32, Format::F64)] {
             assert!(conversion_losses(from, to).is_empty());
             for i in 0..1u64 << 16 {

@@ -27,7 +27,7 @@ macro_rules! small_floats {
                 Self::from_hub(value.to_bits())
             }
 
-            /// From binary32 bits that are exact or rounded to odd (see [`crate::to_hub_bits`]).
+            /// From binary32 bits that are exact or rounded to odd (see [`crate::Element::to_hub_bits`]).
             #[inline(always)]
             pub(crate) fn from_hub(bits: u32) -> Self {
                 #[allow(clippy::cast_possible_truncation, reason = "a code fits its bits")]

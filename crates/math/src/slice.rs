@@ -206,7 +206,7 @@ fn truth_to_f32(holds: bool) -> f32 {
     if holds { 1.0 } else { 0.0 }
 }
 
-/// Elements that in-place updates copy aside at a time.
+/// Elements that in-place updates copy to a buffer at a time.
 const COPIED_ASIDE: usize = 512;
 
 /// `x[i] = f(x[i])`.

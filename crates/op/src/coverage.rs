@@ -107,6 +107,7 @@ fn probe_ops(entry: &OpRow) -> Vec<TensorOp> {
             }
             Err(_) => {}
         }
+        // A few ways to set the attributes are enough to see which dtypes are accepted.
         if found.len() >= 8 {
             break;
         }
@@ -123,6 +124,7 @@ fn accepts_dtype(entry: &OpRow, op: &TensorOp, dtype: Dtype) -> bool {
     let kinds = |name: &str| match name {
         n if n.starts_with("ind") => vec![Dtype::Int64],
         n if n.starts_with("mask") || n.starts_with("cond") => vec![Dtype::Bool, dtype],
+        // Scales of 8-bit products are float32, whatever the factors are.
         n if n.contains("scale") => vec![dtype, Dtype::Float32],
         _ => vec![dtype],
     };
@@ -140,6 +142,8 @@ fn accepts_dtype(entry: &OpRow, op: &TensorOp, dtype: Dtype) -> bool {
             }
         }
         partial = longer;
+        // Operations with many operands would be tried with too many mixtures; those with equal sizes, which come
+        // first, accept most.
         if partial.len() > 4000 {
             partial.truncate(4000);
         }
@@ -154,7 +158,7 @@ pub enum UpstreamLayer {
     Native,
     /// A kernel of its own.
     Custom,
-    /// Made of other operations.
+    /// Decomposed into other operations.
     Decomposed,
     /// Computed by the host.
     Fallback,

@@ -112,7 +112,7 @@ pub(crate) trait OpKernel: fmt::Debug + Send + Sync {
 
     /// Which loop of [`OpKernel::iteration_space`] each dimension of each tensor follows, operands first; none
     /// for a dimension that every core needs whole, and none at all where slices of the loops are no
-    /// boxes of the tensors. The law is that of [`OpLoops`](crate::Loops).
+    /// boxes of the tensors. The law is that of [`OpLoops`](crate::OpLoops).
     fn followed_loops(
         &self,
         _inputs: &[StickForm],

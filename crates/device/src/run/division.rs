@@ -140,7 +140,7 @@ impl WorkDivision {
         self.splits.iter().product()
     }
 
-    /// The place of a core in every dimension.
+    /// The number of a core's slice in every dimension.
     pub fn core_digits(&self, core: usize) -> SmallVec<[usize; 6]> {
         let mut rest = core;
         let mut digits: SmallVec<[usize; 6]> = SmallVec::from_elem(0, self.splits.len());

@@ -86,7 +86,7 @@ impl LaunchRecording {
         self.launches.push(RecordedLaunch { launch, reads, writes });
     }
 
-    /// Says which slots are the results.
+    /// Sets which slots are the results.
     pub(super) fn set_results(&mut self, slots: &[usize]) {
         self.results = SmallVec::from_slice(slots);
     }

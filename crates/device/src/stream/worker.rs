@@ -107,7 +107,7 @@ impl CardStreams {
     }
 }
 
-/// A place in a stream, which waits until it is [`run_job`](Turn::run).
+/// A place in a stream, which waits until it is [run](StreamTurn::run_job).
 #[must_use = "the stream waits for it"]
 pub(crate) struct StreamTurn<'s> {
     shared: &'s SharedQueues,

@@ -1,4 +1,4 @@
-//! What kernels want of an operand's layout: whether it holds, what would make it hold, and why not.
+//! What kernels need of an operand's layout: whether a layout fits, which one would, and why one does not.
 
 use crate::error::{DeviceError, Result};
 use crate::kernels::LayoutNeed;

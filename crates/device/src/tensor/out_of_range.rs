@@ -1,7 +1,7 @@
 //! Numbers of the host that the card does not hold: integers past its 32 bits, floats past its 16.
 //!
 //! The card stores int64 in 32 bits, unless it keeps all of them. A value past them would become another one, and an index another
-//! element, so it is refused where it would enter, with its value and its place.
+//! element, so it is refused before it is stored, with its value and its coordinates.
 
 use crate::error::{DeviceError, Result};
 use zellige_float::{Converter, Format};
@@ -52,8 +52,8 @@ pub(crate) fn check_number_fits(value: HostScalar, to: Format) -> Result<()> {
     Ok(())
 }
 
-/// Elements of a host tensor that are past the numbers of a format, and become an infinity there, or what
-/// stands for one.
+/// Elements of a host tensor that are past the numbers of a format, and become an infinity there, or the
+/// encoding of one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutOfRangeNumbers {
     /// How many.

@@ -212,7 +212,7 @@ impl VectorIsa for Avx2 {
 /// The portable loop, compiled for AVX2.
 ///
 /// # Safety
-/// As for every [`ConvertKernel`].
+/// As for every [`ConvertKernel`](super::ConvertKernel).
 #[target_feature(enable = "avx2,f16c")]
 pub(super) unsafe fn run_portable_loop<S: Element, D: Element>(
     src: *const u8,

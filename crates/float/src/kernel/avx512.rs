@@ -212,7 +212,7 @@ where
 /// The portable loop, compiled for AVX-512.
 ///
 /// # Safety
-/// As for every [`ConvertKernel`].
+/// As for every [`ConvertKernel`](super::ConvertKernel).
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) unsafe fn run_portable_loop<S: Element, D: Element>(
     src: *const u8,

@@ -339,6 +339,6 @@ unsafe fn store_register_pair<const STREAM: bool>(dst: *mut u8, value: RegisterP
 unsafe fn store_u16_pair<const STREAM: bool>(dst: *mut u8, low: uint16x8_t, high: uint16x8_t) {
     // SAFETY: the caller's promise.
     unsafe {
-        store_register_pair::<STREAM>(dst, [vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)])
+        store_register_pair::<STREAM>(dst, [vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high)]);
     }
 }

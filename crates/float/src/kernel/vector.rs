@@ -2,7 +2,7 @@
 //!
 //! An instruction set ([`VectorIsa`]) reads and writes every format in registers ([`ReadFormat`], [`WriteFormat`]) and
 //! has a few operations on 16-bit elements. From these come all pairs: those that meet in binary32 ([`ThroughF32`]) and
-//! those that stay in 16 bits ([`direct`](super::direct)). Loops here are `#[inline(always)]` and called by functions of the instruction set
+//! those that stay in 16 bits ([`direct`]). Loops here are `#[inline(always)]` and called by functions of the instruction set
 //! that carry its target features, because only code inlined into such a function may use its instructions.
 
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Operations that look elements up by index.
+//! Operations that read or write elements by index: gathers and scatters.
 
 use super::BuiltForm;
 use crate::attributes::OpAttributes;

@@ -59,7 +59,7 @@ fn build_topk(a: &mut OpAttributes) -> BuiltForm {
     let k = take_count(a, "k")?;
     let dim = Some(a.take_int("dim", Some(-1))?);
     let descending = a.take_flag("largest", true)?;
-    // Unsorted would be any order: sorted is one.
+    // `sorted = false` allows any order, and a sorted result is one of them.
     a.take_flag("sorted", true)?;
     let which = PickRule::First(k);
     Ok(OpForm::Pick(LineForm(PickOp {

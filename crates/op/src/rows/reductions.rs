@@ -26,6 +26,7 @@ fn build_dim_reduction(a: &mut OpAttributes, what: ReductionKind) -> BuiltForm {
 fn build_index_reduction(a: &mut OpAttributes, what: ReductionKind) -> BuiltForm {
     let dims = a.take_ints("dim")?;
     if let Some(dims) = &dims
+        // An index is a number along one dimension, or in the flattened tensor, and no pair of numbers.
         && dims.len() != 1
     {
         return Err(
@@ -38,6 +39,7 @@ fn build_index_reduction(a: &mut OpAttributes, what: ReductionKind) -> BuiltForm
 
 #[allow(clippy::cast_possible_truncation, reason = "attributes are numbers of the operation")]
 fn build_variance(a: &mut OpAttributes, root: bool, mean: bool) -> BuiltForm {
+    // 1 is PyTorch's default: the estimate from a sample, with n - 1 in the divisor.
     let correction = a.take_number("correction", Some(1.0))? as f32;
     build_set_reduction(a, ReductionKind::Var { correction, root, mean })
 }

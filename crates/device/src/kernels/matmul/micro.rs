@@ -38,7 +38,7 @@ pub(crate) trait ProductNumber: KernelNumber + PartialEq + std::fmt::Debug {
     fn stored_value(self, format: Format) -> Self;
     /// Columns of a strip, the most rows, and the product of `rows` rows with such a strip.
     fn pick_kernel(isa: Isa, width: usize, rows: usize) -> (usize, usize, MicroKernel<Self>);
-    /// One row times a panel of [`zellige_float::PANEL`] columns in a format, where there is a kernel.
+    /// One row times a panel of [`zellige_float::PANEL_COLUMNS`] columns in a format, where there is a kernel.
     fn row_kernel(_: Isa, _: Format) -> Option<RowPanelKernel<Self>> {
         None
     }

@@ -76,7 +76,7 @@ impl<I: KernelNumber, A: PassAccumulator> ReductionTask<I, A> {
         unsafe {
             match &slice.line {
                 Some(line) => {
-                    self.fold_along_lanes(pass, slice, line, rows, memory, acc, room);
+                    self.fold_along_lanes(pass, (slice, line), rows, memory, acc, room);
                 }
                 None => self.fold_across_rows(pass, slice, rows, memory, acc, room),
             }
@@ -87,8 +87,7 @@ impl<I: KernelNumber, A: PassAccumulator> ReductionTask<I, A> {
     unsafe fn fold_along_lanes(
         &self,
         pass: &dyn FoldLoops<I, A>,
-        slice: &ReductionSlice,
-        line: &ReducedLine,
+        (slice, line): (&ReductionSlice, &ReducedLine),
         rows: &WalkRows<'_>,
         memory: &TensorPointers,
         acc: &mut [A],

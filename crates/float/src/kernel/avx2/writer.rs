@@ -163,7 +163,7 @@ unsafe fn store_dl16_codes<const STREAM: bool>(
     }
 }
 
-/// [`MinifloatShape::encode_magnitudes`] on 8 numbers without their sign.
+/// [`MinifloatShape::encode_f32_bits`] on 8 numbers without their sign.
 ///
 /// Adding a power of two whose last place is that of the code rounds to it, ties to even. The power
 /// follows the number, from the binade of the smallest normal number to the one past the largest.

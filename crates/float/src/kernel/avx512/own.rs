@@ -24,7 +24,7 @@ pub(super) fn select_own_kernels(src: Format, dst: Format) -> Option<KernelPair>
     })
 }
 
-/// A format to itself: the system's copy, or ours past the cache.
+/// A format to itself: the system's copy, or ours with non-temporal stores.
 pub(super) fn copy_kernels(size: usize) -> KernelPair {
     match size {
         1 => KernelPair {

@@ -138,7 +138,7 @@ writers! {
     }
 }
 
-/// [`MinifloatShape::encode_magnitudes`] on 16 numbers, 8-bit shapes only.
+/// [`MinifloatShape::encode_f32_bits`] on 16 numbers, 8-bit shapes only.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn encode_magnitudes(bits: __m512i, shape: MinifloatShape) -> __m512i {

@@ -139,7 +139,7 @@ fn round_to_dl16(low: uint32x4_t, high: uint32x4_t) -> uint16x8_t {
     vqmovun_high_s32(vqmovun_s32(code(low)), code(high))
 }
 
-/// [`MinifloatShape::encode_magnitudes`] on four numbers without their sign.
+/// [`MinifloatShape::encode_f32_bits`] on four numbers without their sign.
 ///
 /// Adding a power of two whose last place is that of the code rounds to it, ties to even. The power
 /// follows the number, from the binade of the smallest normal number to the one past the largest.

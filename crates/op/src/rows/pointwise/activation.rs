@@ -1,4 +1,4 @@
-//! Activations of neural networks, and what bounds a number.
+//! Activations of neural networks, and bounds.
 
 use super::{
     build_pointwise, build_slow_unary, narrow_to_f32, round_to_f32, unary_int_op, unary_op,

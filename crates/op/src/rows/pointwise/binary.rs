@@ -53,7 +53,7 @@ fn build_hypot(a: &mut OpAttributes) -> BuiltForm {
     build_pointwise(op.mark_transcendental())
 }
 
-/// The complement; of bool, the other one.
+/// The complement of all bits; of bool, the other truth value.
 fn build_bitwise_not(a: &mut OpAttributes) -> BuiltForm {
     build_pointwise(PointwiseOp::new(a.op, 1).with_int(IntFunction::Not).with_sign_flip())
 }

@@ -1,4 +1,4 @@
-//! Three operands, and choices.
+//! Functions of three operands, and selections.
 
 use super::{build_pointwise, round_to_f32};
 use crate::attributes::OpAttributes;
