@@ -11,7 +11,8 @@
 //! apart as a lane has elements, and is a whole column of the square after the rounds of interleaving.
 
 use super::super::cell::x86::Avx;
-use super::scratch::{Scratch, column_pitch};
+use super::gathered::{LineSquares, stream_gathered_squares};
+use super::scratch::Scratch;
 use super::square::LinePrefetcher;
 use super::{
     TransposeTile, interleave_rounds, phased, registers, transpose_rows_in_lanes, unrolled,
@@ -131,8 +132,46 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     }
 }
 
-/// Any other tile of at least one square: columns are gathered, and are stored a few at a time while
-/// the next are gathered.
+/// The squares of AVX2.
+struct Avx2Squares;
+
+impl LineSquares for Avx2Squares {
+    type Lane = Avx;
+
+    #[inline(always)]
+    unsafe fn load_square<const E: usize, const R: usize>(
+        src: *const u8,
+        sa: isize,
+        between: *mut u8,
+        mut other: impl FnMut(usize),
+    ) {
+        let mut group = 0;
+        // SAFETY: by the contract of this function.
+        unsafe {
+            load_square::<E, R>(src, sa, between, || {
+                other(group);
+                group += 1;
+            });
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_columns<const R: usize>(between: *const u8, to: *mut u8, pitch: usize) {
+        for lane in 0..4 {
+            for k in 0..R {
+                // SAFETY: by the contract of this function.
+                unsafe {
+                    let [low, high] = gather_column::<R>(between, lane, k);
+                    let to = to.add((lane * R + k) * pitch);
+                    _mm256_storeu_si256(to.cast(), low);
+                    _mm256_storeu_si256(to.add(REGISTER_BYTES).cast(), high);
+                }
+            }
+        }
+    }
+}
+
+/// Any other tile of at least one square, by gathered columns.
 ///
 /// # Safety
 /// As [`super::transpose_sized`]; `na` and `nb` are at least `64 / E`, and the machine has AVX2.
@@ -142,47 +181,10 @@ unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    let side = 4 * R;
-    // SAFETY: columns of `na * E <= MAX_TILE_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
-    // last one of each direction is moved back to end with it, and the same bytes are written again. All
-    // of a column is gathered before it is handed over.
+    let mut ahead = LinePrefetcher::behind_tile(&t, E);
+    // SAFETY: by the contract of this function.
     unsafe {
-        let scratch: &mut Scratch = &mut *t.scratch;
-        let square = scratch.square_memory();
-        // As for AVX-512: a share of the last columns between any two groups of rows.
-        let share = side.div_ceil(4 * t.na.div_ceil(side));
-        let pitch = column_pitch(t.na * E, t.db);
-        let mut ahead = LinePrefetcher::behind_tile(&t, E);
-        let mut b = 0usize;
-        loop {
-            let gather = scratch.column_memory();
-            let mut a = 0usize;
-            loop {
-                let from = src.add(b * E).offset(a.cast_signed() * t.sa);
-                load_square::<E, R>(from, t.sa, square, || {
-                    ahead.prefetch_lines(R);
-                    scratch.flush_columns::<Avx>(share);
-                });
-                for lane in 0..4 {
-                    for k in 0..R {
-                        let [low, high] = gather_column::<R>(square, lane, k);
-                        let to = gather.add((lane * R + k) * pitch + a * E);
-                        _mm256_storeu_si256(to.cast(), low);
-                        _mm256_storeu_si256(to.add(REGISTER_BYTES).cast(), high);
-                    }
-                }
-                if a + side >= t.na {
-                    break;
-                }
-                a = (a + side).min(t.na - side);
-            }
-            let to = dst.offset(b.cast_signed() * t.db);
-            scratch.hand_over_columns::<Avx>(to, t.db, t.na * E, side);
-            if b + side >= t.nb {
-                return;
-            }
-            b = (b + side).min(t.nb - side);
-        }
+        stream_gathered_squares::<Avx2Squares, E, R>(src, dst, t, |_, _| ahead.prefetch_lines(R));
     }
 }
 

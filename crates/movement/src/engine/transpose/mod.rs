@@ -11,6 +11,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod cached;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod gathered;
 #[cfg(target_arch = "x86_64")]
 mod halves;
 #[cfg(target_arch = "x86_64")]

@@ -11,7 +11,8 @@
 
 use super::super::cell::neon::Neon;
 use super::super::cell::{CopyLane, prefetch_line};
-use super::scratch::{Scratch, column_pitch};
+use super::gathered::{LineSquares, stream_gathered_squares};
+use super::scratch::Scratch;
 use super::{
     TransposeLanes, TransposeTile, interleave_rounds, transpose_rows_in_lanes, transpose_width,
     unrolled,
@@ -187,8 +188,40 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     }
 }
 
-/// Any other tile of at least one square: columns are gathered, and are stored a few at a time while
-/// the next are gathered.
+/// The squares of NEON.
+struct NeonSquares;
+
+impl LineSquares for NeonSquares {
+    type Lane = Neon;
+
+    #[inline(always)]
+    unsafe fn load_square<const E: usize, const R: usize>(
+        src: *const u8,
+        sa: isize,
+        between: *mut u8,
+        other: impl FnMut(usize),
+    ) {
+        // SAFETY: by the contract of this function.
+        unsafe { load_square::<E, R>(src, sa, between, other) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_columns<const R: usize>(between: *const u8, to: *mut u8, pitch: usize) {
+        for lane in 0..4 {
+            for k in 0..R {
+                // SAFETY: by the contract of this function.
+                unsafe {
+                    let [low, high] = gather_column::<R>(between, lane, k);
+                    let to = to.add((lane * R + k) * pitch);
+                    low.store_lane(to);
+                    high.store_lane(to.add(32));
+                }
+            }
+        }
+    }
+}
+
+/// Any other tile of at least one square, by gathered columns.
 ///
 /// # Safety
 /// As [`super::transpose_sized`]; `na` and `nb` are at least `64 / E`.
@@ -197,45 +230,11 @@ unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    let side = 4 * R;
-    // SAFETY: columns of `na * E <= MAX_TILE_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
-    // last one of each direction is moved back to end with it, and the same bytes are written again. All
-    // of a column is gathered before it is handed over.
+    // SAFETY: by the contract of this function.
     unsafe {
-        let scratch: &mut Scratch = &mut *t.scratch;
-        let square = scratch.square_memory();
-        let share = side.div_ceil(4 * t.na.div_ceil(side));
-        let pitch = column_pitch(t.na * E, t.db);
-        let mut b = 0usize;
-        loop {
-            let gather = scratch.column_memory();
-            let mut a = 0usize;
-            loop {
-                let from = src.add(b * E).offset(a.cast_signed() * t.sa);
-                load_square::<E, R>(from, t.sa, square, |group| {
-                    prefetch_next_tile::<E>(&t, a + group * R, R, b);
-                    scratch.flush_columns::<Neon>(share);
-                });
-                for lane in 0..4 {
-                    for k in 0..R {
-                        let [low, high] = gather_column::<R>(square, lane, k);
-                        let to = gather.add((lane * R + k) * pitch + a * E);
-                        low.store_lane(to);
-                        high.store_lane(to.add(32));
-                    }
-                }
-                if a + side >= t.na {
-                    break;
-                }
-                a = (a + side).min(t.na - side);
-            }
-            let to = dst.offset(b.cast_signed() * t.db);
-            scratch.hand_over_columns::<Neon>(to, t.db, t.na * E, side);
-            if b + side >= t.nb {
-                return;
-            }
-            b = (b + side).min(t.nb - side);
-        }
+        stream_gathered_squares::<NeonSquares, E, R>(src, dst, t, |a, b| {
+            prefetch_next_tile::<E>(&t, a, R, b);
+        });
     }
 }
 

@@ -6,7 +6,8 @@
 //! are gathered line by line and are stored as longer rows.
 
 use super::super::cell::{prefetch_line, x86::Avx512};
-use super::scratch::{Scratch, column_pitch};
+use super::gathered::{LineSquares, stream_gathered_squares};
+use super::scratch::Scratch;
 use super::{TransposeTile, phased, registers, transpose_rows_in_lanes, unrolled};
 use crate::engine::tuning::MAX_SAME_PAGE_STEP_BYTES;
 use std::arch::x86_64::*;
@@ -185,8 +186,43 @@ unsafe fn stream_aligned_tile<const E: usize, const R: usize>(
     }
 }
 
-/// Any other tile of at least one square: columns are gathered, and leave a few at a time while
-/// the next are gathered.
+/// The squares of AVX-512.
+struct Avx512Squares;
+
+impl LineSquares for Avx512Squares {
+    type Lane = Avx512;
+
+    #[inline(always)]
+    unsafe fn load_square<const E: usize, const R: usize>(
+        src: *const u8,
+        sa: isize,
+        between: *mut u8,
+        mut other: impl FnMut(usize),
+    ) {
+        let mut group = 0;
+        // SAFETY: by the contract of this function.
+        unsafe {
+            load_square::<E, R>(src, sa, between, || {
+                other(group);
+                group += 1;
+            });
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_columns<const R: usize>(between: *const u8, to: *mut u8, pitch: usize) {
+        for k in 0..R {
+            // SAFETY: by the contract of this function.
+            unsafe {
+                for (lane, line) in exchange_columns::<R>(between, k).into_iter().enumerate() {
+                    _mm512_storeu_si512(to.add((lane * R + k) * pitch).cast(), line);
+                }
+            }
+        }
+    }
+}
+
+/// Any other tile of at least one square, by gathered columns.
 ///
 /// # Safety
 /// As [`super::transpose_sized`]; `na` and `nb` are at least `64 / E`, and the machine has AVX-512 BW.
@@ -196,46 +232,10 @@ unsafe fn stream_gathered_tile<const E: usize, const R: usize>(
     dst: *mut u8,
     t: TransposeTile,
 ) {
-    let side = 4 * R;
-    // SAFETY: columns of `na * E <= MAX_TILE_ROW_BYTES` bytes fit the scratch. Squares stay inside the tile: the
-    // last one of each direction is moved back to end with it, and the same bytes are written again. All
-    // of a column is gathered before it is handed over.
+    let mut ahead = LinePrefetcher::behind_tile(&t, E);
+    // SAFETY: by the contract of this function.
     unsafe {
-        let scratch: &mut Scratch = &mut *t.scratch;
-        let square = scratch.square_memory();
-        // Columns of the last squares are stored in as many parts as there are groups of rows to load, so
-        // that loads and stores of memory go on at once.
-        let share = side.div_ceil(4 * t.na.div_ceil(side));
-        let pitch = column_pitch(t.na * E, t.db);
-        let mut ahead = LinePrefetcher::behind_tile(&t, E);
-        let mut b = 0usize;
-        loop {
-            let gather = scratch.column_memory();
-            let mut a = 0usize;
-            loop {
-                let from = src.add(b * E).offset(a.cast_signed() * t.sa);
-                load_square::<E, R>(from, t.sa, square, || {
-                    ahead.prefetch_lines(R);
-                    scratch.flush_columns::<Avx512>(share);
-                });
-                for k in 0..R {
-                    for (lane, line) in exchange_columns::<R>(square, k).into_iter().enumerate() {
-                        let column = gather.add((lane * R + k) * pitch + a * E);
-                        _mm512_storeu_si512(column.cast(), line);
-                    }
-                }
-                if a + side >= t.na {
-                    break;
-                }
-                a = (a + side).min(t.na - side);
-            }
-            let to = dst.offset(b.cast_signed() * t.db);
-            scratch.hand_over_columns::<Avx512>(to, t.db, t.na * E, side);
-            if b + side >= t.nb {
-                return;
-            }
-            b = (b + side).min(t.nb - side);
-        }
+        stream_gathered_squares::<Avx512Squares, E, R>(src, dst, t, |_, _| ahead.prefetch_lines(R));
     }
 }
 
