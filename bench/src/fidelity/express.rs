@@ -696,14 +696,15 @@ fn express_short_graph(row: &MeasuredRow) -> Option<Expressed> {
             ))
         }
         // The MLP of Granite has 4096 and 12800 features.
+        // The operator `linear` has its weight as `[out, in]`, which the card restickifies in every run.
         "linear(down)+mul+add M=512" => network(
-            "graph g(h: float16[512, 12800], w: float16[12800, 4096], r: float16[512, 4096]) { p = matmul(h, w) \
+            "graph g(h: float16[512, 12800], w: float16[4096, 12800], r: float16[512, 4096]) { p = linear(h, w) \
              s = mul(p, 0.22) y = add(r, s) return y }"
                 .into(),
         ),
         "silu+mul+linear(down); add M=64" => network(
-            "graph g(a: float16[64, 12800], b: float16[64, 12800], w: float16[12800, 4096], r: float16[64, 4096]) { \
-             s = silu(a) h = mul(s, b) p = matmul(h, w) y = add(r, p) return y }"
+            "graph g(a: float16[64, 12800], b: float16[64, 12800], w: float16[4096, 12800], r: float16[64, 4096]) { \
+             s = silu(a) h = mul(s, b) p = linear(h, w) y = add(r, p) return y }"
                 .into(),
         ),
         "matmul -> matmul handoff" => {
@@ -770,7 +771,19 @@ fn express_mlp(row: &MeasuredRow) -> Option<Expressed> {
             if op == "mlp (bmm form, batched weights)" {
                 return Some(Err(unstated("the batch of its weights is not stated")));
             }
-            network(gated_mlp_text(&[1, 512, 4096], 4096, 12800, false))
+            let graph = gated_mlp_text(&[512, 4096], 4096, 12800, false);
+            // A division that the row names is that of all three products.
+            network(match parse_product_split(&row.work_division) {
+                Some(ProductSplit { m, n, k, .. }) => {
+                    let mut graph = graph;
+                    for product in ["matmul(x, g)", "matmul(x, u)", "matmul(h, d)"] {
+                        let split = format!("{product} split {{M: {m}, N: {n}, K: {k}}}");
+                        graph = graph.replace(product, &split);
+                    }
+                    graph
+                }
+                None => graph,
+            })
         }
         "small_bmm" => network(gated_mlp_text(&[1, 256, 128], 128, 512, false)),
         _ => None,

@@ -211,7 +211,7 @@ fn print_terms(terms: &Value, total: f64, indent: &str) -> String {
         let share = if total > 0.0 { 100.0 * counted / total } else { 0.0 };
         let _ = writeln!(
             out,
-            "{indent}  {:<10} {:>10}  {share:>5.1} %  alone {:>10}  {}",
+            "{indent}  {:<12} {:>10}  {share:>5.1} %  alone {:>10}  {}",
             term["name"].as_str().unwrap_or(""),
             format_time(counted),
             format_time(alone),
