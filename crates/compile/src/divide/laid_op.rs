@@ -188,7 +188,14 @@ impl LaidOutOp {
     ) -> Option<OperationWork> {
         let loops = self.loops.as_ref()?;
         let mut work = (*divided.work).clone();
+        let charges = self.op.unit_charges(&self.inputs, &self.outputs).ok().flatten();
+        let product = charges.and_then(|c| c.product);
         for tensor in tensors {
+            let role = product.and_then(|both| both.iter().position(|i| i == tensor));
+            if let Some(role) = role {
+                let tiles = work.cores.iter_mut().filter_map(|core| core.tile.as_mut());
+                tiles.for_each(|tile| tile.operands[role].resident = true);
+            }
             let whole = self.tensor_sticks(*tensor)?;
             for (core, done) in work.cores.iter_mut().enumerate() {
                 let mut part = whole.clone();

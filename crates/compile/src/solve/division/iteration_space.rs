@@ -62,6 +62,8 @@ pub struct IterationSpace {
     charges: Vec<LoopCharge>,
     partial: PartialSums,
     product: Option<[usize; 2]>,
+    /// The loops of a product's rows and columns, where the result has them.
+    sides: [Option<usize>; 2],
 }
 
 impl IterationSpace {
@@ -139,6 +141,7 @@ impl IterationSpace {
             charges: vec![charge],
             partial,
             product: None,
+            sides: [None; 2],
         };
         let reads: Vec<usize> = (0..space.tensors.len())
             .filter(|i| space.tensors[*i].role == AccessRole::Read)
@@ -147,6 +150,13 @@ impl IterationSpace {
         // A bias is read by a product too, but only where the sum is finished: it is no factor.
         if let ([a, b], true) = (&reads[..], macs > 0) {
             space.product = Some([*a, *b]);
+            // The last loop that one operand alone has; before it, those are batches that the other does not know.
+            let only = |own: usize, other: usize| {
+                let mut outer = (0..space.dims.len()).filter(|d| !space.dims[*d].reduced);
+                let [own, other] = [own, other].map(|i| &space.tensors[i]);
+                outer.rfind(|d| own.depends_on(*d) && !other.depends_on(*d))
+            };
+            space.sides = [only(*a, *b), only(*b, *a)];
         }
         Ok(space)
     }
@@ -205,11 +215,11 @@ impl IterationSpace {
         // The device's own units take the place of those derived from lanes: a kernel may need larger ones, and its
         // division is the one that runs.
         let units = spans.iter().map(|s| s.unit.max(1) as u64).collect();
-        let OperationCharges { each, partial, product, unread, .. } = charges;
+        let OperationCharges { each, partial, product, sides, unread, .. } = charges;
         // Operands that are not read are no tensors of the space.
         let place = |i: usize| i - unread.iter().filter(|u| **u < i).count();
         let product = product.map(|both| both.map(place));
-        Ok(Some(IterationSpace { units, charges: each, partial, product, ..space }))
+        Ok(Some(IterationSpace { units, charges: each, partial, product, sides, ..space }))
     }
 
     /// What the units do.
@@ -225,6 +235,11 @@ impl IterationSpace {
     /// The operands of a product, of which one stays in the scratchpad and the other passes by.
     pub(super) fn product_operands(&self) -> Option<[usize; 2]> {
         self.product
+    }
+
+    /// The loops of a product's rows and columns. A loop of one iteration is found too, which no tensor depends on.
+    pub(super) fn product_sides(&self) -> [Option<usize>; 2] {
+        self.sides
     }
 
     /// The loops.

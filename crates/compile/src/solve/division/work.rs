@@ -284,8 +284,7 @@ fn plan_core_slice(
 
 /// The part of a product that a core with slices of these lengths has; none where it has nothing to do.
 ///
-/// Loops that both operands follow are batches, and so are those of one operand alone but for the last, which are its
-/// rows or columns.
+/// All loops of the result but its rows and columns are batches, those of one operand alone too.
 fn plan_product_tile(
     space: &IterationSpace,
     operands: [usize; 2],
@@ -297,8 +296,7 @@ fn plan_product_tile(
     let [a, b] = operands.map(|i| &space.tensors()[i]);
     let padded = |d: usize| length(d).next_multiple_of(space.unit_iterations(d).max(1));
     let outer = || (0..space.dims().len()).filter(|d| !space.dims()[*d].reduced);
-    let rows = outer().rfind(|d| a.depends_on(*d) && !b.depends_on(*d));
-    let columns = outer().rfind(|d| b.depends_on(*d) && !a.depends_on(*d));
+    let [rows, columns] = space.product_sides();
     let batches: SmallVec<[usize; 4]> =
         outer().filter(|d| Some(*d) != rows && Some(*d) != columns).collect();
     let here = |follows: &dyn Fn(usize) -> bool| -> u64 {
@@ -309,6 +307,7 @@ fn plan_product_tile(
         bytes: bytes[i].saturating_mul(here(&|d| !tensor.depends_on(d))),
         cores: sharers[i],
         interleaved: batches.iter().filter(real).any(|d| tensor.is_next_to_stick(*d)),
+        resident: false,
     };
     let tile = ProductTile {
         rows: rows.map_or(1, length),

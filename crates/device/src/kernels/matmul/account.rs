@@ -37,6 +37,8 @@ pub(crate) struct ProductSlices<'a> {
     pub(crate) ranges: &'a [Range<usize>],
     /// The matrices of the whole product.
     pub(crate) all_batches: u64,
+    /// Whether several of them have the same B.
+    pub(crate) shared_weight: bool,
     /// Whether matrices of A and of B alternate stick by stick.
     pub(crate) interleaved: [bool; 2],
 }
@@ -58,6 +60,7 @@ impl ProductSlices<'_> {
             bytes: bytes[i].saturating_mul(batches(&|d| !moves_along(t, d))),
             cores: self.shares[i].cores,
             interleaved: self.interleaved[i],
+            resident: false,
         };
         let tile = ProductTile {
             rows: self.c.size[outer] as u64,
@@ -65,7 +68,7 @@ impl ProductSlices<'_> {
             depth,
             batches: batches(&|_| true),
             all_batches: self.all_batches,
-            shared_weight: (0..outer).any(|d| self.c.size[d] > 1 && !moves_along(self.b, d)),
+            shared_weight: self.shared_weight,
             depth_split: self.group.size,
             operands: [operand(0, self.a), operand(1, self.b)],
         };

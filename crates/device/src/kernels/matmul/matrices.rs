@@ -160,10 +160,13 @@ impl ProductMatrices {
         let (m, n) = (rank - 2, rank - 1);
         let eps = |t: &StickForm, dim: usize| if t.stick == Some(dim) { t.eps } else { 1 };
         let mut outer: Vec<(usize, usize)> = (0..m).map(|d| (d, 1)).collect();
+        let mut sides = [None; 2];
         if self.keeps[0] {
+            sides[0] = Some(outer.len());
             outer.push((outer.len(), 1));
         }
         if self.keeps[1] {
+            sides[1] = Some(outer.len());
             outer.push((outer.len(), eps(&self.b, n).max(eps(&self.c, n))));
         }
         let depth = (outer.len(), eps(&self.a, n).max(eps(&self.b, m)));
@@ -183,6 +186,7 @@ impl ProductMatrices {
             each: vec![products, steps],
             partial: PartialSums { loops: outer, bytes: 4 },
             product: Some(product),
+            sides,
             unread,
         }
     }

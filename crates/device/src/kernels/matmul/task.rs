@@ -1,6 +1,7 @@
 //! A product bound to its tensors: blocks of the result, each with all of its sum.
 
 use super::super::io::{ElementLoader, ElementStorer};
+use super::super::share::moves_along;
 use super::super::{KernelTask, TensorPointers};
 use super::account::ProductSlices;
 use super::axis::{MatrixAxis, MatrixLines};
@@ -105,6 +106,7 @@ impl<T: ProductNumber> ProductTask<T> {
                 charges: &charges,
                 ranges: &division.core_slice(core, &space),
                 all_batches: c.size[..outer].iter().map(|n| *n as u64).product(),
+                shared_weight: (0..outer).any(|d| c.size[d] > 1 && !moves_along(b, d)),
                 interleaved: [a, b].map(|t| has_batches_next_to_stick(t, outer)),
             };
             slices.charge_product()

@@ -86,6 +86,7 @@ impl PassCost {
             }],
             partial: PartialSums { loops: partial, bytes: self.partial as u64 },
             product: None,
+            sides: [None; 2],
             unread: Vec::new(),
         }
     }
