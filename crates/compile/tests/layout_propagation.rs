@@ -192,7 +192,7 @@ fn restickify_plans_are_reproduced_and_never_exceeded() {
         let (count, elements) = moves(&best);
         assert!(count <= expected.0 && elements <= expected.1, "{id}: {expr}: {count}, {elements}");
         assert!(best.assignment.is_least_sum(), "{id}: {expr}");
-        // With outputs in default layouts, one more move at most mends the result.
+        // With outputs in default layouts, one more move at most repairs the result.
         let defaults = compile_graph(&graph, &CompilerOptions::default()).unwrap();
         assert!(moves(&defaults).0 <= expected.0 + 1, "{id}: {expr}");
     }

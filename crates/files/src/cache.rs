@@ -286,10 +286,10 @@ mod tests {
         let path = folder.join(format!("{key}.test"));
         let refused = |why: &str| {
             let begun = Instant::now();
-            let CacheLookup::Refused(told) = cache.look_up(&key) else {
+            let CacheLookup::Refused(detail) = cache.look_up(&key) else {
                 panic!("{:?}", cache.look_up(&key))
             };
-            assert!(told.contains(why) && told.contains("accepted:"), "{told}");
+            assert!(detail.contains(why) && detail.contains("accepted:"), "{detail}");
             assert!(begun.elapsed() < Duration::from_secs(5), "{why}");
         };
         cache.store_entry(&key, b"body");

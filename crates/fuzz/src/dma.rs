@@ -146,15 +146,15 @@ pub(crate) fn fuzz_dma(data: &[u8]) {
     have.sort_unstable();
     check_mapping(&line, &host, &device, request.direction, &have);
     let made = transfer.build_descriptor("x").expect("a plan has a descriptor");
-    let mut told: Vec<(i64, i64)> = Vec::new();
+    let mut described: Vec<(i64, i64)> = Vec::new();
     for d in &made.dcsi_ {
         let all =
             nest_pairs(&d.size_, &d.stride_src_, &d.stride_dst_, (d.offset_src_, d.offset_dst_));
         let back = request.direction == TransferDirection::DeviceToHost;
-        told.extend(all.into_iter().map(|(a, b)| if back { (b, a) } else { (a, b) }));
+        described.extend(all.into_iter().map(|(a, b)| if back { (b, a) } else { (a, b) }));
     }
-    told.sort_unstable();
-    assert_eq!(told, have, "{line}: the descriptor is another mapping");
+    described.sort_unstable();
+    assert_eq!(described, have, "{line}: the descriptor is another mapping");
 }
 
 /// Lists every pair of addresses of a nest.

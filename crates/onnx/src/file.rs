@@ -81,7 +81,7 @@ impl ModelFile {
                     file.check_unchanged()?;
                     Ok(bytes)
                 });
-                let told = |e| {
+                let name_weight_file = |e| {
                     let message = format!(
                         "`{}` has its {length} bytes in `{}` from byte {offset} on: {e}; keep that file \
                          beside the model, or save the model with its data inside",
@@ -90,7 +90,7 @@ impl ModelFile {
                     );
                     OnnxError::new("bad_file", message)
                 };
-                Ok(Cow::Owned(read.map_err(told)?))
+                Ok(Cow::Owned(read.map_err(name_weight_file)?))
             }
         }
     }

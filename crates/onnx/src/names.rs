@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn every_name_becomes_one_of_the_text() {
-        for (name, told) in [
+        for (name, expected) in [
             ("/blocks.0/attn/MatMul_output_0", "blocks.0.attn.MatMul_output_0"),
             ("onnx::MatMul_131", "onnx__MatMul_131"),
             ("130", "_130"),
@@ -80,7 +80,7 @@ mod tests {
             ("...", "_"),
             ("a b;{}", "a_b___"),
         ] {
-            assert_eq!(sanitize_name(name), told);
+            assert_eq!(sanitize_name(name), expected);
         }
         let mut names = GraphNames::default();
         assert_eq!(

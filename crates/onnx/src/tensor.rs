@@ -133,9 +133,9 @@ impl TensorProto<'_> {
             if raw.len() as u64 != need {
                 let (dims, have) = (&self.dims, raw.len());
                 let dtype = self.stored_dtype()?;
-                let told =
+                let detail =
                     format!("{dims:?} of {dtype} takes {need} bytes, and raw_data has {have}");
-                return Err(self.refuse_tensor(&told));
+                return Err(self.refuse_tensor(&detail));
             }
             return Ok(WeightData::Inside(raw.clone()));
         }
@@ -143,9 +143,9 @@ impl TensorProto<'_> {
         if bytes.len() as u64 != need {
             let width = (self.stored_dtype()?.bits() / 8).unsigned_abs().max(1);
             let have = bytes.len() as u64 / width;
-            let told =
+            let detail =
                 format!("{:?} has {} elements, and {have} are stored", self.dims, need / width);
-            return Err(self.refuse_tensor(&told));
+            return Err(self.refuse_tensor(&detail));
         }
         Ok(WeightData::Owned(bytes))
     }
@@ -166,8 +166,8 @@ impl TensorProto<'_> {
         let (mut out, mut ints) = (Vec::new(), Vec::new());
         for f in &self.typed {
             if f.number != field {
-                let told = format!("{dtype} is stored in field {field} and not in {}", f.number);
-                return Err(OnnxError { at: Some(f.at), ..self.refuse_tensor(&told) });
+                let detail = format!("{dtype} is stored in field {field} and not in {}", f.number);
+                return Err(OnnxError { at: Some(f.at), ..self.refuse_tensor(&detail) });
             }
             match field {
                 4 => f.append_fixed::<4>("TensorProto.float_data", &mut out)?,
@@ -194,11 +194,11 @@ impl TensorProto<'_> {
             .components()
             .all(|c| matches!(c, std::path::Component::Normal(_) | std::path::Component::CurDir));
         if !inside {
-            let told = format!(
+            let detail = format!(
                 "external data in `{}`; accepted: a file below the folder of the model",
                 quote_start(location)
             );
-            return Err(self.refuse_tensor(&told));
+            return Err(self.refuse_tensor(&detail));
         }
         let number = |key: &str, default: u64| match get(key) {
             None => Ok(default),
@@ -213,9 +213,9 @@ impl TensorProto<'_> {
         // file and is as long as the shape says.
         let (offset, length) = (number("offset", 0)?, number("length", need)?);
         if length != need {
-            let told =
+            let detail =
                 format!("{:?} takes {need} bytes, and its external data has {length}", self.dims);
-            return Err(self.refuse_tensor(&told));
+            return Err(self.refuse_tensor(&detail));
         }
         Ok(WeightData::External { location: location.into(), offset, length })
     }

@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn errors_say_the_byte() {
-        for (bytes, told) in [
+        for (bytes, text) in [
             (&[0x08][..], "byte 1: a number ends in its middle"),
             (&[0x08, 0x80], "byte 1: a number ends in its middle"),
             (
@@ -255,15 +255,15 @@ mod tests {
             (&[0x00, 0x00], "byte 0: field number 0; accepted: 1 to 2^29 - 1"),
             (&[0x0b], "byte 0: field 1 has wire type 3; known: 0, 1, 2 and 5"),
         ] {
-            assert_eq!(fields(bytes).unwrap_err().to_string(), told);
+            assert_eq!(fields(bytes).unwrap_err().to_string(), text);
         }
     }
 
     #[test]
     fn a_field_of_another_type_is_refused() {
         let field = WireMessage::whole_file(&[0x08, 0x05]).next_field().unwrap().unwrap();
-        let told = field.as_text("name").unwrap_err().to_string();
-        assert_eq!(told, "byte 0: `name` is bytes with a length, and the file has a varint");
+        let text = field.as_text("name").unwrap_err().to_string();
+        assert_eq!(text, "byte 0: `name` is bytes with a length, and the file has a varint");
         let field =
             WireMessage::whole_file(&[0x0a, 0x02, 0xc3, 0x28]).next_field().unwrap().unwrap();
         assert_eq!(field.as_text("name").unwrap_err().to_string(), "byte 2: `name`: no UTF-8");

@@ -161,13 +161,13 @@ impl OpKernel for AttentionOp {
             }
         };
         let (row, column) = (rank - 2, rank - 1);
-        let lies =
+        let is_stickified_along =
             |t: &StickForm, d: usize| t.stick == Some(d) || (t.stick.is_none() && t.size[d] <= 1);
         for (i, t, fits) in [
-            (Some(0), &q, lies(&q, column)),
-            (Some(1), &k, lies(&k, column) || lies(&k, row)),
-            (Some(2), &v, lies(&v, column)),
-            (None, &out, lies(&out, column)),
+            (Some(0), &q, is_stickified_along(&q, column)),
+            (Some(1), &k, is_stickified_along(&k, column) || is_stickified_along(&k, row)),
+            (Some(2), &v, is_stickified_along(&v, column)),
+            (None, &out, is_stickified_along(&out, column)),
         ] {
             if t.numel() > 0 && !fits {
                 return Err(refuse_operand(

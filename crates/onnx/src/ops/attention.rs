@@ -203,7 +203,7 @@ fn emit_decomposed(
         shares = n.emit_step(OpCall::cast(dtype), &[shares])?;
     }
     let y = n.emit_step("matmul", &[shares, v])?;
-    let told = match asked.scores {
+    let second_result = match asked.scores {
         0 => product,
         1 => capped,
         2 => masked,
@@ -213,7 +213,7 @@ fn emit_decomposed(
             return Err(n.refuse_node("bad_attribute", message));
         }
     };
-    Ok((y, told))
+    Ok((y, second_result))
 }
 
 /// The bias that is added to the scores, and the mask of the visible keys.

@@ -390,8 +390,8 @@ fn lstm_step(
     // The output gate looks at the new cell state, the other two at the old one.
     let sum = peep(n, sums[1], 1, cell)?;
     let output = apply_activation(n, shape, f, sum)?;
-    let told = apply_activation(n, shape, last, cell)?;
-    Ok((n.emit_step("mul", &[output, told])?, cell))
+    let activated = apply_activation(n, shape, last, cell)?;
+    Ok((n.emit_step("mul", &[output, activated])?, cell))
 }
 
 fn gru_step(

@@ -202,7 +202,7 @@ fn lower_linear_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
         )?
     };
     let scale = if scale == 0.0 { 1.0 / (key_width as f64).sqrt() } else { scale };
-    let mut told = Vec::new();
+    let mut rows_out = Vec::new();
     for t in 0..rows {
         let at = OpCall::select(1, t);
         let key = n.emit_step(at.clone(), &[k])?;
@@ -238,12 +238,12 @@ fn lower_linear_attention(n: &mut NodeLowering<'_, '_>) -> Result<Vec<ModelValue
         };
         let line = n.emit_step("matmul", &[query, read])?;
         let line = n.emit_with_number("mul", line, scale)?;
-        told.push(n.emit_step(OpCall::reshape([batch, 1, own * value_width]), &[line])?);
+        rows_out.push(n.emit_step(OpCall::reshape([batch, 1, own * value_width]), &[line])?);
     }
-    let y = match told[..] {
+    let y = match rows_out[..] {
         [] => return Err(n.refuse_operand(0, "a sequence of no rows")),
         [one] => one,
-        _ => n.emit_step(OpCall::cat(1), &told)?,
+        _ => n.emit_step(OpCall::cat(1), &rows_out)?,
     };
     let dtype = n.operand_dtype(0)?;
     let y = n.convert_result(y, dtype)?;

@@ -89,10 +89,13 @@ impl OpKernel for ConvolutionOp {
         if self.rank == 1 {
             w = insert_unit_dim(&w, 2);
         }
-        let lies = |t: &StickForm, d: usize| {
+        let is_stickified_along = |t: &StickForm, d: usize| {
             t.numel() == 0 || t.stick == Some(d) || (t.stick.is_none() && t.size[d] == 1)
         };
-        if !lies(&x, 1) || !lies(&w, 0) || !lies(&out, 1) {
+        if !is_stickified_along(&x, 1)
+            || !is_stickified_along(&w, 0)
+            || !is_stickified_along(&out, 1)
+        {
             let reason = "images have to be stickified along their channels, weights along their output channels";
             return Err(refuse_operand(self.name, None, reason));
         }

@@ -56,8 +56,9 @@ impl OpKernel for PoolingOp {
     ) -> Result<Box<dyn KernelTask>> {
         let image = |t: &StickForm| if t.rank() == 3 { insert_unit_dim(t, 0) } else { t.clone() };
         let (x, out) = (image(&inputs[0]), image(&outputs[0]));
-        let lies = |t: &StickForm| t.stick == Some(1) || (t.stick.is_none() && t.size[1] == 1);
-        if !lies(&x) || !lies(&out) {
+        let is_stickified_by_channel =
+            |t: &StickForm| t.stick == Some(1) || (t.stick.is_none() && t.size[1] == 1);
+        if !is_stickified_by_channel(&x) || !is_stickified_by_channel(&out) {
             return Err(refuse_operand(
                 self.name,
                 None,

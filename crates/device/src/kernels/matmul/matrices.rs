@@ -75,10 +75,10 @@ impl ProductMatrices {
     pub(super) fn check_layouts(&self, op: &str) -> Result<()> {
         let rank = self.c.rank();
         let (m, n) = (rank - 2, rank - 1);
-        let lies = |t: &StickForm, dim: usize| {
+        let is_stickified_along = |t: &StickForm, dim: usize| {
             t.stick == Some(dim) || (t.stick.is_none() && t.size[dim] <= 1)
         };
-        if self.a.numel() > 0 && !lies(&self.a, n) {
+        if self.a.numel() > 0 && !is_stickified_along(&self.a, n) {
             return Err(refuse_operand(
                 op,
                 Some(0),
@@ -87,14 +87,14 @@ impl ProductMatrices {
         }
         // The dot product: a single column would have one element per stick if it were laid out along the columns.
         let column = self.b.size[n] == 1 && self.b.stick == Some(m);
-        if self.b.numel() > 0 && !lies(&self.b, n) && !column {
+        if self.b.numel() > 0 && !is_stickified_along(&self.b, n) && !column {
             return Err(refuse_operand(
                 op,
                 Some(1),
                 "the right matrix is not stickified along its columns",
             ));
         }
-        if self.c.numel() > 0 && !lies(&self.c, n) {
+        if self.c.numel() > 0 && !is_stickified_along(&self.c, n) {
             return Err(refuse_operand(op, None, "the result is not stickified along its columns"));
         }
         Ok(())

@@ -150,13 +150,13 @@ impl<K: LineOpKernel> OpKernel for LineForm<K> {
         let along = self.0.line_dims(&size)?;
         let mut layouts = Vec::with_capacity(outputs.len());
         for meta in outputs {
-            let mut lies = lead.clone();
-            if self.0.drops_line() && meta.size.len() < lies.rank() {
-                lies = dims::remove_dims(&lies, &along, false);
+            let mut form = lead.clone();
+            if self.0.drops_line() && meta.size.len() < form.rank() {
+                form = dims::remove_dims(&form, &along, false);
             }
-            lies.size = meta.size.iter().map(whole).collect();
+            form.size = meta.size.iter().map(whole).collect();
             layouts.push(layout_in_form_order(
-                &drop_unit_stick(&lies),
+                &drop_unit_stick(&form),
                 result_format(inputs, meta.dtype)?,
             )?);
         }
